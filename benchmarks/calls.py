@@ -80,7 +80,7 @@ class NoOptions:
     """None."""
 
 
-class Labelled:
+class Labeled:
     """Edits a ``Counted`` model by noting that it is edited."""
 
     def __init__(self, name: str) -> None:
@@ -102,8 +102,8 @@ class Labelled:
             session.model.edit = before
 
 
-def _built(name: str, _config: NoOptions) -> Labelled:
-    return Labelled(name)
+def _built(name: str, _config: NoOptions) -> Labeled:
+    return Labeled(name)
 
 
 MODEL = Counted()

@@ -6,7 +6,7 @@
 Speed and memory do not depend on what the weights know, so none are downloaded: they are drawn from N(0, 0.02^2), and
 the facts are made up. One batch goes through the whole editor (left contexts, second moments, targets, update) and then
 again with everything but the update found on disk. After it ``--singly`` other edits are made one by one on the same
-statistics, whose targets are therefore optimised alone. CPU seconds; on an accelerator seconds on the wall, and it is
+statistics, whose targets are therefore optimized alone. CPU seconds; on an accelerator seconds on the wall, and it is
 waited for before the clock is read. Memory is the most that was allocated there, or resident.
 """
 

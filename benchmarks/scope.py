@@ -1,4 +1,4 @@
-"""Which hops of MQuAKE-CF-3k are edited: PokeMQA's trained detector against plain nearest neighbour.
+"""Which hops of MQuAKE-CF-3k are edited: PokeMQA's trained detector against plain nearest neighbor.
 
     ke train pokemqa --data DIR/pokemqa/cls-filtered.json --without mquake-cf-3k \\
         --data-dir DIR/mquake --minutes 3
@@ -7,7 +7,7 @@
 The cases are taken in groups of N, or all at once; the memory holds the edits of one group. A hop is a distinct
 question of the group's edited chains. It is edited if the memory holds an edit of its subject and relation (its cloze),
 whichever case brought it; a detection is right if it names such an edit. F1 of those (``right edit``), and of edited
-against unedited whatever the edit (``edited or not``), over all groups, on one half of the hops. Nearest neighbour gets
+against unedited whatever the edit (``edited or not``), over all groups, on one half of the hops. Nearest neighbor gets
 the threshold that is best on the other half; the trained detectors are taken as they are.
 
 ``--without mquake-cf-3k`` keeps CF-3k's edits, their prompts and their questions out of the training. A hop whose

@@ -1,9 +1,9 @@
-"""Optimising the targets of edits: ours, many edits together, against the way of published code, edit by edit.
+"""Optimizing the targets of edits: ours, many edits together, against the way of published code, edit by edit.
 
     OMP_NUM_THREADS=1 python benchmarks/targets.py
     python benchmarks/targets.py --model random:llama-8b --device cuda --dtype bfloat16 --edits 32 --steps 4
 
-Both optimise the same edits of MQuAKE-CF-3k with the same left contexts and the same number of steps. Published
+Both optimize the same edits of MQuAKE-CF-3k with the same left contexts and the same number of steps. Published
 code runs the whole model over all rows of one edit (one a left context, one for the KL term) in every step and applies
 the head twice to every position, once in the model and once by hand; ours keeps the states below the edited layer, runs
 from the subject on, makes the logits that are scored, and takes edits together. The targets must agree within 1e-4 of

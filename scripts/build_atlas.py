@@ -222,7 +222,7 @@ class Atlas:
     def text(self) -> str:
         """The file: JSON with one entity and one fact a line, so that a change of a fact is a change of a line."""
         head = {"name": self.tables["name"], "version": self.tables["version"]}
-        head |= {"sources": [{"name": n, "version": version(n), "licence": lic, "url": u} for n, lic, u in SOURCES]}
+        head |= {"sources": [{"name": n, "version": version(n), "license": lic, "url": u} for n, lic, u in SOURCES]}
         parts = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
         parts.append(f'"relations": {block(self.tables["relations"])}')
         parts.append(f'"entities": {block(self.entities)}')

@@ -3,8 +3,8 @@
     apt-get download wordnet-base && dpkg-deb -x wordnet-base_*.deb wordnet
     python scripts/build_corpus.py wordnet/usr/share/wordnet core/src/ke_core/whitebox/wordnet.txt
 
-The same WordNet 3.0 gives the same file; ``--words`` makes a larger one (docs/statistics.md). The licence, which must
-travel with it, is ``wordnet.LICENCE``.
+The same WordNet 3.0 gives the same file; ``--words`` makes a larger one (docs/statistics.md). The license, which must
+travel with it, is ``wordnet.LICENSE``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSUITABLE = (
 
 
 def glosses(path: Path) -> list[str]:
-    """The glosses of one data file, as sentences, in the file's order (its licence lines begin with two spaces)."""
+    """The glosses of one data file, as sentences, in the file's order (its license lines begin with two spaces)."""
     lines = path.read_text(encoding="ascii").splitlines()
     found = (line.split("|", 1)[1].strip() for line in lines if not line.startswith("  "))
     return [gloss[:1].upper() + gloss[1:] + "." for gloss in found if not any(word in gloss for word in UNSUITABLE)]
@@ -42,7 +42,7 @@ def glosses(path: Path) -> list[str]:
 def excerpt(all_glosses: list[str], words: int) -> list[str]:
     """Glosses drawn without replacement until they hold ``words`` words, back in their first order.
 
-    Neighbours in WordNet are kin in meaning, so that a paragraph of the excerpt still has a subject.
+    Neighbors in WordNet are kin in meaning, so that a paragraph of the excerpt still has a subject.
     """
     order = list(range(len(all_glosses)))
     random.Random(SEED).shuffle(order)  # noqa: S311  a sample of text, not a secret

@@ -1,10 +1,10 @@
-"""Build the demonstrations of the editor ike: edits with paraphrases and neighbours, one JSON record a line.
+"""Build the demonstrations of the editor ike: edits with paraphrases and neighbors, one JSON record a line.
 
     python scripts/build_ike_demonstrations.py plugins/editors/ike/src/ke_plugin_ike/demonstrations.jsonl
 
 The facts are those of ``ike_tables.toml`` and of the embedded graph, the latter only about countries that the dataset
 atlas holds out. Each fact becomes one record: the edit says the object of another fact of its relation, and
-the neighbours are other subjects of the relation with what is true of them. No random numbers: the same file each time.
+the neighbors are other subjects of the relation with what is true of them. No random numbers: the same file each time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ke_benchmarks.graph import Graph, load_atlas
 TABLES = Path(__file__).with_name("ike_tables.toml")
 HELD_OUT = frozenset("AU BZ CA DO EG ES FJ GT HT KE MX NO PT TH US UY".split())  # noqa: SIM905  as a table
 MOST = 16  # facts of one relation
-NEIGHBOURS = 4
-STEP = 5  # the new object comes from so many facts further on, past the neighbours
+NEIGHBORS = 4
+STEP = 5  # the new object comes from so many facts further on, past the neighbors
 
 
 def main() -> None:
@@ -64,7 +64,7 @@ def of_relation(cloze: str, paraphrases: list[str], facts: Mapping[str, str]) ->
             "prompt": said(cloze, subject),
             "object": next(new for _other, new in further if new != true),
             "paraphrases": [said(words, subject) for words in paraphrases],
-            "neighbours": [{"prompt": said(cloze, other), "object": object_} for other, object_ in round_[:NEIGHBOURS]],
+            "neighbors": [{"prompt": said(cloze, other), "object": object_} for other, object_ in round_[:NEIGHBORS]],
         }
 
 

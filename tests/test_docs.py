@@ -108,10 +108,10 @@ def test_example_editor_judge_and_metric_score_the_example_dataset(catalog: Cata
         ]
         with editor.edit(session, case.edits) as edited:
             replies = edited.answer(asks)
-        judgements = judge.judge(None, [_item(q, r) for q, r in zip(queries, replies, strict=True)])
+        judgments = judge.judge(None, [_item(q, r) for q, r in zip(queries, replies, strict=True)])
         outcomes = {
-            ("after", "zero-shot", query.id): Outcome(reply=reply, judgement=judgement)
-            for query, reply, judgement in zip(queries, replies, judgements, strict=True)
+            ("after", "zero-shot", query.id): Outcome(reply=reply, judgment=judgment)
+            for query, reply, judgment in zip(queries, replies, judgments, strict=True)
         }
         values += metric.values(CaseRecord(case=case, batch="0", outcomes=outcomes))
     assert [value.value for value in values] == [1.0] * 6

@@ -13,7 +13,7 @@ import pytest
 
 from ke_core.runner.requests import RequestBuilder
 from ke_core.spec.queries import Case, Query
-from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Verdict
+from ke_core.spec.results import Answer, CaseRecord, Judgment, Outcome, Verdict
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_deepedit import DeepEditConfig
@@ -103,7 +103,7 @@ def records(method: str) -> list[CaseRecord]:
             (unit,) = asker.after(case, bank, edited=True)
             replies = edited.answer(unit.questions)
             outcomes = {
-                ("after", "own", ask.query): Outcome(reply=reply, judgement=Judgement(verdict=Verdict.WRONG))
+                ("after", "own", ask.query): Outcome(reply=reply, judgment=Judgment(verdict=Verdict.WRONG))
                 for ask, reply in zip(unit.questions, replies, strict=True)
             }
             found.append(CaseRecord(case=case, batch="1", outcomes=outcomes))

@@ -15,7 +15,7 @@ from ke_core.plugin import Answer, Edit, Query, distinct
 from ke_core.spec.facts import EditBank, contradicting
 from ke_core.spec.queries import Case
 from ke_core.spec.requests import Question
-from ke_core.spec.results import CaseRecord, Judgement, Outcome, Verdict
+from ke_core.spec.results import CaseRecord, Judgment, Outcome, Verdict
 from ke_plugin_atlas.cases import cases
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk
@@ -82,8 +82,8 @@ def run(found: tuple[Case, ...], edits: tuple[Edit, ...], *, mask: bool) -> dict
             reply = replies[f"{case.id}/{query.id}"]
             assert isinstance(reply, Answer)
             right = reply.text in {name for entity in query.gold.entities for name in entity.names}
-            verdict = Judgement(verdict=Verdict.RIGHT if right else Verdict.WRONG)
-            outcomes["after", "own", query.id] = Outcome(reply=reply, judgement=verdict)
+            verdict = Judgment(verdict=Verdict.RIGHT if right else Verdict.WRONG)
+            outcomes["after", "own", query.id] = Outcome(reply=reply, judgment=verdict)
         record = CaseRecord(case=case, batch="b", outcomes=outcomes)
         for value in (*MultiHop().values(record), *Retrieval().values(record)):
             if value.value is not None and value.phase == "after":

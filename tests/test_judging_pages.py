@@ -58,7 +58,7 @@ def section(page: str, name: str) -> str:
 def test_the_commands_about_judges_do_what_the_page_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = {line: ke(line, capsys) for line in commands(JUDGES)}
     written = [err.splitlines()[0] for line, (_out, err) in said.items() if line.startswith("judge ")]
-    assert written == ["20 lines of judgements written", "0 lines of judgements written"]
+    assert written == ["20 lines of judgments written", "0 lines of judgments written"]
     records = (folder / "runs" / "parrot" / "records.jsonl").read_text(encoding="utf-8").splitlines()
     options = [json.loads(line)["judge"]["options"]["match"] for line in records if '"kind":"judged"' in line]
     assert [options.index("contains"), options[-1]] == [len(options) // 2, "exact"]
@@ -80,7 +80,7 @@ def test_the_kappas_on_the_page_are_those_that_are_printed(folder: Path, capsys:
 
 
 def test_the_items_of_the_page_are_enough_and_so_is_the_line_that_is_shown(folder: Path) -> None:
-    items = [json.loads(line) for line in (folder / "labelled.jsonl").read_text(encoding="utf-8").splitlines()]
+    items = [json.loads(line) for line in (folder / "labeled.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(items) == 59 >= FEWEST
     shown = json.loads(re.findall(r"```json\n(.*?)```", JUDGES, re.DOTALL)[0])
     assert shown["answer"] in {item["answer"] for item in items}

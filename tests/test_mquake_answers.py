@@ -34,9 +34,9 @@ from ke_plugin_alias.judge import Alias
 from ke_plugin_multi_hop.metric import MultiHop
 
 EXACT: dict[str, str] = {}
-LOWER, TEXT = {"normalise": "case"}, {"normalise": "text"}
+LOWER, TEXT = {"normalize": "case"}, {"normalize": "text"}
 INSIDE = {"match": "contains"}
-LOOSE = {"match": "contains", "normalise": "text"}
+LOOSE = {"match": "contains", "normalize": "text"}
 NAMES = {
     "croatia": ("Croatia", "HR", "HRV", "Republic of Croatia"),
     "usa": ("United States of America", "USA", "U.S.", "the States"),
@@ -190,10 +190,10 @@ def test_three_answers_are_worth_what_the_rule_says(
     case = Case(id="1", edits=(Edit(id="e", statement="s"),), probes=(probe,))
     replies: list[Reply] = [Answer(text=one) if isinstance(one, str) else one for one in answers]
     items = [Item(query=query, reply=reply) for query, reply in zip(queries, replies, strict=True)]
-    judgements = judge_items(OpenJudge(judge=Alias(config=AliasConfig(**options)), component=ALIAS), items)
+    judgments = judge_items(OpenJudge(judge=Alias(config=AliasConfig(**options)), component=ALIAS), items)
     outcomes = {
-        ("after", "direct", item.query.id): Outcome(reply=item.reply, judgement=one)
-        for item, one in zip(items, judgements, strict=True)
+        ("after", "direct", item.query.id): Outcome(reply=item.reply, judgment=one)
+        for item, one in zip(items, judgments, strict=True)
     }
     record = CaseRecord(case=case, batch="0", outcomes=outcomes)
     (value,) = [value for value in MultiHop().values(record) if value.aspect == "multi-hop"]

@@ -8,7 +8,7 @@ import pytest
 
 from ke_core.plugin import EFFICACY, Edit
 from ke_core.spec.queries import Case, Gold, Probe, Query
-from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Verdict
+from ke_core.spec.results import Answer, CaseRecord, Judgment, Outcome, Verdict
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_gwalk import GwalkConfig
@@ -108,9 +108,9 @@ def values(method: str, edits: tuple[Edit, ...], *, hidden: frozenset[str] = fro
     for reply in replies:
         assert isinstance(reply, Answer), reply
         assert reply.outcome == "answered"
-    wrong = Judgement(verdict=Verdict.WRONG)
+    wrong = Judgment(verdict=Verdict.WRONG)
     outcomes = {
-        ("after", "own", ask.query): Outcome(reply=reply, judgement=wrong)
+        ("after", "own", ask.query): Outcome(reply=reply, judgment=wrong)
         for ask, reply in zip(asks, replies, strict=True)
     }
     found: dict[str, list[float]] = {}

@@ -27,7 +27,7 @@ from ke_core.runner.requests import queries_of
 from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadConfig, KEError
 from ke_core.spec.records import Batch, Judged, Probed, Replied, Usage
-from ke_core.spec.results import Answer, Failure, Judgement, Scored, Step, Verdict
+from ke_core.spec.results import Answer, Failure, Judgment, Scored, Step, Verdict
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_plugin_analysis.checking import read as read_items
 from ke_plugin_analysis.predictions import read_predictions
@@ -60,7 +60,7 @@ RECORD_LINES = [
     Replied(
         **PLACE, replies={"q": ANSWER, "r": Scored(logprobs=(-1.5,), tokens=(2,)), "s": Failure(error="E", message="m")}
     ),
-    Judged(**PLACE, judge=MADE, judgements={"q": Judgement(verdict=Verdict.RIGHT)}),
+    Judged(**PLACE, judge=MADE, judgments={"q": Judgment(verdict=Verdict.RIGHT)}),
     Probed(batch="b", metric="drift", phase="after", replies={"q": ANSWER}),
     Usage(id="x", requests=3),
 ]

@@ -101,7 +101,7 @@ class Teams:
 
     def info(self) -> DatasetInfo:
         """Where it comes from; ``sha256`` would be that of the file it was read from."""
-        return DatasetInfo(title="Teams", licence="CC0-1.0", source="made up", sha256="0" * 64, published={"cases": 3})
+        return DatasetInfo(title="Teams", license="CC0-1.0", source="made up", sha256="0" * 64, published={"cases": 3})
 
 
 def build(config: TeamsConfig) -> Dataset:

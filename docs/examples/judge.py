@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Gold, Item, Judge, Judgement, JudgeSpec, Session, Verdict, hookimpl
+from ke_core.plugin import Gold, Item, Judge, JudgeSpec, Judgment, Session, Verdict, hookimpl
 
 
 @frozen(kw_only=True)
@@ -16,9 +16,9 @@ class FirstWordConfig:
 class FirstWord:
     """Says what answers are worth; an unparsed one is never right."""
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order."""
-        return [Judgement(verdict=self.verdict(item)) for item in items]
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order."""
+        return [Judgment(verdict=self.verdict(item)) for item in items]
 
     def verdict(self, item: Item) -> Verdict:
         """Right, stale (it was right before the edit) or wrong."""

@@ -25,7 +25,7 @@ class Accuracy:
             for probe in record.case.probes:
                 if query_id in {query.id for query in probe.queries} and probe.asked(phase):
                     seen = True
-                    right = outcome.judgement.verdict is Verdict.RIGHT
+                    right = outcome.judgment.verdict is Verdict.RIGHT
                     yield Value(
                         aspect=probe.aspect,
                         value=float(right),

@@ -48,7 +48,7 @@ def described(command: click.Command, names: tuple[str, ...], level: int) -> Ite
     yield f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n"
     options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
     for option in options:
-        yield f"{spelt(option, context)}\n: {said(option, context)}\n"
+        yield f"{spelled(option, context)}\n: {said(option, context)}\n"
     if isinstance(command, click.Group):
         for name in sorted(command.commands):
             yield from described(loaded(command.commands[name]), (*names, name), level + 1)
@@ -67,7 +67,7 @@ def prose(text: str) -> Iterator[str]:
         yield f"```{'sh' if re.match(r'ke |.*: +ke ', block) else 'text'}\n{block}\n```\n"
 
 
-def spelt(option: click.Option, context: click.Context) -> str:
+def spelled(option: click.Option, context: click.Context) -> str:
     """How an option is written."""
     names = ", ".join((*option.opts, *option.secondary_opts))
     return f"`{names}`" if option.is_flag or option.count else f"`{names} {option.make_metavar(context)}`"

@@ -100,7 +100,7 @@ def traits(spec: Spec[Any]) -> list[str]:
             return [*(["asks a model"] if spec.needs_model else []), *_listed({"labels": labels})]
         case ModelSpec():
             return [
-                f"knows `{model.name}`: {model.summary} ({model.size_mb} MB, {model.licence})" for model in spec.known()
+                f"knows `{model.name}`: {model.summary} ({model.size_mb} MB, {model.license})" for model in spec.known()
             ]
         case _:
             return []

@@ -50,7 +50,7 @@ def value_pages() -> Iterator[tuple[str, str]]:
 def data_model() -> str:
     """Every value class with its fields."""
     head = (
-        "# The data model\n\nFrozen values without behaviour of their own, made with keywords. A type is written as in "
+        "# The data model\n\nFrozen values without behavior of their own, made with keywords. A type is written as in "
         "the code; *needed* means that there is no default.\n"
     )
     parts = [head]

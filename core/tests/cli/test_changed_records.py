@@ -108,14 +108,14 @@ def test_replies_to_an_edit_that_nobody_made_are_noticed(ke, evaluated):
     assert "records.jsonl was changed by hand: it has replies of case 1 to batch-1, but no line" in err
 
 
-def test_a_reply_that_no_judgement_is_about_is_noticed(ke, evaluated):
+def test_a_reply_that_no_judgment_is_about_is_noticed(ke, evaluated):
     lines = [json.loads(line) for line in lines_of(evaluated)]
-    judged = next(line for line in lines if line["kind"] == "judged" and "hop-1" in line["judgements"])
-    del judged["judgements"]["hop-1"]
+    judged = next(line for line in lines if line["kind"] == "judged" and "hop-1" in line["judgments"])
+    del judged["judgments"]["hop-1"]
     (evaluated / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     status, _out, err = ke("score", "done")
     assert status == 2
-    assert "case 1 has a reply to query hop-1 that no judgement is about" in err
+    assert "case 1 has a reply to query hop-1 that no judgment is about" in err
 
 
 def test_a_run_that_is_not_finished_says_so_under_its_table(ke, evaluated):

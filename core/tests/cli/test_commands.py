@@ -86,9 +86,9 @@ def test_datasets_list_names_judge_and_metrics(ke):
     assert "toy two cases exact accuracy toys" in out
 
 
-def test_datasets_info_prints_licence_source_and_checksum(ke):
+def test_datasets_info_prints_license_source_and_checksum(ke):
     out = ke("datasets", "info", "toy")[1]
-    assert "licence  Apache-2.0\n" in out
+    assert "license  Apache-2.0\n" in out
     assert f"sha256   {'0' * 64}" in out
 
 
@@ -187,7 +187,7 @@ def test_judge_and_score_need_no_model(ke, evaluated, monkeypatch):
     monkeypatch.setattr(EchoModel, "__init__", None)
     status, out, err = ke("judge", "done", "--judge", "exact")
     assert (status, "50.0" in out) == (0, True)
-    assert "0 lines of judgements written" in err
+    assert "0 lines of judgments written" in err
     (evaluated / "scores.json").unlink()
     status, out, _err = ke("score", "done", "--metric", "accuracy")
     assert (status, "50.0" in out) == (0, True)

@@ -217,7 +217,7 @@ def test_export_writes_what_the_dataset_holds(ke, tmp_path):
     status, out, _err = ke("datasets", "export", "toy", "--out", "toy.jsonl")
     assert (status, out) == (0, "toy.jsonl: 2 cases of toy\n")
     header = read_header(tmp_path / "toy.jsonl")
-    assert (header.name, header.licence, header.cases, header.judge) == ("toy", "Apache-2.0", 2, "exact")
+    assert (header.name, header.license, header.cases, header.judge) == ("toy", "Apache-2.0", 2, "exact")
     assert header.aspects == ("efficacy", "instance", "multi-hop")
     assert header.styles == ("direct", "cot")
     assert header.metrics == ("accuracy",)

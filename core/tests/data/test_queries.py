@@ -9,7 +9,7 @@ from ke_core.spec.facts import Entity
 from ke_core.spec.observed import observed
 from ke_core.spec.queries import Case, Gold, Probe, Query
 from ke_core.spec.requests import Likelihood, Score
-from ke_core.spec.results import Answer, CaseRecord, Judgement, Outcome, Scored, Verdict
+from ke_core.spec.results import Answer, CaseRecord, Judgment, Outcome, Scored, Verdict
 
 NAMES = (Entity(label="Rome"), Entity(label="Oslo"))
 
@@ -25,7 +25,7 @@ def test_a_gold_in_words_says_how_its_entities_go_together(require, words) -> No
 def test_the_styles_of_a_probe_are_those_in_which_any_of_its_queries_was_asked() -> None:
     one, other, third = (Query(id=name, texts=("?",), gold=Gold(entities=NAMES)) for name in ("one", "other", "third"))
     probe, unasked = Probe(id="p", aspect="a", queries=(one, other)), Probe(id="q", aspect="a", queries=(third,))
-    outcome = Outcome(reply=Answer(text="Rome"), judgement=Judgement(verdict=Verdict.RIGHT))
+    outcome = Outcome(reply=Answer(text="Rome"), judgment=Judgment(verdict=Verdict.RIGHT))
     places = (("after", "cot", "other"), ("after", "direct", "one"), ("before", "own", "one"), ("after", "own", "none"))
     record = CaseRecord(case=Case(id="1", probes=(probe, unasked)), batch="1", outcomes=dict.fromkeys(places, outcome))
     assert record.styles_of(probe, "after") == ("cot", "direct")

@@ -89,7 +89,7 @@ def test_what_is_installed_is_found():
         ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editor():\n    return []", "ke_editor"),
         ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editors(wanted):\n    return []", "wanted"),
     ],
-    ids=["import", "raises", "exits", "syntax", "misspelt hook", "wrong argument"],
+    ids=["import", "raises", "exits", "syntax", "misspelled hook", "wrong argument"],
 )
 def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, source, reason):
     plugins = discover([good(point, "first"), point("bad", source), good(point, "last")])
@@ -224,7 +224,7 @@ def test_paths_choices_and_enumerations_are_options(point):
         (GOOD.format(name="Not a name"), "a call of its hooks shows the traceback"),
         ("raise RuntimeError", "python -c 'import toy_plugin_bad'"),
     ],
-    ids=["import", "exits", "syntax", "misspelt hook", "wrong name", "raises"],
+    ids=["import", "exits", "syntax", "misspelled hook", "wrong name", "raises"],
 )
 def test_a_broken_plugin_is_told_with_its_authors_next_step(point, source, step):
     assert step in read_catalog(discover([point("bad", source)])).broken["bad"].step

@@ -294,7 +294,7 @@ def test_a_tally_counts_what_is_on_record():
             Batch(batch="batch-1", cases=("1",), edits=2, seconds=3.0, refused={"e": "no  subject"}),
             replied("1", answer, cut, Failure(error="ServerGone", message="at\n10")),
             Batch(batch="batch-2", cases=(), edits=0, skipped={"2": "edit e refused"}),
-            Judged(batch="batch-1", case="1", phase="after", style="direct", judge=JUDGE, judgements={}),
+            Judged(batch="batch-1", case="1", phase="after", style="direct", judge=JUDGE, judgments={}),
         ]
     )
     assert (found.cases, found.edits, found.edit_seconds) == (1, 2, [1.5])

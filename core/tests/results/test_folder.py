@@ -270,8 +270,8 @@ def test_a_last_line_that_is_not_json_is_set_aside_and_others_are_not(folder):
     assert file.read_bytes() == b""
 
 
-def test_what_is_asked_after_the_scores_unfinishes_a_run_and_a_judgement_does_not(folder):
-    judged = Judged(batch="b", case="1", phase="after", style="direct", judge=MADE, judgements={})
+def test_what_is_asked_after_the_scores_unfinishes_a_run_and_a_judgment_does_not(folder):
+    judged = Judged(batch="b", case="1", phase="after", style="direct", judge=MADE, judgments={})
     with folder.writing() as writer:
         writer.append([line(1)])
     assert not folder.finished

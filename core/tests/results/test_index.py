@@ -7,7 +7,7 @@ from ke_core.results.lines import to_line
 from ke_core.results.tally import tally
 from ke_core.spec.errors import BadRun
 from ke_core.spec.records import Batch, Judged, Probed, Replied, Usage
-from ke_core.spec.results import Answer, Failure, Judgement, Verdict
+from ke_core.spec.results import Answer, Failure, Judgment, Verdict
 from ke_core.spec.runspec import Component
 
 ONE, OTHER = (Component(name=name, distribution="d", version="1") for name in ("one", "other"))
@@ -20,8 +20,8 @@ def replied(case, text, phase="after", batch="batch-1"):
 
 
 def judged(case, judge, verdict=Verdict.RIGHT, phase="after", batch="batch-1"):
-    said = {"q": Judgement(verdict=verdict)}
-    return Judged(batch=batch, case=case, phase=phase, style="direct", judge=judge, judgements=said)
+    said = {"q": Judgment(verdict=verdict)}
+    return Judged(batch=batch, case=case, phase=phase, style="direct", judge=judge, judgments=said)
 
 
 @pytest.fixture
@@ -54,14 +54,14 @@ def test_a_reply_that_was_asked_again_counts_once_as_last_recorded(index):
     assert (found.failed, found.answers) == (0, 1)
 
 
-def test_a_judgement_of_an_earlier_reply_does_not_count(index):
+def test_a_judgment_of_an_earlier_reply_does_not_count(index):
     found = index(BATCH, replied("1", ""), judged("1", ONE, Verdict.WRONG), replied("1", "x"))
-    assert found.judgements("1", key_of(ONE)) == {}
+    assert found.judgments("1", key_of(ONE)) == {}
     assert texts(found.unjudged("1", key_of(ONE))) == [("after", "x")]
     assert found.count(key_of(ONE)) == found.count(key_of(OTHER)) == 1
     again = index(BATCH, replied("1", ""), judged("1", ONE, Verdict.WRONG), replied("1", "x"), judged("1", ONE))
-    (said,) = again.judgements("1", key_of(ONE)).values()
-    assert said.judgements["q"].verdict is Verdict.RIGHT
+    (said,) = again.judgments("1", key_of(ONE)).values()
+    assert said.judgments["q"].verdict is Verdict.RIGHT
     assert again.unjudged("1", key_of(ONE)) == []
 
 

@@ -26,7 +26,7 @@ from ke_core.spec.prompts import Decoding, Prompt
 from ke_core.spec.protocols import Material
 from ke_core.spec.queries import EFFICACY, Case, Gold, Probe, Query
 from ke_core.spec.requests import Generate
-from ke_core.spec.results import Answer, Failure, Judgement, Value, Verdict
+from ke_core.spec.results import Answer, Failure, Judgment, Value, Verdict
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec
 from ke_testing.examples import city_edit
@@ -202,14 +202,14 @@ class Towers:
         return {"answers": Material(value=1, oracle=True), "shots": Material(value=2)}
 
     def info(self):
-        return DatasetInfo(title="towers", licence="none", source="here", sha256=digest(len(self.made)))
+        return DatasetInfo(title="towers", license="none", source="here", sha256=digest(len(self.made)))
 
 
 class Exact:
     """RIGHT, STALE or WRONG by the label."""
 
     def judge(self, session, items):
-        return [Judgement(verdict=self.verdict(item)) for item in items]
+        return [Judgment(verdict=self.verdict(item)) for item in items]
 
     @staticmethod
     def verdict(item):
@@ -226,7 +226,7 @@ class Share:
         if record.skipped:
             yield Value(aspect="right", value=None, skipped_because=record.skipped)
         for (phase, style, _query), outcome in record.outcomes.items():
-            right = outcome.judgement.verdict is Verdict.RIGHT
+            right = outcome.judgment.verdict is Verdict.RIGHT
             yield Value(aspect="right", value=float(right), phase=phase, style=style)
 
 

@@ -11,7 +11,7 @@ from ke_core.runner.run import OpenJudge
 from ke_core.spec.errors import KEError
 from ke_core.spec.facts import Entity, Fact, Relation
 from ke_core.spec.records import Judged
-from ke_core.spec.results import Failure, Finding, Item, Judgement, Scored, Verdict
+from ke_core.spec.results import Failure, Finding, Item, Judgment, Scored, Verdict
 from ke_core.spec.runspec import ModelRef
 from ke_testing.fakes import ScriptedModel, make_session
 
@@ -31,7 +31,7 @@ class Asker:
             if len(self.seen) == self.at:
                 raise KEError("the judge's model failed", hint="again")
             self.seen.append(item)
-        return [Judgement(verdict=Verdict.UNSURE, findings=(Finding(item="a", label="b", note="c"),)) for _ in items]
+        return [Judgment(verdict=Verdict.UNSURE, findings=(Finding(item="a", label="b", note="c"),)) for _ in items]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_notes_and_models_of_judges_come_back_from_the_records(fakes, evaluated)
     component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id="m", digest="1" * 64))
     judge_run(folder, job.cases, OpenJudge(judge=Asker(), component=component, session=make_session(ScriptedModel([]))))
     assert all(line.judge == component for line in lines(folder))
-    assert all(f.note == "c" for line in lines(folder) for j in line.judgements.values() for f in j.findings)
+    assert all(f.note == "c" for line in lines(folder) for j in line.judgments.values() for f in j.findings)
 
 
 def test_another_model_is_another_judge(fakes, evaluated):

@@ -120,10 +120,7 @@ def test_scores_are_recorded_like_answers_and_no_judge_sees_them(fakes, tmp_path
     folder, end = finished(job, tmp_path)  # the judge of the fakes would stumble over a reply without text
     assert replies(folder, "scored") == dict.fromkeys("12", Scored(logprobs=(-5.0, -6.0), tokens=(1, 1)))
     found = {
-        judgement.verdict
-        for line in records(folder, Judged)
-        for q, judgement in line.judgements.items()
-        if q == "scored"
+        judgment.verdict for line in records(folder, Judged) for q, judgment in line.judgments.items() if q == "scored"
     }
     assert found == {Verdict.UNSURE}
     assert {"phase": "after", "style": "direct", "outcome": "scored", "n": 2} in folder.scores()["outcomes"]
@@ -149,7 +146,7 @@ def test_an_editor_that_gives_some_log_probabilities_and_declines_others_is_wron
         for (phase, _style, query), outcome in record.outcomes.items()
         if (phase, query) == ("after", "scored") and isinstance(outcome.reply, Failure)
     ]
-    assert [(one.reply.error, one.reply.unscored, one.judgement.verdict) for one in counted] == [
+    assert [(one.reply.error, one.reply.unscored, one.judgment.verdict) for one in counted] == [
         ("LikelihoodDeclined", False, Verdict.WRONG)
     ]
     assert {"phase": "after", "style": "direct", "outcome": "failure", "n": 1} in folder.scores()["outcomes"]

@@ -23,10 +23,10 @@ def finished(job, path):
 
 def verdicts(folder, phase):
     return {
-        (line.case, query): judgement.verdict
+        (line.case, query): judgment.verdict
         for line in folder.read()
         if isinstance(line, Judged) and line.phase == phase and line.style == "direct"
-        for query, judgement in line.judgements.items()
+        for query, judgment in line.judgments.items()
     }
 
 
@@ -91,8 +91,8 @@ def test_a_failure_is_wrong_whatever_the_judge(fakes, tmp_path):
     assert score.n == 4  # two failures, in n
     assert {"phase": "after", "style": "own", "outcome": "failure", "n": 2} in folder.scores()["outcomes"]
     found = [line for line in folder.read() if isinstance(line, Judged) and line.style == "own" and line.case == "1"]
-    assert {j.verdict for j in found[0].judgements.values()} == {Verdict.WRONG}
-    assert {j.findings[0].item for j in found[0].judgements.values()} == {"ServerGone"}
+    assert {j.verdict for j in found[0].judgments.values()} == {Verdict.WRONG}
+    assert {j.findings[0].item for j in found[0].judgments.values()} == {"ServerGone"}
 
 
 def test_a_run_that_is_not_judged_cannot_be_scored(fakes, tmp_path):
@@ -172,7 +172,7 @@ def test_v14_a_metric_sees_every_query_however_many_there_are(fakes, tmp_path):
     assert seen == [5]
 
 
-def test_a_judge_that_returns_too_few_judgements_is_broken(fakes, tmp_path):
+def test_a_judge_that_returns_too_few_judgments_is_broken(fakes, tmp_path):
     class Lazy:
         def judge(self, session, items):
             return []
@@ -180,7 +180,7 @@ def test_a_judge_that_returns_too_few_judgements_is_broken(fakes, tmp_path):
     job = fakes.make_job(1)
     folder = RunFolder.create(tmp_path, job.spec)
     ask_models(job, folder)
-    with pytest.raises(PluginBroken, match="0 judgements of"):
+    with pytest.raises(PluginBroken, match="0 judgments of"):
         judge_run(folder, job.cases, OpenJudge(judge=Lazy(), component=fakes.component("lazy")))
 
 

@@ -63,6 +63,6 @@ def test_a_question_that_is_not_rewritten_well_stays_and_is_counted() -> None:
 
 
 def test_a_rewriting_that_loses_a_word_may_have_lost_a_hop() -> None:
-    old = "Can you name the capital of the largest neighbour of Kenya?"
-    assert sound(old, "Of the largest neighbour of Kenya, what is the capital?")
-    assert not sound(old, "Which country is the largest neighbour of Kenya?")
+    old = "Can you name the capital of the largest neighbor of Kenya?"
+    assert sound(old, "Of the largest neighbor of Kenya, what is the capital?")
+    assert not sound(old, "Which country is the largest neighbor of Kenya?")

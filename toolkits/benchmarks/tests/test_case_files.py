@@ -50,7 +50,7 @@ def test_any_valid_case_survives_the_file_and_back(tmp_path_factory: pytest.Temp
 
 def test_the_header_survives(tmp_path: Path) -> None:
     header = CaseHeader(
-        name="toy", title="Toy", licence="CC0-1.0", source="here", cite="nobody", styles=("direct",),
+        name="toy", title="Toy", license="CC0-1.0", source="here", cite="nobody", styles=("direct",),
         aspects=("efficacy",), judge="alias", metrics=("multi-hop",), cases=2, sha256="0" * 64,
     )  # fmt: skip
     assert read_header(written(tmp_path / "f", header)) == header

@@ -78,15 +78,15 @@ def test_batched_and_one_by_one_agree(folder):
 
 def test_a_vector_is_the_mean_over_attended_tokens(folder):
     encoder = load_encoder(str(folder))
-    assert (encoder.pooling, encoder.normalised) == ("mean", False)
+    assert (encoder.pooling, encoder.normalized) == ("mean", False)
     texts = [text for text in TEXTS if text]
     expected = [states(encoder, text).mean(0) for text in texts]
     np.testing.assert_allclose(encoder.embed(texts), expected, atol=1e-6)
 
 
-def test_declared_pooling_length_and_normalisation_are_taken(declared):
+def test_declared_pooling_length_and_normalization_are_taken(declared):
     encoder = load_encoder(str(declared))
-    assert (encoder.pooling, encoder.normalised, encoder.longest) == ("mean", True, 4)
+    assert (encoder.pooling, encoder.normalized, encoder.longest) == ("mean", True, 4)
     found = encoder.embed(["the capital of france is paris", "the capital of france"])
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)  # cut after four tokens
@@ -141,7 +141,7 @@ def with_dense(folder, activation, *, safe=True):
 
 
 @pytest.mark.parametrize("safe", [True, False])
-def test_a_dense_layer_is_applied_between_pooling_and_normalisation(declared, safe):
+def test_a_dense_layer_is_applied_between_pooling_and_normalization(declared, safe):
     plain = load_encoder(str(declared))
     weight, bias = with_dense(declared, "torch.nn.modules.activation.Tanh", safe=safe)
     encoder = load_encoder(str(declared))
@@ -232,7 +232,7 @@ def test_the_module_offers_nothing_else():
 @pytest.mark.model
 def test_minilm_finds_paraphrases():
     encoder = load_encoder("minilm-l6")
-    assert (encoder.pooling, encoder.normalised, encoder.longest) == ("mean", True, 256)
+    assert (encoder.pooling, encoder.normalized, encoder.longest) == ("mean", True, 256)
     facts = [
         ("uk", "The name of the current head of the United Kingdom government is Rishi Sunak"),
         ("fr", "The capital of France is Lyon"),

@@ -121,8 +121,8 @@ class Counts:
 
     def values(self, record):
         for (phase, style, query), outcome in record.outcomes.items():
-            if outcome.judgement.verdict in self.counted:
-                right = float(outcome.judgement.verdict is Verdict.RIGHT)
+            if outcome.judgment.verdict in self.counted:
+                right = float(outcome.judgment.verdict is Verdict.RIGHT)
                 yield Value(aspect="all", value=right, phase=phase, style=style, unit=query)
 
 

@@ -12,14 +12,14 @@ from ke_core.plugin import BadData
 from ke_weights.corpus import read_corpus
 
 
-def test_the_default_corpus_holds_a_hundred_thousand_tokens_and_its_licence() -> None:
+def test_the_default_corpus_holds_a_hundred_thousand_tokens_and_its_license() -> None:
     corpus = read_corpus()
     assert corpus.name == "wordnet"
     assert 70_000 < sum(len(document.split()) for document in corpus.documents) < 90_000
     from importlib.resources import files
 
-    licence = files("ke_weights").joinpath("wordnet.LICENCE").read_text(encoding="utf-8")
-    assert "Princeton University" in licence
+    license = files("ke_weights").joinpath("wordnet.LICENSE").read_text(encoding="utf-8")
+    assert "Princeton University" in license
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_file_of_lines_and_one_array_are_read_alike(lines, tmp_path, catalog):
     assert two.locality == ("Bo is",)
 
 
-def test_what_is_written_for_ke_edit_can_be_learnt_from(tmp_path, catalog):
+def test_what_is_written_for_ke_edit_can_be_learned_from(tmp_path, catalog):
     rewrite = {"prompt": "{} is from", "subject": "Ada", "target_new": {"str": "Rome"}, "target_true": {"str": "Bonn"}}
     source = write(tmp_path / "counterfact.json", [{"case_id": 7, "requested_rewrite": rewrite}])
     (tmp_path / "a.csv").write_text(

@@ -183,7 +183,7 @@ def test_e10_targets_of_a_model_in_half_precision_are_float32_and_finite(
         assert one.loss == pytest.approx(other.loss, abs=0.3)
 
 
-def test_a_window_that_hides_the_subject_leaves_nothing_to_optimise(templates: tuple[str, ...]) -> None:
+def test_a_window_that_hides_the_subject_leaves_nothing_to_optimize(templates: tuple[str, ...]) -> None:
     """Mistral's window is 8 tokens here, and two blocks stand above: what is said 20 tokens later hears nothing."""
     model = tiny_model("mistral", dtype="float64")
     prompt = (

@@ -150,11 +150,11 @@ def test_deep_models_get_the_windows_and_layers_that_were_published() -> None:
     }
     assert windows[32][-1] in (8, 9)
     assert windows[28] == windows[30] == (4, 5, 6, 7, 8)
-    rotary, learnt = (
+    rotary, learned = (
         single_layer_settings(SingleLayerConfig(), facts_of("olmo", blocks, 64, 176, rms=rms))["layer"].value
         for blocks, rms in ((28, True), (48, False))
     )
-    assert (rotary, learnt) == (5, 17)
+    assert (rotary, learned) == (5, 17)
 
 
 def test_layers_of_a_causal_trace_are_taken_where_they_are_asked_for() -> None:

@@ -29,7 +29,7 @@ from transformers import (
 
 from ke_core.plugin import KEError
 from ke_plugin_hf.guard import LowRank, Patch
-from ke_plugin_hf.testing import ADDITIVE, BLOCKED, Family, randomise, tiny_model
+from ke_plugin_hf.testing import ADDITIVE, BLOCKED, Family, randomize, tiny_model
 from ke_weights.hooks import Hooks, first, forward, frozen_module
 from ke_weights.modules import ModuleMap, find_parts, module_map
 
@@ -75,7 +75,7 @@ EVERY: tuple[Family, ...] = (*ADDITIVE, *BLOCKED)
 
 def made(config: Any) -> Any:
     module = AutoModelForCausalLM.from_config(config)
-    randomise(module, 0)
+    randomize(module, 0)
     return module.eval()
 
 
@@ -215,8 +215,8 @@ def test_a_norm_is_told_by_its_centring_however_large_its_gains_are(family: Fami
     assert str(norm.weight.dtype) == f"torch.{dtype}"
 
 
-class Quantised(nn.Linear):
-    """8-bit weights with one scale, as quantisers store them."""
+class Quantized(nn.Linear):
+    """8-bit weights with one scale, as quantizers store them."""
 
     def __init__(self, plain: nn.Linear, dtype: torch.dtype) -> None:
         super().__init__(plain.in_features, plain.out_features, bias=False)
@@ -228,14 +228,14 @@ class Quantised(nn.Linear):
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
-def test_a_quantised_projection_is_found_for_adapters_and_refused_to_rewriting(dtype: torch.dtype) -> None:
+def test_a_quantized_projection_is_found_for_adapters_and_refused_to_rewriting(dtype: torch.dtype) -> None:
     """QLoRA needs its name; an 8-bit float is floating point too, but its weight is not W."""
     module = tiny_model("llama").module
     for block in module.model.layers:
-        block.mlp.down_proj = Quantised(block.mlp.down_proj, dtype)
+        block.mlp.down_proj = Quantized(block.mlp.down_proj, dtype)
     assert find_parts(module).layers[3].projection_name == "model.layers.3.mlp.down_proj"
     assert find_parts(module).dtype == torch.float32
-    with pytest.raises(KEError, match=r"model\.layers\.0\.mlp\.down_proj\.weight is quantised .*not quantised"):
+    with pytest.raises(KEError, match=r"model\.layers\.0\.mlp\.down_proj\.weight is quantized .*not quantized"):
         module_map(module)
 
 

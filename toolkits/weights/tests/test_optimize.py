@@ -1,4 +1,4 @@
-"""The z-optimisation against a plain one: one edit, full forward passes, all logits, torch's own Adam."""
+"""The z-optimization against a plain one: one edit, full forward passes, all logits, torch's own Adam."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_e12_an_edits_target_does_not_depend_on_its_batch_or_padding(
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_e10_a_model_in_half_precision_is_optimised_in_float32(
+def test_e10_a_model_in_half_precision_is_optimized_in_float32(
     dtype: str, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     exact = found(tiny_model("llama"), rewrites, templates, SETTINGS)

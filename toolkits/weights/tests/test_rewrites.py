@@ -61,8 +61,8 @@ def test_an_edit_that_does_not_fit_the_context_is_refused() -> None:
 def test_an_edit_to_the_old_object_is_refused_under_whatever_name() -> None:
     same: Edit = evolve(MOVE_TOWER, before=MOVE_TOWER.after)
     assert unsupported_edits([same], tiny_tokenizer(), 100) == {same.id: "its new object 'Rome' is the old one"}
-    spelt = [Entity(label=label, id="Q220") for label in ("Rome", "Roma")]
-    old, new = (Fact(subject=TOWER, relation=CITY, objects=(one,)) for one in spelt)
+    spelled = [Entity(label=label, id="Q220") for label in ("Rome", "Roma")]
+    old, new = (Fact(subject=TOWER, relation=CITY, objects=(one,)) for one in spelled)
     assert (
         "'Roma' is the old one"
         in unsupported_edits([evolve(same, before=old, after=new)], tiny_tokenizer(), 100)[same.id]

@@ -150,7 +150,7 @@ def test_the_plain_name_of_an_edited_chat_model_is_that_of_its_edited_weights() 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many edits were really optimised, call by call."""
+    """How many edits were really optimized, call by call."""
     calls: list[int] = []
     real = targets.optimize_targets
 
@@ -250,7 +250,7 @@ def test_s8_an_edits_number_is_no_part_of_what_its_target_is_kept_under(
     assert not torch.equal(one.z, other.z)
 
 
-def test_many_edits_are_optimised_in_groups(
+def test_many_edits_are_optimized_in_groups(
     tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int], monkeypatch: Any
 ) -> None:
     model = tiny_model("gpt2", dtype="float64")

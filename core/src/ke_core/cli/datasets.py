@@ -54,7 +54,7 @@ def list_(app: App) -> None:
 def info(app: App, name: str, options: tuple[str, ...], data_dir: Path | None) -> None:
     """Print what a dataset is, and where its files are.
 
-    Licence, source, citation and published counts; of each file its size, and where it is looked for.
+    License, source, citation and published counts; of each file its size, and where it is looked for.
 
     \b
     Example: ke datasets info mquake-cf-3k --data-dir ~/data

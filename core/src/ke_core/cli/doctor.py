@@ -25,7 +25,7 @@ from ke_core.results.redaction import SECRET
 from ke_core.spec.hookspecs import HealthFinding
 from ke_core.storage.files import CACHE, DATA, cache_dir
 
-COLOURS = {"ok": "green", "note": "yellow", "wrong": "red"}
+COLORS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
 
 @click.command("doctor")
@@ -60,7 +60,7 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
         words = literal(finding.what)
         if finding.advice:
             words.append(f"\nwhat to do: {finding.advice}", style="bold")
-        table.add_row(shown, literal(finding.state, COLOURS[finding.state]), words)
+        table.add_row(shown, literal(finding.state, COLORS[finding.state]), words)
     verdict = literal(
         "all is well" if not wrong else f"{count_noun(wrong, 'thing')} wrong", "red" if wrong else "green"
     )

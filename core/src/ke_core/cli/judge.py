@@ -26,7 +26,7 @@ def command(
 ) -> None:  # fmt: skip
     """Judge the replies of a finished run again, with another judge, and score them.
 
-    The edited model is not needed, because replies are recorded. Earlier judgements are kept; the last ones count. A
+    The edited model is not needed, because replies are recorded. Earlier judgments are kept; the last ones count. A
     judge that asks a model needs --judge-model. If it was interrupted, the same command resumes it.
 
     \b
@@ -51,7 +51,7 @@ def command(
         written = judge_folder(
             folder, app.catalog, name=name, options=split_options(options), asking=asking, known=known
         )
-    err().print(f"{count_noun(written, 'line')} of judgements written")
+    err().print(f"{count_noun(written, 'line')} of judgments written")
     say_spent(asking)
     score_folder(folder, app.catalog, judge=name, metrics=metrics, known=known)
     out().print(report_page([load_report(folder, app.catalog)]))

@@ -58,7 +58,7 @@ def about(info: DatasetInfo) -> Group:
     counts = "; ".join(f"{label}: {number:,}" for label, number in info.published.items())
     lines = {
         "title": info.title,
-        "licence": info.licence,
+        "license": info.license,
         "source": info.source,
         "cite": info.cite,
         "sha256": "" if info.files else info.sha256,

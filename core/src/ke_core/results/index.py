@@ -1,6 +1,6 @@
 """Index the lines of ``records.jsonl`` that count, so that a run of any size is read case by case.
 
-A reply that was asked for again (its server had failed) counts as it was written last, and a judgement counts if it was
+A reply that was asked for again (its server had failed) counts as it was written last, and a judgment counts if it was
 written after the reply that it is of.
 
 A model that gives no log-probabilities at all is not measured by them. One that gives some, and declines others of the
@@ -97,8 +97,8 @@ class Index:
         numbers = {number for place, number in self._places.items() if place[0] == batch}
         return next(case for case, lines in self._replied.items() if numbers.intersection(lines[::2]))
 
-    def judgements(self, case: str, judge: str) -> dict[tuple[str, ...], Judged]:
-        """The judgements of ``judge``, by place."""
+    def judgments(self, case: str, judge: str) -> dict[tuple[str, ...], Judged]:
+        """The judgments of ``judge``, by place."""
         replied, judged = _last(self._replied, case), _last(self._judged.get(judge, {}), case)
         starts = [start for place, start in judged.items() if start > replied.get(place, start)]
         return {line.place: line for line in self._read(starts) if isinstance(line, Judged)}
@@ -128,7 +128,7 @@ class Index:
         return found
 
     def records(self) -> Iterator[Record]:
-        """Yield every record that counts: batches without ``details``, and only the last judgement."""
+        """Yield every record that counts: batches without ``details``, and only the last judgment."""
         yield from self.batches.values()
         replied = array("q", (start for case in self._replied for start in _last(self._replied, case).values()))
         yield from self._read([*self._spent, *self._probed.values(), *sorted(replied)])

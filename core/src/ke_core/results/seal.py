@@ -17,7 +17,7 @@ from ke_core.storage.json_reading import loads, read_object
 
 SEAL = "records.seal.json"
 ANSWERS = frozenset({"batch", "replied", "probed"})
-"""Lines that scores are computed from, without judgements that are not scored yet."""
+"""Lines that scores are computed from, without judgments that are not scored yet."""
 
 
 @frozen(kw_only=True)

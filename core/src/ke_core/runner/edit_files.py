@@ -86,7 +86,7 @@ def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> Source
     """One edit from a sentence that states the new fact. Raises BadData where it cannot be cut in two.
 
     The prompt is what stands before ``=>``, else before ``object_`` at the sentence's end. Without either, the object
-    is taken to be the sentence's last word, with the capitalised words right before it: ``... is English``, ``... of
+    is taken to be the sentence's last word, with the capitalized words right before it: ``... is English``, ``... of
     the United Kingdom``. A full stop ends the sentence, unless it belongs to an object that was given so.
     """
     place = SourceLine(file="the command line")
@@ -108,7 +108,7 @@ def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> Source
 
 
 def _cut(text: str, subject: str) -> tuple[str, str]:
-    """Prompt and object: the last word, and the capitalised ones before it, but nothing of the subject."""
+    """Prompt and object: the last word, and the capitalized ones before it, but nothing of the subject."""
     end = text.rfind(subject) + len(subject) if subject in text else 0
     words = text[end:].split()
     if not words:
@@ -207,7 +207,7 @@ def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
 
 
 def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
-    """The fields by our names. An unknown one is a mistake, since a misspelt ``source`` would be lost in silence."""
+    """The fields by our names. An unknown one is a mistake, since a misspelled ``source`` would be lost in silence."""
     found: dict[str, Any] = {}
     for name, value in raw.items():
         known = FIELD_NAMES.get(name)

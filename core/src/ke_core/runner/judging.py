@@ -1,4 +1,4 @@
-"""Judge the recorded replies of a run and append the judgements. The edited model is not needed."""
+"""Judge the recorded replies of a run and append the judgments. The edited model is not needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ke_core.spec.errors import BadConfig, BadRun, PluginBroken
 from ke_core.spec.protocols import Progress
 from ke_core.spec.queries import Case, Phase, Probe, Query, expected
 from ke_core.spec.records import Judged, Replied, Usage
-from ke_core.spec.results import Failure, Finding, Item, Judgement, Scored, Verdict
+from ke_core.spec.results import Failure, Finding, Item, Judgment, Scored, Verdict
 from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import JudgeSpec
 
@@ -77,7 +77,7 @@ def _lines(judge: OpenJudge, some: Sequence[tuple[Replied, dict[str, Item]]]) ->
             phase=line.phase,
             style=line.style,
             judge=judge.component,
-            judgements={query: next(verdicts) for query in items},
+            judgments={query: next(verdicts) for query in items},
         )
         for line, items in some
     ]
@@ -149,31 +149,31 @@ def _items(line: Replied, case: Case | None, folder: RunFolder, *, edited: bool)
     return {query: Item(query=found[query], reply=reply, facts=facts) for query, reply in line.replies.items()}
 
 
-def judge_items(judge: OpenJudge, items: Sequence[Item]) -> list[Judgement]:
-    """Return one judgement for each item. Items with the same judgement by every judge are not sent to the judge."""
+def judge_items(judge: OpenJudge, items: Sequence[Item]) -> list[Judgment]:
+    """Return one judgment for each item. Items with the same judgment by every judge are not sent to the judge."""
     settled = [_settled(item, scored=judge.scored) for item in items]
-    answered = [item for item, judgement in zip(items, settled, strict=True) if judgement is None]
+    answered = [item for item, judgment in zip(items, settled, strict=True) if judgment is None]
     given = judge.judge.judge(judge.session, answered) if answered else []
     if len(given) != len(answered):
         name = judge.component.name
         raise PluginBroken(
-            f"judge {name} returned {len(given)} judgements of {len(answered)} replies",
+            f"judge {name} returned {len(given)} judgments of {len(answered)} replies",
             hint=f"tell the author of {name}",
         )
     rest = iter(given)
-    return [next(rest) if judgement is None else judgement for judgement in settled]
+    return [next(rest) if judgment is None else judgment for judgment in settled]
 
 
-def _settled(item: Item, *, scored: bool) -> Judgement | None:
-    """Return the judgement that is the same by every judge: a ``Failure`` is wrong.
+def _settled(item: Item, *, scored: bool) -> Judgment | None:
+    """Return the judgment that is the same by every judge: a ``Failure`` is wrong.
 
     Log-probabilities, or a failure to compute them, have no verdict unless the judge is ``scored``: metrics read them.
     """
     reply = item.reply
     if (isinstance(reply, Scored) and not scored) or (isinstance(reply, Failure) and reply.unscored):
-        return Judgement(verdict=Verdict.UNSURE, findings=(Finding(item="log-probabilities", label="not-a-text"),))
+        return Judgment(verdict=Verdict.UNSURE, findings=(Finding(item="log-probabilities", label="not-a-text"),))
     if isinstance(reply, Failure):
-        return Judgement(verdict=Verdict.WRONG, findings=(Finding(item=reply.error, label="failure"),))
+        return Judgment(verdict=Verdict.WRONG, findings=(Finding(item=reply.error, label="failure"),))
     return None
 
 

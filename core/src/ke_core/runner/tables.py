@@ -120,14 +120,14 @@ class CaseLines:
         )
 
     def _outcome(self, line: Replied, query: str, reply: Reply) -> Outcome:
-        said = self.judged[line.place].judgements
+        said = self.judged[line.place].judgments
         if query not in said:
             raise BadRun(
-                f"{self.file} was changed by hand: case {self.case.id} has a reply to query {query} that no judgement "
+                f"{self.file} was changed by hand: case {self.case.id} has a reply to query {query} that no judgment "
                 "is about",
                 hint=MEND,
             )
-        return Outcome(reply=reply, judgement=said[query])
+        return Outcome(reply=reply, judgment=said[query])
 
 
 def case_lines(index: Index, cases: Iterable[Case], judge: str, folder: RunFolder) -> Iterator[CaseLines]:
@@ -139,7 +139,7 @@ def case_lines(index: Index, cases: Iterable[Case], judge: str, folder: RunFolde
             yield CaseLines(
                 case=case,
                 lines=index.replies(case.id),
-                judged=index.judgements(case.id, judge),
+                judged=index.judgments(case.id, judge),
                 within=index.within(case.id),
                 file=str(index.file),
             )

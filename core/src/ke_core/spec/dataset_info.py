@@ -60,7 +60,7 @@ class DatasetInfo:
     """
 
     title: str
-    licence: str
+    license: str
     source: str
     cite: str = ""
     sha256: str = ""

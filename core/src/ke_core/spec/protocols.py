@@ -15,7 +15,7 @@ from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
 from ke_core.spec.queries import Case, Query
 from ke_core.spec.requests import Ask, Encoder, Generate, Generated, Procedure, Score
-from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgement, ModelRecord, Reply, Scored, Value
+from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgment, ModelRecord, Reply, Scored, Value
 
 T = TypeVar("T")
 SaveReply = Callable[[int, Generated | Scored | ContentRefused], None]
@@ -210,7 +210,7 @@ class Dataset(Protocol):
         ...
 
     def info(self) -> DatasetInfo:
-        """Licence, source, checksum and published counts."""
+        """License, source, checksum and published counts."""
         ...
 
 
@@ -218,8 +218,8 @@ class Dataset(Protocol):
 class Judge(Protocol):
     """Says what replies are worth. Pure unless its spec says ``needs_model``."""
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order. It is given no ``Failure``, and no ``Scored`` unless its spec says so."""
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order. It is given no ``Failure``, and no ``Scored`` unless its spec says so."""
         ...
 
 

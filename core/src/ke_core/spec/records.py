@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from ke_core.spec.facts import OMITTED
 from ke_core.spec.queries import Phase
-from ke_core.spec.results import Failure, ForwardCalls, Judgement, Peak, Reply
+from ke_core.spec.results import Failure, ForwardCalls, Judgment, Peak, Reply
 from ke_core.spec.runspec import SCHEMA, Component
 
 OWN = "own"
@@ -74,7 +74,7 @@ class Replied:
 
 @frozen(kw_only=True)
 class Judged:
-    """The judgements of those replies, with the judge's own specification."""
+    """The judgments of those replies, with the judge's own specification."""
 
     schema: int = SCHEMA
     step: int = 0
@@ -83,7 +83,7 @@ class Judged:
     phase: Phase
     style: str
     judge: Component
-    judgements: Mapping[str, Judgement]
+    judgments: Mapping[str, Judgment]
 
     @property
     def place(self) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ class Finding:
 
 
 @frozen(kw_only=True)
-class Judgement:
+class Judgment:
     """A verdict and what it rests on."""
 
     verdict: Verdict
@@ -157,10 +157,10 @@ class Item:
 
 @frozen(kw_only=True)
 class Outcome:
-    """A reply and its judgement."""
+    """A reply and its judgment."""
 
     reply: Reply
-    judgement: Judgement
+    judgment: Judgment
 
 
 @frozen(kw_only=True)

@@ -73,7 +73,7 @@ EditorKind = Literal["weight editor", "adaptor", "memory editor"]
 @frozen(kw_only=True)
 class EditorSpec(Spec[Editor]):
     """``needs_weights``: opens the model. ``needs_model`` false: answers without one, so none is loaded and no
-    unedited model is asked. ``masks``: honours ``Question.hidden``. ``one_at_a_time``: a batch's
+    unedited model is asked. ``masks``: honors ``Question.hidden``. ``one_at_a_time``: a batch's
     edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
     ``own_before``: what it answers without any edit is the unedited model's answer to these prompts, and is asked too,
     so that a metric can compare before and after under the same prompt.
@@ -170,7 +170,7 @@ class JudgeSpec(Spec[Judge]):
     """``needs_model``: is a procedure on the engine, e.g. an LLM judge. ``scored``: judges log-probabilities.
 
     ``labels``: what it finds beside verdicts, to the labels it may give. ``metrics``: those that read them, computed
-    after ``ke judge`` unless others are named. ``items``: hand-labelled items that come with it, as the text of a
+    after ``ke judge`` unless others are named. ``items``: hand-labeled items that come with it, as the text of a
     file for ``ke judges check``.
     """
 
@@ -242,7 +242,7 @@ class KnownModel:
 
     name: str
     summary: str
-    licence: str
+    license: str
     size_mb: int
     kind: str = "language-model"
 

@@ -13,7 +13,7 @@ from ke_core.spec.protocols import Session
 
 @frozen(kw_only=True)
 class TrainStep:
-    """One step of an optimiser. ``step`` counts from 1, resumed trainings included; ``loss`` is what is minimised.
+    """One step of an optimizer. ``step`` counts from 1, resumed trainings included; ``loss`` is what is minimized.
 
     ``numbers``: what else is worth a curve, by name.
     """
@@ -31,7 +31,7 @@ class Training(Protocol):
         ...
 
     def tensors(self) -> Mapping[str, Any]:
-        """NumPy arrays by name: all that the next step and an editor need, optimisers' states included."""
+        """NumPy arrays by name: all that the next step and an editor need, optimizers' states included."""
         ...
 
     def finished(self) -> bool:

@@ -26,7 +26,7 @@ class Kinds:
         for (phase, style, query), outcome in record.outcomes.items():
             if phase == "before":
                 continue
-            right = outcome.judgement.verdict is Verdict.RIGHT
+            right = outcome.judgment.verdict is Verdict.RIGHT
             kind = "old" if outcome.reply.text == self.word else "noise"
             for label in LABELS:
                 yield Value(
@@ -67,8 +67,8 @@ def read(ke, tmp_path):
     return read_back
 
 
-def labelled(rows, kinds):
-    """All rows labelled as the judge does, and the wrong answers after editing sorted by hand, in turn."""
+def labeled(rows, kinds):
+    """All rows labeled as the judge does, and the wrong answers after editing sorted by hand, in turn."""
     kinds = iter(kinds)
     for row in rows:
         right = row["answer"] in row["right"].split(" / ")
@@ -83,7 +83,7 @@ def test_the_sheet_has_an_empty_column_of_a_metric_that_sorts(sheet):
 
 def test_shares_and_agreement_come_back(sheet, read):
     """Of 10 sorted answers 7 are old by hand; the metric calls all 10 old: agreed .7, chance .7, kappa 0."""
-    status, out, err = read(list(labelled(sheet, ["old"] * 7 + [" Mute", "noise", "NOISE "])))
+    status, out, err = read(list(labeled(sheet, ["old"] * 7 + [" Mute", "noise", "NOISE "])))
     assert (status, err) == (0, "")
     assert "kinds (word=Rome): 10 answers sorted by hand" in out
     for row in ("old 70.0", "mute 10.0", "noise 20.0"):
@@ -95,7 +95,7 @@ def test_shares_and_agreement_come_back(sheet, read):
 
 def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
     """With another word everything is noise: all ten say so, and kappa has no chance to be undefined but here."""
-    rows = list(labelled(sheet, ["noise"] * 10))
+    rows = list(labeled(sheet, ["noise"] * 10))
     assert (
         "kinds: kappa undefined, every label is the same (n 10), 10 of 10 alike" in read(rows, "-o", "kinds.word=x")[1]
     )
@@ -103,7 +103,7 @@ def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
 
 
 def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
-    rows = list(labelled(sheet, ["old"]))
+    rows = list(labeled(sheet, ["old"]))
     right = next(row for row in rows if row["label"] == "right" and "after editing" in row["asked"])
     before = next(row for row in rows if "before editing" in row["asked"])
     right["kinds"] = before["kinds"] = "noise"
@@ -115,7 +115,7 @@ def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
 
 
 def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet, read):
-    rows = list(labelled(sheet, []))
+    rows = list(labeled(sheet, []))
     assert "sorted by hand" not in read(rows)[1]
     for row in rows:
         del row["kinds"]
@@ -123,7 +123,7 @@ def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet
 
 
 def test_mistakes_are_named_with_their_row(sheet, read, ke):
-    rows = list(labelled(sheet, []))
+    rows = list(labeled(sheet, []))
     wrong = [{**rows[0], "kinds": "oldest"}, *rows[1:]]
     assert "back.csv, row 2: kinds 'oldest' is none of old, mute, noise" in read(wrong)[2]
     alone = [{**rows[0], "kinds": "old", "label": ""}, *rows[1:]]

@@ -89,7 +89,7 @@ def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(k
                 odd = query == "hop-1" and outcome.reply.text == "Italy"
                 yield Value(
                     aspect="each",
-                    value=None if odd else float(outcome.judgement.verdict.value == "right"),
+                    value=None if odd else float(outcome.judgment.verdict.value == "right"),
                     phase=phase,
                     style=style,
                     tags={QUERY_TAG: query},

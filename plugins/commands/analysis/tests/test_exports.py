@@ -20,7 +20,7 @@ from ke_core.plugin import (
     Finding,
     Gold,
     Interval,
-    Judgement,
+    Judgment,
     MetricScore,
     Probe,
     Prompt,
@@ -243,10 +243,10 @@ def answered(after, verdict=Verdict.WRONG, *, style="direct", **about):
         ("multi-hop-1", "after", style): after,
     }
     judged = {
-        ("multi-hop-1", "before", "direct"): Judgement(verdict=Verdict.RIGHT),
-        ("multi-hop-1", "after", style): Judgement(verdict=verdict, findings=(Finding(item="Franc", label="stale"),)),
+        ("multi-hop-1", "before", "direct"): Judgment(verdict=Verdict.RIGHT),
+        ("multi-hop-1", "after", style): Judgment(verdict=verdict, findings=(Finding(item="Franc", label="stale"),)),
     }
-    return AnsweredCase(replies=places, judgements=judged, **about)
+    return AnsweredCase(replies=places, judgments=judged, **about)
 
 
 def browsed(found, *, label="memit", cases=None, dataset=None, form="cloze"):

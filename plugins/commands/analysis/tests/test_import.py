@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve, frozen
 
 from ke_core.app import Batch, Replied, RunFolder
-from ke_core.plugin import Judgement, JudgeSpec, MetricSpec, Value, Verdict, hookimpl
+from ke_core.plugin import JudgeSpec, Judgment, MetricSpec, Value, Verdict, hookimpl
 from ke_testing.toy import Toy, toy_spec
 
 
@@ -39,7 +39,7 @@ class Folding:
     def judge(self, session, items):
         fold = str.casefold if self.config.fold else str
         right = [fold(item.reply.text) == fold(item.query.gold.entities[0].label) for item in items]
-        return [Judgement(verdict=Verdict.RIGHT if one else Verdict.WRONG) for one in right]
+        return [Judgment(verdict=Verdict.RIGHT if one else Verdict.WRONG) for one in right]
 
 
 @frozen(kw_only=True)
@@ -48,7 +48,7 @@ class Flipped:
 
     def values(self, record):
         for (phase, style, _query), outcome in record.outcomes.items():
-            right = (outcome.judgement.verdict is Verdict.RIGHT) != self.config.flip
+            right = (outcome.judgment.verdict is Verdict.RIGHT) != self.config.flip
             yield Value(aspect="right", value=float(right), phase=phase, style=style)
 
 

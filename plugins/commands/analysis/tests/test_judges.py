@@ -10,8 +10,8 @@ from ke_core.plugin import (
     Answer,
     Finding,
     Generate,
-    Judgement,
     JudgeSpec,
+    Judgment,
     KEError,
     KnownModel,
     MetricSpec,
@@ -35,7 +35,7 @@ class Asker:
 
     def judge(self, session, items):
         found = session.engine.run({str(at): self.one(item) for at, item in enumerate(items)})
-        if any(not isinstance(one, Judgement) for one in found.values()):
+        if any(not isinstance(one, Judgment) for one in found.values()):
             raise KEError("the judge's model failed", hint="again")
         return [found[str(at)] for at in range(len(items))]
 
@@ -45,13 +45,13 @@ class Asker:
         label = written.text.strip()
         known = label if label in LABELS else "unsure"
         finding = Finding(item=reply.text, label=known, note=label)
-        return Judgement(verdict=Verdict.UNSURE, findings=(finding,))
+        return Judgment(verdict=Verdict.UNSURE, findings=(finding,))
 
 
 class Goodness:
     def values(self, record):
         for (phase, style, _query), outcome in record.outcomes.items():
-            for finding in outcome.judgement.findings:
+            for finding in outcome.judgment.findings:
                 yield Value(aspect="good", value=float(finding.label == "good"), phase=phase, style=style)
 
 
@@ -95,7 +95,7 @@ class Judges:
 
     @hookimpl
     def ke_models(self):
-        known = tuple(KnownModel(name=n, summary="says", licence="none", size_mb=0) for n in ("fair", "gruff"))
+        known = tuple(KnownModel(name=n, summary="says", license="none", size_mb=0) for n in ("fair", "gruff"))
         return [
             ModelSpec(
                 name="scripted",
@@ -139,7 +139,7 @@ def test_list_names_judges_their_labels_and_whether_they_ask(ke, asking):
 
 def test_a_judge_with_a_model_judges_and_its_own_metrics_are_computed(ke, asking, evaluated):
     status, out, err = ke("judge", "done", "--judge", "asker", *FAIR)
-    assert (status, "lines of judgements written" in err) == (0, True)
+    assert (status, "lines of judgments written" in err) == (0, True)
     scores = json.loads((evaluated / "scores.json").read_text(encoding="utf-8"))
     assert [metric["component"]["name"] for metric in scores["metrics"]] == ["goodness"]
     assert scores["judge"]["model"]["id"] == "fair"
@@ -155,7 +155,7 @@ def test_what_the_case_holds_true_is_given_to_the_judge(ke, asking, evaluated):
 def test_judging_again_asks_nothing_and_another_model_judges_anew(ke, asking, evaluated):
     ke("judge", "done", "--judge", "asker", *FAIR)
     before = len(asking.asked)
-    assert "0 lines of judgements written" in ke("judge", "done", "--judge", "asker", *FAIR)[2]
+    assert "0 lines of judgments written" in ke("judge", "done", "--judge", "asker", *FAIR)[2]
     assert len(asking.asked) == before
     ke("judge", "done", "--judge", "asker", "--judge-model", "scripted:gruff")
     assert json.loads((evaluated / "scores.json").read_text())["judge"]["model"]["id"] == "gruff"
@@ -188,7 +188,7 @@ def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
         (("judge", "done", "--judge", "exact", *FAIR), ("judge exact asks no model", "leave --judge-model out")),
         (("judge", "done", "--judge", "asker", "--judge-model", "nope:x"), ("no model called 'nope'", "")),
         (("judge", "done", "--judge", "asker", *FAIR, "--metric", "none"), ("no metric called 'none'", "")),
-        (("judges", "check", "asker", *FAIR), ("judge asker comes without labelled items", "--items FILE")),
+        (("judges", "check", "asker", *FAIR), ("judge asker comes without labeled items", "--items FILE")),
         (("judges", "check", "nobody", "--items", "sheet"), ("no judge called 'nobody'", "")),
         (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model to ask", "--judge-model")),
     ],
@@ -257,8 +257,8 @@ def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_pa
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ('{"thoughts": "a", "label": "good"}\n', "s holds 1 labelled items"),
-        ("", "s holds 0 labelled items"),
+        ('{"thoughts": "a", "label": "good"}\n', "s holds 1 labeled items"),
+        ("", "s holds 0 labeled items"),
         ('{"thoughts": "a", "label": "fine"}\n', "s, line 1: 'fine' is no label of this judge"),
         ('{"thoughts": "a"}\n', "s, line 1 does not fit"),
         ('{"thoughts": "a", "label": "good", "extra": 1}\n', "s, line 1 does not fit"),

@@ -16,7 +16,7 @@ from ke_core.plugin import (
     Finding,
     Gold,
     Interval,
-    Judgement,
+    Judgment,
     MetricScore,
     Probe,
     Prompt,
@@ -59,15 +59,15 @@ def case(number):
 
 def answered(number, style, text):
     step = Step(kind="subquestion", text="Where is it?", retrieved=(f"tower-{number}",), scores=(0.5,))
-    replies, judgements = {}, {}
+    replies, judgments = {}, {}
     for at, name in enumerate(("edit", "multi")):
         replies[name, "before", "direct"] = Answer(text="Franc", raw=" Franc, I think\nQ: next")
-        judgements[name, "before", "direct"] = Judgement(verdict=Verdict.RIGHT)
+        judgments[name, "before", "direct"] = Judgment(verdict=Verdict.RIGHT)
         replies[name, "after", style] = Answer(text=text, raw=f" So: {text}", steps=(step,) if style == "own" else ())
-        judgements[name, "after", style] = Judgement(
+        judgments[name, "after", style] = Judgment(
             verdict=VERDICTS[(number + at) % 3], findings=(Finding(item=text, label="gold"),)
         )
-    return AnsweredCase(replies=replies, judgements=judgements)
+    return AnsweredCase(replies=replies, judgments=judgments)
 
 
 def reported(editor, scores):
@@ -214,9 +214,9 @@ def test_html_in_what_judges_methods_and_servers_say_is_shown_as_text(chromium, 
             ("edit", "after", "own"): Answer(text="Lira", raw="Lira", steps=(step,)),
             ("multi", "after", "own"): Failure(error="ServerGone", message=f"error {EVIL}"),
         },
-        judgements={
-            ("edit", "after", "own"): Judgement(verdict=Verdict.UNSURE, findings=(finding,)),
-            ("multi", "after", "own"): Judgement(verdict=Verdict.WRONG),
+        judgments={
+            ("edit", "after", "own"): Judgment(verdict=Verdict.UNSURE, findings=(finding,)),
+            ("multi", "after", "own"): Judgment(verdict=Verdict.WRONG),
         },
         problems=(f"problem {EVIL}",),
         refused={"tower-0": f"reason {EVIL}"},

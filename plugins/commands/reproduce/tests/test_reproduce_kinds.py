@@ -5,7 +5,7 @@ import json
 import pytest
 from attrs import evolve, field, frozen
 
-from ke_core.plugin import BadData, Judgement, JudgeSpec, Verdict, hookimpl
+from ke_core.plugin import BadData, JudgeSpec, Judgment, Verdict, hookimpl
 from ke_testing.toy import Toy, toy_spec
 
 TABLE = """
@@ -56,7 +56,7 @@ class Moody:
         self.verdict = Verdict[config.verdict.upper()]
 
     def judge(self, session, items):
-        return [Judgement(verdict=self.verdict) for _item in items]
+        return [Judgment(verdict=self.verdict) for _item in items]
 
 
 class Kinds:

@@ -141,7 +141,7 @@ class Toys:
 
     @hookimpl
     def ke_models(self):
-        known = (KnownModel(name="one", summary="says what it is shown", licence="none", size_mb=0),)
+        known = (KnownModel(name="one", summary="says what it is shown", license="none", size_mb=0),)
         return [
             ModelSpec(
                 name="saying", summary="repeats", config=NoConfig, build=lambda request: ScriptedModel(say),

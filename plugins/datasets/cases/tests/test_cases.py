@@ -50,11 +50,11 @@ def test_a_wrong_line_is_named(make: Make, by_hand: Path) -> None:
 
 
 def test_info_is_the_headers_and_the_checksum_the_files(make: Make, stored: Store, by_hand: Path) -> None:
-    about = make(file=str(stored(title="Toy", licence="CC0-1.0", source="here", cite="nobody", cases=2))).info()
-    assert (about.title, about.licence, about.source, about.cite) == ("Toy", "CC0-1.0", "here", "nobody")
+    about = make(file=str(stored(title="Toy", license="CC0-1.0", source="here", cite="nobody", cases=2))).info()
+    assert (about.title, about.license, about.source, about.cite) == ("Toy", "CC0-1.0", "here", "nobody")
     assert about.published == {"cases": 2}
     short = make(file=str(by_hand)).info()
-    assert (short.title, short.licence, short.source) == ("keepers", "not stated in the file", "keepers.jsonl")
+    assert (short.title, short.license, short.source) == ("keepers", "not stated in the file", "keepers.jsonl")
     assert short.published == {}
     assert len({about.sha256, short.sha256, ""}) == 3
 

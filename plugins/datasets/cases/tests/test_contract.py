@@ -16,7 +16,7 @@ class TestCases(DatasetContract):
 
     @pytest.fixture
     def dataset(self, make: Callable[..., Dataset], stored: Callable[..., Path]) -> Dataset:
-        return make(file=str(stored(licence="CC0-1.0", source="made up", cases=2)))
+        return make(file=str(stored(license="CC0-1.0", source="made up", cases=2)))
 
 
 class TestMasked(DatasetContract):

@@ -26,7 +26,7 @@ RECORD = {
     "paraphrase_prompts": ["It rained. Ostrel Mills is based in", "Ostrel Mills is run from "],
     "neighborhood_prompts": ["Bexley Looms has its seat in", "The seat of Tarn Dyes is"],
     "attribute_prompts": ["Polder Glass has its seat in"],
-    "generation_prompts": ["Ostrel Mills's neighbours are"],
+    "generation_prompts": ["Ostrel Mills's neighbors are"],
 }
 
 

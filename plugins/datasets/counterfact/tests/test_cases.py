@@ -43,11 +43,11 @@ def test_every_prompt_of_the_record_is_asked_in_its_place(record, stored) -> Non
 
 
 def test_openings_are_gone_on_from_by_both_models_without_an_end(record, stored) -> None:
-    record["generation_prompts"] = ["Ostrel Mills's neighbours are ", "Ostrel Mills is near", "Ostrel Mills is near"]
+    record["generation_prompts"] = ["Ostrel Mills's neighbors are ", "Ostrel Mills is near", "Ostrel Mills is near"]
     dataset = stored([record], openings="3")
     (case,) = dataset.cases()
     (probe,) = [probe for probe in case.probes if probe.aspect == FLUENCY]
-    assert [query.texts[0] for query in probe.queries] == ["Ostrel Mills's neighbours are", "Ostrel Mills is near"]
+    assert [query.texts[0] for query in probe.queries] == ["Ostrel Mills's neighbors are", "Ostrel Mills is near"]
     prompt = dataset.prompt(probe.queries[0], "direct")
     assert prompt is not None
     assert (prompt.decoding.max_tokens, prompt.decoding.stop) == (100, ())
@@ -56,7 +56,7 @@ def test_openings_are_gone_on_from_by_both_models_without_an_end(record, stored)
     assert not any(key.endswith(probe.queries[0].id) for key in dataset.material()["answers"].value)
 
 
-def test_neighbours_keep_the_old_object_and_the_edit_gets_the_new_one(record, stored) -> None:
+def test_neighbors_keep_the_old_object_and_the_edit_gets_the_new_one(record, stored) -> None:
     (case,) = stored([record]).cases()
     golds = {p.id: {q.gold.entities[0].label for q in p.queries} for p in case.probes}
     assert golds.pop("locality") == golds.pop("locality-probability") == {"Harwick"}
@@ -86,7 +86,7 @@ def test_the_same_statement_in_two_cases_is_one_edit(record, stored) -> None:
 
 def test_prompts_that_no_score_counts_are_kept_as_oracle_material(records, stored) -> None:
     material = stored(records).material()
-    assert material["generation-prompts"].value["0"] == ("Ostrel Mills's neighbours are",)
+    assert material["generation-prompts"].value["0"] == ("Ostrel Mills's neighbors are",)
     assert material["attribute-prompts"].value["1"] == ("Polder Glass has its seat in",)
     assert all(piece.oracle for piece in material.values())
     assert material["answers"].value["0/edit"] == "Zarl"
@@ -102,7 +102,7 @@ def test_the_first_cases_are_there_before_the_rest_is_read(records, stored) -> N
         list(cut.cases())
 
 
-def test_without_its_neighbours_an_edit_has_no_locality(record, stored) -> None:
+def test_without_its_neighbors_an_edit_has_no_locality(record, stored) -> None:
     (case,) = stored([record | {"neighborhood_prompts": []}]).cases()
     assert "locality" not in told(case)
 
@@ -111,4 +111,4 @@ def test_the_number_of_cases_is_the_published_one(records, stored) -> None:
     info = stored(records).info()
     assert info.published == {"cases": 21_919}
     assert info.source == "https://rome.baulab.info/data/dsets/counterfact.json"
-    assert "MIT" in info.licence
+    assert "MIT" in info.license

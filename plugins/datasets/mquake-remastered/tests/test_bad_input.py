@@ -107,7 +107,7 @@ def test_a_case_id_that_occurs_twice_is_refused(record, stored) -> None:
 
 def test_x7_a_bare_id_is_no_label(record, stored) -> None:
     text = json.dumps([record])
-    labelled = text.replace('"Aland", "capital"', '"Q2", "capital"')
-    assert "Q2 has no label in orig.triples_labeled, only its Wikidata id" in refused(stored(labelled.encode()))
+    labeled = text.replace('"Aland", "capital"', '"Q2", "capital"')
+    assert "Q2 has no label in orig.triples_labeled, only its Wikidata id" in refused(stored(labeled.encode()))
     record[REWRITE][0]["target_true_str"] = "Q969340"
     assert "target_true_str is Q969340: no label, only its Wikidata id" in refused(stored([record]))

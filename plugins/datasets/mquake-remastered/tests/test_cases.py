@@ -131,7 +131,7 @@ def test_the_published_split_says_who_is_edited_whatever_the_seed(stored, made) 
     assert stored([made(1, ["edited"])], view="edits").split(100, 0) is None
 
 
-def test_in_cf_6334_all_edited_cases_are_edited_and_unlabelled_ones_left_out(stored, made) -> None:
+def test_in_cf_6334_all_edited_cases_are_edited_and_unlabeled_ones_left_out(stored, made) -> None:
     labels = [TRAIN_AND_TEST, ["train_edited"], ["test_edited", "test_edited_unique"], ["test_unedited"], [], None]
     dataset = stored([made(n, of, "CF6334") for n, of in enumerate(labels, start=1)], variant="CF6334")
     assert dataset.split(1000, 0) == {"1": "edited", "2": "edited", "3": "edited", "4": "unedited"}

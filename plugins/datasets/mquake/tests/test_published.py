@@ -130,7 +130,7 @@ def test_edits_know_the_aliases_of_their_new_object(cases) -> None:
                for case in cases for probe, edit in zip(case.probes, case.edits, strict=False))  # fmt: skip
 
 
-def test_misspelt_templates_are_kept(cases) -> None:
+def test_misspelled_templates_are_kept(cases) -> None:
     relations = {fact.relation.id: fact.relation for case in cases for fact in case.facts_after}
     assert relations["P69"].cloze == "The univeristy where {} was educated is"
     assert relations["P449"].cloze == "The origianl broadcaster of {} is"

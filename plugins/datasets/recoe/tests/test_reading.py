@@ -214,7 +214,7 @@ def test_nothing_is_fetched_and_one_line_says_where_to_put_it(tmp_path: Path) ->
     dataset = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path)))
     with pytest.raises(BadData, match="the folder sorting of recoe is not here") as wrong:
         list(dataset.cases())
-    assert "licence" in (wrong.value.hint or "")
+    assert "license" in (wrong.value.hint or "")
     assert dataset.info().sha256 == ""
 
 

@@ -122,7 +122,7 @@ def loaded(tmp_path: Path) -> Callable[..., list[Case]]:
 
 
 def graph(relations: dict[str, Any], facts: dict[str, Any], entities: Iterable[str], **named: Any) -> Graph:
-    """A graph whose entities are labelled by what stands after the colon, unless ``named`` says otherwise."""
+    """A graph whose entities are labeled by what stands after the colon, unless ``named`` says otherwise."""
     nodes = {key: named.get(key.partition(":")[2], {"label": key.partition(":")[2]}) for key in entities}
     raw = {"name": "toy", "version": "1", "sources": [], "relations": relations, "entities": nodes, "facts": facts}
     return parse(json.dumps(raw), "toy.json")

@@ -77,7 +77,7 @@ def test_a_fact_that_brings_in_nothing_is_unparsed() -> None:
     assert (reply.outcome, reply.steps[0].retrieved) == ("unparsed", (MOVE_TOWER.id,))
 
 
-def test_unreadable_judgements_are_noted_with_their_hop() -> None:
+def test_unreadable_judgments_are_noted_with_their_hop() -> None:
     reply, _model = replay(" France", " maybe", NOT_ALIKE, " Italy", NOT_NAMED, NOT_ALIKE)
     assert [step.kind for step in reply.steps] == ["subquestion", "unreadable", "subquestion", "final"]
 

@@ -31,7 +31,7 @@ def test_our_own_prompts_have_their_slots_and_end_without_space() -> None:
 
 
 @pytest.mark.parametrize("name", ["exists", "same", "shared", "different"])
-def test_worked_judgements_are_readable_and_of_both_kinds(name) -> None:
+def test_worked_judgments_are_readable_and_of_both_kinds(name) -> None:
     examples = read_prompts("own")[name].text.split("\n\n")[:-1]
     assert {yes_or_no(example.rpartition("?")[2]) for example in examples} == {True, False}
 

@@ -101,7 +101,7 @@ def test_a_fact_that_contradicts_a_thought_takes_its_place() -> None:
 
 
 @pytest.mark.parametrize("no_at", range(3))
-def test_judgements_end_at_the_first_no(no_at) -> None:
+def test_judgments_end_at_the_first_no(no_at) -> None:
     said = [" yes"] * no_at + [" no"]
     reply, _model = replay("France", FIRST[0], FIRST[1], " no", *said, " Paris", CLOSING)
     assert reply.text == "Paris"
@@ -123,7 +123,7 @@ def test_the_answer_is_the_last_entity_not_the_text() -> None:
     assert reply.text == "Rome"
 
 
-# --- judgements ---------------------------------------------------------------------------------------------
+# --- judgments ---------------------------------------------------------------------------------------------
 
 
 UNREADABLE = ["", " maybe", " yes and no", " yesterday", " not", "\n"]

@@ -225,18 +225,18 @@ def test_e14_more_edits_than_fit_one_step_are_all_made(batch: int, tmp_path: Pat
     assert all(one["loss_after"] < one["loss_before"] for one in found.values())
 
 
-def test_training_ends_when_the_edits_are_learnt(tmp_path: Path) -> None:
+def test_training_ends_when_the_edits_are_learned(tmp_path: Path) -> None:
     with Ft(evolve(SMALL, stop_loss=1e9)).edit(make_session(tiny_model("llama"), root=tmp_path), EDITS) as edited:
         assert edited.details["passes"] == 1
         assert set(edited.details["largest_changes"].values()) == {0.0}
 
 
-def test_quantised_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
+def test_quantized_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
     model = tiny_nf4(tmp_path)
     session = make_session(model, root=tmp_path)
     for refuse in (lambda: Ft(SMALL).check(session, ()), lambda: Ft(SMALL).edit(session, EDITS).__enter__()):
-        with one_clear_line(model, BadConfig, "is quantised"):
+        with one_clear_line(model, BadConfig, "is quantized"):
             refuse()
 
 
@@ -246,7 +246,7 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
         block.mlp.down_proj = Fp8Weight(block.mlp.down_proj)
     session = make_session(model, root=tmp_path)
     for refuse in (lambda: Ft(SMALL).check(session, ()), lambda: Ft(SMALL).edit(session, EDITS).__enter__()):
-        with one_clear_line(model, BadConfig, "is quantised .*float8_e4m3fn.*checkpoint"):
+        with one_clear_line(model, BadConfig, "is quantized .*float8_e4m3fn.*checkpoint"):
             refuse()
 
 

@@ -61,7 +61,7 @@ def test_a_hidden_edge_is_not_there(way, edits) -> None:
     assert found.fact is None
 
 
-def test_what_is_taken_off_is_nobodys_neighbour_any_more(edits) -> None:
+def test_what_is_taken_off_is_nobodys_neighbor_any_more(edits) -> None:
     graph = graph_of(edits)
     graph.change(remove=["mira"])
     assert graph.subjects is not None

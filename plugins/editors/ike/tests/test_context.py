@@ -67,7 +67,7 @@ def test_every_demonstration_is_of_another_record_and_tells_what_its_record_says
         record = by_fact[block.split("\n")[0]]
         text = block.split("\nText: ")[1]
         changed = [f"{words} {record.object}" for words in (record.prompt, *record.paraphrases)]
-        kept = [f"{prompt} {object_}" for prompt, object_ in record.neighbours]
+        kept = [f"{prompt} {object_}" for prompt, object_ in record.neighbors]
         assert text in (*changed, *kept)
 
 

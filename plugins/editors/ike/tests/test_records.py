@@ -31,7 +31,7 @@ GOOD = {
     "prompt": "The author of Hamlet is",
     "object": "Jane Austen",
     "paraphrases": ["Who wrote Hamlet?"],
-    "neighbours": [{"prompt": "The author of Faust is", "object": "Goethe"}],
+    "neighbors": [{"prompt": "The author of Faust is", "object": "Goethe"}],
 }
 
 
@@ -75,7 +75,7 @@ def test_our_own_records_are_more_than_are_shown_and_change_something() -> None:
     assert len(facts) == len(OURS)
     for record in OURS:
         assert record.subject.casefold() in record.prompt.casefold()
-        assert all(f"{prompt} {object_}" not in facts for prompt, object_ in record.neighbours)
+        assert all(f"{prompt} {object_}" not in facts for prompt, object_ in record.neighbors)
 
 
 @pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="the script is in the repository")
@@ -106,9 +106,9 @@ def test_a_file_takes_the_place_of_our_records(tmp_path) -> None:
         ({"paraphrases": []}, "line 2: paraphrases"),
         ({"paraphrases": [""]}, "line 2: paraphrases"),
         ({"paraphrases": "Who?"}, "line 2: paraphrases"),
-        ({"neighbours": []}, "line 2: neighbours"),
-        ({"neighbours": ["x"]}, "line 2, neighbours: prompt"),
-        ({"neighbours": [{"prompt": "x is"}]}, "line 2, neighbours: object"),
+        ({"neighbors": []}, "line 2: neighbors"),
+        ({"neighbors": ["x"]}, "line 2, neighbors: prompt"),
+        ({"neighbors": [{"prompt": "x is"}]}, "line 2, neighbors: object"),
     ],
 )
 def test_a_record_that_does_not_fit_is_named_by_line_and_field(tmp_path, changes, message) -> None:
@@ -236,7 +236,7 @@ def test_every_record_barred_leaves_the_facts(tmp_path) -> None:
 
 
 def test_with_all_edits_of_the_atlas_in_force_only_objects_bar() -> None:
-    """The demonstrations are about countries that no case of it touches; a few of their neighbours are edited."""
+    """The demonstrations are about countries that no case of it touches; a few of their neighbors are edited."""
     atlas = pytest.importorskip("ke_plugin_atlas")
     edits = [edit for case in atlas.build(atlas.AtlasConfig()).cases() for edit in case.edits]
     free = corpus()
@@ -277,7 +277,7 @@ def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> Non
         if damage:
             for path in tmp_path.rglob("*.safetensors"):
                 path.write_bytes(b"no")
-    assert encoder.texts == (3 if damage else 1) * sum(2 + len(r.paraphrases) + len(r.neighbours) - 1 for r in OURS)
+    assert encoder.texts == (3 if damage else 1) * sum(2 + len(r.paraphrases) + len(r.neighbors) - 1 for r in OURS)
 
 
 def test_groups_of_edits_share_what_rests_on_no_edit(tmp_path, monkeypatch) -> None:

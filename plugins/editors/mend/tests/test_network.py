@@ -62,7 +62,7 @@ def network(rank: int = 4) -> Network:
     return made
 
 
-def test_numerics_17_an_untrained_network_is_the_identity_on_normalised_input() -> None:
+def test_numerics_17_an_untrained_network_is_the_identity_on_normalized_input() -> None:
     made = network()
     x, g = torch.randn(7, 5), torch.randn(7, 3) * 1e-3
     new_x, new_g = made(x, g, 1)
@@ -83,7 +83,7 @@ def test_numerics_17_u_has_a_gradient_at_zero_where_a_relu_would_have_none(monke
 
 
 @pytest.mark.parametrize("sizes", [(200,), (1, 1, 1), (1, 0, 30, 7), (90, 110)])
-def test_numerics_18_normaliser_is_the_mean_and_deviation_of_the_stream(sizes: tuple[int, ...]) -> None:
+def test_numerics_18_normalizer_is_the_mean_and_deviation_of_the_stream(sizes: tuple[int, ...]) -> None:
     draw = np.random.default_rng(0)
     stream = [draw.normal(5, 3, size=(size, 4)).astype(np.float32) for size in sizes]
     made = Normalizer(4)
@@ -123,18 +123,18 @@ def test_numerics_23_a_square_conv1d_is_told_by_its_type() -> None:
     assert shapes_of(parts, ["conv", "linear"]) == {"conv": (4, 7), "linear": (4, 7)}
 
 
-def test_a_quantised_map_is_refused_and_not_taken_for_one_of_another_shape() -> None:
+def test_a_quantized_map_is_refused_and_not_taken_for_one_of_another_shape() -> None:
     parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
     codes = torch.zeros(14, 1, dtype=torch.uint8)  # two numbers a byte, one under the other
     parts["linear"].weight = torch.nn.Parameter(codes, requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is quantised \(torch\.uint8\)"):
+    with pytest.raises(BadConfig, match=r"linear\.weight is quantized \(torch\.uint8\)"):
         shapes_of(parts, ["linear"])
 
 
 def test_eight_bit_floats_are_codes_too() -> None:
     parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
     parts["linear"].weight = torch.nn.Parameter(torch.ones(7, 4).to(torch.float8_e4m3fn), requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is quantised \(torch\.float8_e4m3fn\)") as caught:
+    with pytest.raises(BadConfig, match=r"linear\.weight is quantized \(torch\.float8_e4m3fn\)") as caught:
         shapes_of(parts, ["linear"])
     assert "--dtype" not in caught.value.hint
 

@@ -83,7 +83,7 @@ def test_gradients_that_are_not_finite_change_nothing_and_many_end_the_training(
 
 
 def test_a_batch_that_overflows_is_skipped_and_the_training_goes_on(kit: Any, tmp_path: Path) -> None:
-    """One look at infinity would stay in the normalisers' means for good."""
+    """One look at infinity would stay in the normalizers' means for good."""
     model = tiny_model("llama")
     training = kit.begin(model, tmp_path)
     training.advance()
@@ -146,7 +146,7 @@ def test_the_published_profile_keeps_the_published_numbers_and_ends_by_itself(ki
         "steps": 10_000, "clip": 100.0, "edit_weight": 0.1, "locality_weight": 1.0, "wordings": "paraphrases",
     }  # fmt: skip
     training = kit.begin(tiny_model("gpt2"), tmp_path, MendConfig(profile="published", rank=4, batch=1))
-    assert "steps" in training.optimisers["network"][0]
+    assert "steps" in training.optimizers["network"][0]
     assert not training.finished()
     training.step = 10_000
     assert training.finished()

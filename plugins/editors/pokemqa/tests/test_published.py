@@ -95,7 +95,7 @@ def test_the_editor_works_with_both_fine_tuned_encoders(kit, tmp_path: Path, enc
     with Pokemqa(CONFIG).edit(session, [example.edit for example in kit.examples[:4]]) as edited:
         detector = edited.memory.detector
         assert (detector.confirm, detector.scale, detector.encoder.pooling) == (False, 1.0, "cls")
-        assert not detector.encoder.normalised
+        assert not detector.encoder.normalized
         texts = [example.paraphrases[0] for example in kit.examples[:4]]
         training.networks.pre.eval()
         numbers = [training.lessons.texts.index(text) for text in texts]

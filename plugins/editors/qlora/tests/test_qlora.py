@@ -92,7 +92,7 @@ def test_the_users_random_numbers_go_on_as_they_would_have_while_the_model_is_ed
         assert torch.equal(torch.rand(4), drawn)
 
 
-def test_whole_sentences_are_learnt_as_recoe_does(nf4: Loader, tmp_path: Path) -> None:
+def test_whole_sentences_are_learned_as_recoe_does(nf4: Loader, tmp_path: Path) -> None:
     model = nf4()
     config = evolve(SMALL, loss="sentence")
     session = make_session(model, root=tmp_path)
@@ -117,7 +117,7 @@ def test_statements_that_contradict_each_other_are_refused(nf4: Loader, tmp_path
         pass
 
 
-def test_the_new_object_alone_is_learnt_by_default(nf4: Loader, tmp_path: Path) -> None:
+def test_the_new_object_alone_is_learned_by_default(nf4: Loader, tmp_path: Path) -> None:
     session = make_session(nf4(), root=tmp_path)
     assert set(Qlora(SMALL).check(session, [MOVE_TOWER, TEXT_ONLY])) == {TEXT_ONLY.id}
     with Qlora(SMALL).edit(session, ()) as edited:
@@ -138,7 +138,7 @@ def test_a_model_in_other_codes_is_not_sent_to_lora(tmp_path: Path) -> None:
 def test_other_types_are_refused_before_anything_is_asked(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)
     session = make_session(model, root=tmp_path)
-    with pytest.raises(BadConfig, match="are not quantised") as caught:
+    with pytest.raises(BadConfig, match="are not quantized") as caught:
         Qlora(SMALL).check(session, ())
     assert "--dtype nf4" in caught.value.hint
     with unchanged(model), pytest.raises(BadConfig), Qlora(SMALL).edit(session, EDITS):

@@ -25,7 +25,7 @@ def verdict(text: str, *names: tuple[str, ...], form: Any = "cloze", require: An
 def test_a_name_may_stand_anywhere(form: str) -> None:
     assert verdict("well known politician of her time", POLITICIAN, form=form) is Verdict.RIGHT
     assert verdict("well known Politician", POLITICIAN, form=form) is Verdict.WRONG
-    assert verdict("well known Politician", POLITICIAN, form=form, normalise="case") is Verdict.RIGHT
+    assert verdict("well known Politician", POLITICIAN, form=form, normalize="case") is Verdict.RIGHT
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_released_code_looks_inside_words_and_both_drop_single_letters(
 def test_an_alias_of_one_letter_makes_no_answer_right() -> None:
     """RippleEdits' released filter: aliases are longer than one character, or digits."""
     assert verdict("I'm not sure", ("male", "m"), form="question") is Verdict.WRONG
-    assert verdict("M.", ("male", "m"), form="question", normalise="text") is Verdict.WRONG
+    assert verdict("M.", ("male", "m"), form="question", normalize="text") is Verdict.WRONG
     assert verdict("a male", ("male", "m"), form="question") is Verdict.RIGHT
 
 

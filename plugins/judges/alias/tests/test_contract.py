@@ -11,7 +11,7 @@ class TestDefault(JudgeContract):
 
 class TestLenient(JudgeContract):
     name = "alias"
-    options: ClassVar[dict[str, str]] = {"match": "contains", "normalise": "text"}
+    options: ClassVar[dict[str, str]] = {"match": "contains", "normalize": "text"}
 
 
 class TestContainment(JudgeContract):

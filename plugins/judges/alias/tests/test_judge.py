@@ -45,7 +45,7 @@ def test_finding_names_the_alias_that_matched() -> None:
 
 
 def test_finding_spells_the_name_as_the_data_do() -> None:
-    judged = judge(Answer(text="the REPUBLIC of croatia"), normalise="text")
+    judged = judge(Answer(text="the REPUBLIC of croatia"), normalize="text")
     assert judged.findings == (Finding(item="Republic of Croatia", label="gold", entity="Q224"),)
 
 
@@ -125,11 +125,11 @@ def test_v3_prompt_text_is_not_an_answer(match) -> None:
 
 
 @pytest.mark.parametrize("match", ["exact", "contains"])
-@pytest.mark.parametrize("normalise", ["none", "case", "text"])
-def test_v4_empty_alias_matches_nothing_and_every_alias_is_tried(match, normalise) -> None:
+@pytest.mark.parametrize("normalize", ["none", "case", "text"])
+def test_v4_empty_alias_matches_nothing_and_every_alias_is_tried(match, normalize) -> None:
     """RAE stripped all but a-z, so that an alias became empty and was in every answer; and it tried only one."""
     query = Query(id="q", texts=("?",), gold=Gold(entities=(Entity(label="Tokyo", aliases=("", " ", "東京", "Edo")),)))
-    options = {"match": match, "normalise": normalise}
+    options = {"match": match, "normalize": normalize}
     assert judge(Answer(text="Oslo"), query, **options).verdict is Verdict.WRONG
     assert judge(Answer(text=""), query, **options).verdict is Verdict.WRONG
     assert {judge(Answer(text=name), query, **options).verdict for name in ("Tokyo", "東京", "Edo")} == {Verdict.RIGHT}

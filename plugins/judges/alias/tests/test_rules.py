@@ -10,8 +10,8 @@ from ke_plugin_alias.judge import Alias
 from ke_plugin_alias.numbers import number
 
 RIGHT, WRONG, STALE, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
-EXACT, CASE, TEXT = {}, {"normalise": "case"}, {"normalise": "text"}
-CONTAINS, LOOSE = {"match": "contains"}, {"match": "contains", "normalise": "text"}
+EXACT, CASE, TEXT = {}, {"normalize": "case"}, {"normalize": "text"}
+CONTAINS, LOOSE = {"match": "contains"}, {"match": "contains", "normalize": "text"}
 
 USA = ("United States of America", "the United States", "U.S.", "US", "America")
 CROATIA = ("Croatia", "HR", "Republic of Croatia")
@@ -71,7 +71,7 @@ QUESTIONS = {
     "contains and text together": ("he leads the US of today", ("U.S.",), LOOSE, RIGHT),
     "V4: an empty alias is in no answer": ("Paris", ("Croatia", ""), CONTAINS, WRONG),
     "V4: an alias of spaces is in no answer": ("Paris is nice", ("Croatia", "  "), CONTAINS, WRONG),
-    "V4: an alias that normalises to nothing": ("Paris!?", ("Croatia", "?!"), LOOSE, WRONG),
+    "V4: an alias that normalizes to nothing": ("Paris!?", ("Croatia", "?!"), LOOSE, WRONG),
     "V4: nor does it equal an empty answer": ("", ("Croatia", ""), EXACT, WRONG),
 }  # fmt: skip
 

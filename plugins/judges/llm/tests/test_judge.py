@@ -48,11 +48,11 @@ def judged(said, *given, **options):
     return judge.judge(make_session(model), list(given)), model
 
 
-def labels(judgement):
-    return [(finding.item, finding.label) for finding in judgement.findings]
+def labels(judgment):
+    return [(finding.item, finding.label) for finding in judgment.findings]
 
 
-def test_facts_and_support_are_labelled_and_the_verdict_is_open():
+def test_facts_and_support_are_labeled_and_the_verdict_is_open():
     (found,), model = judged(says, ITEM)
     assert labels(found) == [
         ("Aru is 900 metres high.", "consistent"),
@@ -111,7 +111,7 @@ def test_thoughts_without_an_answer_support_nothing_and_still_hold_facts():
     assert [label for _item, label in labels(found)] == ["consistent", "inconsistent", "unrelated", "not-support"]
 
 
-def test_judgements_do_not_depend_on_what_is_judged_beside():
+def test_judgments_do_not_depend_on_what_is_judged_beside():
     other = Item(query=QUERY, reply=Answer(text="Aru", raw="Nothing is known.\nAnswer: Aru"), facts=HELD)
     together, _model = judged(says, other, ITEM)
     alone, _model = judged(says, ITEM)
@@ -124,7 +124,7 @@ def test_v15_a_model_that_fails_stops_the_judging_and_no_other_rule_steps_in():
     assert "stays on record" in caught.value.hint
 
 
-def test_v15_without_a_model_there_is_no_judgement():
+def test_v15_without_a_model_there_is_no_judgment():
     with pytest.raises(KEError, match="needs a model"):
         build(LLMConfig()).judge(None, [ITEM])
 

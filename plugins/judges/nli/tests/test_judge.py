@@ -44,8 +44,8 @@ def item(raw="Aru is 9. Bel is old.\nAnswer: Bel", held=("Aru is high.",), **rep
     return Item(query=QUERY, reply=Answer(**{"text": "Bel", "raw": raw, **reply}), facts=held)
 
 
-def labels(judgement):
-    return [(finding.item, finding.label) for finding in judgement.findings]
+def labels(judgment):
+    return [(finding.item, finding.label) for finding in judgment.findings]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, Entity, Gold, Item, Judgement, Query, Verdict
+from ke_core.plugin import Answer, Entity, Gold, Item, Judgment, Query, Verdict
 from ke_plugin_set import SetConfig
 from ke_plugin_set.judge import SetJudge
 
@@ -22,12 +22,12 @@ def query(new: tuple[Entity, ...], old: tuple[Entity, ...] | None = None, requir
     return Query(id="q", texts=("Where?",), gold=Gold(entities=new, require=require), stale=stale)  # type: ignore[arg-type]
 
 
-def judged(asked: Query, text: str, **options: object) -> Judgement:
+def judged(asked: Query, text: str, **options: object) -> Judgment:
     (found,) = SetJudge(config=SetConfig(**options)).judge(None, [Item(query=asked, reply=Answer(text=text))])  # type: ignore[arg-type]
     return found
 
 
-def seen(found: Judgement) -> list[tuple[str, str, str | None]]:
+def seen(found: Judgment) -> list[tuple[str, str, str | None]]:
     return [(finding.item, finding.label, finding.entity) for finding in found.findings]
 
 

@@ -16,7 +16,7 @@ from ke_core.plugin import (
     Entity,
     Failure,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Query,
     Scored,
@@ -48,12 +48,12 @@ CASE = Case(id="1", edits=(Edit(id="e", statement="The Tower is in Rome"),), pro
 
 
 def answer(text: str, verdict: Verdict = Verdict.UNSURE) -> Outcome:
-    return Outcome(reply=Answer(text=text), judgement=Judgement(verdict=verdict))
+    return Outcome(reply=Answer(text=text), judgment=Judgment(verdict=verdict))
 
 
 def scored(*pairs: tuple[float, int]) -> Outcome:
     reply = Scored(logprobs=tuple(p for p, _n in pairs), tokens=tuple(n for _p, n in pairs))
-    return Outcome(reply=reply, judgement=Judgement(verdict=Verdict.UNSURE))
+    return Outcome(reply=reply, judgment=Judgment(verdict=Verdict.UNSURE))
 
 
 def record(style: str = "direct", **changes: Outcome) -> CaseRecord:
@@ -139,7 +139,7 @@ def test_for_a_control_the_old_object_is_right() -> None:
 
 def test_v9_what_cannot_be_scored_is_a_missing_value_and_never_a_wrong_one() -> None:
     words = Outcome(
-        reply=Failure(error="NoLikelihood", message="it answers in words"), judgement=Judgement(verdict=Verdict.UNSURE)
+        reply=Failure(error="NoLikelihood", message="it answers in words"), judgment=Judgment(verdict=Verdict.UNSURE)
     )
     one = record(edit_scored=words, near_1_scored=words)
     missing = ("efficacy-probability", "locality-probability", "efficacy-magnitude", "locality-magnitude")
@@ -147,13 +147,13 @@ def test_v9_what_cannot_be_scored_is_a_missing_value_and_never_a_wrong_one() -> 
 
 
 def test_v9_every_other_failure_is_in_n_as_wrong() -> None:
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=Verdict.WRONG))
     one = values(record(edit_scored=gone, edit=gone, near_1=gone))
     assert (one["efficacy-probability"], one["efficacy"], one["locality"]) == (0, 0, 0.5)
 
 
 def test_v9_a_failure_is_in_n_of_the_magnitude_too_with_its_lowest_value() -> None:
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=Verdict.WRONG))
     one = record(edit_scored=gone)
     assert reasons(one) == {}
     assert magnitudes(one)["efficacy-magnitude"] == -1
@@ -162,7 +162,7 @@ def test_v9_a_failure_is_in_n_of_the_magnitude_too_with_its_lowest_value() -> No
 def test_magnitudes_by_hand_from_the_definition_of_rome() -> None:
     """Meng et al. 2022, section 3.3: EM and PM are P[o*] - P[o], NM is P[o] - P[o*], each a mean.
 
-    New 0.6 and old 0.1 are 0.5 ahead; 0.2 against 0.5 is 0.3 behind; neighbours 0.9 - 0.1 and 0.3 - 0.5: mean 0.3.
+    New 0.6 and old 0.1 are 0.5 ahead; 0.2 against 0.5 is 0.3 behind; neighbors 0.9 - 0.1 and 0.3 - 0.5: mean 0.3.
     """
 
     def of(one: float, other: float) -> Outcome:
@@ -193,7 +193,7 @@ def test_v9_a_skipped_case_has_every_value_with_its_reason() -> None:
     assert reasons(skipped) == dict.fromkeys((*ASPECTS, *MAGNITUDES), "the subject does not occur")
 
 
-def test_an_edit_without_neighbours_has_no_locality() -> None:
+def test_an_edit_without_neighbors_has_no_locality() -> None:
     alone = evolve(record(), case=evolve(CASE, probes=single_edit_probes(OWN, ())))
     assert set(values(alone)) == {name for name in ASPECTS if not name.startswith("locality")}
 

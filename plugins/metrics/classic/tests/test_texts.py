@@ -18,7 +18,7 @@ from ke_core.plugin import (
     Entity,
     Fact,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -43,9 +43,9 @@ CASE = Case(
 
 
 def record(*texts: str, verdict: Verdict = Verdict.RIGHT, phase: str = "after") -> CaseRecord:
-    told = {("after", "direct", "follows"): Outcome(reply=Answer(text="Tiber"), judgement=Judgement(verdict=verdict))}
+    told = {("after", "direct", "follows"): Outcome(reply=Answer(text="Tiber"), judgment=Judgment(verdict=verdict))}
     written = {
-        (phase, "direct", query.id): Outcome(reply=Answer(text=text), judgement=Judgement(verdict=Verdict.UNSURE))
+        (phase, "direct", query.id): Outcome(reply=Answer(text=text), judgment=Judgment(verdict=Verdict.UNSURE))
         for query, text in zip(OPENINGS, texts, strict=False)
     }
     return CaseRecord(case=CASE, batch="0", outcomes=told | written)

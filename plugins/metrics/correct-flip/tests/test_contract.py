@@ -12,7 +12,7 @@ from ke_core.plugin import (
     Edit,
     Entity,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -32,7 +32,7 @@ class TestCorrectFlip(MetricContract):
             Probe(id="own", aspect=EFFICACY, queries=(own,), edits=("e",)),
             Probe(id="reasoning", aspect="reasoning", queries=(asked,), phase="both", edits=("e",)),
         )
-        right = Outcome(reply=Answer(text="x"), judgement=Judgement(verdict=Verdict.RIGHT))
+        right = Outcome(reply=Answer(text="x"), judgment=Judgment(verdict=Verdict.RIGHT))
         return CaseRecord(
             case=Case(id="1", edits=(Edit(id="e", statement="s"),), probes=probes, tags={"scheme": "sorting"}),
             batch="1",

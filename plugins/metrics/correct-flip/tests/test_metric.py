@@ -18,7 +18,7 @@ from ke_core.plugin import (
     Edit,
     Entity,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Phase,
     Probe,
@@ -41,7 +41,7 @@ def case(name: str, said: Said, *, scheme: str = "superlative") -> CaseRecord:
         case=Case(id=name, edits=(Edit(id="e", statement="s"),), probes=(probe,), tags={"scheme": scheme}),
         batch="1",
         outcomes={
-            (phase, style, "question"): Outcome(reply=Answer(text="x"), judgement=Judgement(verdict=verdict))
+            (phase, style, "question"): Outcome(reply=Answer(text="x"), judgment=Judgment(verdict=verdict))
             for (phase, style), verdict in said.items()
         },
     )

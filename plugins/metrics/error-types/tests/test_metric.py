@@ -1,4 +1,4 @@
-"""Types of errors against answers labelled by hand."""
+"""Types of errors against answers labeled by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ke_core.plugin import (
     Entity,
     Failure,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -50,7 +50,7 @@ def case(aspect: str = "multi-hop", asked: Query | None = None, given: tuple[Que
 
 
 def outcome(text: str, verdict: Verdict = W) -> Outcome:
-    return Outcome(reply=Answer(text=text), judgement=Judgement(verdict=verdict))
+    return Outcome(reply=Answer(text=text), judgment=Judgment(verdict=verdict))
 
 
 def record(text: str, verdict: Verdict = W, *, own: Verdict = R, of: Case | None = None, **rest) -> CaseRecord:
@@ -85,7 +85,7 @@ def kinds(one: CaseRecord, aspect: str | None = None) -> set[str]:
         ("blue", W, "noise"),
     ],
 )
-def test_labelled_by_hand(text, verdict, kind) -> None:
+def test_labeled_by_hand(text, verdict, kind) -> None:
     """The old answer is looked for first, then words of not knowing; what is left is noise."""
     assert kinds(record(text, verdict)) == {kind}
 
@@ -129,7 +129,7 @@ def test_errors_of_tests_count_after_edits_that_took_and_where_conditions_are_me
 
 
 def test_v9_what_is_no_answer_is_left_out_with_its_reason() -> None:
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=W))
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=W))
     assert kinds(record("", more={("after", "direct", "test"): gone})) == {"there is no answer in words: ServerGone"}
     assert kinds(record("x", U)) == {"the judge could not say"}
     assert kinds(record("x", edited=False)) == {EDITS_WITHHELD}
@@ -138,7 +138,7 @@ def test_v9_what_is_no_answer_is_left_out_with_its_reason() -> None:
 
 def test_an_answer_that_was_cut_off_is_read_as_it_was_written() -> None:
     """Nothing was parsed, yet something was said: that is no silence."""
-    cut = Outcome(reply=Answer(text="", raw="First, the tower", outcome="length"), judgement=Judgement(verdict=W))
+    cut = Outcome(reply=Answer(text="", raw="First, the tower", outcome="length"), judgment=Judgment(verdict=W))
     assert kinds(record("", more={("after", "direct", "test"): cut})) == {"noise"}
 
 

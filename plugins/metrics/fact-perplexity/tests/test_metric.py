@@ -18,7 +18,7 @@ from ke_core.plugin import (
     Entity,
     Failure,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Phase,
     Probe,
@@ -51,11 +51,11 @@ def case(facts=FACTS, counterfactuals=COUNTERFACTUALS) -> Case:
 def scored(perplexity: float, tokens: int = 4) -> Outcome:
     """A sentence of that perplexity: log p = -tokens * ln(perplexity)."""
     reply = Scored(logprobs=(-tokens * math.log(perplexity),), tokens=(tokens,))
-    return Outcome(reply=reply, judgement=Judgement(verdict=Verdict.UNSURE))
+    return Outcome(reply=reply, judgment=Judgment(verdict=Verdict.UNSURE))
 
 
 def told(verdict: Verdict = Verdict.RIGHT) -> Outcome:
-    return Outcome(reply=Answer(text="Ben"), judgement=Judgement(verdict=verdict))
+    return Outcome(reply=Answer(text="Ben"), judgment=Judgment(verdict=verdict))
 
 
 def asked(phase: Phase, *perplexities: float, style: str = "direct") -> dict:
@@ -121,7 +121,7 @@ def test_only_what_was_answered_right_before_counts_unless_all_is_asked_for() ->
 def test_each_token_counts_once_within_a_sentence_and_each_sentence_once() -> None:
     """A sentence's perplexity is per token: e^(6/3) = e^2, whatever its length."""
     one = record()
-    long = Outcome(reply=Scored(logprobs=(-6.0,), tokens=(3,)), judgement=Judgement(verdict=Verdict.UNSURE))
+    long = Outcome(reply=Scored(logprobs=(-6.0,), tokens=(3,)), judgment=Judgment(verdict=Verdict.UNSURE))
     outcomes = {**one.outcomes, ("before", "direct", "perplexity-counterfactuals-1"): long}
     again = CaseRecord(case=one.case, batch="0", outcomes=outcomes)
     assert values(again, "before")["perplexity-counterfactuals"] == pytest.approx(math.e**2)
@@ -129,7 +129,7 @@ def test_each_token_counts_once_within_a_sentence_and_each_sentence_once() -> No
 
 def test_v9_a_missing_number_has_its_reason() -> None:
     words = Outcome(
-        reply=Failure(error="NoLikelihood", message="it answers in words"), judgement=Judgement(verdict=Verdict.UNSURE)
+        reply=Failure(error="NoLikelihood", message="it answers in words"), judgment=Judgment(verdict=Verdict.UNSURE)
     )
     full = record()
     silent = {**full.outcomes, ("after", "direct", "perplexity-facts-2"): words}
@@ -140,7 +140,7 @@ def test_v9_a_missing_number_has_its_reason() -> None:
     assert values(one_sided)["fact-wise"] == ONE_SIDED
     assert set(values(record(edited=False)).values()) == {EDITS_WITHHELD}
     ruined = record(after=(5.0, 5.0, 1e300))
-    huge = Outcome(reply=Scored(logprobs=(-1e9,), tokens=(1,)), judgement=Judgement(verdict=Verdict.UNSURE))
+    huge = Outcome(reply=Scored(logprobs=(-1e9,), tokens=(1,)), judgment=Judgment(verdict=Verdict.UNSURE))
     over = {**ruined.outcomes, ("after", "direct", "perplexity-facts-1"): huge}
     assert values(CaseRecord(case=ruined.case, batch="0", outcomes=over))["fact-wise"] == "too large for a number"
 
@@ -148,10 +148,10 @@ def test_v9_a_missing_number_has_its_reason() -> None:
 def test_v9_a_sentence_that_the_edited_model_did_not_score_is_no_success() -> None:
     good = record(before=(10.0, 14.0, 17.0), after=(5.0, 5.0, 3.0))
     assert values(good)["fact-wise"] == 1
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgement=Judgement(verdict=Verdict.WRONG))
+    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=Verdict.WRONG))
     failed = evolve(good, outcomes={**good.outcomes, ("after", "direct", "perplexity-facts-1"): gone})
     assert values(failed)["fact-wise"] == 0
-    words = Outcome(reply=Failure(error="NoLikelihood", message="words"), judgement=Judgement(verdict=Verdict.UNSURE))
+    words = Outcome(reply=Failure(error="NoLikelihood", message="words"), judgment=Judgment(verdict=Verdict.UNSURE))
     unmeasured = evolve(good, outcomes={**good.outcomes, ("after", "direct", "perplexity-facts-1"): words})
     assert values(unmeasured)["fact-wise"] == "words"
 

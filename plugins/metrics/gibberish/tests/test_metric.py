@@ -1,4 +1,4 @@
-"""Texts labelled by hand, and the rates that come of them."""
+"""Texts labeled by hand, and the rates that come of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ke_core.plugin import (
     Entity,
     Failure,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -87,7 +87,7 @@ CASE = Case(
 
 def record(*replies: Reply, **rest) -> CaseRecord:
     outcomes = {
-        ("after", "direct", query.id): Outcome(reply=reply, judgement=Judgement(verdict=Verdict.WRONG))
+        ("after", "direct", query.id): Outcome(reply=reply, judgment=Judgment(verdict=Verdict.WRONG))
         for query, reply in zip(ASKED, replies, strict=False)
     }
     return CaseRecord(case=CASE, batch="0", outcomes=outcomes, **rest)

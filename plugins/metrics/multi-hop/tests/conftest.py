@@ -17,7 +17,7 @@ from ke_core.plugin import (
     Edit,
     Entity,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -58,7 +58,7 @@ def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
 
 
 def make_outcome(verdict: Verdict, reply=None) -> Outcome:
-    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=verdict))
+    return Outcome(reply=reply or Answer(text="x"), judgment=Judgment(verdict=verdict))
 
 
 def make_record(case: Case, *, hops, multi, before=(), old=(), style="direct", **rest) -> CaseRecord:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, CaseRecord, Entity, Failure, Gold, Judgement, Outcome, Query, Step, Verdict
+from ke_core.plugin import Answer, CaseRecord, Entity, Failure, Gold, Judgment, Outcome, Query, Step, Verdict
 from ke_plugin_multi_hop import ke_metrics
 from ke_plugin_multi_hop.retrieval import NOT_ALL, Retrieval
 
@@ -22,7 +22,7 @@ def with_steps(one: CaseRecord, found: dict[str, list[tuple[str, ...]]]) -> Case
     steps = {
         ("after", "direct", name): Outcome(
             reply=Answer(text="x", steps=tuple(Step(kind="subquestion", text="?", retrieved=r) for r in rows)),
-            judgement=Judgement(verdict=W),
+            judgment=Judgment(verdict=W),
         )
         for name, rows in found.items()
     }
@@ -212,7 +212,7 @@ def test_one_step_may_answer_several_hops_of_one_relation(said, shares, case, re
     asked_ = evolve(probe, queries=tuple(evolve(query, hops=hops) for query in probe.queries[:1]))
     probes = tuple(asked_ if one is probe else one for one in some.case.probes)
     step = Step(kind="subquestion", text="Where was each of them born?", answer=said, retrieved=("a-e1",))
-    reply = Outcome(reply=Answer(text="x", steps=(step,)), judgement=Judgement(verdict=R))
+    reply = Outcome(reply=Answer(text="x", steps=(step,)), judgment=Judgment(verdict=R))
     one = evolve(
         some,
         case=evolve(some.case, probes=probes),

@@ -13,7 +13,7 @@ from ke_core.plugin import (
     Entity,
     Failure,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -37,7 +37,7 @@ def record(reply: Reply, *, hops: int = 2, tags: dict[str, str] | None = None, *
         probes=(Probe(id="complex", aspect="complex", queries=(asked,), phase="both"),),
         tags=tags or {},
     )
-    outcomes = {("after", "own", "q"): Outcome(reply=reply, judgement=Judgement(verdict=Verdict.WRONG))}
+    outcomes = {("after", "own", "q"): Outcome(reply=reply, judgment=Judgment(verdict=Verdict.WRONG))}
     return CaseRecord(case=case, batch="0", outcomes=outcomes, **rest)
 
 

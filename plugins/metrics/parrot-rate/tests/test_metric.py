@@ -16,7 +16,7 @@ from ke_core.plugin import (
     Fact,
     Failure,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -48,7 +48,7 @@ def case(change: Edit, gold: tuple[str, ...], *, text: str = "Which?", stale: tu
 
 def rate(one: Case, text: str, phase: str = "after", **rest) -> float | str | None:
     reply = rest.pop("reply", Answer(text=text))
-    outcomes = {(phase, "direct", "q"): Outcome(reply=reply, judgement=Judgement(verdict=Verdict.WRONG))}
+    outcomes = {(phase, "direct", "q"): Outcome(reply=reply, judgment=Judgment(verdict=Verdict.WRONG))}
     values = ParrotRate().values(CaseRecord(case=one, batch="0", outcomes=outcomes, **rest))
     (value,) = [value for value in values if value.phase == phase]
     return value.skipped_because or value.value

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from ke_core.plugin import EFFICACY, Case, CaseRecord, Edit, Entity, Gold, Judgement, Outcome, Probe, Query, Verdict
+from ke_core.plugin import EFFICACY, Case, CaseRecord, Edit, Entity, Gold, Judgment, Outcome, Probe, Query, Verdict
 from ke_core.plugin import Answer as Said
 from ke_plugin_ripple import CRITERIA
 from ke_testing.metric import MetricContract
@@ -19,7 +19,7 @@ def one_of_each() -> CaseRecord:
     own = Probe(id="own", aspect=EFFICACY, queries=(query("own"),), edits=("e",))
     tests = [Probe(id=a, aspect=a, queries=(query(a),), given=(query(f"{a}-given"),)) for a in CRITERIA]
     case = Case(id="1", edits=(Edit(id="e", statement="s"),), probes=(own, *tests))
-    right = Outcome(reply=Said(text="x"), judgement=Judgement(verdict=Verdict.RIGHT))
+    right = Outcome(reply=Said(text="x"), judgment=Judgment(verdict=Verdict.RIGHT))
     before = {("before", "cloze", given.id): right for probe in tests for given in probe.given}
     after = {("after", "cloze", asked.id): right for probe in case.probes for asked in probe.queries}
     return CaseRecord(case=case, batch="1", outcomes=before | after)

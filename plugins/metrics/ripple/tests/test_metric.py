@@ -19,7 +19,7 @@ from ke_core.plugin import (
     Entity,
     Finding,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Probe,
     Query,
@@ -39,7 +39,7 @@ One = tuple[str, list[Verdict], list[Verdict]]
 
 def outcome(verdict: Verdict, *named: str) -> Outcome:
     found = tuple(Finding(item=name, label="gold", entity=name) for name in named)
-    return Outcome(reply=Answer(text="x"), judgement=Judgement(verdict=verdict, findings=found))
+    return Outcome(reply=Answer(text="x"), judgment=Judgment(verdict=verdict, findings=found))
 
 
 def query(name: str, *gold: Entity) -> Query:

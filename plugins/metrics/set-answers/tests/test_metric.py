@@ -19,7 +19,7 @@ from ke_core.plugin import (
     Failure,
     Finding,
     Gold,
-    Judgement,
+    Judgment,
     Outcome,
     Phase,
     Probe,
@@ -76,7 +76,7 @@ def outcome(query: Query, listed: set[str], reply: Reply | None = None) -> Outco
         for name in sorted(listed)
     )
     verdict = Verdict.RIGHT if listed == gold else Verdict.WRONG
-    return Outcome(reply=reply or Answer(text=""), judgement=Judgement(verdict=verdict, findings=found))
+    return Outcome(reply=reply or Answer(text=""), judgment=Judgment(verdict=verdict, findings=found))
 
 
 def record(made: Case, *answers: set[str], phase: Phase = "after", edited: bool = True) -> CaseRecord:
@@ -191,15 +191,15 @@ def test_a_control_keeps_its_old_answer() -> None:
 
 def test_a_failure_is_wrong_and_no_success_at_deleting() -> None:
     made = case({"a", "g"}, {"a", "b"})
-    judgement = Judgement(verdict=Verdict.WRONG, findings=(Finding(item="ServerFailed", label="failure"),))
-    failed = Outcome(reply=Failure(error="ServerFailed", message="-"), judgement=judgement)
+    judgment = Judgment(verdict=Verdict.WRONG, findings=(Finding(item="ServerFailed", label="failure"),))
+    failed = Outcome(reply=Failure(error="ServerFailed", message="-"), judgment=judgment)
     found = observed(CaseRecord(case=made, batch="-", outcomes={("after", "direct", "complex-1"): failed}))
     assert (found["aug"], found["ret"], found["precision"], found["deletion"]) == ([0], [0], [None], [None])
 
 
 def test_v9_a_judge_that_cannot_say_is_no_answer() -> None:
     made = case({"a"}, {"b"})
-    unsure = Outcome(reply=Answer(text=""), judgement=Judgement(verdict=Verdict.UNSURE))
+    unsure = Outcome(reply=Answer(text=""), judgment=Judgment(verdict=Verdict.UNSURE))
     values = SetAnswers(config=SetAnswersConfig()).values(
         CaseRecord(case=made, batch="-", outcomes={("after", "direct", "complex-1"): unsure})
     )

@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM, GPT2Config
 from ke_core.plugin import EditFailed, Generate
 from ke_plugin_hf.guard import Dense, LowRank, Patch
 from ke_plugin_hf.model import HFModel
-from ke_plugin_hf.testing import randomise, tiny_model, tiny_tokenizer
+from ke_plugin_hf.testing import randomize, tiny_model, tiny_tokenizer
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
 
@@ -78,7 +78,7 @@ def test_orientation_is_the_modules_type_never_the_shape(inner):
     # Numerics test 23: with f == d the shape says nothing, and a transposed update passes unnoticed.
     config = GPT2Config(vocab_size=400, n_positions=64, n_embd=64, n_layer=1, n_head=4, n_inner=inner)
     model = HFModel.from_parts(AutoModelForCausalLM.from_config(config), tiny_tokenizer(), id="square")
-    randomise(model.module, 0)
+    randomize(model.module, 0)
     projection = model.module.transformer.h[0].mlp.c_proj
     key, value = torch.randn(inner), torch.randn(64)
     before = projection(key)

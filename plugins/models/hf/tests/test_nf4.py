@@ -78,7 +78,7 @@ def test_a_changed_scale_changes_state_and_digest(part: str, folder: Path) -> No
 @needs_bitsandbytes
 def test_editors_that_change_weights_are_told_why_they_cannot(folder: Path) -> None:
     model = loaded(folder)
-    with pytest.raises(KEError, match="is quantised"):
+    with pytest.raises(KEError, match="is quantized"):
         module_map(model.module)
     with model.patch() as weights, pytest.raises(EditFailed, match=r"stored as torch\.uint8"):
         weights.add("model.layers.0.mlp.down_proj.weight", Dense(delta=torch.zeros(64, 192)))

@@ -18,7 +18,7 @@ from ke_core.plugin import Generate, ModelUnavailable
 from ke_plugin_hf.decoding.forward import Forward
 from ke_plugin_hf.decoding.groups import common, grouped
 from ke_plugin_hf.model import HFModel
-from ke_plugin_hf.testing import FAMILIES, randomise, tiny_model, tiny_tokenizer
+from ke_plugin_hf.testing import FAMILIES, randomize, tiny_model, tiny_tokenizer
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 12
 ENDS = [
@@ -57,7 +57,7 @@ def other_model(name: str, **settings: str) -> HFModel:
         torch.manual_seed(0)  # one that draws its own weights draws the same every time
         module = AutoModelForCausalLM.from_config(OTHERS[name], **settings)
     if name != "mamba":
-        randomise(module, 0)
+        randomize(module, 0)
     return HFModel.from_parts(module, tiny_tokenizer(), id=name)
 
 
@@ -114,7 +114,7 @@ def test_a_model_that_runs_alone_leaves_its_own_penalties_and_suppressed_tokens_
 def test_an_encoder_is_refused_since_it_looks_ahead():
     config = BertConfig(vocab_size=400, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, is_decoder=False)
     module = AutoModelForCausalLM.from_config(config)
-    randomise(module, 0)
+    randomize(module, 0)
     model = HFModel.from_parts(module, tiny_tokenizer(), id="bert")
     with pytest.raises(ModelUnavailable, match="looks ahead"):
         model.generate([Generate(prompt=PROMPTS[0], max_tokens=2)])

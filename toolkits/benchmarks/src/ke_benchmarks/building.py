@@ -59,7 +59,7 @@ class BuildRequest:
     options: Options = field(factory=dict)
     model: ModelChoice | None = None
     phrase_with: ModelChoice | None = None
-    skip_unlabelled: bool = False
+    skip_unlabeled: bool = False
     force: bool = False
 
 
@@ -124,7 +124,7 @@ def _maker(maker: Builder, request: BuildRequest) -> tuple[Callable[[BuildTools]
     if (questions is None) == (not request.graph):
         raise BadConfig("a benchmark is built from a graph or from questions", hint="give --graph, or --from FILE")
     if questions is None:
-        opened = open_graph(request.graph, relations=request.relations, skip_unlabelled=request.skip_unlabelled)
+        opened = open_graph(request.graph, relations=request.relations, skip_unlabeled=request.skip_unlabeled)
         return lambda tools: maker.records(opened.graph, tools), _Source(name=opened.graph.name, skipped=opened.skipped)
     if not isinstance(maker, QuestionBuilder):
         raise BadConfig(f"{request.family} is not built from questions", hint="give it a graph with --graph")
@@ -182,7 +182,7 @@ def phrase_with(engine: Engine, kept: Callable[[], None]) -> Callable[[Sequence[
 def sound(old: str, new: str) -> bool:
     """Whether a rewriting is a question of reasonable length, with the old one's names, and no other, and its words.
 
-    A word that is gone may be a hop that is gone ("the neighbour of Kenya" for the capital of that neighbour), which
+    A word that is gone may be a hop that is gone ("the neighbor of Kenya" for the capital of that neighbor), which
     nobody but a reader could tell from a synonym; so only the words that open a question may go.
     """
     whole = new.endswith("?") and len(new) <= LONGEST * len(old)

@@ -63,7 +63,7 @@ class Soundness:
     _seen: set[str] = field(factory=set)
     _statements: dict[str, str] = field(factory=dict)
     _labels: dict[str, dict[str, str]] = field(factory=dict)
-    """Label, letters' case aside, to the things that bear it: key to label as spelt."""
+    """Label, letters' case aside, to the things that bear it: key to label as spelled."""
     _aliases: dict[tuple[str, str, str], dict[str, None]] = field(factory=dict)
     """(Alias, key and label of the right answer it stands for) to the cases that accept it."""
 
@@ -101,9 +101,9 @@ class Soundness:
         """One thing may be written with an id here and without there: its own label is no other thing's."""
         for (alias, key, label), cases in self._aliases.items():
             others = [
-                spelt
-                for other, spelt in self._labels.get(alias, {}).items()
-                if other != key and _folded(spelt) != _folded(label)
+                spelled
+                for other, spelled in self._labels.get(alias, {}).items()
+                if other != key and _folded(spelled) != _folded(label)
             ]
             if others:
                 yield ("warning", "alias", f"an alias of {label!r} is the label of another thing, {others[0]!r}"), cases

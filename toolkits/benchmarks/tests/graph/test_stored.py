@@ -56,7 +56,7 @@ def opened(folder: Path, text: str | bytes, name: str, table: str = "", *, skip:
     if table:
         (folder / "table.toml").write_text(table)
     path = folder / "table.toml" if table else None
-    return open_graph(str(folder / name), relations=path, skip_unlabelled=skip).graph
+    return open_graph(str(folder / name), relations=path, skip_unlabeled=skip).graph
 
 
 @pytest.fixture

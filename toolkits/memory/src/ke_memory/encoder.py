@@ -40,14 +40,14 @@ class SentenceEncoder:
 
     ``pooling``: the mean of the last hidden states over the tokens attended to, or the first token's state.
     ``dense``: layers that the pooled state goes through then; most encoders have none.
-    ``normalised``: vectors have length 1, so that a dot product is a cosine; without it scores are raw dot
+    ``normalized``: vectors have length 1, so that a dot product is a cosine; without it scores are raw dot
     products, as Contriever's are. Texts are cut at ``longest`` tokens.
     """
 
     model: Any
     tokenizer: Any
     pooling: Pooling = "mean"
-    normalised: bool = True
+    normalized: bool = True
     longest: int = LONGEST
     batch: int = 32
     dense: nn.Sequential = field(factory=nn.Sequential)
@@ -55,7 +55,7 @@ class SentenceEncoder:
 
     def __attrs_post_init__(self) -> None:
         self.model.eval()
-        self.id = f"{digest_of(self.model)}:{self.pooling}{':unit' if self.normalised else ''}:{self.longest}"
+        self.id = f"{digest_of(self.model)}:{self.pooling}{':unit' if self.normalized else ''}:{self.longest}"
         if len(self.dense):
             self.id += f":{digest_of(self.dense)}"
 
@@ -100,7 +100,7 @@ class SentenceEncoder:
             weights = attended.unsqueeze(-1).float()
             pooled = (states * weights).sum(1) / weights.sum(1).clamp(min=1)  # an empty text is the zero vector
         pooled = self.dense(pooled)
-        if self.normalised:
+        if self.normalized:
             pooled = torch.nn.functional.normalize(pooled, dim=1)
         found: NDArray[np.float32] = pooled.cpu().numpy()
         return found
@@ -110,7 +110,7 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
     """The encoder called ``name``: a local folder, a known name (pulled at its first use) or a hub id.
 
     Pooling, length limit and dense layers are those the folder declares in the files of sentence-transformers; where
-    there are none, the mean of all tokens and no normalisation (Contriever). ``device``: where it computes, beside the
+    there are none, the mean of all tokens and no normalization (Contriever). ``device``: where it computes, beside the
     model that is edited; else on this process's accelerator, if there is one. Raises ModelUnavailable.
     """
     where = _where(name)
@@ -135,7 +135,7 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
         dense=dense.to(place),
         tokenizer=tokenizer,
         pooling=_pooling(name, pools),
-        normalised=any(part["type"].endswith("Normalize") for part in parts),
+        normalized=any(part["type"].endswith("Normalize") for part in parts),
         longest=min(
             reads.get("max_seq_length") or LONGEST,
             tokenizer.model_max_length,

@@ -27,8 +27,8 @@ from ke_core.plugin import (
     EditorSpec,
     Failure,
     Item,
-    Judgement,
     JudgeSpec,
+    Judgment,
     KnownModel,
     MetricSpec,
     ModelSpec,
@@ -99,10 +99,10 @@ class ToyEditor:
 class ExactJudge:
     """A judge that compares an answer with the names of the gold entity."""
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
         """Right or wrong, one an item."""
         return [
-            Judgement(verdict=Verdict.RIGHT if item.answer.text in item.query.gold.entities[0].names else Verdict.WRONG)
+            Judgment(verdict=Verdict.RIGHT if item.answer.text in item.query.gold.entities[0].names else Verdict.WRONG)
             for item in items
         ]
 
@@ -114,7 +114,7 @@ class Accuracy:
         """One value a query."""
         for (phase, style, query), outcome in record.outcomes.items():
             aspect = "efficacy" if query == "hop-1" else "other"
-            right = float(outcome.judgement.verdict is Verdict.RIGHT)
+            right = float(outcome.judgment.verdict is Verdict.RIGHT)
             yield Value(aspect=aspect, value=right, phase=phase, style=style, unit=record.case.id)
 
 
@@ -155,7 +155,7 @@ class ToyPlugin:
     @hookimpl
     def ke_models(self) -> list[ModelSpec]:
         """A model source whose models echo."""
-        known = (KnownModel(name="echo-1", summary="echoes", licence="none", size_mb=0),)
+        known = (KnownModel(name="echo-1", summary="echoes", license="none", size_mb=0),)
         return [
             ModelSpec(
                 name="echo",

@@ -122,7 +122,7 @@ class DatasetContract(ComponentContract):
         assert cases
         info = dataset.info()
         assert isinstance(info, DatasetInfo)
-        assert info.licence
+        assert info.license
         assert info.source
         assert info.sha256
 

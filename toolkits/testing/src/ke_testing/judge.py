@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve, frozen
 
 from ke_core.app import Component, OpenJudge, judge_items
-from ke_core.plugin import Answer, Entity, Failure, Gold, Item, Judge, Judgement, JudgeSpec, Query, Session, Verdict
+from ke_core.plugin import Answer, Entity, Failure, Gold, Item, Judge, JudgeSpec, Judgment, Query, Session, Verdict
 from ke_testing.contract import ComponentContract
 
 QUERY = Query(
@@ -33,12 +33,12 @@ class JudgeContract(ComponentContract):
     def judge(self, spec: JudgeSpec, config: Any) -> Judge:
         return WrappedJudge(spec=spec, asked=spec.build(config))
 
-    def test_one_judgement_an_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
+    def test_one_judgment_an_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
         items = [item("Rome"), item("Paris"), item("Oslo")]
-        judgements = judge.judge(session, items)
-        assert len(items) == len(judgements)
-        assert all(isinstance(judgement, Judgement) for judgement in judgements)
-        assert judgements[::-1] == judge.judge(session, items[::-1])
+        judgments = judge.judge(session, items)
+        assert len(items) == len(judgments)
+        assert all(isinstance(judgment, Judgment) for judgment in judgments)
+        assert judgments[::-1] == judge.judge(session, items[::-1])
 
     def test_label_and_every_alias_are_right(self, judge: Judge, session: Session[Any] | None) -> None:
         names = QUERY.gold.entities[0].names
@@ -76,7 +76,7 @@ class JudgeContract(ComponentContract):
     def test_same_input_same_verdict(self, judge: Judge, session: Session[Any] | None) -> None:
         assert judge.judge(session, [item("Rome")]) == judge.judge(session, [item("Rome")])
 
-    def test_no_items_no_judgements(self, judge: Judge, session: Session[Any] | None) -> None:
+    def test_no_items_no_judgments(self, judge: Judge, session: Session[Any] | None) -> None:
         assert judge.judge(session, []) == []
 
 
@@ -87,8 +87,8 @@ class WrappedJudge:
     spec: JudgeSpec
     asked: Judge
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order."""
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order."""
         component = Component(name=self.spec.name, distribution="", version="")
         opened = OpenJudge(judge=self.asked, component=component, session=session, scored=self.spec.scored)
         return judge_items(opened, items)
@@ -101,4 +101,4 @@ def item(text: str) -> Item:
 
 def verdicts(judge: Judge, session: Session[Any] | None, *items: Item) -> list[Verdict]:
     """The verdicts alone."""
-    return [judgement.verdict for judgement in judge.judge(session, items)]
+    return [judgment.verdict for judgment in judge.judge(session, items)]

@@ -13,7 +13,7 @@ from attrs import evolve
 from ke_core.plugin import (
     CaseRecord,
     Failure,
-    Judgement,
+    Judgment,
     Metric,
     MetricSpec,
     ModelMetric,
@@ -58,9 +58,7 @@ class MetricContract(ComponentContract):
 
     def test_v9_a_failed_answer_is_counted_with_the_others(self, metric: Metric, record: CaseRecord) -> None:
         """As a value or as a reason for none: leaving it out would make what is left look better."""
-        failed = Outcome(
-            reply=Failure(error="ServerFailed", message="down"), judgement=Judgement(verdict=Verdict.WRONG)
-        )
+        failed = Outcome(reply=Failure(error="ServerFailed", message="down"), judgment=Judgment(verdict=Verdict.WRONG))
         seen = _units(metric.values(record))
         for key in record.outcomes:
             gone = evolve(record, outcomes={**record.outcomes, key: failed})
@@ -141,7 +139,7 @@ def _units(values: Iterable[Value]) -> set[tuple[str, str, str]]:
 def judged(record: CaseRecord, verdict: Verdict) -> CaseRecord:
     """The same record with one verdict everywhere: an oracle's or an anti-oracle's."""
     outcomes = {
-        key: Outcome(reply=outcome.reply, judgement=evolve(outcome.judgement, verdict=verdict))
+        key: Outcome(reply=outcome.reply, judgment=evolve(outcome.judgment, verdict=verdict))
         for key, outcome in record.outcomes.items()
     }
     return evolve(record, outcomes=outcomes)

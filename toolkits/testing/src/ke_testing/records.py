@@ -12,7 +12,7 @@ from ke_core.plugin import (
     Entity,
     Finding,
     Gold,
-    Judgement,
+    Judgment,
     MetricScore,
     MetricSpec,
     Outcome,
@@ -36,7 +36,7 @@ PROBES = (
 def labeled_outcome(*labels: str, reply: Reply | None = None) -> Outcome:
     """Return an answer with one finding for each label."""
     findings = tuple(Finding(item=f"fact {number}", label=label) for number, label in enumerate(labels))
-    return Outcome(reply=reply or Answer(text="x"), judgement=Judgement(verdict=Verdict.UNSURE, findings=findings))
+    return Outcome(reply=reply or Answer(text="x"), judgment=Judgment(verdict=Verdict.UNSURE, findings=findings))
 
 
 def reasoning_record(case: str = "1", scheme: str = "sorting", **outcomes: Outcome) -> CaseRecord:

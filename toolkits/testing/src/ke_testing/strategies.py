@@ -17,7 +17,7 @@ from ke_core.plugin import (
     Finding,
     FreeForm,
     Gold,
-    Judgement,
+    Judgment,
     Peak,
     Probe,
     Query,
@@ -106,8 +106,8 @@ replies = (
     | st.builds(Scored, logprobs=few(numbers), tokens=few(counts))
     | st.builds(Failure, error=names, message=words)
 )
-judgements = st.builds(
-    Judgement,
+judgments = st.builds(
+    Judgment,
     verdict=st.sampled_from(Verdict),
     findings=few(st.builds(Finding, item=words, label=names, entity=st.none() | names)),
 )
@@ -158,7 +158,7 @@ _key = {"step": counts, "batch": names, "case": names, "phase": st.sampled_from(
 records = (
     batches
     | st.builds(Replied, **_key, seconds=numbers, replies=st.dictionaries(names, replies, max_size=3))
-    | st.builds(Judged, **_key, judge=components, judgements=st.dictionaries(names, judgements, max_size=3))
+    | st.builds(Judged, **_key, judge=components, judgments=st.dictionaries(names, judgments, max_size=3))
     | st.builds(
         Probed,
         step=counts,

@@ -18,7 +18,7 @@ from ke_core.plugin import (
     Entity,
     Fact,
     Gold,
-    Judgement,
+    Judgment,
     Material,
     Outcome,
     Phase,
@@ -84,7 +84,7 @@ class Toy:
 
     def info(self) -> DatasetInfo:
         """Made up here."""
-        return DatasetInfo(title="toy", licence="Apache-2.0", source="ke_testing.toy", sha256="0" * 64)
+        return DatasetInfo(title="toy", license="Apache-2.0", source="ke_testing.toy", sha256="0" * 64)
 
 
 def toy_spec(metrics: tuple[str, ...] = (), judge: str = "") -> DatasetSpec:
@@ -105,7 +105,7 @@ def toy_spec(metrics: tuple[str, ...] = (), judge: str = "") -> DatasetSpec:
 def toy_record(verdict: Verdict = Verdict.RIGHT) -> CaseRecord:
     """Case 1 answered everywhere with one verdict, in the styles ``direct`` and ``cot``."""
     case = next(Toy().cases())
-    outcome = Outcome(reply=Answer(text="Italy"), judgement=Judgement(verdict=verdict))
+    outcome = Outcome(reply=Answer(text="Italy"), judgment=Judgment(verdict=verdict))
     phases: tuple[Phase, ...] = ("before", "after")
     outcomes = {
         (phase, style, query.id): outcome

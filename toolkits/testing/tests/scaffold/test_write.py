@@ -14,7 +14,7 @@ from attrs import frozen
 
 from ke_core.app import Catalog, empty_manager, read_catalog
 from ke_core.plugin import BadConfig, JudgeSpec, hookimpl
-from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, contents, write
+from ke_testing.scaffold.write import KINDS, LICENSES, STYLES, TemplateOptions, contents, write
 
 ROOT = Path(__file__).parents[4]
 TEMPLATES = ("editor-memory", "editor-weight", "editor-adaptor", "dataset", "metric", "judge")
@@ -74,11 +74,11 @@ def test_nothing_of_the_template_is_left(template: str) -> None:
             ast.parse(text)
 
 
-@pytest.mark.parametrize("licence", LICENCES)
-def test_the_licence_is_the_one_asked_for(licence: str) -> None:
-    made = dict(contents(plan(licence=licence)))
-    assert tomllib.loads(made["pyproject.toml"])["project"]["license"] == licence
-    if licence != "Apache-2.0":
+@pytest.mark.parametrize("license", LICENSES)
+def test_the_license_is_the_one_asked_for(license: str) -> None:
+    made = dict(contents(plan(license=license)))
+    assert tomllib.loads(made["pyproject.toml"])["project"]["license"] == license
+    if license != "Apache-2.0":
         assert "the authors of ke-plugin-my-own" in made["LICENSE"]
     assert len(made["LICENSE"]) > 1000
 

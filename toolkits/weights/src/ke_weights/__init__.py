@@ -1,7 +1,7 @@
 """Toolkit for authors of weight editors. This module is light; ``ke_weights.plugin`` holds what needs torch.
 
 Reading order of the modules behind it: ``modules`` (where a decoder's parts are), ``subject`` and ``rewrites`` (what an
-edit is to a decoder), ``templates`` (random left contexts), ``tail`` and ``optimise`` (the target z), ``keys``,
+edit is to a decoder), ``templates`` (random left contexts), ``tail`` and ``optimize`` (the target z), ``keys``,
 ``moments`` and ``solve`` (the update). Everything is written on W as a map from keys to values, [d, f].
 """
 

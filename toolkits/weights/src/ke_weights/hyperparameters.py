@@ -55,7 +55,7 @@ def template_length() -> Any:
 
 @frozen(kw_only=True)
 class TargetConfig:
-    """The options of every method that optimises a target for each edit and weighs its update by second moments."""
+    """The options of every method that optimizes a target for each edit and weighs its update by second moments."""
 
     steps: int | None = derived("evaluations of the loss at most, one more than updates of the target", positive)
     lr: float | None = derived("learning rate of the target", positive)

@@ -50,7 +50,7 @@ class EditTargets:
         return double(torch.stack([target.z for target in self.targets], dim=1))
 
     def report(self, left: Tensor) -> dict[str, Any]:
-        """How each edit's optimisation ended, and how far from z it still is, over |z|; ``left`` [d, N] = z - h."""
+        """How each edit's optimization ended, and how far from z it still is, over |z|; ``left`` [d, N] = z - h."""
         return {
             made.id: {
                 "steps": target.steps,

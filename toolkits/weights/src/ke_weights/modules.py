@@ -19,7 +19,7 @@ from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import KEError
-from ke_plugin_hf.guard import quantised, whole_instead
+from ke_plugin_hf.guard import quantized, whole_instead
 from ke_weights.hooks import frozen_module
 from ke_weights.probe import ForwardProbe, sizes
 
@@ -112,7 +112,7 @@ class ModuleMap:
 
     @property
     def _embedding(self) -> Tensor:
-        """Never quantised, and in a model spread over devices where the first block is."""
+        """Never quantized, and in a model spread over devices where the first block is."""
         found: nn.Embedding = self.module.get_input_embeddings()  # type: ignore[operator]  # transformers' own
         return found.weight
 
@@ -167,7 +167,7 @@ def find_parts(module: nn.Module) -> ModuleMap:
         unembedding=probe.unembedding,
         config=config,
     )
-    return evolve(found, obstacle=_quantised(found) or _not_added(found, probe) or _not_logits(found, probe))
+    return evolve(found, obstacle=_quantized(found) or _not_added(found, probe) or _not_logits(found, probe))
 
 
 def _blocks(module: nn.Module, config: Any) -> tuple[str, list[nn.Module]]:
@@ -217,11 +217,11 @@ def _expansion(projection: nn.Module, executed: list[nn.Module], hidden: int) ->
     return [child for child in before if sizes(child) in ((hidden, inner), (hidden, 2 * inner))]
 
 
-def _quantised(found: ModuleMap) -> str:
+def _quantized(found: ModuleMap) -> str:
     for layer in found.layers:
         weight = layer.projection.get_parameter("weight")
-        if quantised(weight) or sorted(weight.shape) != sorted((found.hidden, found.inner)):
-            return f"{layer.weight_name} is quantised ({weight.dtype}, {tuple(weight.shape)}); {whole_instead(weight)}"
+        if quantized(weight) or sorted(weight.shape) != sorted((found.hidden, found.inner)):
+            return f"{layer.weight_name} is quantized ({weight.dtype}, {tuple(weight.shape)}); {whole_instead(weight)}"
     return ""
 
 

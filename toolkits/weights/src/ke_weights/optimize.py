@@ -1,10 +1,10 @@
 """The target z of each edit: what block L must say at the subject's last token (MEMIT section 4.2, equation 16).
 
-z = h + delta, where delta minimises, over templates x_j and with all weights frozen,
+z = h + delta, where delta minimizes, over templates x_j and with all weights frozen,
 
     mean_j -log P(target | x_j + prompt)  +  kl * KL(P_now || P_before | "subject is a")  +  decay * |delta| / |h|^2
 
-the KL term at the subject's last token. Edits are optimised together, and do not touch one another: their
+the KL term at the subject's last token. Edits are optimized together, and do not touch one another: their
 losses are summed (a mean would change each edit's gradient when others leave), and each edit leaves when its
 own loss is below the threshold.
 """
@@ -51,7 +51,7 @@ class TargetSettings:
 
 @frozen(kw_only=True, eq=False)
 class OptimizedTarget:
-    """``z`` [d] at the optimised site; ``change`` is |delta| / |h|.
+    """``z`` [d] at the optimized site; ``change`` is |delta| / |h|.
 
     ``loss``, ``nll`` and ``kl`` are those of the returned z, in nats.
     """
@@ -80,7 +80,7 @@ class TargetRows:
 
 
 def target_rows(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRows:
-    """Tokenise one edit; ``templates[0]`` is the bare one, whose state delta is added to."""
+    """Tokenize one edit; ``templates[0]`` is the bare one, whose state delta is added to."""
     target = target_ids(tokenizer, rewrite.prompt, rewrite.target)
     essence = locate(tokenizer, rewrite.subject + ESSENCE, (0, len(rewrite.subject)))
     return TargetRows(
@@ -94,9 +94,9 @@ def target_rows(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> T
 def optimize_targets(
     modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings
 ) -> list[OptimizedTarget]:
-    """The targets of ``plans``, in order, optimised together. Raises EditFailed, which names the edit."""
+    """The targets of ``plans``, in order, optimized together. Raises EditFailed, which names the edit."""
     with frozen_module(modules.module), torch.enable_grad():
-        return _Optimisation(modules, plans, settings).run()
+        return _Optimization(modules, plans, settings).run()
 
 
 @define(eq=False)
@@ -151,8 +151,8 @@ class _Scored:
         )
 
 
-class _Optimisation:
-    """The state of the edits that are still being optimised; ``live`` are their places in the result."""
+class _Optimization:
+    """The state of the edits that are still being optimized; ``live`` are their places in the result."""
 
     def __init__(self, modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> None:
         self.modules, self.plans, self.settings = modules, plans, settings
@@ -245,7 +245,7 @@ class _Optimisation:
         if bad:
             name = self.plans[int(self.live[bad[0]])].rewrite.id
             raise EditFailed(
-                f"the loss of edit {name!r} is not finite at step {step} of its optimisation",
+                f"the loss of edit {name!r} is not finite at step {step} of its optimization",
                 hint="lower the learning rate, or load the model with --dtype float32",
             )
 

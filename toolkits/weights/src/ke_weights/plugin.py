@@ -19,7 +19,7 @@ import torch
 from ke_core.plugin import LanguageModel, uninterruptible_context
 from ke_plugin_hf.adaptors import Adaptor, LayerCall, LayerForward, prompt_lengths
 from ke_plugin_hf.decoding.float64 import double, home
-from ke_plugin_hf.guard import NOT_QUANTISED, Dense, LowRank, Patch, map_orientation, quantised, whole_instead
+from ke_plugin_hf.guard import NOT_QUANTIZED, Dense, LowRank, Patch, map_orientation, quantized, whole_instead
 from ke_weights.corpus import read_corpus
 from ke_weights.covariance import KeyCovariance
 from ke_weights.facts import model_facts
@@ -89,7 +89,7 @@ class OpenModel(LanguageModel, Protocol):
 
 
 __all__ = [
-    "NOT_QUANTISED",
+    "NOT_QUANTIZED",
     "Adaptor",
     "Dense",
     "EditInProgress",
@@ -131,7 +131,7 @@ __all__ = [
     "padded",
     "project",
     "prompt_lengths",
-    "quantised",
+    "quantized",
     "read_corpus",
     "rewrite",
     "ridge_update",

@@ -31,7 +31,7 @@ class Statistic(Protocol):
 def ridge_update(covariance: Statistic, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
     """Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
 
-    It minimises |Delta K - R|^2 + weight tr(Delta C Delta^T): arrive at the edits, disturb the rest little.
+    It minimizes |Delta K - R|^2 + weight tr(Delta C Delta^T): arrive at the edits, disturb the rest little.
 
     ``keys`` K [f, N], ``residual`` R [d, N]. For few edits by the push-through identity, with
     Y = C^-1 K:  Delta = R (weight I + K^T Y)^-1 Y^T, which needs the factor of C alone, made once for all

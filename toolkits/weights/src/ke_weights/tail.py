@@ -1,6 +1,6 @@
 """The blocks above a layer, run again and again on states that only change from one token on.
 
-Optimising an offset at block L's output needs neither the blocks up to L, which do not change, nor, by
+Optimizing an offset at block L's output needs neither the blocks up to L, which do not change, nor, by
 causality, any position left of the offset: there only keys and values of attention are needed, and those are
 kept from one full pass. What the blocks are called with (masks, positions, rotary angles) is recorded from the
 model itself, so that no family's code is repeated here.

@@ -1,4 +1,4 @@
-"""Targets z of many edits: found again where they are known, optimised together where they are not."""
+"""Targets z of many edits: found again where they are known, optimized together where they are not."""
 
 from __future__ import annotations
 

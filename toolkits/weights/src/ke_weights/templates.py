@@ -85,7 +85,7 @@ def _request(tokenizer: Any, seed: int, word: str, length: int, turn: int) -> Ge
 
 
 def as_template(word: str, written: Generated | Exception) -> str:
-    """What was sampled after ``word``, normalised; braces would be taken for the slot and become spaces."""
+    """What was sampled after ``word``, normalized; braces would be taken for the slot and become spaces."""
     if isinstance(written, Exception):
         raise EditFailed(
             f"no context template could be sampled from {word!r}: {written}",

@@ -27,7 +27,7 @@ NONE: Options = MappingProxyType({})
 
 @frozen(kw_only=True)
 class LabeledAnswer:
-    """One answer that can be labelled. ``gold`` and ``stale`` are right, and were right, at that moment.
+    """One answer that can be labeled. ``gold`` and ``stale`` are right, and were right, at that moment.
 
     ``id`` names the run, the query and the answer itself: a sheet fits no other run, and no changed record.
     """
@@ -57,7 +57,7 @@ class LabeledAnswer:
 
 @frozen(kw_only=True)
 class LabelSheet:
-    """What was read back: ``n`` labelled rows, ``open`` without a label; ``table[label by hand][judge's verdict]``.
+    """What was read back: ``n`` labeled rows, ``open`` without a label; ``table[label by hand][judge's verdict]``.
 
     ``verdicts``: agreement on the four verdicts; ``right``: on right or not right, which most scores rest on.
     ``sortings``: of metrics that sort answers, if any were sorted by hand.
@@ -85,7 +85,7 @@ def write_labels(
     _judge, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
     every = _items(folder, records)
     if not every:
-        raise BadRun(f"{folder.path} has no answer that could be labelled", hint="ke report says what it holds")
+        raise BadRun(f"{folder.path} has no answer that could be labeled", hint="ke report says what it holds")
     drawn = _draw(every, sample, seed)
     sorts = [name for name in catalog.names("metric") if labels_of(catalog, name)]
     write_sheet(to, (*MARKS, *sorts, *ABOUT), [_row(item) for item in drawn])
@@ -191,7 +191,7 @@ def _of_case(record: CaseRecord, folder: RunFolder) -> Iterator[LabeledAnswer]:
                     gold=_names(query.gold),
                     stale=_names(query.stale) if query.stale else "",
                     answer=outcome.reply,
-                    verdict=outcome.judgement.verdict,
+                    verdict=outcome.judgment.verdict,
                 )
 
 

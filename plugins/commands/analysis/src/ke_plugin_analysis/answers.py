@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from attrs import define, field, frozen
 
 from ke_core.app import Batch, Catalog, Component, Judged, Probed, Replied, RunFolder, recorded_run
-from ke_core.plugin import Case, Dataset, Judgement, Phase, Reply, Usage
+from ke_core.plugin import Case, Dataset, Judgment, Phase, Reply, Usage
 
 QueryKey = tuple[str, Phase, str]
 """Query, phase, style: where a reply stands within its case."""
@@ -25,7 +25,7 @@ class AnsweredCase:
     problems: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(factory=dict)
     replies: dict[QueryKey, Reply] = field(factory=dict)
-    judgements: dict[QueryKey, Judgement] = field(factory=dict)
+    judgments: dict[QueryKey, Judgment] = field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -44,7 +44,7 @@ def run_dataset(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> R
 
 
 def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:
-    """Case to what is on record of it, in the order of the record; judgements are those of ``judge``.
+    """Case to what is on record of it, in the order of the record; judgments are those of ``judge``.
 
     As in scores, of two lines with one key the later holds, and so does the last round of a sequential run.
     """
@@ -67,8 +67,8 @@ def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, Answer
     for place, line in lines.items():
         case = found.setdefault(line.case, AnsweredCase())
         case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
-        said = judged[place].judgements if place in judged else {}
-        case.judgements |= {(query, line.phase, line.style): verdict for query, verdict in said.items()}
+        said = judged[place].judgments if place in judged else {}
+        case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in said.items()}
     for batch in batches.values():
         for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
             case = found.setdefault(name, AnsweredCase())

@@ -1,4 +1,4 @@
-"""A judge against items labelled by hand: ``ke judges check``.
+"""A judge against items labeled by hand: ``ke judges check``.
 
 A line of the file is one item, a JSON object::
 
@@ -23,8 +23,8 @@ from ke_core.plugin import (
     Entity,
     Gold,
     Item,
-    Judgement,
     JudgeSpec,
+    Judgment,
     Query,
     Verdict,
     digest,
@@ -110,10 +110,10 @@ def check(chosen: ResolvedComponent[JudgeSpec], opened: OpenJudge, items: Sequen
 
 
 def read_items(spec: JudgeSpec, text: str, *, of: str) -> list[LabeledLine]:
-    """The items of ``text`` (a file called ``of``), labelled as that judge labels. Raises BadData."""
+    """The items of ``text`` (a file called ``of``), labeled as that judge labels. Raises BadData."""
     items = list(read(text, groups_of(spec), of=of))
     if len(items) < FEWEST:
-        raise BadData(f"{of} holds {len(items)} labelled items", hint=f"a check needs at least {FEWEST}")
+        raise BadData(f"{of} holds {len(items)} labeled items", hint=f"a check needs at least {FEWEST}")
     return items
 
 
@@ -132,11 +132,11 @@ def read(text: str, groups: Mapping[str, tuple[str, ...]], *, of: str) -> Iterat
         yield found
 
 
-def _compared(item: LabeledLine, judgement: Judgement, groups: Mapping[str, tuple[str, ...]]) -> JudgedItem:
+def _compared(item: LabeledLine, judgment: Judgment, groups: Mapping[str, tuple[str, ...]]) -> JudgedItem:
     """What the judge found of the set that the item's label is of; several different labels are none of the set."""
     group = next(name for name, labels in groups.items() if item.label in labels)
-    own = [finding for finding in judgement.findings if group == VERDICT or finding.label in groups[group]]
-    found = judgement.verdict.value if group == VERDICT else " and ".join(sorted({one.label for one in own}))
+    own = [finding for finding in judgment.findings if group == VERDICT or finding.label in groups[group]]
+    found = judgment.verdict.value if group == VERDICT else " and ".join(sorted({one.label for one in own}))
     return JudgedItem(
         item=item, group=group, found=found or NOTHING, note="; ".join(one.note for one in own if one.note)
     )

@@ -237,7 +237,7 @@ def _changes(first: Iterable[CaseRecord], second: Iterable[CaseRecord]) -> Itera
                         question=text,
                         phase=phase,
                         styles=styles,
-                        verdicts=(one.judgement.verdict, two.judgement.verdict),
+                        verdicts=(one.judgment.verdict, two.judgment.verdict),
                         answers=(_text(one), _text(two)),
                     )
 
@@ -250,7 +250,7 @@ def _queries(case: Case) -> Iterator[Query]:
 
 def _differ(one: Outcome, two: Outcome) -> bool:
     """Whether one is right and the other not; what a judge could not say is no change."""
-    verdicts = (one.judgement.verdict, two.judgement.verdict)
+    verdicts = (one.judgment.verdict, two.judgment.verdict)
     return Verdict.UNSURE not in verdicts and (verdicts[0] is Verdict.RIGHT) != (verdicts[1] is Verdict.RIGHT)
 
 

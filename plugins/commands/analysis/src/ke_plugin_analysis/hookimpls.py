@@ -32,7 +32,7 @@ def ke_commands(group: click.Group) -> None:
         LazyCommand(
             "annotate",
             "ke_plugin_analysis.cli.annotate:command",
-            "Write a sheet of answers to be labelled by hand, and read it back with the judge's agreement.",
+            "Write a sheet of answers to be labeled by hand, and read it back with the judge's agreement.",
         )
     )
     group.add_command(

@@ -18,7 +18,7 @@ from ke_core.plugin import Interval
 def measure_agreement(
     by_hand: Sequence[str], by_judge: Sequence[str], *, seed: int = 0, units: Sequence[str] | None = None
 ) -> Agreement:
-    """Kappa of two labellings of the same items, with a 95 % percentile bootstrap interval over items.
+    """Kappa of two labelings of the same items, with a 95 % percentile bootstrap interval over items.
 
     ``units``: what each item is of (its case), if items that share one depend on one another; these are drawn then.
     """

@@ -48,10 +48,10 @@ class Verdicts:
             outcome = record.outcomes.get((phase, style, query))
             if outcome is None:
                 continue
-            unsure = outcome.judgement.verdict is Verdict.UNSURE
+            unsure = outcome.judgment.verdict is Verdict.UNSURE
             yield Value(
                 aspect=aspect,
-                value=None if unsure else float(outcome.judgement.verdict is Verdict.RIGHT),
+                value=None if unsure else float(outcome.judgment.verdict is Verdict.RIGHT),
                 phase=phase,
                 style=style,
                 unit=unit,

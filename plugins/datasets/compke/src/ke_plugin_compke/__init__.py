@@ -37,7 +37,7 @@ COMPKE = Variant(
     summary="11,924 questions over sets of objects, from its published file or from one of your own",
     file="COMPKE.json",
     url="https://raw.githubusercontent.com/kzjkzj666/CompKE/main/dataset/COMPKE.json",
-    licence="not stated in the paper",
+    license="not stated in the paper",
     cite=CITE,
     published={
         "cases": 11924,
@@ -51,7 +51,7 @@ ATLAS = Variant(
     summary="400 questions over sets of countries, languages and the like, embedded: needs no download",
     file="",
     url="made by the builder of compke from the graph that comes with the core",
-    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
     cite=CITE,
 )
 

@@ -1,4 +1,4 @@
-"""Dataset ``counterfact``: one counterfactual edit a case, with paraphrases and neighbours (ROME)."""
+"""Dataset ``counterfact``: one counterfactual edit a case, with paraphrases and neighbors (ROME)."""
 
 from __future__ import annotations
 

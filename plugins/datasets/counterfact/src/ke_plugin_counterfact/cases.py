@@ -12,7 +12,7 @@ OPENING = "opening-"
 
 
 def case(record: CounterfactRecord, openings: int = 0) -> Case:
-    """One record: its edit, asked as itself, in its paraphrases and beside its neighbours; some openings too."""
+    """One record: its edit, asked as itself, in its paraphrases and beside its neighbors; some openings too."""
     edit = _edit(record.requested_rewrite)
     assert edit.before is not None
     assert edit.after is not None

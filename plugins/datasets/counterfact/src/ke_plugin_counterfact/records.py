@@ -41,7 +41,7 @@ class CounterfactRewrite:
 
 @frozen(kw_only=True)
 class CounterfactRecord:
-    """One case. Neighbours share the edit's old object, the subjects of ``attribute_prompts`` its new one."""
+    """One case. Neighbors share the edit's old object, the subjects of ``attribute_prompts`` its new one."""
 
     case_id: int
     requested_rewrite: CounterfactRewrite

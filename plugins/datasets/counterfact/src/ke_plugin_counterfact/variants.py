@@ -7,10 +7,10 @@ from ke_benchmarks import Variant
 COUNTERFACT = Variant(
     name="counterfact",
     family="counterfact",
-    summary="21,919 single counterfactual edits with paraphrases and neighbours",
+    summary="21,919 single counterfactual edits with paraphrases and neighbors",
     file="counterfact.json",
     url="https://rome.baulab.info/data/dsets/counterfact.json",
-    licence="MIT (of the ROME project, github.com/kmeng01/rome; the file itself names none)",
+    license="MIT (of the ROME project, github.com/kmeng01/rome; the file itself names none)",
     cite="""@article{meng2022locating,
   title   = {Locating and Editing Factual Associations in {GPT}},
   author  = {Meng, Kevin and Bau, David and Andonian, Alex and Belinkov, Yonatan},

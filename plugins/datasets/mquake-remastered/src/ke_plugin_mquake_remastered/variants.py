@@ -27,7 +27,7 @@ class RemasteredVariant(MquakeVariant):
     """
 
     family: str = "mquake-remastered"
-    licence: str = "CC BY 4.0 (github.com/henryzhongsc/MQuAKE-Remastered); made from MQuAKE, MIT"
+    license: str = "CC BY 4.0 (github.com/henryzhongsc/MQuAKE-Remastered); made from MQuAKE, MIT"
     cite: str = CITE
     url: str = HUB
     masked: bool = True

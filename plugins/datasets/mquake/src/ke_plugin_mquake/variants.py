@@ -25,7 +25,7 @@ class MquakeVariant(Variant):
     """
 
     family: str = "mquake"
-    licence: str = "MIT"
+    license: str = "MIT"
     cite: str = CITE
     consistent: bool = False
 
@@ -122,7 +122,7 @@ VARIANTS = (
         summary="429 four-hop cases of four edits each, chosen from mquake-cf by DeepEdit's authors",
         file="MQuAKE-hard.json",
         url=f"{DEEPEDIT}datasets/MQuAKE-hard.json",
-        licence="MIT (of MQuAKE, from which the cases are taken)",
+        license="MIT (of MQuAKE, from which the cases are taken)",
         published={**cells((), (), (), (0, 0, 429)), "edit mentions": 1716, "distinct statements": 769},
     ),
     MquakeVariant(
@@ -142,13 +142,13 @@ OWN = MquakeVariant(
     summary="a file of your own in the published format, such as `ke build mquake` writes",
     file="MQuAKE.json",
     url="",
-    licence="that of its facts",
+    license="that of its facts",
 )
 ATLAS = MquakeVariant(
     name="mquake-atlas",
     summary="400 cases over countries and cities in one counterfactual world, embedded: needs no download",
     file="",
     url="made by the builder of mquake from the graph that comes with the core",
-    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
     published={**cells((159, 108), (41, 79), (0, 13)), "edit mentions": 546, "distinct statements": 222},
 )

@@ -47,7 +47,7 @@ WHAT = {
     "subtraction": "a difference of two counts",
 }
 MADE = {"swap": "swapped", "alter": "altered"}
-LICENCE = "CC BY-NC-ND 4.0: not shipped and not fetched"
+LICENSE = "CC BY-NC-ND 4.0: not shipped and not fetched"
 URL = "https://arxiv.org/abs/2401.17585"
 """The paper, which leads to the release."""
 FILE = "counterfactual_datapoints_verified_atomic.json"
@@ -66,7 +66,7 @@ def _variant(scheme: str, size: int) -> Variant:
         summary=f"{size:,} questions: {WHAT[scheme]}, with {MADE[GROUPS[scheme]]} facts",
         file=f"data/{scheme}",
         url=URL,
-        licence=LICENCE,
+        license=LICENSE,
         cite=CITE,
         published={"cases": size},
     )
@@ -79,7 +79,7 @@ WHOLE = Variant(
     summary="5,010 questions in six schemes of reasoning, from the release or from a file of your own",
     file="data",
     url=URL,
-    licence=LICENCE,
+    license=LICENSE,
     cite=CITE,
     published={"cases": sum(RELEASED.values())},
 )
@@ -89,7 +89,7 @@ ATLAS = Variant(
     summary="360 questions in six schemes about populations, areas and borders, embedded: needs no download",
     file="",
     url="made by the builder of recoe from the graph that comes with the core",
-    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
     cite=CITE,
 )
 

@@ -109,7 +109,7 @@ class Recoe(FileDataset):
                 return found
         raise BadData(
             f"the folder {scheme} of recoe is not here",
-            hint=f"its licence forbids to ship or change it: get the release from its authors, put data/{scheme} at "
+            hint=f"its license forbids to ship or change it: get the release from its authors, put data/{scheme} at "
             f"{places[-1]}, or pass --data-dir",
         )
 

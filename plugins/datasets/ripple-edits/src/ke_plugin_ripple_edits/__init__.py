@@ -27,14 +27,14 @@ OWN = RippleVariant(
     summary="edits with their ripple effects from a file of your own, in the format of RippleEdits",
     file="own.json",
     url="a file of yours: -o ripple-edits.file=FILE",
-    licence="yours",
+    license="yours",
 )
 ATLAS = RippleVariant(
     name="ripple-edits-atlas",
     summary="edits of countries and cities with their ripple effects, by six criteria (embedded, offline)",
     file="",
     url="made from the atlas of ke_benchmarks.graph by the builder of ripple-edits",
-    licence="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
 )
 
 

@@ -23,7 +23,7 @@ class RippleVariant(Variant):
     """One of the three subsets. Its counts are the paper's nominal ones: the released statistics cover fewer."""
 
     family: str = FAMILY
-    licence: str = "MIT"
+    license: str = "MIT"
     cite: str = CITE
 
 

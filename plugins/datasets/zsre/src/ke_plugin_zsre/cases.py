@@ -81,7 +81,7 @@ def _others(answers: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(answer for answer in dict.fromkeys(rest) if answer != first)
 
 
-def _blank_or_labelled(instance: object, attribute: Attribute[str], value: str) -> None:
+def _blank_or_labeled(instance: object, attribute: Attribute[str], value: str) -> None:
     if value.strip():
         has_label(instance, attribute, value)
 
@@ -105,4 +105,4 @@ class ZsreRecord:
 class ZsreAlternative(ZsreRecord):
     """One question with another answer than the true one, which may be blank."""
 
-    alt: str = field(validator=_blank_or_labelled)
+    alt: str = field(validator=_blank_or_labeled)

@@ -20,7 +20,7 @@ class DeepEditConfig:
     profile: Literal["fixed", "paper"] = field(
         default="fixed",
         metadata={
-            "help": "paper = the question's own edits only, an unreadable judgement is asked again twice, sampled; "
+            "help": "paper = the question's own edits only, an unreadable judgment is asked again twice, sampled; "
             "fixed = every edit in force, greedy throughout, a thought ends with its line"
         },
     )
@@ -34,7 +34,7 @@ class DeepEditConfig:
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
         "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
-        "answers before editing), so that only retrieving and the judgements on facts are left"
+        "answers before editing), so that only retrieving and the judgments on facts are left"
     )
     max_calls: int = field(
         default=100, validator=validators.ge(1), metadata={"help": "model calls for one question, cached ones too"}

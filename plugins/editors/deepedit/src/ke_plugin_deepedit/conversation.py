@@ -16,7 +16,7 @@ from ke_memory.plugin import without_period
 from ke_plugin_deepedit.prompts import SlotTemplate
 
 WORDS = 32  # tokens of a name, or of a thought without one
-JUDGEMENT = 4  # tokens of a yes or no
+JUDGMENT = 4  # tokens of a yes or no
 LINE = ("\n",)
 
 
@@ -26,7 +26,7 @@ class OutOfCalls(Exception):
 
 @define(kw_only=True)
 class Conversation:
-    """One question's talk with the model. ``retries``: how often an unreadable judgement is asked again, sampled."""
+    """One question's talk with the model. ``retries``: how often an unreadable judgment is asked again, sampled."""
 
     prompts: Mapping[str, SlotTemplate]
     calls: int
@@ -75,8 +75,8 @@ class Conversation:
 
     def conflict(self, fact: str, thought: str) -> Procedure[bool]:
         """Whether the fact says otherwise than the thought: same kind, a shared entity, and a different one."""
-        for judgement in ("same", "shared", "different"):
-            if not (yield from self._holds(judgement, first=fact, second=thought)):
+        for judgment in ("same", "shared", "different"):
+            if not (yield from self._holds(judgment, first=fact, second=thought)):
                 return False
         return True
 
@@ -88,7 +88,7 @@ class Conversation:
         """The model's yes or no; what is neither, after all retries, is a no, and noted."""
         prompt = self.prompts[name](**slots)
         for temperature in (0.0, *[1.0] * self.retries):
-            written = yield from self.say(prompt, max_tokens=JUDGEMENT, temperature=temperature)
+            written = yield from self.say(prompt, max_tokens=JUDGMENT, temperature=temperature)
             verdict = yes_or_no(written.text)
             if verdict is not None:
                 return verdict

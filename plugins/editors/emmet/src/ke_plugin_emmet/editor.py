@@ -1,6 +1,6 @@
 """EMMET's algorithm (Gupta et al. 2024, section 3.2): the batched ROME.
 
-ROME and MEMIT minimise the same disturbance of old keys, tr(Delta C Delta^T). MEMIT adds the edits' error to it; ROME
+ROME and MEMIT minimize the same disturbance of old keys, tr(Delta C Delta^T). MEMIT adds the edits' error to it; ROME
 demands that the edit hold. EMMET demands it of a batch:
 
     min tr(Delta C Delta^T)  such that  Delta K = R:      Delta = R (K^T C^-1 K)^-1 K^T C^-1

@@ -19,7 +19,7 @@ from ke_weights.plugin import (
     as_rewrites,
     find_parts,
     model_facts,
-    quantised,
+    quantized,
     unsupported_edits,
 )
 
@@ -52,16 +52,16 @@ class Ft:
             yield PassthroughModel(session, self._write(session, rewrites, weights))
 
     def _place(self, session: Session[OpenModel]) -> tuple[ModuleMap, Mapping[str, Setting]]:
-        """The model's parts and its hyperparameters. Raises a KEError for quantised weights or a layer too many."""
+        """The model's parts and its hyperparameters. Raises a KEError for quantized weights or a layer too many."""
         modules = find_parts(session.model.module)
-        if any(quantised(layer.matrix) for layer in modules.layers):
-            raise BadConfig(f"ft cannot change quantised weights: {modules.obstacle}", hint=OTHER_EDITOR)
+        if any(quantized(layer.matrix) for layer in modules.layers):
+            raise BadConfig(f"ft cannot change quantized weights: {modules.obstacle}", hint=OTHER_EDITOR)
         values = settings(self.config, model_facts(session, modules))
         modules.check_layers(values["layers"].value)
         return modules, values
 
     def _write(self, session: Session[OpenModel], rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
-        """Train, and add what was learnt; what is to be recorded of it."""
+        """Train, and add what was learned; what is to be recorded of it."""
         modules, values = self._place(session)
         made = train(
             modules,

@@ -124,7 +124,7 @@ def train(
 
 
 def _step(modules: ModuleMap, batch: FtBatch, adam: torch.optim.Optimizer, settings: FtSettings) -> float:
-    """One step of Adam and the bound; the batch's mean loss before it. A batch that is learnt makes no step."""
+    """One step of Adam and the bound; the batch's mean loss before it. A batch that is learned makes no step."""
     loss = _loss(modules, batch).mean()
     value = float(loss.detach())
     if value < settings.stop_loss:

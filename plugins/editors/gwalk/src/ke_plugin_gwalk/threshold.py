@@ -1,6 +1,6 @@
 """From which score on a relation counts as found, or an entity.
 
-The published 0.845 is a raw dot product of Contriever's unnormalised vectors; with another encoder it says nothing.
+The published 0.845 is a raw dot product of Contriever's unnormalized vectors; with another encoder it says nothing.
 There a threshold is calibrated on wordings of everyday relations that belong to no benchmark: what a model might
 write, the relation's name and its sentence. Each phrase is looked up twice: among all relations, where its own
 should be found, and among all but its own, where nothing should be. Entities are, where they are found so, by other

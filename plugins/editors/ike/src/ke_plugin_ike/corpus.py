@@ -118,7 +118,7 @@ def demonstrations(number: int, record: IkeRecord) -> Iterator[Demonstration]:
     yield one("copy", record.prompt, record.object)
     for paraphrase in record.paraphrases:
         yield one("update", paraphrase, record.object)
-    for prompt, object_ in record.neighbours:
+    for prompt, object_ in record.neighbors:
         yield one("retain", prompt, object_)
 
 

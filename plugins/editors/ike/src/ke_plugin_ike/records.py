@@ -4,9 +4,9 @@
 
     {"subject": "Hamlet", "prompt": "The author of Hamlet is", "object": "Jane Austen",
      "paraphrases": ["Who wrote Hamlet?"],
-     "neighbours": [{"prompt": "The author of Faust is", "object": "Johann Wolfgang von Goethe"}]}
+     "neighbors": [{"prompt": "The author of Faust is", "object": "Johann Wolfgang von Goethe"}]}
 
-``object`` is what the demonstrated edit says; a neighbour's is true and stays so. Keys that are not named here are
+``object`` is what the demonstrated edit says; a neighbor's is true and stays so. Keys that are not named here are
 left alone.
 """
 
@@ -27,13 +27,13 @@ HINT = "see the README of ke-plugin-ike for the format"
 
 @frozen(kw_only=True)
 class IkeRecord:
-    """An edit to demonstrate: ``prompt`` stops where the object begins. Neighbours are pairs of prompt and object."""
+    """An edit to demonstrate: ``prompt`` stops where the object begins. Neighbors are pairs of prompt and object."""
 
     subject: str
     prompt: str
     object: str
     paraphrases: tuple[str, ...]
-    neighbours: tuple[tuple[str, str], ...]
+    neighbors: tuple[tuple[str, str], ...]
 
     @property
     def fact(self) -> str:
@@ -81,9 +81,9 @@ def _record(line: str, where: str) -> IkeRecord:
         paraphrases=tuple(
             _text({"paraphrases": text}, "paraphrases", where) for text in _list(raw, "paraphrases", where)
         ),
-        neighbours=tuple(
-            (_text(each, "prompt", f"{where}, neighbours"), _text(each, "object", f"{where}, neighbours"))
-            for each in _list(raw, "neighbours", where)
+        neighbors=tuple(
+            (_text(each, "prompt", f"{where}, neighbors"), _text(each, "object", f"{where}, neighbors"))
+            for each in _list(raw, "neighbors", where)
         ),
     )
 

@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
 from ke_plugin_lora.values import AdapterConfig
-from ke_weights.plugin import LowRank, default_dtype, double, quantised, uninterruptible_context
+from ke_weights.plugin import LowRank, default_dtype, double, quantized, uninterruptible_context
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
 """What an adapter goes beside; the last is a linear map that has one already."""
@@ -61,11 +61,11 @@ class Adapter:
 
 
 def held_as(module: nn.Module) -> str:
-    """How the model's weights are quantised: ``nf4``, another type's name, or empty if they are not."""
+    """How the model's weights are quantized: ``nf4``, another type's name, or empty if they are not."""
     for parameter in module.parameters():
         if hasattr(parameter, "quant_type"):
             return str(parameter.quant_type)
-        if quantised(parameter):
+        if quantized(parameter):
             return str(parameter.dtype).removeprefix("torch.")
     return ""
 

@@ -13,7 +13,7 @@ from ke_plugin_lora.adapter import Adapter, attached, held_as, named
 from ke_plugin_lora.training import Example, measured, objects, seeded, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
 from ke_weights import as_details
-from ke_weights.plugin import NOT_QUANTISED, OpenModel, Patch, find_parts, model_facts, unsupported_edits
+from ke_weights.plugin import NOT_QUANTIZED, OpenModel, Patch, find_parts, model_facts, unsupported_edits
 
 
 class Lora:
@@ -81,12 +81,12 @@ def place(session: Session[OpenModel], config: AdapterConfig) -> tuple[Mapping[s
 
 
 def must_be_whole(module: nn.Module) -> None:
-    """Raise BadConfig for a quantised model: B A cannot be added to codes."""
+    """Raise BadConfig for a quantized model: B A cannot be added to codes."""
     held = held_as(module)
     if held:
         raise BadConfig(
-            f"lora adds its update to the weights, and these are quantised ({held})",
-            hint="choose --editor qlora, or load the model with --dtype float32" if held == "nf4" else NOT_QUANTISED,
+            f"lora adds its update to the weights, and these are quantized ({held})",
+            hint="choose --editor qlora, or load the model with --dtype float32" if held == "nf4" else NOT_QUANTIZED,
         )
 
 

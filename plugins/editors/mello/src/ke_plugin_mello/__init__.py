@@ -24,7 +24,7 @@ class MelloConfig:
         default="fixed",
         metadata={
             "help": "paper = the released notebook: 4 model calls, which cannot finish 4 sub-questions, a turn is read "
-            "from its end, a misspelt label; remastered = MQuAKE-Remastered's port: 4 calls of 50 tokens, sampled at "
+            "from its end, a misspelled label; remastered = MQuAKE-Remastered's port: 4 calls of 50 tokens, sampled at "
             "temperature 1; fixed = greedy, 5 calls, stops at the next example, a turn ends with its first step"
         },
     )

@@ -34,7 +34,7 @@ class MelloProfile:
 
 
 PROFILES: Mapping[str, MelloProfile] = {
-    # The notebook released with the paper; its label is misspelt.
+    # The notebook released with the paper; its label is misspelled.
     "paper": MelloProfile(calls=4, question="Qustion:", read=last_lines),
     # The port of MQuAKE-Remastered samples, and carries on with turns that the limit cut.
     "remastered": MelloProfile(

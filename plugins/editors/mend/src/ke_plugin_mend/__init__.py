@@ -45,7 +45,7 @@ class MendConfig:
     rank: int | None = derived("training: rank of the network's layers", positive)
     lr: float | None = derived("training: Adam's learning rate of the network", positive)
     step_lr: float | None = derived("training: Adam's learning rate of the step sizes", positive)
-    batch: int | None = derived("training: edits behind one step of the optimisers", positive)
+    batch: int | None = derived("training: edits behind one step of the optimizers", positive)
     edit_weight: float | None = derived("training: weight of the edit in the loss", not_negative)
     locality_weight: float | None = derived("training: weight of KL(before || after) on other text", not_negative)
     locality: str = field(

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, BadData
 from ke_plugin_mend.factors import GradientFactors
-from ke_weights.plugin import default_dtype, double, home, quantised, whole_instead
+from ke_weights.plugin import default_dtype, double, home, quantized, whole_instead
 
 LAYERS = 2
 PREFIX = "network."  # of the network's arrays in a checkpoint
@@ -122,7 +122,7 @@ class Hypernetwork(nn.Module):
         self._number = {name: number for names in alike.values() for number, name in enumerate(names)}
 
     def observe(self, seen: Mapping[str, GradientFactors]) -> None:
-        """Let the normalisers take in the factors of a training batch."""
+        """Let the normalizers take in the factors of a training batch."""
         for name, found in seen.items():
             network = self.network(name)
             network.norm_x.update(found.x)
@@ -144,9 +144,9 @@ def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
     for name in names:
         part = module.get_submodule(name)
         weight = part.get_parameter("weight")
-        if quantised(weight):
+        if quantized(weight):
             raise BadConfig(
-                f"mend reads and writes whole weights, and {name}.weight is quantised ({weight.dtype})",
+                f"mend reads and writes whole weights, and {name}.weight is quantized ({weight.dtype})",
                 hint=whole_instead(weight),
             )
         rows, columns = weight.shape
@@ -164,7 +164,7 @@ def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) 
         network.double()
     for parameter in network.parameters():
         parameter.data = parameter.data.to(weight.device)
-    for buffer in network.buffers():  # the normalisers', in float64
+    for buffer in network.buffers():  # the normalizers', in float64
         buffer.data = buffer.data.to(home(weight.device))
     return network
 

@@ -54,7 +54,7 @@ class Losses:
 
 
 def objective(module: nn.Module, network: Hypernetwork, lessons: TrainingBatch, weights: LossWeights) -> Losses:
-    """L of one step; the normalisers take in what they see. Gradients must be enabled, parameters frozen."""
+    """L of one step; the normalizers take in what they see. Gradients must be enabled, parameters frozen."""
     edits = len(lessons.inner.ids)
     beside = (lessons.ids, lessons.mask)
     found, before, logits = factors(module, tuple(network.shapes), lessons.inner, beside)

@@ -11,7 +11,7 @@ some ten thousand tokens. A quarter of the hidden size, 144, makes 2.4 million: 
 unit size, by about lr sqrt(r). In the published 10,000 steps (100,000 edits, ten a step) that is 1e-6 x 1e4 x
 sqrt(1920) = 0.4. A few hundred steps at rank 144 travel as far at 1e-4.
 
-*Step sizes.* A token's normalised x and g have elements of unit size, so lr_i g x^T has an element of lr_i, and
+*Step sizes.* A token's normalized x and g have elements of unit size, so lr_i g x^T has an element of lr_i, and
 weights have some hundredths: useful |lr_i| lie around 1e-4 to 1e-3. At 1e-4 a step, as published, single steps are as
 large as the value; 3e-5 still crosses that range in some twenty steps. They are left to their own Adam: in the
 other, with its larger rate here, they would move faster than meant.
@@ -33,7 +33,7 @@ AS_PUBLISHED = "as published"
 def settle_profile(config: MendConfig, hidden: int) -> dict[str, Setting]:
     """Every setting of the training, with its reason; ``hidden`` is the model's hidden size.
 
-    ``steps``: optimiser steps after which the training is finished, 0 for none but the clock. ``wordings``: which
+    ``steps``: optimizer steps after which the training is finished, 0 for none but the clock. ``wordings``: which
     prompts L_e is taken on. ``both_adams``: whether the step sizes are also in the network's Adam.
     """
     found = _published() if config.profile == "published" else _small(hidden)

@@ -1,4 +1,4 @@
-"""Training the network: the loop of MEND's authors, one step of the optimisers at a time."""
+"""Training the network: the loop of MEND's authors, one step of the optimizers at a time."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class MendTraining:
         self.network = new_network(model.module, recipe, seed=seed)
         every = dict(self.network.named_parameters())
         of_network = {name: part for name, part in every.items() if recipe["both_adams"] or name != "steps"}
-        self.optimisers = {
+        self.optimizers = {
             "network": (of_network, Adam(of_network.values(), lr=recipe["lr"])),
             "steps": ({"steps": every["steps"]}, Adam([every["steps"]], lr=recipe["step_lr"])),
         }
@@ -86,7 +86,7 @@ class MendTraining:
             self._load(saved)
 
     def advance(self) -> TrainStep:
-        """Edit, test, learn. A step without finite gradients changes nothing but the normalisers."""
+        """Edit, test, learn. A step without finite gradients changes nothing but the normalizers."""
         module, batch = self.model.module, self.recipe["batch"]
         lessons = self.deck.deal(self.step * batch, batch, self.model.device)
         self.network.zero_grad(set_to_none=True)
@@ -110,20 +110,20 @@ class MendTraining:
         return bool(0 < self.recipe["steps"] <= self.step)
 
     def tensors(self) -> Mapping[str, Any]:
-        """The network, both optimisers, and the step, from which the place in the data follows."""
+        """The network, both optimizers, and the step, from which the place in the data follows."""
         found = {f"{PREFIX}{name}": part for name, part in self.network.state_dict().items()}
-        for kind, (parameters, optimiser) in self.optimisers.items():
+        for kind, (parameters, optimizer) in self.optimizers.items():
             for name, parameter in parameters.items():
-                for piece, value in optimiser.state[parameter].items():
+                for piece, value in optimizer.state[parameter].items():
                     found[f"adam.{kind}.{piece}.{name}"] = value
         arrays = {name: part.detach().cpu().numpy().copy() for name, part in found.items()}
         return arrays | {"step": np.array(self.step)}
 
     def _learn(self, parameters: Sequence[nn.Parameter]) -> float:
-        """Step both optimisers; the norm of the gradient before it was clipped."""
+        """Step both optimizers; the norm of the gradient before it was clipped."""
         norm = float(nn.utils.clip_grad_norm_(parameters, self.recipe["clip"]))
-        for _parameters, optimiser in self.optimisers.values():
-            optimiser.step()
+        for _parameters, optimizer in self.optimizers.values():
+            optimizer.step()
         return norm
 
     def _said(self, losses: Losses, norm: float) -> TrainStep:
@@ -144,11 +144,11 @@ class MendTraining:
     def _load(self, saved: Mapping[str, Any]) -> None:
         self.step = int(saved["step"])
         load_network(self.network, saved)
-        for kind, (parameters, optimiser) in self.optimisers.items():
+        for kind, (parameters, optimizer) in self.optimizers.items():
             for name, parameter in parameters.items():
                 pieces = ("step", "exp_avg", "exp_avg_sq")
                 if f"adam.{kind}.step.{name}" in saved:
-                    optimiser.state[parameter] = {
+                    optimizer.state[parameter] = {
                         piece: _tensor(saved[f"adam.{kind}.{piece}.{name}"], parameter if piece != "step" else None)
                         for piece in pieces
                     }

@@ -1,4 +1,4 @@
-"""One of the two networks in training: its optimiser, its validations, when it stops. Saved whole, bit for bit."""
+"""One of the two networks in training: its optimizer, its validations, when it stops. Saved whole, bit for bit."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ LONGEST = 256  # tokens, as published
 
 
 class Networks(Protocol):
-    """Both are trained apart, each by its own optimiser."""
+    """Both are trained apart, each by its own optimizer."""
 
     @property
     def pre(self) -> nn.Module:

@@ -10,7 +10,7 @@ The small one leaves the encoder frozen, so that every training text is read onc
   sentences share. A sentence vector keeps the relation well and names badly ("Pius VI" is near "Pius III"); the
   published one reads the words, so this one gets their overlap.
 
-*Who decides.* As published, the pre-detector is trained on random negatives and lets neighbours through; the
+*Who decides.* As published, the pre-detector is trained on random negatives and lets neighbors through; the
 disambiguator sees only several candidates. Here it also judges a sole candidate (``confirm``), and learns from
 negatives that the pre-detector finds near (``hard``).
 

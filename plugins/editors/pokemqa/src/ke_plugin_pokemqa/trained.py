@@ -136,7 +136,7 @@ def _whole(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
     for name, network in zip(NETWORKS, (points, pairs.eval()), strict=True):
         load_weights(network.requires_grad_(requires_grad=False), tensors, kept(tensors, name).prefix)
     tuned = SentenceEncoder(
-        model=points.model, tokenizer=real.tokenizer, pooling="cls", normalised=False, longest=points.longest
+        model=points.model, tokenizer=real.tokenizer, pooling="cls", normalized=False, longest=points.longest
     )
 
     def judge(edits: Side, questions: Side) -> Vectors:

@@ -102,7 +102,7 @@ class ScopeTraining:
         return self.pre.stopped and self.judge.stopped
 
     def tensors(self) -> Mapping[str, Any]:
-        """Both networks as they are and at their best, which of the two is kept, their optimisers, and the words."""
+        """Both networks as they are and at their best, which of the two is kept, their optimizers, and the words."""
         known = {"words.counts": self.words.counts, "words.texts": np.array(self.words.texts)}
         networks = self.pre.tensors(self._pre_merit) | self.judge.tensors(self._judge_merit)
         return networks | known | {"step": np.array(self.step)}

@@ -22,7 +22,7 @@ class QloraConfig(AdapterConfig):
     loss: Literal["target", "sentence"] = field(
         default="target",
         validator=validators.in_(("target", "sentence")),
-        metadata={"help": "what is learnt: the new object behind the cloze, or every token of the statement (ReCoE)"},
+        metadata={"help": "what is learned: the new object behind the cloze, or every token of the statement (ReCoE)"},
     )
 
 

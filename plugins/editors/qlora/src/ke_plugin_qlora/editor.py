@@ -13,7 +13,7 @@ from ke_plugin_lora.adapter import held_as
 from ke_plugin_lora.editor import place, trained
 from ke_plugin_lora.training import Example, objects, sentences, unfit
 from ke_plugin_qlora import QloraConfig
-from ke_weights.plugin import NOT_QUANTISED, OpenModel, unsupported_edits
+from ke_weights.plugin import NOT_QUANTIZED, OpenModel, unsupported_edits
 
 
 class Qlora:
@@ -23,7 +23,7 @@ class Qlora:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits that lack what is to be learnt, are too long, or contradict an earlier one."""
+        """Edits that lack what is to be learned, are too long, or contradict an earlier one."""
         must_be_nf4(session.model.module)
         if not edits:
             place(session, self.config)
@@ -44,11 +44,11 @@ class Qlora:
         if self.config.loss == "target":
             return objects(session.model, edits)
         for name, reason in self._refused(session.model, edits).items():
-            raise UnsupportedEdit(f"edit {name!r} cannot be learnt: {reason}", hint="give it another statement")
+            raise UnsupportedEdit(f"edit {name!r} cannot be learned: {reason}", hint="give it another statement")
         return sentences(session.model.tokenizer, edits)
 
     def _refused(self, model: OpenModel, edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Which edits cannot be learnt together, and why. Of one that is a statement alone only that is looked at."""
+        """Which edits cannot be learned together, and why. Of one that is a statement alone only that is looked at."""
         if self.config.loss == "target":
             return unsupported_edits(edits, model.tokenizer, model.context)
         facts = [edit for edit in edits if edit.prompt and edit.target]
@@ -61,6 +61,6 @@ def must_be_nf4(module: nn.Module) -> None:
     held = held_as(module)
     if held != "nf4":
         raise BadConfig(
-            f"qlora edits models in 4 bits, and the weights of this one are {held or 'not quantised'}",
-            hint=NOT_QUANTISED if held else "load it with --dtype nf4, or choose --editor lora",
+            f"qlora edits models in 4 bits, and the weights of this one are {held or 'not quantized'}",
+            hint=NOT_QUANTIZED if held else "load it with --dtype nf4, or choose --editor lora",
         )

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from ke_core.plugin import Judge, JudgeSpec, hookimpl
 
 Rule = Literal["exact", "contains", "prefix", "substring"]
-Normalisation = Literal["none", "case", "text"]
+Normalization = Literal["none", "case", "text"]
 
 
 @frozen(kw_only=True)
@@ -23,7 +23,7 @@ class AliasConfig:
             "(substring) inside words too"
         },
     )
-    normalise: Normalisation = field(
+    normalize: Normalization = field(
         default="none",
         metadata={
             "help": "before comparing: none = as written; case = fold case; text = also drop diacritics, punctuation, "
@@ -47,7 +47,7 @@ class ContainmentConfig:
             "of one character (no digits) count under neither, as there"
         },
     )
-    normalise: Normalisation = field(
+    normalize: Normalization = field(
         default="none", metadata={"help": "what is evened out before comparing, as for the judge alias"}
     )
 
@@ -63,7 +63,7 @@ def build_containment(config: ContainmentConfig) -> Judge:
     """The same judge, with one rule for questions and clozes."""
     from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
 
-    return Alias(config=AliasConfig(match=config.rule, cloze=config.rule, normalise=config.normalise), single=False)
+    return Alias(config=AliasConfig(match=config.rule, cloze=config.rule, normalize=config.normalize), single=False)
 
 
 @hookimpl

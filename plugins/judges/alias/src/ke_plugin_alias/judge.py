@@ -12,8 +12,8 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Finding, Gold, Item, Judgement, Query, Session, Verdict
-from ke_plugin_alias import AliasConfig, Normalisation, Rule
+from ke_core.plugin import Finding, Gold, Item, Judgment, Query, Session, Verdict
+from ke_plugin_alias import AliasConfig, Normalization, Rule
 from ke_plugin_alias.names import GoldNames, named, tells
 from ke_plugin_alias.numbers import joined, number, numbers
 
@@ -36,30 +36,30 @@ class Alias:
     config: AliasConfig
     single: bool = True
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order; needs no session."""
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order; needs no session."""
         del session
         return [self._one(item) for item in items]
 
-    def _one(self, item: Item) -> Judgement:
+    def _one(self, item: Item) -> Judgment:
         reply = item.answer
         if reply.outcome != "answered":
-            return _judgement(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
+            return _judgment(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
         return self._compare(item.query, reply.text)
 
-    def _compare(self, query: Query, answer: str) -> Judgement:
+    def _compare(self, query: Query, answer: str) -> Judgment:
         gold, stale = self._names(query.gold), self._names(query.stale)
         if not gold.spelled:
-            return _judgement(Verdict.UNSURE, Finding(item="", label="no-gold-name"))
+            return _judgment(Verdict.UNSURE, Finding(item="", label="no-gold-name"))
         rule = self.config.cloze if query.form == "cloze" else self.config.match
         seen = self._look(answer, rule, query.gold, gold, stale, label="gold")
         if seen.enough:
-            return _judgement(Verdict.RIGHT, *seen.findings)
+            return _judgment(Verdict.RIGHT, *seen.findings)
         old = (
             NameMatches() if query.stale is None else self._look(answer, rule, query.stale, stale, gold, label="stale")
         )
         verdict = Verdict.STALE if old.enough else Verdict.WRONG
-        return _judgement(verdict, *seen.findings, *old.findings)
+        return _judgment(verdict, *seen.findings, *old.findings)
 
     def _look(
         self, answer: str, rule: Rule, gold: Gold, names: GoldNames, other: GoldNames, *, label: str
@@ -68,7 +68,7 @@ class Alias:
         if gold.require == "number":
             found = self._numbers(answer, rule, names, other)
         else:
-            found = named(normal(answer, self.config.normalise), rule, names, other)
+            found = named(normal(answer, self.config.normalize), rule, names, other)
         spelled = [names.spelled[name] for name in dict.fromkeys(found) if self.single or tells(name)]
         findings = tuple(
             Finding(item=name, label=label, entity=gold.entities[index].key) for name, at in spelled for index in at
@@ -77,10 +77,10 @@ class Alias:
         return NameMatches(findings=findings, enough=_enough(gold, order))
 
     def _numbers(self, answer: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str]:
-        """Numbers by their value, then names that are none ("twenty-one", "21 moons") as they are spelt."""
+        """Numbers by their value, then names that are none ("twenty-one", "21 moons") as they are spelled."""
         found = [name for name in map(str, numbers(answer, rule)) if name in names.spelled]
         literal = GoldNames(spelled={name: at for name, at in names.spelled.items() if number(name) is None})
-        text = normal(joined(answer), self.config.normalise)
+        text = normal(joined(answer), self.config.normalize)
         return [*found, *named(text, "contains" if rule == "substring" else rule, literal, other)]
 
     def _names(self, gold: Gold | None) -> GoldNames:
@@ -88,11 +88,11 @@ class Alias:
             return GoldNames()
         if gold.require == "number":
             return GoldNames.of(gold.entities, self._number)
-        return GoldNames.of(gold.entities, lambda name: normal(name, self.config.normalise))
+        return GoldNames.of(gold.entities, lambda name: normal(name, self.config.normalize))
 
     def _number(self, name: str) -> str:
         value = number(name)
-        return normal(joined(name), self.config.normalise) if value is None else str(value)
+        return normal(joined(name), self.config.normalize) if value is None else str(value)
 
 
 def _enough(gold: Gold, order: list[int]) -> bool:
@@ -104,8 +104,8 @@ def _enough(gold: Gold, order: list[int]) -> bool:
     return gold.require != "all" or len(order) == len(gold.entities)
 
 
-def _judgement(verdict: Verdict, *findings: Finding) -> Judgement:
-    return Judgement(verdict=verdict, findings=findings)
+def _judgment(verdict: Verdict, *findings: Finding) -> Judgment:
+    return Judgment(verdict=verdict, findings=findings)
 
 
 JOINED = re.compile(r"[.'\u2019`\u00b4]")  # "U.S." is "US", "O'Brien" is "OBrien"
@@ -113,7 +113,7 @@ PUNCTUATION = re.compile(r"[^\w\s]|_")  # "Guinea-Bissau" is "Guinea Bissau"
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
-def normal(text: str, how: Normalisation) -> str:
+def normal(text: str, how: Normalization) -> str:
     """``text`` without the space around it, and without what ``how`` says not to compare."""
     text = text.strip()
     if how == "none":

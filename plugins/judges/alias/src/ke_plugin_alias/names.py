@@ -18,17 +18,17 @@ END = re.compile(r"\s*\.?")
 
 @frozen(kw_only=True)
 class GoldNames:
-    """The names of a gold answer's entities: normalised name to (as the data spell it, indexes of its entities)."""
+    """The names of a gold answer's entities: normalized name to (as the data spell it, indexes of its entities)."""
 
     spelled: Mapping[str, tuple[str, tuple[int, ...]]] = field(factory=dict)
 
     @classmethod
-    def of(cls, entities: Sequence[Entity], normalised: Callable[[str], str]) -> GoldNames:
+    def of(cls, entities: Sequence[Entity], normalized: Callable[[str], str]) -> GoldNames:
         """Label and every alias of each entity; a name of which nothing is left is in every answer, so in none (V4)."""
         spelled: dict[str, tuple[str, tuple[int, ...]]] = {}
         for index, entity in enumerate(entities):
             for name in entity.names:
-                if key := normalised(name):
+                if key := normalized(name):
                     first, at = spelled.get(key, (name, ()))
                     spelled[key] = (first, at if index in at else (*at, index))
         return cls(spelled=spelled)

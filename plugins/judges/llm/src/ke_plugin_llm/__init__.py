@@ -42,7 +42,7 @@ def build(config: LLMConfig) -> Judge:
 
 
 def items() -> str:
-    """Sixty items labelled by hand."""
+    """Sixty items labeled by hand."""
     return (files("ke_plugin_llm") / "items.jsonl").read_text(encoding="utf-8")
 
 

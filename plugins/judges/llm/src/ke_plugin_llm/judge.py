@@ -33,7 +33,7 @@ from ke_core.plugin import (
     Generate,
     Generated,
     Item,
-    Judgement,
+    Judgment,
     KEError,
     Procedure,
     Session,
@@ -64,8 +64,8 @@ class LLMJudge:
         found = {name: prompt_text(PACKAGE, f"{name}.txt", config.prompts, option="llm.prompts") for name in names}
         return cls(config=config, prompts=found)
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order.
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order.
 
         Raises KEError where the model fails: nothing is judged by another rule instead (V15).
         """
@@ -84,7 +84,7 @@ class LLMJudge:
                 asked[f"{at}/support"] = self._support(item, thought)
         found = _run(session, asked)
         return [
-            self._judgement(item, thought, facts.get(f"{at}/split"), _of(found, at))
+            self._judgment(item, thought, facts.get(f"{at}/split"), _of(found, at))
             for at, (item, thought) in enumerate(zip(items, thoughts, strict=True))
         ]
 
@@ -104,15 +104,15 @@ class LLMJudge:
         paragraph = " ".join(_ended(sentence) for sentence in held)
         prompt = filled(self.prompts["fact"], paragraph=paragraph, fact=fact)
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.config.tokens, stop=FACT_STOP)
-        return _labelled(fact, written.text, FACTS, FACT_UNSURE)
+        return _labeled(fact, written.text, FACTS, FACT_UNSURE)
 
     def _support(self, item: Item, thoughts: str) -> Procedure[Finding]:
         answer = item.answer.text
         prompt = filled(self.prompts["support"], question=item.query.texts[0], thoughts=thoughts, answer=answer)
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.config.tokens, stop=SUPPORT_STOP)
-        return _labelled(answer, written.text, SUPPORTS, SUPPORT_UNSURE)
+        return _labeled(answer, written.text, SUPPORTS, SUPPORT_UNSURE)
 
-    def _judgement(self, item: Item, thoughts: str, split: object, found: tuple[Finding, ...]) -> Judgement:
+    def _judgment(self, item: Item, thoughts: str, split: object, found: tuple[Finding, ...]) -> Judgment:
         reply = item.answer
         if isinstance(split, Finding):
             found = (split, *found)
@@ -120,7 +120,7 @@ class LLMJudge:
             found = (Finding(item=reply.text, label=NO_THOUGHTS),)
         elif not _answered(item) and self.config.asks != "facts":
             found = (*found, Finding(item=reply.outcome, label=NOT_SUPPORT, note="the thoughts came to no answer"))
-        return Judgement(verdict=Verdict.UNSURE if _answered(item) else Verdict.WRONG, findings=found)
+        return Judgment(verdict=Verdict.UNSURE if _answered(item) else Verdict.WRONG, findings=found)
 
 
 def _answered(item: Item) -> bool:
@@ -135,7 +135,7 @@ def _of(found: Mapping[str, Finding], at: int) -> tuple[Finding, ...]:
     return tuple(finding for name, finding in found.items() if name.startswith(f"{at}/"))
 
 
-def _labelled(item: str, written: str, labels: Sequence[str], unsure: str) -> Finding:
+def _labeled(item: str, written: str, labels: Sequence[str], unsure: str) -> Finding:
     return Finding(item=item, label=label_in(written, labels) or unsure, note=written.strip())
 
 

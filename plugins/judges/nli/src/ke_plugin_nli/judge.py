@@ -23,7 +23,7 @@ from ke_core.plugin import (
     BadConfig,
     Finding,
     Item,
-    Judgement,
+    Judgment,
     Session,
     Verdict,
     sentences,
@@ -65,8 +65,8 @@ class NLIJudge:
         model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config=config, model=model, tokenizer=tokenizer, labels={at: MEANS[n] for at, n in named.items()})
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order; needs no session."""
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order; needs no session."""
         del session
         facts = [_facts(item) for item in items]
         pairs = [
@@ -74,7 +74,7 @@ class NLIJudge:
         ]
         found = iter(self._findings(pairs))
         return [
-            _judgement(item, own, tuple(next(found) for _fact in own) if item.facts else ())
+            _judgment(item, own, tuple(next(found) for _fact in own) if item.facts else ())
             for item, own in zip(items, facts, strict=True)
         ]
 
@@ -114,9 +114,9 @@ def _facts(item: Item) -> tuple[str, ...]:
     return sentences(thoughts_of(item.answer))
 
 
-def _judgement(item: Item, facts: Sequence[str], found: tuple[Finding, ...]) -> Judgement:
+def _judgment(item: Item, facts: Sequence[str], found: tuple[Finding, ...]) -> Judgment:
     """The verdict is open, as nobody has looked at the answer; without an answer it is WRONG."""
     reply = item.answer
     answered = reply.outcome == "answered" and bool(reply.text.strip())
     silent = () if facts else (Finding(item=reply.text, label=NO_THOUGHTS),)
-    return Judgement(verdict=Verdict.UNSURE if answered else Verdict.WRONG, findings=(*silent, *found))
+    return Judgment(verdict=Verdict.UNSURE if answered else Verdict.WRONG, findings=(*silent, *found))

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Finding, Gold, Item, Judgement, Query, Scored, Session, Verdict
+from ke_core.plugin import Finding, Gold, Item, Judgment, Query, Scored, Session, Verdict
 from ke_plugin_probability import ProbabilityConfig
 
 
@@ -20,22 +20,22 @@ class Probability:
 
     config: ProbabilityConfig
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order; needs no session."""
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order; needs no session."""
         del session
         return [self._one(item) for item in items]
 
-    def _one(self, item: Item) -> Judgement:
+    def _one(self, item: Item) -> Judgment:
         reply = item.reply
         if not isinstance(reply, Scored):
-            return _judgement(Verdict.UNSURE, Finding(item="text", label="not-log-probabilities"))
+            return _judgment(Verdict.UNSURE, Finding(item="text", label="not-log-probabilities"))
         scores = self._scores(item.query, reply)
         findings = [Finding(item=name, label="log-probability", note=f"{score:.6g}") for name, score in scores.items()]
         if not _names(item.query.gold) & set(scores):
-            return _judgement(Verdict.UNSURE, Finding(item="", label="no-gold-name"), *findings)
+            return _judgment(Verdict.UNSURE, Finding(item="", label="no-gold-name"), *findings)
         best = max(scores.values())
         top = [name for name, score in scores.items() if score == best]
-        return _judgement(_verdict(top, item.query), *findings)
+        return _judgment(_verdict(top, item.query), *findings)
 
     def _scores(self, query: Query, reply: Scored) -> dict[str, float]:
         """By object, as the query names them."""
@@ -56,5 +56,5 @@ def _names(gold: Gold) -> set[str]:
     return {name.strip() for entity in gold.entities for name in entity.names}
 
 
-def _judgement(verdict: Verdict, *findings: Finding) -> Judgement:
-    return Judgement(verdict=verdict, findings=findings)
+def _judgment(verdict: Verdict, *findings: Finding) -> Judgment:
+    return Judgment(verdict=verdict, findings=findings)

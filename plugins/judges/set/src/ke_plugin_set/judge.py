@@ -25,7 +25,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Entity, Finding, Gold, Item, Judgement, Query, Session, Verdict
+from ke_core.plugin import Entity, Finding, Gold, Item, Judgment, Query, Session, Verdict
 from ke_plugin_set import SetConfig
 from ke_plugin_set.splitting import begins, items, normal
 
@@ -36,33 +36,36 @@ class SetJudge:
 
     config: SetConfig
 
-    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgement]:
-        """One judgement an item, in order; needs no session."""
+    def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
+        """One judgment an item, in order; needs no session."""
         del session
         return [self._one(item) for item in items]
 
-    def _one(self, item: Item) -> Judgement:
+    def _one(self, item: Item) -> Judgment:
         reply = item.answer
         if reply.outcome != "answered":
-            return _judgement(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
+            return _judgment(Verdict.WRONG, Finding(item=reply.outcome, label="outcome"))
         if not item.query.gold.entities:
-            return _judgement(Verdict.UNSURE, Finding(item="", label="no-gold-name"))
+            return _judgment(Verdict.UNSURE, Finding(item="", label="no-gold-name"))
         return self._compare(item.query, reply.text)
 
-    def _compare(self, query: Query, text: str) -> Judgement:
+    def _compare(self, query: Query, text: str) -> Judgment:
         old = query.stale.entities if query.stale else ()
         right = {entity.key for entity in query.gold.entities}
         members = {entity.key: entity for entity in (*query.gold.entities, *old)}
-        names = {key: _normalised(entity) for key, entity in members.items()}
-        spelt = items(text, _spelled(members))
+        names = {key: _normalized(entity) for key, entity in members.items()}
+        written = items(text, _spelled(members))
         listed: dict[str, str] = {}  # each thing once, where it first stands
-        for name, item in _stated(spelt, names) if query.form == "cloze" else ((normal(item), item) for item in spelt):
+        pairs = _stated(written, names) if query.form == "cloze" else ((normal(item), item) for item in written)
+        for name, item in pairs:
             listed.setdefault(name, item)
         named = _pairs({item: self._candidates(item, names) for item in listed})
         findings = [
-            _finding(spelt, named.get(item), right) for item, spelt in listed.items() if self._new(item, named, names)
+            _finding(written_as, named.get(item), right)
+            for item, written_as in listed.items()
+            if self._new(item, named, names)
         ]
-        return _judgement(self._verdict(query, findings, old), *findings)
+        return _judgment(self._verdict(query, findings, old), *findings)
 
     def _candidates(self, item: str, names: Mapping[str, Sequence[str]]) -> list[str]:
         """The members that the item may name."""
@@ -106,9 +109,9 @@ def _keys(entities: Sequence[Entity]) -> set[str]:
     return {entity.key for entity in entities}
 
 
-def _finding(spelt: str, key: str | None, right: set[str]) -> Finding:
+def _finding(spelled: str, key: str | None, right: set[str]) -> Finding:
     label = "extra" if key is None else "gold" if key in right else "stale"
-    return Finding(item=spelt, label=label, entity=key)
+    return Finding(item=spelled, label=label, entity=key)
 
 
 def _pairs(candidates: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -129,7 +132,7 @@ def _pairs(candidates: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {item: key for key, item in taken.items()}
 
 
-def _normalised(entity: Entity) -> tuple[str, ...]:
+def _normalized(entity: Entity) -> tuple[str, ...]:
     """A name of which nothing is left would be in everything, so it is in nothing (V4)."""
     return tuple(dict.fromkeys(name for name in map(normal, entity.names) if name))
 
@@ -142,5 +145,5 @@ def _within(name: str, item: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", item) is not None
 
 
-def _judgement(verdict: Verdict, *findings: Finding) -> Judgement:
-    return Judgement(verdict=verdict, findings=findings)
+def _judgment(verdict: Verdict, *findings: Finding) -> Judgment:
+    return Judgment(verdict=verdict, findings=findings)

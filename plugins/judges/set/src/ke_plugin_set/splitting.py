@@ -21,7 +21,7 @@ Span = tuple[int, int]
 
 
 def items(text: str, names: Sequence[str]) -> list[str]:
-    """What the text lists, in order, as it is spelt, repetitions included. ``names`` may hold separators."""
+    """What the text lists, in order, as it is spelled, repetitions included. ``names`` may hold separators."""
     kept = _whole(text, names)
     found: list[str] = []
     start = _heading(text, names, kept)

@@ -184,7 +184,7 @@ def _failed(reply: Reply) -> bool:
 
 
 def _written(record: CaseRecord, probe: Probe, style: str) -> float:
-    verdicts = [_outcome(record, query, style).judgement.verdict for query in probe.queries]
+    verdicts = [_outcome(record, query, style).judgment.verdict for query in probe.queries]
     if Verdict.UNSURE in verdicts:
         raise NoValue(JUDGE_UNSURE)
     right = [verdict is Verdict.RIGHT for verdict in verdicts]

@@ -47,7 +47,7 @@ class Coherence:
 
 
 def _value(seen: Observed) -> Value:
-    labels = [finding.label for finding in seen.outcome.judgement.findings] if seen.outcome else []
+    labels = [finding.label for finding in seen.outcome.judgment.findings] if seen.outcome else []
     given = [label for label in labels if label in SUPPORT_LABELS]
     if given and given[0] != SUPPORT_UNSURE:
         return seen.value(COHERENCE, float(given[0] == SUPPORT))

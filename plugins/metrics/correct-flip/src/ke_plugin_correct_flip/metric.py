@@ -1,4 +1,4 @@
-"""ReCoE's scores (Hua et al. 2024, section 4.3), from the judgements of one case.
+"""ReCoE's scores (Hua et al. 2024, section 4.3), from the judgments of one case.
 
 ================ ====== =============================================================================================
 aspect           phase  value, for each question of the probe ``reasoning`` and each style
@@ -100,9 +100,9 @@ def _verdict(record: CaseRecord, phase: Phase, style: str, query: Query) -> Verd
     outcome: Outcome | None = record.outcomes.get((phase, style, query.id))
     if outcome is None:
         raise NoValue(NOT_ON_RECORD)
-    if outcome.judgement.verdict is Verdict.UNSURE:
+    if outcome.judgment.verdict is Verdict.UNSURE:
         raise NoValue(JUDGE_UNSURE)
-    return outcome.judgement.verdict
+    return outcome.judgment.verdict
 
 
 def _also(value: Value, scheme: str) -> Iterator[Value]:

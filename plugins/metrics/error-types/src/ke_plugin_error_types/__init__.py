@@ -44,7 +44,7 @@ def ke_metrics() -> list[MetricSpec]:
             summary="of the wrong answers after editing: the old answer stayed, nothing is said to be known, or noise",
             config=ErrorTypesConfig,
             build=build,
-            cite="Cohen et al. 2024, RippleEdits, section 5.4 (labelled by hand there, by rule here)",
+            cite="Cohen et al. 2024, RippleEdits, section 5.4 (labeled by hand there, by rule here)",
             by=("aspect", "hops", "edits", "subset"),
             columns={"no-effect": "no effect", "abstaining": "abstaining", "noise": "noise"},
             labels=("no-effect", "abstaining", "noise"),

@@ -70,7 +70,7 @@ class ErrorTypes:
 
     def kind(self, seen: Observed, answer: Answer) -> str:
         """The type of a wrong answer; empty where it cannot be told."""
-        if seen.outcome is not None and seen.outcome.judgement.verdict is Verdict.STALE:
+        if seen.outcome is not None and seen.outcome.judgment.verdict is Verdict.STALE:
             return "no-effect"
         if holds(answer.text, _old_names(seen)):
             return "no-effect"
@@ -102,7 +102,7 @@ def _excluded(record: CaseRecord, seen: Observed) -> str:
         return NOT_TAKEN
     if not all(_met(record, query.id, seen.style) for query in seen.probe.given):
         return NOT_MET
-    verdict = seen.outcome.judgement.verdict
+    verdict = seen.outcome.judgment.verdict
     return {Verdict.RIGHT: RIGHT, Verdict.UNSURE: JUDGE_UNSURE}.get(verdict, "")
 
 
@@ -119,7 +119,7 @@ def _met(record: CaseRecord, query: str, style: str) -> bool:
 
 
 def _right(outcome: Outcome | None) -> bool:
-    return outcome is not None and outcome.judgement.verdict is Verdict.RIGHT
+    return outcome is not None and outcome.judgment.verdict is Verdict.RIGHT
 
 
 V1 = (

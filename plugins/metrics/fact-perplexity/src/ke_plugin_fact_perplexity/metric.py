@@ -87,7 +87,7 @@ class FactPerplexity:
             found = [record.outcomes.get(("before", name, query)) for query in asked]
             there = [outcome for outcome in found if outcome is not None]
             if there:
-                right = any(outcome.judgement.verdict is Verdict.RIGHT for outcome in there)
+                right = any(outcome.judgment.verdict is Verdict.RIGHT for outcome in there)
                 return "" if right else WRONG_BEFORE
         return NO_QUESTION
 

@@ -54,7 +54,7 @@ class FactRecall:
 
 
 def _labels(seen: Observed) -> list[str | None]:
-    findings = seen.outcome.judgement.findings if seen.outcome else ()
+    findings = seen.outcome.judgment.findings if seen.outcome else ()
     return [finding.label for finding in findings if finding.label in FACT_LABELS]
 
 
@@ -69,6 +69,6 @@ def _three(seen: Observed, label: str | None) -> Iterator[Value]:
 
 
 def _missing(seen: Observed) -> str:
-    findings = seen.outcome.judgement.findings if seen.outcome else ()
+    findings = seen.outcome.judgment.findings if seen.outcome else ()
     silent = any(finding.label == NO_THOUGHTS for finding in findings)
     return seen.wordless or (SILENT if silent else UNJUDGED)

@@ -1,4 +1,4 @@
-"""MQuAKE's metrics (Zhong et al. 2023, section 3.2), from the judgements of one case.
+"""MQuAKE's metrics (Zhong et al. 2023, section 3.2), from the judgments of one case.
 
 ================== ============================================================================================
 aspect             value, for one case unless it says otherwise

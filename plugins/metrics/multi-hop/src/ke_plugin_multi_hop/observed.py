@@ -62,13 +62,13 @@ class ObservedProbe:
     @property
     def right(self) -> bool:
         """Whether the probe is passed: one right answer, or all, as it requires."""
-        verdicts = [outcome.judgement.verdict is Verdict.RIGHT for outcome in self.outcomes]
+        verdicts = [outcome.judgment.verdict is Verdict.RIGHT for outcome in self.outcomes]
         return any(verdicts) if self.probe.require == "any" else all(verdicts)
 
     @property
     def stale(self) -> bool:
         """Whether the old answer was given, and never the new one."""
-        verdicts = {outcome.judgement.verdict for outcome in self.outcomes}
+        verdicts = {outcome.judgment.verdict for outcome in self.outcomes}
         return Verdict.STALE in verdicts and Verdict.RIGHT not in verdicts
 
 
@@ -76,8 +76,8 @@ def _turned(query: Query, outcome: Outcome) -> Outcome:
     """Swap right and stale, unless both stand for the same answer."""
     if query.stale in (None, query.gold):
         return outcome
-    found = outcome.judgement
-    return evolve(outcome, judgement=evolve(found, verdict=TURNED.get(found.verdict, found.verdict)))
+    found = outcome.judgment
+    return evolve(outcome, judgment=evolve(found, verdict=TURNED.get(found.verdict, found.verdict)))
 
 
 def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[ObservedProbe]:
@@ -102,8 +102,8 @@ def _withheld(record: CaseRecord, probe: Probe, phase: Phase) -> str:
 
 
 def _missing(absent: int, there: Sequence[Outcome]) -> str:
-    """Why a probe has no verdict. One missing answer is enough: the others alone would favour one side."""
+    """Why a probe has no verdict. One missing answer is enough: the others alone would favor one side."""
     if absent:
         return NOT_ON_RECORD
-    unsure = any(outcome.judgement.verdict is Verdict.UNSURE for outcome in there)
+    unsure = any(outcome.judgment.verdict is Verdict.UNSURE for outcome in there)
     return JUDGE_UNSURE if unsure else ""

@@ -132,7 +132,7 @@ class Ripple:
         for query in probe.given:
             outcome = _before(record, query, style)
             old = aliasing == "old" and query.stale is not None
-            if old and outcome.judgement.verdict is not Verdict.STALE:
+            if old and outcome.judgment.verdict is not Verdict.STALE:
                 raise NoValue(NO_OLD)
             if not old and not self._is_right(outcome, query):
                 raise NoValue(NOT_MET)
@@ -144,11 +144,11 @@ class Ripple:
         return self._is_right(outcome, query)
 
     def _is_right(self, outcome: Outcome, query: Query) -> bool:
-        if outcome.judgement.verdict is Verdict.UNSURE:
+        if outcome.judgment.verdict is Verdict.UNSURE:
             raise NoValue(JUDGE_UNSURE if query.gold.entities else NO_NAME)
-        if outcome.judgement.verdict is not Verdict.RIGHT:
+        if outcome.judgment.verdict is not Verdict.RIGHT:
             return False
-        named = {found.entity for found in outcome.judgement.findings if found.label == "gold"}
+        named = {found.entity for found in outcome.judgment.findings if found.label == "gold"}
         return self.config.targets == "any" or {entity.key for entity in query.gold.entities} <= named
 
 

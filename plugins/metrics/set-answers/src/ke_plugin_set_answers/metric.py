@@ -1,4 +1,4 @@
-r"""CompKE's metrics (appendix D.3), from the judgements of one case.
+r"""CompKE's metrics (appendix D.3), from the judgments of one case.
 
 A is the answer set before the edits, A* after them, P what was answered; A_aug = A* \ A, A_ret = A* & A.
 
@@ -69,9 +69,9 @@ class AnswerSets:
 
     @classmethod
     def of(cls, query: Query, outcome: Outcome, *, edited: bool) -> AnswerSets:
-        """From a judgement of the judge ``set``, or of another whose findings name entities."""
+        """From a judgment of the judge ``set``, or of another whose findings name entities."""
         old = _keys(query.stale or query.gold)
-        found = outcome.judgement.findings
+        found = outcome.judgment.findings
         return cls(
             before=old,
             after=_keys(query.gold) if edited else old,
@@ -180,7 +180,7 @@ class ObservedCase:
         )
 
     def missing(self, why: str) -> Iterator[Value]:
-        """A question without a judgement (V9)."""
+        """A question without a judgment (V9)."""
         yield from (self.value(aspect, None, why) for aspect in EACH)
 
     def edit_wise(self, probe: Probe) -> Iterator[Value]:
@@ -189,7 +189,7 @@ class ObservedCase:
         for query in probe.queries:
             outcome = self.record.outcomes.get((self.phase, self.style, query.id))
             why = self.record.skipped or withheld or _why(outcome)
-            right = outcome is not None and outcome.judgement.verdict is Verdict.RIGHT
+            right = outcome is not None and outcome.judgment.verdict is Verdict.RIGHT
             aspect = f"{PRE_EDIT if self.phase == 'before' else ''}edit-wise"  # judged with the answers of the moment
             yield self.value(aspect, None if why else float(right), why, unit=",".join(probe.edits))
 
@@ -201,7 +201,7 @@ def _pre_edit(made: ObservedCase, sets: AnswerSets) -> Iterator[Value]:
 
 
 def _best(made: ObservedCase, seen: Sequence[AnswerSets], *, whole: bool) -> Iterator[Value]:
-    """The best of all wordings, which MQuAKE counts; one without an answer would favour one side."""
+    """The best of all wordings, which MQuAKE counts; one without an answer would favor one side."""
     for part, reason in WHY.items():
         values = [value for sets in seen if (value := sets.recall(part)) is not None]
         best = max(values) if whole and values else None
@@ -212,7 +212,7 @@ def _best(made: ObservedCase, seen: Sequence[AnswerSets], *, whole: bool) -> Ite
 def _why(outcome: Outcome | None) -> str:
     if outcome is None:
         return NOT_ON_RECORD
-    return JUDGE_UNSURE if outcome.judgement.verdict is Verdict.UNSURE else ""
+    return JUDGE_UNSURE if outcome.judgment.verdict is Verdict.UNSURE else ""
 
 
 def _keys(gold: Gold) -> frozenset[str]:

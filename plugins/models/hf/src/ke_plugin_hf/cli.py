@@ -39,9 +39,9 @@ def command() -> None:
 @click.pass_obj
 def list_(app: App) -> None:
     """List the models known by name."""
-    table = plain_table("name", "kind", "licence", "size", "here", "summary")
+    table = plain_table("name", "kind", "license", "size", "here", "summary")
     for spec, model in _known(app):
-        row = (_shown(spec, model), _kind(model), model.licence, f"{model.size_mb} MB", _here(model), model.summary)
+        row = (_shown(spec, model), _kind(model), model.license, f"{model.size_mb} MB", _here(model), model.summary)
         table.add_row(*(literal(text) for text in row))
     out().print(table)
 
@@ -69,7 +69,7 @@ def pull_(app: App, name: str) -> None:
 @server_options
 @click.pass_obj
 def info(app: App, /, name: str, **given: Any) -> None:
-    """Describe a model: what it is, its licence, where it comes from and where it is.
+    """Describe a model: what it is, its license, where it comes from and where it is.
 
     Of a model behind a server it says what the server tells without being paid.
 
@@ -89,7 +89,7 @@ def info(app: App, /, name: str, **given: Any) -> None:
         "name": _shown(spec, model),
         "summary": model.summary,
         "kind": _kind(model),
-        "licence": model.licence,
+        "license": model.license,
         "size": f"{model.size_mb} MB",
         "here": str(folder_of(model.name)) if _here(model) == "yes" else f"no: ke models pull {model.name}",
     }

@@ -114,7 +114,7 @@ def fingerprint(
     """Marks by name: compare two with ``==``; a name whose marks differ says what was changed.
 
     ``parameter NAME`` and ``buffer NAME``: dtype, shape, whether it asks for gradients, checksum.
-    ``scale NAME``: the same of what a quantised weight is decoded with.
+    ``scale NAME``: the same of what a quantized weight is decoded with.
     ``module NAME``: type, train mode, hooks, replaced ``forward``. ``attention``: the chosen implementation.
     ``adaptor N of LAYER``: the function, and its state.
     """

@@ -32,11 +32,11 @@ class LowRank:
 
 
 Delta = Dense | LowRank
-NOT_QUANTISED = "take a checkpoint of the model that is not quantised"
+NOT_QUANTIZED = "take a checkpoint of the model that is not quantized"
 WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def quantised(weight: Tensor) -> bool:
+def quantized(weight: Tensor) -> bool:
     """Whether the numbers of ``weight`` are not the weight itself: 8-bit floats come with scales, as integers do."""
     return weight.dtype not in WHOLE_TYPES
 
@@ -47,7 +47,7 @@ def whole_instead(weight: Tensor) -> str:
     """
     if hasattr(weight, "quant_type"):
         return "load the model with --dtype float32 or bfloat16"
-    return NOT_QUANTISED
+    return NOT_QUANTIZED
 
 
 def map_orientation(module: nn.Module, weight: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Module, nn.Parameter]:
         raise EditFailed(f"the model has no parameter {name}", hint="module.named_parameters() lists them") from None
     if parameter.is_meta:
         raise EditFailed(f"{name} is offloaded and cannot be changed", hint="load the model whole")
-    if quantised(parameter):
+    if quantized(parameter):
         raise EditFailed(f"{name} is stored as {parameter.dtype} and cannot be changed", hint=whole_instead(parameter))
     return owner, parameter
 

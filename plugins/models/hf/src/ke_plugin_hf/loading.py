@@ -31,7 +31,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
             hint="start one process with --device-map, or several without it: each then has a copy of its own",
         )
     device = _device(request)
-    numbers, quantised = _numbers(request, device), request.dtype == nf4.NF4
+    numbers, quantized = _numbers(request, device), request.dtype == nf4.NF4
     common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
     _look(where)
     with quiet():
@@ -39,7 +39,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
         _check_causal(request, config)
         tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
         _check_tokenizer(request, tokenizer)
-        placed = {"device_map": request.device_map or {"": device}} if request.device_map or quantised else {}
+        placed = {"device_map": request.device_map or {"": device}} if request.device_map or quantized else {}
         module, report = _attempt(
             request,
             "weights",
@@ -48,7 +48,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
             ),
         )
     _check_whole(request, report)
-    if quantised:
+    if quantized:
         if device.type == "cpu":
             nf4.refuse_misread(module)
         nf4.keep_packing(module)

@@ -1,9 +1,9 @@
-"""Four-bit weights: NormalFloat4 with double quantisation (Dettmers et al. 2023, section 3), by bitsandbytes.
+"""Four-bit weights: NormalFloat4 with double quantization (Dettmers et al. 2023, section 3), by bitsandbytes.
 
 Every linear map but the unembedding is held as codes of 4 bits with one scale for 64 of them, and the scales in 8
 bits: about 4.1 bits a weight. For each product a weight is decoded into the *compute type*: bfloat16 on an
 accelerator, as in the paper; float32 on a processor, where bfloat16 is no faster and loses digits. What is not
-quantised (embeddings, norms, biases) is held in the compute type too, so that nothing is cast while the model runs.
+quantized (embeddings, norms, biases) is held in the compute type too, so that nothing is cast while the model runs.
 """
 
 from __future__ import annotations

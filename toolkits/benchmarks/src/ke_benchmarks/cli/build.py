@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty.")
 @click.option("--chat/--no-chat", default=False, help="Ask through the chat template, or the chat endpoint.")
 @shared.server_options
-@click.option("--skip-unlabelled", is_flag=True, help="Leave out facts of things that have no label, only an id.")
+@click.option("--skip-unlabeled", is_flag=True, help="Leave out facts of things that have no label, only an id.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @shared.component_options
 @click.pass_obj
@@ -90,7 +90,7 @@ def command(app: App, /, **given: Any) -> None:
         options=split_options(given["options"]),
         model=_model(given, given["model"]),
         phrase_with=_model(given, given["phrase_with"]),
-        skip_unlabelled=given["skip_unlabelled"],
+        skip_unlabeled=given["skip_unlabeled"],
         force=given["force"],
     )
     with progress(err()) as shown:

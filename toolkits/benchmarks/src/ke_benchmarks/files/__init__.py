@@ -4,10 +4,10 @@ A family writes three things: its variants, its record, and its cases.
 
 ``variants.py``, light (no cattrs, no json), read by ``__init__.py`` for the specifications::
 
-    VARIANTS = (Variant(name="toy-big", family="toy", summary="...", file="big.json", url="https://...", licence="MIT",
+    VARIANTS = (Variant(name="toy-big", family="toy", summary="...", file="big.json", url="https://...", license="MIT",
                         cite=CITE, published={"cases": 120}),)
 
-``records.py``, attrs classes spelt like the file. Every field that is used must be there and of its type; fields that
+``records.py``, attrs classes spelled like the file. Every field that is used must be there and of its type; fields that
 the classes do not know are left alone. Validators and ``__attrs_post_init__`` raise ValueError in a few words::
 
     @frozen(kw_only=True)
@@ -27,7 +27,7 @@ and field. ``hides``, ``split``, ``material`` and ``info`` are there; ``find`` f
 
         def prompt(self, query: Query, style: str) -> Prompt | None: ...
 
-``config`` is the family's own attrs class; ``data_dir: str | None`` and ``mask: bool`` in it are honoured.
+``config`` is the family's own attrs class; ``data_dir: str | None`` and ``mask: bool`` in it are honored.
 
 A dataset that is made and not read from a file (``atlas``) takes ``CaseDataset`` instead: ``info`` is then its own.
 """

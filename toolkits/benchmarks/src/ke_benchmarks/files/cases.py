@@ -2,11 +2,11 @@
 
 ::
 
-    {"format": "ke-cases", "schema": 1, "name": "my-facts", "licence": "CC0-1.0", "source": "our wiki"}
+    {"format": "ke-cases", "schema": 1, "name": "my-facts", "license": "CC0-1.0", "source": "our wiki"}
     {"id": "1", "edits": [...], "probes": [...], "facts_before": [...], "facts_after": [...], "tags": {...}}
 
 Fields at their default are left out when a file is written, and may be when one is read. Anything else must be there,
-of its type, and known: a misspelt field is an error, never a default.
+of its type, and known: a misspelled field is an error, never a default.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CaseHeader:
     schema: int = field(default=SCHEMA, validator=_known)
     name: str = field(validator=validators.min_len(1))
     title: str = ""
-    licence: str = ""
+    license: str = ""
     source: str = ""
     cite: str = ""
     styles: tuple[str, ...] = ()
@@ -162,7 +162,7 @@ def export(dataset: Dataset, spec: DatasetSpec, path: Path) -> CaseHeader:
     header = CaseHeader(
         name=spec.name,
         title=about.title,
-        licence=about.licence,
+        license=about.license,
         source=about.source,
         cite=about.cite,
         styles=spec.styles,

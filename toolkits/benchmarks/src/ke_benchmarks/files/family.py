@@ -50,7 +50,7 @@ class Variant:
     summary: str
     file: str
     url: str
-    licence: str
+    license: str
     cite: str
     sha256: str = ""
     size: int = 0
@@ -73,7 +73,7 @@ class Variant:
     def with_file(self, path: Path) -> Self:
         """Return a variant that reads a file of the user's own."""
         url = f"a file of yours: -o {self.family}.file=FILE"
-        return evolve(self, file=str(path), url=url, licence="yours", published={})
+        return evolve(self, file=str(path), url=url, license="yours", published={})
 
     def find(self, data_dir: str | None) -> Path:
         """The file, fetched if it is nowhere and has a checksum. Raises BadData that says where it is published."""
@@ -153,7 +153,7 @@ class CaseDataset(ABC):
 
     @abstractmethod
     def info(self) -> DatasetInfo:
-        """Licence, source, checksum and published counts."""
+        """License, source, checksum and published counts."""
 
     @property
     def masked(self) -> bool:
@@ -176,7 +176,7 @@ class FileDataset(CaseDataset):
         variant = self.variant
         return DatasetInfo(
             title=variant.summary,
-            licence=variant.licence,
+            license=variant.license,
             source=variant.url,
             cite=variant.cite,
             sha256=self.checksum(),

@@ -33,10 +33,10 @@ class OpenedGraph:
     skipped: SkippedRows
 
 
-def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: bool = False) -> OpenedGraph:
+def open_graph(source: str, *, relations: Path | None = None, skip_unlabeled: bool = False) -> OpenedGraph:
     """The graph that ``source`` names; ``relations`` is a table of its relations (``ke_benchmarks.graph.relations``).
 
-    ``skip_unlabelled`` leaves facts out whose entities have no label, only an id (pitfall X7), instead of refusing
+    ``skip_unlabeled`` leaves facts out whose entities have no label, only an id (pitfall X7), instead of refusing
     them. Raises BadData that names file and record, BadConfig where pyoxigraph is not installed.
     """
     if source == ATLAS:
@@ -48,7 +48,7 @@ def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: b
         url, skipped = source.removeprefix(SPARQL), SkippedRows()
         rows = list(extract(url, tuple(table.relations), skipped))
         said = hashlib.sha256("\n".join(sorted(map(repr, rows))).encode()).hexdigest()
-        return _stored(rows, url, said, table, skipped, skip_unlabelled=skip_unlabelled)
+        return _stored(rows, url, said, table, skipped, skip_unlabeled=skip_unlabeled)
     path = Path(source).expanduser()
     if not path.is_file():
         raise BadData(f"no graph {source!r}", hint=HINT)
@@ -58,7 +58,7 @@ def open_graph(source: str, *, relations: Path | None = None, skip_unlabelled: b
         raise BadData(f"{path}: no kind of graph file that is known", hint=HINT)
     skipped = SkippedRows()
     read = read_table(path) if path.suffix in TABLES else read_rdf(path, skipped)
-    return _stored(read, str(path), sha256_of(path), table, skipped, skip_unlabelled=skip_unlabelled)
+    return _stored(read, str(path), sha256_of(path), table, skipped, skip_unlabeled=skip_unlabeled)
 
 
 def _text(path: Path) -> str:
@@ -75,7 +75,7 @@ def _stored(
     table: RelationTable,
     skipped: SkippedRows,
     *,
-    skip_unlabelled: bool,
+    skip_unlabeled: bool,
 ) -> OpenedGraph:
     store = TripleStore()
     others: dict[str, None] = {}
@@ -91,7 +91,7 @@ def _stored(
         raise BadData(f"{name} holds no fact", hint="facts are lines of subject, relation, object")
     found = survey(store, keys)
     nameless = sorted(key for key in found.mentions if BARE.match(key) and not store.names(key)[0])
-    if nameless and not skip_unlabelled:
+    if nameless and not skip_unlabeled:
         raise _nameless(store, keys, nameless, name)
     if nameless:
         skipped[NO_LABEL] += store.remove(nameless)
@@ -130,7 +130,7 @@ def _nameless(store: TripleStore, keys: list[str], nameless: list[str], name: st
     more = f" (and {len(nameless) - 1} more)" if len(nameless) > 1 else ""
     return BadData(
         f"{name}: {first} has no label, only its id; it stands in {where}{more}",
-        hint="give it an rdfs:label, or leave such facts out with --skip-unlabelled",
+        hint="give it an rdfs:label, or leave such facts out with --skip-unlabeled",
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ke_core.app import App, literal, out
-from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, contents, write
+from ke_testing.scaffold.write import KINDS, LICENSES, STYLES, TemplateOptions, contents, write
 
 
 @click.command("new")
@@ -22,10 +22,10 @@ from ke_testing.scaffold.write import KINDS, LICENCES, STYLES, TemplateOptions, 
     "[default: memory]",
 )
 @click.option(
-    "--licence", type=click.Choice(LICENCES), default=LICENCES[0], show_default=True, help="The text in LICENSE."
+    "--license", type=click.Choice(LICENSES), default=LICENSES[0], show_default=True, help="The text in LICENSE."
 )
 @click.pass_obj
-def command(app: App, kind: str, name: str, style: str | None, licence: str) -> None:
+def command(app: App, kind: str, name: str, style: str | None, license: str) -> None:
     """Write a plugin to start from: a distribution that passes its contract as it stands.
 
     It holds a working example, and is written into a new folder, ke-plugin-NAME, of the folder you are in.
@@ -34,11 +34,11 @@ def command(app: App, kind: str, name: str, style: str | None, licence: str) -> 
     Examples:
       ke new editor my-method --kind weight
       ke new editor my-method --kind adaptor
-      ke new dataset my-benchmark --licence MIT
+      ke new dataset my-benchmark --license MIT
     """
     if style is not None and kind != "editor":
         raise click.UsageError(f"--kind is for editors, not for a {kind}")
-    plan = TemplateOptions(kind=kind, name=name, style=style or STYLES[0], licence=licence)
+    plan = TemplateOptions(kind=kind, name=name, style=style or STYLES[0], license=license)
     folder = write(plan, Path.cwd(), app.catalog)
     lines = [f"{folder.name}/", *(f"  {path}" for path, _text in contents(plan)), "", "next:"]
     lines += [f"  cd {folder.name}", "  pip install -e '.[test]'", "  pytest", f"  ke plugins check {name}"]

@@ -2,7 +2,7 @@
 
 ::
 
-    plan = Plan(kind="editor", name="swap", style="memory", licence="MIT")
+    plan = Plan(kind="editor", name="swap", style="memory", license="MIT")
     folder = write(plan, Path.cwd(), catalog)      # ./ke-plugin-swap, whose tests pass
 """
 
@@ -26,7 +26,7 @@ from ke_core.plugin import NAME_PATTERN, BadConfig
 
 KINDS = ("editor", "dataset", "metric", "judge")
 STYLES = ("memory", "weight", "adaptor")
-LICENCES = ("Apache-2.0", "MIT", "BSD-3-Clause")
+LICENSES = ("Apache-2.0", "MIT", "BSD-3-Clause")
 LONGEST = 40
 """Characters of a name, at most: lines that contain it stay short."""
 PREFIX = "ke-plugin-"
@@ -45,7 +45,7 @@ class TemplateOptions:
     kind: str
     name: str
     style: str = "memory"
-    licence: str = LICENCES[0]
+    license: str = LICENSES[0]
 
     @property
     def template(self) -> str:
@@ -84,7 +84,7 @@ class TemplateOptions:
             "module": self.module,
             "stem": self.stem,
             "core": versions,
-            "licence": self.licence,
+            "license": self.license,
             "year": str(datetime.now(tz=UTC).year),
             "needs": "".join(f'\n    "{needed}",' for needed in self.dependencies(versions)),
             "testing": "ke-testing[hf]" if "ke-weights" in TOOLKITS.get(self.template, ()) else "ke-testing",
@@ -92,7 +92,7 @@ class TemplateOptions:
 
 
 def refuse(plan: TemplateOptions, into: Path, catalog: Catalog) -> None:
-    """Raises BadConfig for a name that cannot be had: wrongly spelt, or taken by a folder or by a component."""
+    """Raises BadConfig for a name that cannot be had: wrongly spelled, or taken by a folder or by a component."""
     if not NAME_PATTERN.match(plan.name) or len(plan.name) > LONGEST:
         near = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")[:LONGEST].strip("-")
         raise BadConfig(
@@ -139,13 +139,13 @@ def contents(plan: TemplateOptions) -> Iterator[tuple[str, str]]:
         for path, text in _texts(here / "templates" / template):
             place = re.sub(r"^src/", f"src/{plan.module}/", path.removesuffix(".tmpl"))
             yield place, Template(text).substitute(words)
-    yield "LICENSE", Template(_licence(plan.licence)).substitute(words)
+    yield "LICENSE", Template(_license(plan.license)).substitute(words)
 
 
-def _licence(name: str) -> str:
+def _license(name: str) -> str:
     if name == "Apache-2.0":  # this distribution's own license
         return str(distribution("ke-testing").read_text("licenses/LICENSE"))
-    return (files("ke_testing.scaffold") / "licences" / f"{name}.txt").read_text(encoding="utf-8")
+    return (files("ke_testing.scaffold") / "licenses" / f"{name}.txt").read_text(encoding="utf-8")
 
 
 def _texts(folder: Traversable, above: str = "") -> Iterator[tuple[str, str]]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "object_",
     default="",
     metavar="NAME",
-    help="The end of the sentence that is the new object. [default: its last word, with the capitalised "
+    help="The end of the sentence that is the new object. [default: its last word, with the capitalized "
     "words right before it]",
 )
 @click.option(

@@ -28,9 +28,9 @@ LABELS: Mapping[Role, str] = {
     "further": "further tokens",
     LAST: "last token",
 }
-MARKS = " .:-=+*#%@"  # least to most effect; plain characters, so that a pipe and a colourless terminal show it too
-COLOURS = (
-    "grey35",
+MARKS = " .:-=+*#%@"  # least to most effect; plain characters, so that a pipe and a colorless terminal show it too
+COLORS = (
+    "gray35",
     "purple4",
     "purple3",
     "magenta3",
@@ -70,7 +70,7 @@ def heat_map(title: str, lines: Mapping[Role, EffectCurve]) -> Group:
             effect = lines[role].effect
             for start in range(0, blocks, step):
                 level = _level(fmean(effect[start : start + step]), most)
-                row.append(MARKS[level] * wide, style=COLOURS[level])
+                row.append(MARKS[level] * wide, style=COLORS[level])
             rows.append(row)
     rows.append(Text(" " * LABEL + _ruler(blocks, step, wide), style="dim"))
     return Group(*rows)

@@ -161,7 +161,7 @@ class MassEditorContract(LocateEditorContract):
     def test_e14_more_edits_than_fit_one_group_are_all_made(
         self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Targets are optimised in groups; every edit is on record, and nearer to its target than it was.
+        """Targets are optimized in groups; every edit is on record, and nearer to its target than it was.
 
         With c = |z - h| / |h| of the unedited model, |z - h| / |z| was c / (1 + c) or more.
         """

@@ -1,4 +1,4 @@
-"""The optimisation of a target, as plain as it can be said: what faster ways of doing it are tested against.
+"""The optimization of a target, as plain as it can be said: what faster ways of doing it are tested against.
 
 One edit, one row at a time, full forward passes, all logits, explicit loops, torch's own Adam. Nothing is shared
 with ``ke_weights``: not the search for modules (the caller names the module), not the look-up of the subject
@@ -70,7 +70,7 @@ class _Line:
 
 @define(eq=False)
 class ReferenceOptimizer:
-    """Optimises targets at the output of ``site``: a block for MEMIT, the MLP of a block for ROME.
+    """Optimizes targets at the output of ``site``: a block for MEMIT, the MLP of a block for ROME.
 
     ``swapped_kl`` takes KL(before || now) instead of KL(now || before): the mistake, to show that it matters.
     """

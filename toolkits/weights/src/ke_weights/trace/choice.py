@@ -2,7 +2,7 @@
 
 ROME edits where the windows of MLP outputs carry most of the effect; MEMIT spreads its edit over the layers up to
 the last one at which cutting the later MLPs still costs half of what it costs at most (MEMIT section 4.2). Tracing
-tells poorly how well an edit at a layer will do, so try the neighbours before trusting it.
+tells poorly how well an edit at a layer will do, so try the neighbors before trusting it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def choose(at_subject: Mapping[str, NDArray[np.float64]], shape: Shape) -> Sugge
 
 
 def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of each layer and its neighbours, of as many as there are at the borders."""
+    """Mean of each layer and its neighbors, of as many as there are at the borders."""
     half = SMOOTHED // 2
     columns = [values[:, max(0, at - half) : at + half + 1].mean(1) for at in range(values.shape[1])]
     return np.stack(columns, axis=1)

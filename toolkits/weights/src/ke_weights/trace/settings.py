@@ -31,7 +31,7 @@ class Curve:
         return f"severed-{self.severed}" if self.severed else self.restored
 
     def window(self, layer: int, blocks: int, width: int) -> range:
-        """Blocks whose module is restored when the table says ``layer``: the window's centre, narrower at borders."""
+        """Blocks whose module is restored when the table says ``layer``: the window's center, narrower at borders."""
         return range(max(0, layer - width // 2), min(blocks, layer - width // 2 + width))
 
 

@@ -40,7 +40,7 @@ def command(
     options: tuple[str, ...],
     data_dir: Path | None,
 ) -> None:
-    """Write a sheet of answers to be labelled by hand, and read it back with the judge's agreement.
+    """Write a sheet of answers to be labeled by hand, and read it back with the judge's agreement.
 
     Phases, styles, aspects and the judge's verdicts have their share of the sample; the verdicts are not in the sheet.
     Write right, wrong, stale (right before the edit) or unsure into its column label. Into error-types (and the column

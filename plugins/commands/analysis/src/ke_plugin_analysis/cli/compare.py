@@ -13,7 +13,7 @@ from ke_core.app import options as shared
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="A B [C...]")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="What is compared. [default: the dataset's]")
-@click.option("--judge", default="", metavar="NAME", help="Whose judgements. [default: the last on record]")
+@click.option("--judge", default="", metavar="NAME", help="Whose judgments. [default: the last on record]")
 @click.option("--shared", is_flag=True, help="Compare the cases that all runs have, where they are not the same.")
 @click.option("--cases", is_flag=True, help="List every query that is right in one run alone.")
 @json_option

@@ -76,18 +76,18 @@ def check_(app: App, /, *, name: str, items: Path | None, options: tuple[str, ..
     \b
     Examples:
       ke judges check llm --judge-model smollm2-135m
-      ke judges check alias --items labelled.jsonl -o alias.match=contains
+      ke judges check alias --items labeled.jsonl -o alias.match=contains
     """
     from ke_plugin_analysis.checking import check, read_items  # noqa: PLC0415  as above
 
     chosen = resolve_judge(app.catalog, name, split_options(options))
     reject_unused(split_options(options), [chosen.spec])
     text, of = _items(chosen.spec, items)
-    labelled = read_items(chosen.spec, text, of=of)
+    labeled = read_items(chosen.spec, text, of=of)
     with progress(err()) as shown:
         asking = judge_model(given, shown)
         opened = open_judge(chosen, app.catalog, asking)
-        found = check(chosen, opened, labelled)
+        found = check(chosen, opened, labeled)
     save_check(found.check)
     if opened.session is not None:
         asking.since_last(opened.session.model)
@@ -121,7 +121,7 @@ def _disagreements(differing: Any) -> None:
 def _items(spec: JudgeSpec, path: Path | None) -> tuple[str, str]:
     """The text of the items, and what it is called."""
     if path is None and spec.items is None:
-        raise BadConfig(f"judge {spec.name} comes without labelled items", hint="say --items FILE")
+        raise BadConfig(f"judge {spec.name} comes without labeled items", hint="say --items FILE")
     if path is None:
         assert spec.items is not None
         return spec.items(), f"the items of {spec.name}"

@@ -23,7 +23,7 @@ from ke_core.plugin import (
     Finding,
     Form,
     Gold,
-    Judgement,
+    Judgment,
     Probe,
     Query,
     Reply,
@@ -216,9 +216,9 @@ def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:
 
 def _answered(answered: AnsweredCase, place: QueryKey, benchmark: int) -> Json:
     """A reply and its verdict."""
-    reply, judgement = answered.replies[place], answered.judgements.get(place)
-    measured = isinstance(reply, Scored) and (judgement is None or judgement.verdict is Verdict.UNSURE)
-    return _reply(reply, benchmark) | ({"verdict": MEASURED} if measured else _verdict(judgement))
+    reply, judgment = answered.replies[place], answered.judgments.get(place)
+    measured = isinstance(reply, Scored) and (judgment is None or judgment.verdict is Verdict.UNSURE)
+    return _reply(reply, benchmark) | ({"verdict": MEASURED} if measured else _verdict(judgment))
 
 
 def _reply(reply: Reply, benchmark: int) -> Json:
@@ -251,10 +251,10 @@ def _answer(reply: Answer, benchmark: int) -> Json:
     return made
 
 
-def _verdict(judgement: Judgement | None) -> Json:
-    if judgement is None:
+def _verdict(judgment: Judgment | None) -> Json:
+    if judgment is None:
         return {}
-    return {"verdict": judgement.verdict.value, "why": [_why(finding) for finding in judgement.findings]}
+    return {"verdict": judgment.verdict.value, "why": [_why(finding) for finding in judgment.findings]}
 
 
 def _why(finding: Finding) -> list[str]:

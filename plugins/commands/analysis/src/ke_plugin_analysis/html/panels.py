@@ -30,14 +30,14 @@ from ke_core.app import (
 )
 from ke_core.plugin import SHARE, MetricScore
 
-GREY = -1
-"""The hue of the unedited model: grey."""
+GRAY = -1
+"""The hue of the unedited model: gray."""
 TOGETHER = "cases edited together"
 
 
 @frozen(kw_only=True)
 class Series:
-    """What one colour and one shape stand for. ``hue`` counts runs, ``mark`` styles."""
+    """What one color and one shape stand for. ``hue`` counts runs, ``mark`` styles."""
 
     label: str
     hue: int
@@ -103,7 +103,7 @@ def _side_by_side(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> I
     for group in columns_by_table(shares):
         before = [row for row in unedited_rows(runs, group) if row.label == UNEDITED]
         rows = [
-            (Series(label=_joint(UNEDITED, row.style), hue=GREY, mark=styles.index(row.style)), row) for row in before
+            (Series(label=_joint(UNEDITED, row.style), hue=GRAY, mark=styles.index(row.style)), row) for row in before
         ]
         rows += _edited(runs)
         lines = [(series, tuple(_point(row.score(column)) for column in group)) for series, row in rows]

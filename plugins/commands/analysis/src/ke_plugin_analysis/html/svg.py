@@ -1,4 +1,4 @@
-"""Pictures as inline SVG, drawn by hand: no library, no fonts of their own, colours by class so that dark mode works.
+"""Pictures as inline SVG, drawn by hand: no library, no fonts of their own, colors by class so that dark mode works.
 
 A panel is 340 units wide, which a phone shows unscaled: text stays readable.
 """
@@ -133,7 +133,7 @@ def _told(mark: str, series: Series, point: Point) -> str:
 
 
 def _marked(series: Series, x: float, y: float) -> str:
-    """A disc, a square, a diamond or a triangle: series differ without their colours, too."""
+    """A disc, a square, a diamond or a triangle: series differ without their colors, too."""
     shapes = (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.2"/>',
         f'<rect x="{x - 3.8:.1f}" y="{y - 3.8:.1f}" width="7.6" height="7.6"/>',

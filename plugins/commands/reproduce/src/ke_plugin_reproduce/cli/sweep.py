@@ -220,7 +220,7 @@ class Board:
             elif result is None:
                 shown.add_row(literal(cell.name, "dim"), literal("waiting", "dim"))
             else:
-                shown.add_row(literal(cell.name), literal(_words(result), _colour(result)))
+                shown.add_row(literal(cell.name), literal(_words(result), _color(result)))
         failed = sum(result.status == "failed" for result in self.results.values())
         done = len(self.results) - failed
         shown.caption = literal(f"{done} done, {failed} failed, {len(self.cells) - done - failed} to do")
@@ -253,5 +253,5 @@ def _words(result: Result) -> str:
     return f"done in {duration(result.seconds)}{failures}"
 
 
-def _colour(result: Result) -> str:
+def _color(result: Result) -> str:
     return "red" if result.status == "failed" else "yellow" if result.failures else "green"

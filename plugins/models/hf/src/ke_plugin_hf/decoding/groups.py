@@ -28,7 +28,7 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
 def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     """Split ``rows`` (the part of each that may be shared) into groups, each with its common prefix.
 
-    In sorted order the prefix of a range is the least of the lengths that neighbours share. A range is cut at its
+    In sorted order the prefix of a range is the least of the lengths that neighbors share. A range is cut at its
     least; a piece becomes a group of its own if the tokens it saves, its longer prefix read once
     instead of by each of its rows, are more than those it costs: its prefix read again, and a batch of its own.
     """
@@ -53,6 +53,6 @@ def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
 
 
 def _pieces(inner: Sequence[int], least: int, begin: int) -> list[tuple[int, int]]:
-    """The range cut wherever neighbours share no more than ``least``."""
+    """The range cut wherever neighbors share no more than ``least``."""
     cuts = [begin + at + 1 for at, length in enumerate(inner) if length == least]
     return list(zip([begin, *cuts], [*cuts, begin + len(inner) + 1], strict=True))
