@@ -86,6 +86,7 @@ GIVEN: dict[str, Callable[[], Names]] = {
     "docs/adaptors.md": nothing,
     "docs/models.md": nothing,
     "docs/plugins.md": nothing,
+    "docs/python-api.md": nothing,
     "docs/quick-start.md": nothing,
     "docs/reports.md": runs,
     "docs/reproducing.md": nothing,
