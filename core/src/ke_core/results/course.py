@@ -14,7 +14,7 @@ from ke_core.results.footer import component_words, model_words, spent_words
 from ke_core.results.formatting import duration, literal, plain_table
 from ke_core.results.lines import whole_lines
 from ke_core.results.load import read_report
-from ke_core.results.reported import Reported, plan_words, without_model
+from ke_core.results.reported import Reported, plan_words, run_json, without_model
 from ke_core.results.sanitize import one_line
 from ke_core.results.tables import score_tables
 from ke_core.results.tally import Tally, tally_of
@@ -36,6 +36,25 @@ def course_page(folder: RunFolder, catalog: Catalog) -> Group:
     if phases := [line for line in lines if line["event"] == "phase"]:
         parts += [literal(""), _phases(phases)]
     return Group(*parts, *scores)
+
+
+def course_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
+    """Return the same as JSON values. Raises BadRun for damaged records."""
+    run, _shown = _scores(folder, catalog)
+    counted = tally_of(folder) if run is None else run.tally
+    return {
+        **run_json(str(folder.path), folder.spec, () if run is None else run.scores),
+        "created": folder.created,
+        "finished": folder.finished,
+        "done": counted.done,
+        "total": counted.total,
+        "edits": counted.edits,
+        "answers": counted.answers,
+        "refused": counted.refused,
+        "skipped": counted.skipped,
+        "failures": counted.failures,
+        "phases": [line for line in folder.logged() if line["event"] == "phase"],
+    }
 
 
 def _facts(folder: RunFolder) -> Table:

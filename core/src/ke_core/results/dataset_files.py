@@ -1,21 +1,16 @@
-"""Show and count datasets for ``ke datasets``."""
+"""Find the published files of datasets on this machine, and count cases."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from attrs import frozen
-from rich.console import Group
-from rich.padding import Padding
-from rich.text import Text
 
-from ke_core.results.formatting import count_noun, literal
-from ke_core.spec.dataset_info import DataFile, DatasetInfo
-from ke_core.spec.facts import Entity
-from ke_core.spec.protocols import Dataset
-from ke_core.spec.queries import Case, Probe, Query
+from ke_core.results.formatting import count_noun
+from ke_core.spec.dataset_info import DataFile
+from ke_core.spec.queries import Case
 from ke_core.storage.files import data_places, git_blob_id, sha256_of
 
 BLOB_DIGITS = 8
@@ -53,36 +48,6 @@ def local_file(file: DataFile, explicit: Path | None = None) -> LocalFile | None
     )
 
 
-def about(info: DatasetInfo) -> Group:
-    """License, source, citation and published counts; the checksum of a dataset that is not read from files."""
-    counts = "; ".join(f"{label}: {number:,}" for label, number in info.published.items())
-    lines = {
-        "title": info.title,
-        "license": info.license,
-        "source": info.source,
-        "cite": info.cite,
-        "sha256": "" if info.files else info.sha256,
-        "counts": f"published: {counts}" if counts else "",
-    }
-    return Group(*(_line(label, text) for label, text in lines.items() if text))
-
-
-def file_sheet(file: DataFile, found: LocalFile | None, places: Sequence[Path]) -> Group:
-    """One file of a dataset: its size as published, where it is and its checksum, or where it is looked for."""
-    size = f", {_bytes(file.size)} as published" if file.size else ""
-    pin = "fetched by checksum" if file.pinned else "not fetched, since no full checksum is known"
-    lines = [_line("file", f"{file.name}{size}; {pin}"), _line("", file_state(file, found))]
-    if found is None:
-        lines += [_line("" if number else "looked", str(place)) for number, place in enumerate(places)]
-    else:
-        lines.append(_line("sha256", found.sha256))
-    return Group(*lines)
-
-
-def _line(label: str, text: str) -> Text:
-    return literal(f"{label:8} {text}")
-
-
 def file_state(file: DataFile, found: LocalFile | None) -> str:
     """Return where a file is, and whether it is the published one."""
     if found is None:
@@ -97,44 +62,6 @@ def file_state(file: DataFile, found: LocalFile | None) -> str:
 
 def _bytes(size: int) -> str:
     return count_noun(size, "byte")
-
-
-def case_sheet(case: Case, dataset: Dataset, styles: Iterable[str] = ()) -> Group:
-    """Edits, probes and right answers of ``case``; ``styles``: also the whole prompts in these styles."""
-    lines: list[Text | Padding] = [literal(f"case {case.id}{_tags(case.tags)}", "bold")]
-    if case.not_editable:
-        lines.append(literal(f"  cannot be edited: {case.not_editable}"))
-    for edit in case.edits:
-        was = f"  [was: {edit.old_target}]" if edit.old_target else ""
-        lines.append(literal(f"  edit {edit.id}: {edit.statement}{was}"))
-    for probe in case.probes:
-        lines.append(literal(f"  {probe.aspect} ({_when(probe)})"))
-        for query in probe.queries:
-            lines += [literal(f"    {line}") for line in _query(query)]
-            for style in styles:
-                prompt = dataset.prompt(query, style)
-                if prompt is not None:
-                    lines += [literal(f"      as {style}:"), Padding(literal(prompt.text), (0, 0, 0, 8))]
-    return Group(*lines, Text())
-
-
-def _tags(tags: Mapping[str, str]) -> str:
-    return f" ({', '.join(f'{name} {value}' for name, value in tags.items())})" if tags else ""
-
-
-def _query(query: Query) -> Iterator[str]:
-    yield query.texts[0] + _tags(query.tags)
-    stale = f"; before the edit: {query.stale.words(_named)}" if query.stale is not None else ""
-    yield f"  -> {query.gold.words(_named)}{stale}"
-
-
-def _named(entity: Entity) -> str:
-    return f"{entity.label} (also {', '.join(entity.aliases)})" if entity.aliases else entity.label
-
-
-def _when(probe: Probe) -> str:
-    when = {"before": "before the edit", "after": "after the edit", "both": "before and after the edit"}[probe.phase]
-    return f"{when}, {probe.require} of {len(probe.queries)}" if len(probe.queries) > 1 else when
 
 
 NOT_EDITABLE = "cannot be edited"

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 from platformdirs import user_cache_path
@@ -186,3 +186,35 @@ class ArtifactStore:
         if not key_file.exists():
             write_atomic(key_file, canonical(key).encode())
         return folder / f"{name}{suffix}"
+
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from urllib.error import HTTPError
+
+FIRST = 1 << 20  # bytes of an error's body
+
+
+def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
+    """The whole body: what is endless must not fill the memory.
+
+    Raises ValueError for more than ``limit`` bytes, HTTPException or OSError for one that breaks off.
+    """
+    from http.client import IncompleteRead  # noqa: PLC0415  15 ms that every plugin's import would pay
+
+    body = answer.read(limit + 1)
+    if len(body) > limit:
+        raise ValueError(f"an answer of more than {limit >> 20} MiB")
+    if answer.length:  # asked for a number of bytes, http.client does not mind that fewer came
+        raise IncompleteRead(body, answer.length)
+    return body
+
+
+def read_error_body(error: HTTPError) -> bytes:
+    """Return what can be read of the body of an error, to quote it."""
+    from http.client import HTTPException  # noqa: PLC0415  as above
+
+    try:
+        return error.read(FIRST)
+    except (OSError, HTTPException):
+        return b""
