@@ -22,7 +22,7 @@ from ke_core.plugins.manager import Installed, Plugins, discover, empty_manager
 from ke_core.plugins.options import configure, reject_unused, split_options
 from ke_core.results.aggregate import PART_TAG, TESTED, Population, aggregate, observed_values
 from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, save_check
-from ke_core.results.dataset_files import LocalFile, count_cases, file_state, local_file
+from ke_core.results.dataset_files import count_cases
 from ke_core.results.difference import first_difference
 from ke_core.results.folder import CHOOSE_OTHER_FOLDER, SCORES, RunFolder, environment, runs_in
 from ke_core.results.footer import (
@@ -123,7 +123,7 @@ __all__ = [
     "RESAMPLES", "SCHEMA", "SCORES", "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED",
     "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement", "AgreementCheck", "App", "BarProgress", "Batch",
     "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier",
-    "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns", "LocalFile",
+    "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns",
     "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan", "Plugins", "Population",
     "Probed", "Record", "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder",
     "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SavedEdit", "SourceLine",
@@ -131,10 +131,10 @@ __all__ = [
     "build_metrics", "builtin", "columns_by_table", "completion", "component_options", "component_words", "configure",
     "console", "count_cases", "count_failures", "count_noun", "declares_core", "directory_entries", "discover",
     "duration", "edit_from", "edit_from_sentence", "edited_rows", "empty_manager", "environment", "err", "errors",
-    "escaped", "evaluate", "file_state", "first_difference", "format_interval", "format_score", "given_fields",
+    "escaped", "evaluate", "first_difference", "format_interval", "format_score", "given_fields",
     "gold_of", "groups", "in_form", "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items",
     "judge_model", "judge_run", "judge_warnings", "known_models", "literal", "load_model", "load_report", "load_runs",
-    "local_file", "main", "measured_phase", "measures_of", "metric_columns", "metrics_of", "missing_answers",
+    "main", "measured_phase", "measures_of", "metric_columns", "metrics_of", "missing_answers",
     "model_choice", "name_conflict", "naming_files", "normalize_statement", "observed_values", "one_line",
     "one_line_reason", "open_judge", "open_model", "open_session", "open_writer", "opened_edit", "options", "out",
     "parse_lines", "plain_table", "plan_words", "print_json", "print_rows", "progress", "queries_of", "read_catalog",

@@ -22,50 +22,21 @@ FOLDER = Path("runs/demo")
 @click.command("demo")
 @shared.section(
     "Method and data",
-    click.option(
-        "--editor",
-        "editors",
-        multiple=True,
-        metavar="NAME",
-        default=tuple(CHOSEN["editors"]),
-        show_default=True,
-        shell_complete=completion.component("editor"),
-        help="Editing method (repeatable).",
-    ),
-    click.option(
-        "--dataset",
-        default=CHOSEN["dataset"],
-        show_default=True,
-        metavar="NAME",
-        shell_complete=completion.component("dataset"),
-        help="Benchmark.",
-    ),
-    click.option(
-        "--cases",
-        "limit",
-        type=click.IntRange(1),
-        default=CHOSEN["cases"],
-        show_default=True,
-        metavar="N",
-        help="Number of cases.",
-    ),
+    click.option("--editor", "editors", multiple=True, metavar="NAME", default=tuple(CHOSEN["editors"]),
+                 show_default=True, shell_complete=completion.component("editor"), help="Method (repeatable)."),
+    click.option("--dataset", default=CHOSEN["dataset"], show_default=True, metavar="NAME",
+                 shell_complete=completion.component("dataset"), help="Benchmark."),
+    click.option("--cases", "limit", type=shared.COUNT, default=CHOSEN["cases"], show_default=True, metavar="N",
+                 help="Number of cases."),
     shared.component_options,
-)
+)  # fmt: skip
 @shared.model_options
 @shared.section(
-    "Run",
-    shared.seed_option,
-    click.option(
-        "--out",
-        "root",
-        type=click.Path(path_type=Path),
-        default=FOLDER,
-        show_default=True,
-        metavar="FOLDER",
-        help="Parent of the run folders.",
-    ),
+    "Run", shared.seed_option,
+    click.option("--out", "root", type=click.Path(path_type=Path), default=FOLDER, show_default=True,
+                 metavar="FOLDER", help="Parent of the run folders."),
     shared.json_option,
-)
+)  # fmt: skip
 @click.pass_obj
 def command(app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, as_json: bool, **given: Any) -> int:
     """Compare editing methods on a small benchmark.

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from ke_core.cli import completion
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
 
@@ -30,94 +29,41 @@ class CountOr(click.ParamType[int | str]):
 
 @click.command("eval")
 @shared.section(
-    "Method and data",
-    click.option(
-        "--editor",
-        "editors",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=completion.component("editor"),
-        help="Editing method (repeatable).",
-    ),
-    click.option(
-        "--dataset", default="", metavar="NAME", shell_complete=completion.component("dataset"), help="Benchmark."
-    ),
-    click.option("--limit", type=click.IntRange(1), default=None, metavar="N", help="Sample N cases with the seed."),
-    shared.data_dir,
-    shared.component_options,
-)
+    "Method and data", shared.editors_option, shared.dataset_option,
+    click.option("--limit", type=shared.COUNT, metavar="N", help="Sample N cases with the seed."),
+    shared.data_dir, shared.component_options,
+)  # fmt: skip
 @shared.model_options
 @shared.section(
     "Protocol",
-    click.option(
-        "--protocol",
-        type=click.Choice(["partition", "sample"]),
-        default="partition",
-        show_default=True,
-        help="partition: edit every case, in batches. sample: edit some cases, evaluate all.",
-    ),
-    click.option(
-        "--batch",
-        "--edits-per-batch",
-        "batch",
-        type=CountOr("all"),
-        default=None,
-        metavar="N|all",
-        help="partition: cases per batch. [default: 1]",
-    ),
-    click.option(
-        "--num-edited", type=click.IntRange(1), default=None, metavar="K", help="sample: number of cases to edit."
-    ),
+    click.option("--protocol", type=click.Choice(["partition", "sample"]), default="partition", show_default=True,
+                 help="partition: edit every case, in batches. sample: edit some cases, evaluate all."),
+    click.option("--batch", "--edits-per-batch", "batch", type=CountOr("all"), metavar="N|all",
+                 help="partition: cases per batch. [default: 1]"),
+    click.option("--num-edited", type=shared.COUNT, metavar="K", help="sample: number of cases to edit."),
     click.option("--sequential", is_flag=True, help="Apply batches cumulatively, without restoring the weights."),
-    click.option(
-        "--eval-every",
-        type=CountOr("end"),
-        default=None,
-        metavar="N|end",
-        help="sequential: evaluate after every N batches. [default: end]",
-    ),
-    click.option(
-        "--eval-set",
-        type=click.Choice(["new", "seen", "all"]),
-        default=None,
-        help="sequential: evaluate new cases, all edited so far, or all. [default: seen]",
-    ),
-    click.option(
-        "--eval-limit", type=click.IntRange(1), default=None, metavar="N", help="Evaluate only N of the selected cases."
-    ),
-)
+    click.option("--eval-every", type=CountOr("end"), metavar="N|end",
+                 help="sequential: evaluate after every N batches. [default: end]"),
+    click.option("--eval-set", type=click.Choice(["new", "seen", "all"]),
+                 help="sequential: evaluate new cases, all edited so far, or all. [default: seen]"),
+    click.option("--eval-limit", type=shared.COUNT, metavar="N", help="Evaluate only N of the selected cases."),
+)  # fmt: skip
 @shared.section(
     "Prompts and scoring",
     click.option("--style", "styles", multiple=True, metavar="NAME", help="Prompt style of the dataset (repeatable)."),
-    click.option(
-        "--edited-form",
-        type=click.Choice(["question", "cloze"]),
-        default=None,
-        help="Form of the prompt that tests an edit. [default: the editor's]",
-    ),
+    click.option("--edited-form", type=click.Choice(["question", "cloze"]),
+                 help="Form of the prompt that tests an edit. [default: the editor's]"),
     click.option("--prompts", default="", metavar="NAME", help="Prompt set of the dataset, such as published."),
-    shared.judge_option,
-    shared.metric_option,
-)
+    shared.judge_option, shared.metric_option,
+)  # fmt: skip
 @shared.section(
-    "Run",
-    shared.config_option,
-    shared.seed_option,
-    click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        metavar="FOLDER",
-        help="Run folder; parent of the run folders if there are several editors. [default: runs/EDITOR-DATASET-ID]",
-    ),
-    click.option(
-        "--processes",
-        type=click.IntRange(1),
-        default=None,
-        metavar="N",
-        help="Stop unless the launcher (torchrun, accelerate) started N processes.",
-    ),
+    "Run", shared.config_option, shared.seed_option,
+    click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Run folder; with several editors, "
+                 "the parent of the run folders. [default: runs/EDITOR-DATASET-ID]"),
+    click.option("--processes", type=shared.COUNT, metavar="N",
+                 help="Stop unless the launcher (torchrun, accelerate) started N processes."),
     shared.json_option,
-)
+)  # fmt: skip
 @shared.price_options
 @click.pass_obj
 def command(

@@ -15,34 +15,17 @@ from ke_core.cli.app import App
 @click.command("judge")
 @shared.run_argument
 @shared.section(
-    "Judge",
-    shared.judge_option,
-    click.option(
-        "--metric",
-        "metrics",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=completion.component("metric"),
-        help="Metric (repeatable). [default: those of the judge, else the dataset's]",
-    ),
-    shared.component_options,
-    shared.data_dir,
-    shared.json_option,
-)
+    "Judge", shared.judge_option,
+    click.option("--metric", "metrics", multiple=True, metavar="NAME", shell_complete=completion.component("metric"),
+                 help="Metric (repeatable). [default: those of the judge, else the dataset's]"),
+    shared.component_options, shared.data_dir, shared.json_option,
+)  # fmt: skip
 @shared.judge_model_options
 @click.pass_obj
 def command(
-    app: App,
-    /,
-    *,
-    run: Path,
-    judge: str,
-    options: tuple[str, ...],
-    metrics: tuple[str, ...],
-    data_dir: Path | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+    app: App, /, *, run: Path, judge: str, options: tuple[str, ...], metrics: tuple[str, ...],
+    data_dir: Path | None, as_json: bool, **given: Any,
+) -> None:  # fmt: skip
     """Judge the answers of a finished run again with another judge, and score them.
 
     It does not load the edited model, because the answers are recorded. It keeps earlier judgments; the last ones

@@ -92,7 +92,8 @@ def _format_options(command: click.Command, context: click.Context, formatter: c
     """Write the options by section: named sections first, then options without one, then those for servers."""
     rows: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(context):
-        if (record := parameter.get_help_record(context)) is not None:
+        record = parameter.get_help_record(context)
+        if record is not None and isinstance(parameter, click.Option):
             rows.setdefault(vars(parameter).get("section", OTHER), []).append(record)
     last = {"Other options" if set(rows) - {OTHER, SERVER} else "Options": OTHER, SERVER: SERVER}
     _write(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 DEFAULT_MODEL = "smollm2-135m"
+COUNT = click.IntRange(1)
 CONFIG = "ke.config"
 """The key under which a context keeps the component options of ``--config FILE``."""
 
@@ -99,15 +100,21 @@ device = click.option("--device", default="", metavar="NAME", help="Device: cpu,
 device_map = click.option("--device-map", default="", metavar="NAME", help="Spread a large model over devices: auto.")
 trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Random seed.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN", shell_complete=completion.run)
 dataset_argument = click.argument("name", metavar="DATASET", shell_complete=completion.component("dataset"))
-judge_option = click.option("--judge", default="", metavar="NAME", shell_complete=completion.component("judge"),
-                            help="Judge. [default: the dataset's]")  # fmt: skip
+editors_option = click.option("--editor", "editors", multiple=True, metavar="NAME", help="Method (repeatable).",
+                              shell_complete=completion.component("editor"))  # fmt: skip
+dataset_option = click.option("--dataset", default="", metavar="NAME", help="Benchmark.",
+                              shell_complete=completion.component("dataset"))  # fmt: skip
+judge_option, last_judge_option = (
+    click.option("--judge", default="", metavar="NAME", help=f"Judge. [default: {default}]",
+                 shell_complete=completion.component("judge"))
+    for default in ("the dataset's", "the last one")
+)  # fmt: skip
 metric_option = click.option("--metric", "metrics", multiple=True, metavar="NAME",
-                             shell_complete=completion.component("metric"),
-                             help="Metric (repeatable). [default: the dataset's]")  # fmt: skip
-seed_option = click.option("--seed", default=0, show_default=True, help="Random seed.")
-
+                             help="Metric (repeatable). [default: the dataset's]",
+                             shell_complete=completion.component("metric"))  # fmt: skip
 price_options = section(
     SERVER,
     click.option("--price-in", type=click.FloatRange(0), default=0.0, metavar="PRICE",

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from ke_core.cli import completion
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
 
@@ -14,22 +13,15 @@ from ke_core.cli.app import App
 @click.command("score")
 @shared.run_argument
 @shared.metric_option
-@click.option("--judge", default="", metavar="NAME", shell_complete=completion.component("judge"),
-              help="Judge. [default: the last one]")  # fmt: skip
+@shared.last_judge_option
 @shared.component_options
 @shared.data_dir
 @shared.json_option
 @click.pass_obj
 def command(
-    app: App,
-    *,
-    run: Path,
-    metrics: tuple[str, ...],
-    judge: str,
-    options: tuple[str, ...],
-    data_dir: Path | None,
+    app: App, *, run: Path, metrics: tuple[str, ...], judge: str, options: tuple[str, ...], data_dir: Path | None,
     as_json: bool,
-) -> None:
+) -> None:  # fmt: skip
     """Score a judged run again with other metrics.
 
     It reads the records of the run and loads no model.

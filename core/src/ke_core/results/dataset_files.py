@@ -1,68 +1,11 @@
-"""Find the published files of datasets on this machine, and count cases."""
+"""Count the cases of a dataset."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from attrs import frozen
-
-from ke_core.results.formatting import count_noun
-from ke_core.spec.dataset_info import DataFile
 from ke_core.spec.queries import Case
-from ke_core.storage.files import data_places, git_blob_id, sha256_of
-
-BLOB_DIGITS = 8
-"""Digits of a Git blob id by which a published file is recognized."""
-
-
-@frozen(kw_only=True)
-class LocalFile:
-    """A data file on this machine.
-
-    ``is_published``: whether it is the published file; None where nothing is known of that. ``version``: who published
-    it.
-    """
-
-    path: Path
-    size: int
-    sha256: str
-    is_published: bool | None = None
-    version: str = ""
-
-
-def local_file(file: DataFile, explicit: Path | None = None) -> LocalFile | None:
-    """The file as it is on this machine; nothing is fetched."""
-    path = next((path for path in data_places(file.family, file.name, explicit) if path.is_file()), None)
-    if path is None:
-        return None
-    sha256, blob = sha256_of(path), git_blob_id(path)[:BLOB_DIGITS]
-    known = file.sha256 or file.blobs
-    return LocalFile(
-        path=path,
-        size=path.stat().st_size,
-        sha256=sha256,
-        is_published=sha256 == file.sha256 or blob in file.blobs if known else None,
-        version=file.blobs.get(blob, ""),
-    )
-
-
-def file_state(file: DataFile, found: LocalFile | None) -> str:
-    """Return where a file is, and whether it is the published one."""
-    if found is None:
-        return "not on this machine"
-    here = f"{found.path} ({_bytes(found.size)})"
-    if found.is_published is None:
-        return here
-    which = found.version if found.is_published else " or ".join(file.blobs.values())
-    version = f" ({which})" if which else ""
-    return f"{here}: this {'is' if found.is_published else 'differs from'} the published file{version}"
-
-
-def _bytes(size: int) -> str:
-    return count_noun(size, "byte")
-
 
 NOT_EDITABLE = "cannot be edited"
 

@@ -55,15 +55,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def git_blob_id(path: Path) -> str:
-    """The id of a file's content in Git, in hex."""
-    found = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
-
-
 def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
     """Put ``content`` at ``path`` whole, or leave what is there as it is.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ke_core.app import App, RunFolder, completion, count_noun, err, split_options
+from ke_core.app import App, RunFolder, count_noun, err, split_options
 from ke_core.app import options as shared
 
 SHEET = click.Path(dir_okay=False, path_type=Path)
@@ -19,9 +19,7 @@ SHEET = click.Path(dir_okay=False, path_type=Path)
               help="With --out: number of answers. [default: 200]")  # fmt: skip
 @click.option("--read", "sheet", type=SHEET, metavar="SHEET.csv", help="Read a labeled sheet.")
 @shared.seed_option
-@click.option("--judge", default="", metavar="NAME", shell_complete=completion.component("judge"),
-              help="Judge to compare with. [default: the last one]")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace an existing sheet.")
+@shared.last_judge_option
 @shared.component_options
 @shared.data_dir
 @shared.json_option

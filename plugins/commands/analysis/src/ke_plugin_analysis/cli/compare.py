@@ -13,9 +13,7 @@ from ke_core.app import App, RunFolder, completion, options, out
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="A B [C...]",
                 shell_complete=completion.run)  # fmt: skip
 @options.metric_option
-@click.option("--judge", default="", metavar="NAME", shell_complete=completion.component("judge"),
-              help="Judge. [default: the last one]")  # fmt: skip
-@click.option("--shared", is_flag=True, help="Compare only the cases that all runs have.")
+@options.last_judge_option
 @click.option("--cases", is_flag=True, help="List every query that only one run answers correctly.")
 @options.json_option
 @options.data_dir
