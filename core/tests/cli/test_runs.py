@@ -93,7 +93,7 @@ def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, 
     assert not Path("begun").exists()
     assert not Path("broken").exists()
     assert (evaluated / "run.json").exists()
-    assert "nothing to remove: no run in . is unfinished" in ke("runs", "prune", ".")[2]
+    assert "nothing to delete: . has no unfinished run" in ke("runs", "prune", ".")[2]
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,4 @@ def _require_all(app: App, editors: tuple[str, ...], dataset: str) -> None:
     if missing and not broken.intersection(carriers[part] for part in missing):
         names = ", ".join(name for _kind, name in missing)
         packages = " ".join(dict.fromkeys(carriers[part] for part in missing))
-        raise UnknownComponent(
-            f"the demo needs components that are not installed: {names}", hint=f"pip install {packages}"
-        )
+        raise UnknownComponent(f"the demo needs {names}, which are not installed", hint=f"pip install {packages}")

@@ -26,10 +26,11 @@ def command(
     app: App, /, *, run: Path, judge: str, options: tuple[str, ...], metrics: tuple[str, ...],
     data_dir: Path | None, as_json: bool, **given: Any,
 ) -> None:  # fmt: skip
-    """Judge the answers of a finished run again with another judge, and score them.
+    """Judge the answers of a run again with another judge.
 
-    It does not load the edited model, because the answers are recorded. It keeps earlier judgments; the last ones
-    count. A judge that uses a model needs --judge-model. The same command resumes interrupted judging.
+    The command then scores the run. It does not load the edited model, because the answers are recorded. It keeps
+    earlier judgments; the last ones count. A judge that uses a model needs --judge-model. The same command resumes
+    interrupted judging.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ def _read_config(context: click.Context, _parameter: click.Parameter, path: Path
             hint = f"did you mean {near[0]!r}?" if near else f"keys: {', '.join(sorted([*by_key, 'options']))}"
             raise BadConfig(f"unknown key {key!r} ({path})", hint=hint)
         values = value if option.multiple and isinstance(value, list) else [value]
-        if not all(isinstance(each, bool if option.is_flag else str | float | int) for each in values):
+        if any(isinstance(each, bool) != option.is_flag or isinstance(each, list | dict) for each in values):
             raise BadConfig(f"{key} cannot be {value!r} ({path})", hint=f"see --{key} in {context.command_path} --help")
         context.default_map[str(option.name)] = values if option.multiple else value
 

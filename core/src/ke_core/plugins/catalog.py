@@ -87,12 +87,8 @@ class Catalog:
         if not found:
             names = {name: kind for kind, offers in self.offers.items() for name in offers}
             near = get_close_matches(name, names, n=1, cutoff=0.6)
-            raise UnknownComponent(
-                f"no component called {name!r}",
-                hint=f"did you mean {near[0]!r}?"
-                if near
-                else "ke plugins lists the installed ones, ke plugins search all",
-            )
+            hint = f"did you mean {near[0]!r}?" if near else "ke plugins lists the installed components"
+            raise UnknownComponent(f"no component called {name!r}", hint=hint)
         return found[0]
 
     def spec(self, kind: str, name: str) -> Spec[Any]:
