@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ke_core.cli import completion
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-
-if TYPE_CHECKING:
-    from ke_core.results.folder import RunFolder
+from ke_core.cli.console import err
+from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.formatting import literal
+from ke_core.runner.evaluate import load_runs
+from ke_core.spec.errors import BadRun
+from ke_core.storage.files import write_atomic
 
 STDOUT = "-"
 file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
@@ -54,11 +56,6 @@ def command(
       ke report runs/memit-atlas-* --html memit.html --csv memit.csv
       ke report runs/layers
     """
-    from ke_core.cli.console import err  # noqa: PLC0415  the runner imports numpy
-    from ke_core.results.formatting import literal  # noqa: PLC0415
-    from ke_core.runner.evaluate import load_runs  # noqa: PLC0415  as above
-    from ke_core.storage.files import write_atomic  # noqa: PLC0415  only here
-
     if as_json and (chosen := next((kind for kind, path in files.items() if path is not None), "")):
         raise click.UsageError(f"--json prints on standard output: leave out --json or --{chosen}")
     wanted = {kind: path for kind, path in files.items() if path is not None}
@@ -80,11 +77,6 @@ def command(
 
 def _opened(paths: Sequence[Path]) -> list[RunFolder]:
     """The runs at and under ``paths``, each once. Raises BadRun where there is none, and for a damaged one by name."""
-    from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.results.folder import RunFolder, runs_in  # noqa: PLC0415
-    from ke_core.results.formatting import literal  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415  as above
-
     found: dict[Path, RunFolder] = {}
     for path in paths:
         if path.is_file():

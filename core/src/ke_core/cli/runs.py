@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-
-if TYPE_CHECKING:
-    from ke_core.results.folder import RunFolder
+from ke_core.cli.console import err, out
+from ke_core.results.course import course_json, course_page
+from ke_core.results.folder import SCORES, RunFolder, runs_in
+from ke_core.results.footer import spent_words
+from ke_core.results.formatting import count_noun, format_score, literal, plain_table
+from ke_core.results.pruning import removable
+from ke_core.results.reported import metric_columns
+from ke_core.results.tally import tally_of
+from ke_core.runner.evaluate import load_report
+from ke_core.spec.errors import BadRun
 
 ROOT = Path("runs")
 folder_argument = click.argument("folder", type=click.Path(path_type=Path), default=ROOT, metavar="[FOLDER]")
@@ -52,12 +58,6 @@ def list_runs(app: App, *, folder: Path, as_json: bool) -> None:
     \b
     Example: ke runs list runs/demo --json
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
-    from ke_core.results.course import course_json  # noqa: PLC0415
-    from ke_core.results.folder import runs_in  # noqa: PLC0415
-    from ke_core.results.formatting import literal, plain_table  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415
-
     if not folder.is_dir():
         raise BadRun(
             f"there is no folder {folder}", hint="ke eval and ke demo make runs; ke runs FOLDER lists another folder"
@@ -95,10 +95,6 @@ def show(app: App, *, run: Path, as_json: bool) -> None:
     \b
     Example: ke runs show runs/memit-atlas-1a2b3c4d
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  as above
-    from ke_core.results.course import course_json, course_page  # noqa: PLC0415
-    from ke_core.results.folder import RunFolder  # noqa: PLC0415
-
     folder = RunFolder.open(run)
     if as_json:
         shared.print_json(course_json(folder, app.catalog))
@@ -121,11 +117,6 @@ def prune(*, folder: Path, yes: bool, as_json: bool) -> None:
       ke runs prune runs
       ke runs prune runs --yes
     """  # fmt: skip
-    from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.results.formatting import count_noun, literal  # noqa: PLC0415
-    from ke_core.results.pruning import removable  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415
-
     if not folder.is_dir():
         raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks in another folder")
     rows = []
@@ -143,10 +134,6 @@ def prune(*, folder: Path, yes: bool, as_json: bool) -> None:
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
     """Return the cells after the first, and the usage of the run's server."""
-    from ke_core.results.footer import spent_words  # noqa: PLC0415
-    from ke_core.results.tally import tally_of  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415
-
     spec, spent = folder.spec, ""
     try:
         counted = tally_of(folder)
@@ -163,11 +150,6 @@ def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
 
 def _scores(app: App, folder: RunFolder) -> str:
     """Return the first three scores after editing, each in the first style that has it."""
-    from ke_core.results.folder import SCORES  # noqa: PLC0415
-    from ke_core.results.formatting import format_score  # noqa: PLC0415
-    from ke_core.results.reported import metric_columns  # noqa: PLC0415
-    from ke_core.runner.evaluate import load_report  # noqa: PLC0415
-
     if not (folder.path / SCORES).exists():
         return "not scored"
     run = load_report(folder, app.catalog)

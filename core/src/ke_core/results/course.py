@@ -18,6 +18,7 @@ from ke_core.results.reported import Reported, plan_words, run_json, without_mod
 from ke_core.results.sanitize import one_line
 from ke_core.results.tables import score_tables
 from ke_core.results.tally import Tally, tally_of
+from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadRun
 
 GIB = 2**30
@@ -41,18 +42,11 @@ def course_page(folder: RunFolder, catalog: Catalog) -> Group:
 def course_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
     """Return the same as JSON values. Raises BadRun for damaged records."""
     run, _shown = _scores(folder, catalog)
-    counted = tally_of(folder) if run is None else run.tally
     return {
         **run_json(str(folder.path), folder.spec, () if run is None else run.scores),
         "created": folder.created,
         "finished": folder.finished,
-        "done": counted.done,
-        "total": counted.total,
-        "edits": counted.edits,
-        "answers": counted.answers,
-        "refused": counted.refused,
-        "skipped": counted.skipped,
-        "failures": counted.failures,
+        "counts": to_json(tally_of(folder) if run is None else run.tally),
         "phases": [line for line in folder.logged() if line["event"] == "phase"],
     }
 
