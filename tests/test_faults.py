@@ -257,7 +257,7 @@ def test_of_two_runs_in_one_folder_the_second_is_refused_and_the_first_is_none_t
         status, out, err = ke(*PARROT, "--out", "run")
         assert (status, out) == (2, "")
         assert err.splitlines()[-2] == "error: another process is writing to run"
-        assert "(left: in use)" in ke("runs", "prune", "run", "--yes")[1]
+        assert "(kept: in use)" in ke("runs", "prune", "run", "--yes")[1]
         (tmp_path / f"{moment}.go").touch()
     out, err = first.communicate(timeout=120)
     assert first.returncode == 0, err
@@ -266,4 +266,4 @@ def test_of_two_runs_in_one_folder_the_second_is_refused_and_the_first_is_none_t
     assert (tmp_path / "run/scores.json").read_bytes() == (tmp_path / "calm/scores.json").read_bytes()
     events = [json.loads(line)["event"] for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     assert (events.count("start"), events.count("end"), events.count("failure")) == (1, 1, 0)
-    assert "nothing to remove" in ke("runs", "prune", ".", "--yes")[2]
+    assert "nothing to delete" in ke("runs", "prune", ".", "--yes")[2]

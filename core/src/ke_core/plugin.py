@@ -172,13 +172,14 @@ from ke_core.storage.files import (
     flush,
     hidden_sibling,
     locked,
+    read_at_most,
+    read_error_body,
     read_value,
     sha256_of,
     warn,
     write_atomic,
     write_value,
 )
-from ke_core.storage.http import read_at_most, read_error_body
 from ke_core.storage.json_reading import (
     DECODER,
     TOO_DEEPLY_NESTED,

@@ -151,14 +151,14 @@ def test_a_weight_editor_on_a_model_without_weights_is_refused_before_anything_i
 def test_without_an_editor_it_says_which_there_are_and_how_to_get_more(ke):
     status, _out, err = ke("eval", "--dataset", "toy")
     assert status == 2
-    assert err.startswith("error: which editor? say --editor NAME\n  installed: other, sayer, surgeon\n")
+    assert err.startswith("error: no editor is given: add --editor NAME\n  installed: other, sayer, surgeon\n")
     assert "  pip install ke-plugin-memit  brings memit\n" in err
 
 
 def test_without_a_dataset_it_says_which_there_are_and_how_to_get_more(ke):
     status, _out, err = ke("eval", "--editor", "sayer")
     assert status == 2
-    assert "which dataset? say --dataset NAME\n  installed: toy\n" in err
+    assert "no dataset is given: add --dataset NAME\n  installed: toy\n" in err
     assert "  pip install ke-plugin-mquake  brings mquake, mquake-atlas, mquake-cf-3k, " in err
 
 

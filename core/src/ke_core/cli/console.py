@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+import click
 from rich.console import Console
 
+from ke_core.cli.app import App
 from ke_core.results.sanitize import one_line
 from ke_core.spec.protocols import Progress
 
@@ -24,19 +26,22 @@ QUIET_SECONDS = 20.0  # between two lines of progress where there is no terminal
 
 
 def out() -> Console:
-    """Standard output, for what was asked for."""
+    """Standard output, for results."""
     return _console(stderr=False)
 
 
 def err() -> Console:
-    """Standard error, for what is going on."""
+    """Standard error, for notes and progress. It prints nothing with ``ke --quiet``."""
     return _console(stderr=True)
 
 
 def _console(*, stderr: bool) -> Console:
     several = os.environ.get("WORLD_SIZE", "1") != "1"
     follows = several and os.environ.get("RANK", "0") != "0"  # of several processes of a run the first one speaks
-    console = Console(stderr=stderr, highlight=False, soft_wrap=False, quiet=follows)
+    context = click.get_current_context(silent=True)
+    app = context.find_object(App) if context and stderr else None
+    quiet = follows or (app is not None and app.quiet)
+    console = Console(stderr=stderr, highlight=False, soft_wrap=False, quiet=quiet)
     if not console.is_terminal and not os.environ.get("COLUMNS"):
         console.width = WIDTH
     return console
@@ -124,7 +129,7 @@ class LineProgress:
 @contextmanager
 def progress(console: Console) -> Iterator[Progress]:
     """Progress drawn on ``console`` in the way that suits it."""
-    if console.is_terminal:
+    if console.is_terminal and not console.quiet:
         with BarProgress(console) as bars:
             yield bars
     else:

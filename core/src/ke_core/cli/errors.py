@@ -9,7 +9,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -29,13 +29,14 @@ MACHINE = frozenset({
 })  # fmt: skip
 
 
-def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
-    """Run a command and return the exit status: what it returned, or what its error amounts to.
+def guarded(run: Callable[[], object], *, show_chain: bool = False, verbose: bool = False) -> int:
+    """Run a command and return its exit status.
 
-    ``show_chain`` prints the traceback also of an error that the user can fix.
+    ``show_chain``: print the traceback also of an error that the user can fix. ``verbose``: print log messages and
+    warnings of libraries.
     """
     try:
-        with _short_warnings():
+        with _short_warnings(), _logging() if verbose else nullcontext():
             status = run()
         sys.stdout.flush()
     except ToldToEnd as error:
@@ -69,6 +70,25 @@ def _short_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = shown
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Print log messages of every level, and every warning, on standard error."""
+    import logging  # noqa: PLC0415  for ke --verbose only
+
+    root, handler = logging.getLogger(), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
 
 
 def _flushed() -> bool:

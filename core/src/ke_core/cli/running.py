@@ -12,15 +12,15 @@ from attrs import evolve
 from click.core import ParameterSource
 
 from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
+from ke_core.cli.console import err, progress
 from ke_core.cli.errors import DONE, FAILED
+from ke_core.cli.options import print_report
 from ke_core.plugins.options import split_options
 from ke_core.results.difference import code_difference
 from ke_core.results.folder import RunFolder
 from ke_core.results.footer import spent_words
 from ke_core.results.formatting import count_noun, duration, literal
 from ke_core.results.reported import plan_words, without_model
-from ke_core.results.tables import report_page
 from ke_core.runner.evaluate import evaluate, load_report, prepare
 from ke_core.runner.run import EvalRequest, Finished, ResolvedRun
 from ke_core.runner.session import ModelChoice
@@ -57,8 +57,9 @@ def eval_request(editors: Sequence[str], dataset: str, data_dir: Path | None, gi
 
 
 def evaluate_editors(
-    app: App, editors: Sequence[str], request: EvalRequest, folder: Path | None, prices: Prices, *, alone: bool
-) -> int:
+    app: App, editors: Sequence[str], request: EvalRequest, folder: Path | None, prices: Prices,
+    *, alone: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Evaluate every editor, print the report, and return the exit status: 1 if any reply is a failure.
 
     ``folder`` is the run folder if the run is ``alone``, else the parent of the run folders. If several processes share
@@ -80,7 +81,7 @@ def evaluate_editors(
         if usage := next((found for run in runs if (found := _usage(run, prices)) is not None), None):
             console.print(literal(f"  asked of the server now: {spent_words([usage])}", "dim"), soft_wrap=True)
     if world().leads:
-        out().print(report_page([load_report(place, app.catalog) for place in folders]))
+        print_report([load_report(place, app.catalog) for place in folders], as_json=as_json)
     world().meet()  # a launcher ends all processes when one has ended with another status than 0
     return FAILED if world().leads and any(ended.failures for ended in finished) else DONE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from attrs import evolve
 
@@ -14,7 +14,7 @@ from ke_core.spec.errors import BadConfig, ModelUnavailable
 from ke_core.spec.protocols import LanguageModel, Progress
 from ke_core.spec.requests import Generate, Score
 from ke_core.spec.runspec import ModelRef
-from ke_core.spec.specs import NAME_PATTERN, ModelRequest, ModelSpec
+from ke_core.spec.specs import NAME_PATTERN, KnownModel, ModelRequest, ModelSpec
 
 DEFAULT_SOURCE = "hf"
 DEFAULT_LOADING = ModelRequest(id="")
@@ -49,6 +49,16 @@ def parse_reference(reference: str) -> Reference:
     if not name.strip():
         raise ModelUnavailable(f"no model in {reference!r}", hint="write --model [SOURCE:]ID[@REVISION]")
     return Reference(source, name, revision or None)
+
+
+def known_models(catalog: Catalog) -> dict[str, tuple[ModelSpec, KnownModel]]:
+    """Return the models that installed sources know by name, by what is written after ``--model``."""
+    specs: list[Any] = [catalog.spec("model", source) for source in catalog.names("model")]
+    return {
+        model.name if spec.name == DEFAULT_SOURCE else f"{spec.name}:{model.name}": (spec, model)
+        for spec in specs
+        for model in spec.known()
+    }
 
 
 def find_model(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[ModelSpec, ModelRequest]:

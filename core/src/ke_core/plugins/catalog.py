@@ -13,7 +13,7 @@ from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Installed, Plugins
 from ke_core.spec.codec import converter
-from ke_core.spec.errors import PluginBroken, PluginConflict, UnknownComponent
+from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent
 from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
@@ -77,6 +77,19 @@ class Catalog:
                     + (f": {plugin.step}" if plugin.step else ""),
                 )
         raise UnknownComponent(f"no {kind} called {name!r}", hint=self._hint(kind, name))
+
+    def kind_of(self, name: str) -> str:
+        """Return the kind of the component of that name. Raises BadConfig if several kinds have one, else as above."""
+        found = [kind for kind in KINDS if name in self.offers[kind] or (kind, name) in self.clashes]
+        if len(found) > 1:
+            raise BadConfig(f"{name!r} is ambiguous: {', '.join(found)}", hint=f"ke show {found[0]} {name}")
+        found += [entry.kind for entry in directory_entries() if entry.name == name]
+        if not found:
+            names = {name: kind for kind, offers in self.offers.items() for name in offers}
+            near = get_close_matches(name, names, n=1, cutoff=0.6)
+            hint = f"did you mean {near[0]!r}?" if near else "ke plugins lists the installed components"
+            raise UnknownComponent(f"no component called {name!r}", hint=hint)
+        return found[0]
 
     def spec(self, kind: str, name: str) -> Spec[Any]:
         """Return the spec of a component."""

@@ -18,6 +18,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.spec.errors import BadConfig, BadData, UnknownComponent
+from ke_core.storage.files import read_at_most
 from ke_core.storage.json_reading import loads
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
@@ -115,10 +116,7 @@ def _behind(url: str) -> bytes:
     if not url.startswith("https://"):
         raise ValueError("an address begins with https://")
     try:
-        with urlopen(url, timeout=SECONDS) as answer:  # noqa: S310  https alone
-            body: bytes = answer.read(LIMIT + 1)
+        with urlopen(url, timeout=SECONDS) as answer:  # noqa: S310  https only
+            return read_at_most(answer, LIMIT)
     except HTTPException as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    if len(body) > LIMIT:
-        raise ValueError(f"it has more than {LIMIT >> 20} MiB")
-    return body

@@ -44,6 +44,15 @@ def split_options(given: Iterable[str]) -> dict[str, dict[str, str]]:
     return found
 
 
+def option_text(value: Any, at: str) -> str:
+    """Return a TOML value in the form that ``-o`` accepts. Raises BadConfig that names ``at``."""
+    if isinstance(value, list):
+        return ",".join(option_text(part, at) for part in value)
+    if not isinstance(value, str | int | float):
+        raise BadConfig(f"{at} cannot be {value!r}", hint="a text, a number, true, false, or a list of these")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
     """Return the config of a component: its defaults and the given options."""
     hints = get_type_hints(spec.config)

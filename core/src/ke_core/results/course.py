@@ -14,10 +14,11 @@ from ke_core.results.footer import component_words, model_words, spent_words
 from ke_core.results.formatting import duration, literal, plain_table
 from ke_core.results.lines import whole_lines
 from ke_core.results.load import read_report
-from ke_core.results.reported import Reported, plan_words, without_model
+from ke_core.results.reported import Reported, plan_words, run_json, without_model
 from ke_core.results.sanitize import one_line
 from ke_core.results.tables import score_tables
 from ke_core.results.tally import Tally, tally_of
+from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadRun
 
 GIB = 2**30
@@ -36,6 +37,18 @@ def course_page(folder: RunFolder, catalog: Catalog) -> Group:
     if phases := [line for line in lines if line["event"] == "phase"]:
         parts += [literal(""), _phases(phases)]
     return Group(*parts, *scores)
+
+
+def course_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
+    """Return the same as JSON values. Raises BadRun for damaged records."""
+    run, _shown = _scores(folder, catalog)
+    return {
+        **run_json(str(folder.path), folder.spec, () if run is None else run.scores),
+        "created": folder.created,
+        "finished": folder.finished,
+        "counts": to_json(tally_of(folder) if run is None else run.tally),
+        "phases": [line for line in folder.logged() if line["event"] == "phase"],
+    }
 
 
 def _facts(folder: RunFolder) -> Table:

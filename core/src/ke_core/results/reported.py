@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from ke_core.engine.models import NO_MODEL
 from ke_core.results.tally import ANSWERS_TITLE, HEADINGS, NO_METRIC, Tally
+from ke_core.spec.codec import to_json
 from ke_core.spec.queries import Phase
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Plan, RunSpec
@@ -121,6 +122,12 @@ def _further(run: Reported) -> Iterator[MetricColumn]:
         for title, named in tables.items():
             for aspect, heading in named.items():
                 yield MetricColumn(metric=metric, aspect=aspect, heading=heading, table=title)
+
+
+def run_json(path: str, spec: RunSpec, scores: Sequence[MetricScore]) -> dict[str, Any]:
+    """Return a run with its scores as JSON values."""
+    names = {"editor": spec.editor.name, "dataset": spec.dataset.component.name, "model": spec.model.id}
+    return {"run": path, "id": spec.id, **names, "spec": to_json(spec), "scores": to_json(scores)}
 
 
 def run_labels(runs: Sequence[Reported]) -> list[str]:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 from platformdirs import user_cache_path
@@ -53,15 +53,6 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content, in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def git_blob_id(path: Path) -> str:
-    """Return the Git blob id of a file's content, in hex."""
-    found = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
 
 
 def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
@@ -185,3 +176,35 @@ class ArtifactStore:
         if not key_file.exists():
             write_atomic(key_file, canonical(key).encode())
         return folder / f"{name}{suffix}"
+
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from urllib.error import HTTPError
+
+FIRST = 1 << 20  # bytes of an error's body
+
+
+def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
+    """Return the whole body, at most ``limit`` bytes.
+
+    Raises ValueError for a longer body, HTTPException or OSError if the connection breaks.
+    """
+    from http.client import IncompleteRead  # noqa: PLC0415  15 ms that every plugin's import would pay
+
+    body = answer.read(limit + 1)
+    if len(body) > limit:
+        raise ValueError(f"an answer of more than {limit >> 20} MiB")
+    if answer.length:  # http.client accepts fewer bytes than were requested
+        raise IncompleteRead(body, answer.length)
+    return body
+
+
+def read_error_body(error: HTTPError) -> bytes:
+    """Return what can be read of the body of an error, to quote it."""
+    from http.client import HTTPException  # noqa: PLC0415  as above
+
+    try:
+        return error.read(FIRST)
+    except (OSError, HTTPException):
+        return b""

@@ -1,4 +1,4 @@
-"""``ke leaderboard FOLDER``: the runs of a sweep, or of any folder, best first."""
+"""``ke leaderboard FOLDER``: rank the runs in a folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ke_core.app import App, json_option, out, print_json
 
 @click.command("leaderboard")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
-@click.option("--by", default="", metavar="[METRIC.]ASPECT", help="What to rank by. [default: the first column]")
+@click.option("--by", default="", metavar="[METRIC.]ASPECT", help="Score to rank by. [default: the first column]")
 @json_option
 @click.pass_obj
 def command(app: App, *, folder: Path, by: str, as_json: bool) -> None:
-    """Rank the finished runs in a folder, with intervals, and say which ranks are not known.
+    """Rank the finished runs in a folder.
 
-    Runs of one dataset and one model are ranked together. Where intervals overlap the rank is a range: from the best
-    to the worst place that a run may have.
+    Runs with the same dataset and model are ranked together. If intervals overlap, the rank is a range from the best
+    to the worst possible place.
 
     \b
     Examples:
