@@ -16,7 +16,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from ke_core.results.sanitize import sanitize
-from ke_core.spec.errors import DamagedArtifact, KEError, ToldToEnd
+from ke_core.spec.errors import KEError, KEWarning, ToldToEnd
 from ke_core.storage.files import FULL
 
 DONE, FAILED, FIXABLE, INTERRUPTED = 0, 1, 2, 130
@@ -55,11 +55,11 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Print a warning about a damaged artifact in one line; others are Python's, which name a line of code."""
+    """Print a KEWarning in one line. Other warnings keep Python's format, which names a line of code."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, DamagedArtifact):
+        if issubclass(category, KEWarning):
             _say("warning", sanitize(str(message)))
         else:
             shown(message, category, *where, **more)

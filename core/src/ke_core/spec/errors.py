@@ -40,7 +40,11 @@ class BadData(KEError):
     """A data file that is missing, damaged, or holds a record that does not fit its format."""
 
 
-class DamagedArtifact(UserWarning):
+class KEWarning(UserWarning):
+    """A warning for the user, which the command line prints in one line."""
+
+
+class DamagedArtifact(KEWarning):
     """A stored artifact whose checksum does not match, and which is computed again."""
 
 
