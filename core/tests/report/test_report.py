@@ -328,6 +328,15 @@ def test_what_a_question_took_is_a_mean_over_the_edited_models_answers_by_style(
     assert {(one.metric, one.phase) for one in scores} == {("", "after")}
 
 
+def test_cached_answers_have_no_time():
+    answer = Answer(text="Rome", cost=Cost(calls=2))
+    slow, fast = evolve(replied("1", answer), seconds=10.0), evolve(replied("2", answer), seconds=0.001, cached=True)
+    by_aspect = {one.aspect: one for one in effort_scores(tally([slow, fast]).efforts)}
+    assert (by_aspect["seconds"].value, by_aspect["seconds"].n) == (10.0, 1)
+    assert (by_aspect["calls"].value, by_aspect["calls"].n) == (2.0, 2)
+    assert "seconds" not in {one.aspect for one in effort_scores(tally([fast]).efforts)}
+
+
 def with_tables(*scores, editor="mello", **efforts):
     """A run of a metric with a further table, and with what its answers took."""
     tables = {"multi": {"retrieval": {"found": "all retrieved", "hops": "hops answered"}}}

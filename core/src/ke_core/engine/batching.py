@@ -194,6 +194,11 @@ class BatchingEngine:
         self._progress = progress
         self._server = Server(model=model, cache=cache, stats=self.stats, progress=progress)
 
+    @property
+    def hits(self) -> int:
+        """The number of requests that the completion cache has answered so far."""
+        return self.stats.hits
+
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
         """Run each procedure to its end; one that raises becomes a ``Failure``.
 

@@ -232,11 +232,12 @@ class Runner:
     def _ask(self, batch: str, edited: Edited, units: Sequence[RequestGroup]) -> None:
         """Record one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
         questions = [question for unit in units for question in unit.questions]
+        engine = self.run.session.engine
         with Meter(self.run.session.model) as meter:
-            started = perf_counter()
+            started, hits = perf_counter(), engine.hits
             replies = self.blinder.answer(edited, questions)
-            seconds = perf_counter() - started
-        self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak)
+            seconds, cached = perf_counter() - started, engine.hits > hits
+        self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak, cached=cached)
 
     def advance(self, label: str, cases: int) -> None:
         """Count ``cases`` as finished and show the progress."""

@@ -92,7 +92,12 @@ class Progress(Protocol):
 
 
 class Engine(Protocol):
-    """Advances procedures together and batches what they ask for."""
+    """Advances procedures together and batches their requests."""
+
+    @property
+    def hits(self) -> int:
+        """The number of requests that the completion cache has answered so far."""
+        ...
 
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
         """Run each procedure to its end. The ids seed sampled requests, so they must not depend on batches."""

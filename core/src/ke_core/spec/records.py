@@ -52,8 +52,8 @@ class Batch:
 class Replied:
     """The replies of one case in one phase and style, by query id.
 
-    ``seconds``: this case's share of the wall time in which it was answered together with others. ``memory``: what
-    answering them took, at its highest: of all of them together, since memory has no shares.
+    ``seconds``: the wall time, divided evenly among the questions that were answered together. ``memory``: the peak
+    while all of them were answered. ``cached``: some completions came from the cache, so ``seconds`` is no cost.
     """
 
     schema: int = SCHEMA
@@ -65,6 +65,7 @@ class Replied:
     replies: Mapping[str, Reply]
     seconds: float = 0.0
     memory: Peak = field(factory=Peak, metadata=OMITTED)
+    cached: bool = field(default=False, metadata=OMITTED)
 
     @property
     def place(self) -> tuple[str, ...]:
