@@ -28,7 +28,7 @@ def test_a_run_prints_its_table_and_where_it_is(ke, tmp_path):
     assert re.search(r"edits .*\n.* made", out)
     assert re.search(r"sayer +direct +50\.0 ", out)
     assert "judge: exact" in out
-    assert f"record in runs/{folder.name}" in out
+    assert f"run folder: runs/{folder.name}" in out
 
 
 def test_a_finished_run_started_again_asks_nothing(ke, monkeypatch):
@@ -58,7 +58,7 @@ def test_several_editors_stand_side_by_side_each_in_a_folder_of_its_own(ke, tmp_
 def test_failed_replies_are_counted_and_end_with_status_1(ke):
     status, out, _err = ke(*RUN, "-o", "sayer.word=fail")
     assert status == 1
-    assert "failed replies (in n, as wrong)" in out
+    assert "failed replies, counted as wrong" in out
     assert "ServerGone: no answer [red]at 0 to 3[/red]" in out
 
 

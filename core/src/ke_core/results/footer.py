@@ -16,7 +16,7 @@ from ke_core.spec.records import Usage
 from ke_core.spec.runspec import IMPORTED, Component, ModelRef
 
 WARNING = "warning"
-OWN_EDITS = "each question names its case's own edits to the editor"
+OWN_EDITS = "the editor gets each question's own edits"
 SHOWN = 5  # reasons listed one by one; the rest are summed up
 
 
@@ -55,13 +55,13 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
     """What the specification says, by name, and what must be known of the judge."""
     spec, judge = run.spec, run.tally.judge
     yield "protocol", f"{plan_words(spec)}, seed {spec.seed}"
-    joint = "" if spec.joint else ", edits made one after another without restoring"
-    yield "the fact of an edit is asked as", f"{spec.edited_form}{joint}"
+    joint = "" if spec.joint else ", edits applied one by one without restoring"
+    yield "form of the edited fact", f"{spec.edited_form}{joint}"
     yield "judge", judge_words(judge) if judge is not None else "none yet"
     if judge is not None and (warned := agreement_warning(judge)):
         yield WARNING, warned
     yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
-    yield OWN_EDITS, "yes, so it does not have to find them" if spec.own_edits else "no"
+    yield OWN_EDITS, "yes (no retrieval needed)" if spec.own_edits else "no"
     yield "model", "none" if without_model(spec) else model_words(spec.model)
     yield "dataset", f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}"
     yield "ke", spec.ke
@@ -71,7 +71,7 @@ def model_words(model: ModelRef) -> str:
     """A model with what it was loaded as, and the beginning of its weights' digest; or the server that it is behind."""
     revision = f"@{model.revision}" if model.revision else ""
     if model.source == IMPORTED:
-        return f"{model.id}, its answers imported"
+        return f"{model.id}, imported answers"
     if model.base_url:
         return f"{model.id}{revision} behind {model.base_url}, through {'chat' if model.chat else 'plain'} completions"
     chat = ", through the chat template" if model.chat else ""
@@ -90,7 +90,7 @@ def judge_words(judge: Component) -> str:
     """Describe a judge: its model, and its agreement with labels written by people if it was checked."""
     check = kept(judge)
     asks = f", asking {model_words(judge.model)}" if judge.model is not None else ""
-    return component_words(judge) + asks + (f"; against labels by hand: {check.words}" if check else "")
+    return component_words(judge) + asks + (f"; agreement with manual labels: {check.words}" if check else "")
 
 
 def _option(value: object) -> str:
@@ -114,10 +114,10 @@ def run_summary(run: Reported) -> Iterator[str]:
     yield ", ".join(words)
     if tally.cost.calls:
         said = f"{tally.cost.prompt_tokens:,} prompt tokens and {tally.cost.tokens:,} generated"
-        yield f"in all, the unedited model's among them: {count_noun(tally.cost.calls, 'model call')}, {said}"
+        yield f"in all, including the unedited model: {count_noun(tally.cost.calls, 'model call')}, {said}"
     if tally.spent:
-        yield f"asked of the server for it: {spent_words(tally.spent)}"
-    yield f"record in {run.path}"
+        yield f"server usage: {spent_words(tally.spent)}"
+    yield f"run folder: {run.path}"
 
 
 def missing_answers(run: Reported) -> Iterator[tuple[str, str]]:
@@ -125,13 +125,16 @@ def missing_answers(run: Reported) -> Iterator[tuple[str, str]]:
     tally = run.tally
     if 0 < tally.done < tally.total:
         left = tally.total - tally.done
-        yield f"not finished: {left:,} of {count_noun(tally.total, 'case')} wait for answers of the edited model", "red"
+        yield (
+            f"not finished: {left:,} of {count_noun(tally.total, 'case')} have no answers of the edited model yet",
+            "red",
+        )
     kinds: list[tuple[str, str, Counter[str], str]] = [
-        ("failed reply (in n, as wrong)", "failed replies (in n, as wrong)", alike(tally.failures), "red"),
+        ("failed reply, counted as wrong", "failed replies, counted as wrong", alike(tally.failures), "red"),
         ("case skipped", "cases skipped", tally.skipped, "yellow"),
         ("edit refused by the editor", "edits refused by the editor", tally.refused, "yellow"),
-        ("answer without an end (in n, as wrong)", "answers without an end (in n, as wrong)", tally.unfinished, ""),
-        ("observation not made", "observations not made", _unmeasured(run), "yellow"),
+        ("incomplete answer, counted as wrong", "incomplete answers, counted as wrong", tally.unfinished, ""),
+        ("missing observation", "missing observations", _unmeasured(run), "yellow"),
     ]
     for one, many, reasons, style in kinds:
         if not reasons:

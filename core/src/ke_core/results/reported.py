@@ -197,7 +197,7 @@ def _facts(run: Reported) -> dict[str, str]:
     size = "batch" if plan.protocol == "partition" else "edited"
     found = {size: "all" if plan.size is None else str(plan.size), "seed": str(spec.seed), "protocol": plan.protocol}
     found |= {"limit": _words(plan.limit), "ask": _words(plan.eval_limit), "sequential": _words(plan.sequential)}
-    found["asked as"] = spec.edited_form
+    found["edited-form"] = spec.edited_form
     found |= {name: digest[:8] for name, digest in spec.editor.dependencies.items()}
     return found | {f"{spec.editor.name}.{name}": _words(value) for name, value in spec.editor.options.items()}
 
