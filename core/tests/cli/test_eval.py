@@ -170,12 +170,13 @@ def test_a_folder_of_another_run_is_left_as_it_is(ke, evaluated):
     assert before == {path.name: path.read_bytes() for path in evaluated.iterdir()}
 
 
-def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(ke, tmp_path, monkeypatch):
-    status, _out, err = ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "here")
+def test_ctrl_c_ends_with_130_and_names_the_command_that_resumes_the_run(ke, tmp_path, monkeypatch):
+    status, _out, err = ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "a folder")
     assert status == 130
-    assert err.endswith("Interrupted. Progress is saved. To resume, start the same command again.\n")
+    command = " ".join(("ke", *RUN, "-o", "sayer.word=ctrl-c", "--out", "'a folder'"))
+    assert err.endswith(f"Interrupted. Progress is saved. To resume: {command}\n")
     assert "Traceback" not in err
-    assert (tmp_path / "here" / "records.jsonl").stat().st_size > 0
+    assert (tmp_path / "a folder" / "records.jsonl").stat().st_size > 0
 
 
 def test_a_full_disk_is_one_line_and_what_was_written_stays_whole(ke, tmp_path, monkeypatch):
