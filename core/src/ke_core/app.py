@@ -12,6 +12,7 @@ from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, server_options
+from ke_core.cli.report import print_report
 from ke_core.cli.running import model_choice, recorded_model_choice
 from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.models import NO_MODEL, NoModel, open_model
@@ -73,7 +74,6 @@ from ke_core.results.reported import (
     without_model,
 )
 from ke_core.results.sanitize import escaped, one_line, sanitize, table_row
-from ke_core.results.tables import report_page
 from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC
 from ke_core.results.writer import open_writer
 from ke_core.runner.apply import EditApplier, untouched
@@ -118,31 +118,31 @@ from ke_core.spec.runspec import IMPORTED, SCHEMA, Component, DataRef, ModelRef,
 from ke_core.storage.json_reading import SourceLine, parse_lines, read_lines, text_field, texts_field
 
 __all__ = [
-    "AFTER", "ANSWERS_TITLE", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "COST_MEASURES", "DATA_DIR", "DIGITS", "DONE",
-    "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN", "PART_TAG",
-    "RESAMPLES", "SCHEMA", "SCORES", "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED",
+    "AFTER", "ANSWERS_TITLE", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "COST_MEASURES", "DATA_DIR", "DIGITS",
+    "DONE", "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN",
+    "PART_TAG", "RESAMPLES", "SCHEMA", "SCORES", "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED",
     "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement", "AgreementCheck", "App", "BarProgress", "Batch",
     "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier",
-    "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns", "MetricColumn",
-    "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan", "Plugins", "Population", "Probed", "Record",
-    "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup",
-    "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SavedEdit", "SourceLine", "StoredCases", "aggregate",
-    "agreement_warning", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin",
-    "columns_by_table", "component_options", "component_words", "configure", "console", "count_cases", "count_failures",
-    "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence",
-    "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "file_state",
-    "first_difference", "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form",
-    "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run",
-    "judge_warnings", "literal", "load_model", "load_report", "load_runs", "local_file", "main", "measured_phase",
-    "measures_of", "metric_columns", "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files",
-    "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
-    "open_writer", "opened_edit", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
-    "progress", "queries_of", "read_catalog", "read_edits", "read_lines", "read_rows", "read_saved_edit", "read_scores",
-    "recorded_model_choice", "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs",
-    "reject_unused", "report_page", "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run",
-    "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check", "say_spent", "score_folder",
-    "score_grids", "score_run", "select", "server_options", "shared_settings", "shown_unit", "slice_grids",
-    "sorted_tag_values", "split_options", "stages", "table_row", "text_field", "texts_field", "titled", "to_bytes",
-    "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag", "without_model", "world",
-    "write_saved_edit",
+    "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns",
+    "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan", "Plugins", "Population",
+    "Probed", "Record", "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder",
+    "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SavedEdit", "SourceLine",
+    "StoredCases", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average", "build_component",
+    "build_metrics", "builtin", "columns_by_table", "component_options", "component_words", "configure", "console",
+    "count_cases", "count_failures", "count_noun", "declares_core", "directory_entries", "discover", "duration",
+    "edit_from", "edit_from_sentence", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped",
+    "evaluate", "file_state", "first_difference", "format_interval", "format_score", "given_fields", "gold_of",
+    "groups", "in_form", "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items",
+    "judge_model", "judge_run", "judge_warnings", "literal", "load_model", "load_report", "load_runs", "local_file",
+    "main", "measured_phase", "measures_of", "metric_columns", "metrics_of", "missing_answers", "model_choice",
+    "name_conflict", "naming_files", "normalize_statement", "observed_values", "one_line", "one_line_reason",
+    "open_judge", "open_model", "open_session", "open_writer", "opened_edit", "options", "out", "parse_lines",
+    "plain_table", "plan_words", "print_json", "print_report", "progress", "queries_of", "read_catalog",
+    "read_edits", "read_lines", "read_rows", "read_saved_edit", "read_scores", "recorded_model_choice",
+    "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused",
+    "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run", "run_labels", "run_names",
+    "run_summary", "runs_in", "sanitize", "save_check", "say_spent", "score_folder", "score_grids", "score_run",
+    "select", "server_options", "shared_settings", "shown_unit", "slice_grids", "sorted_tag_values",
+    "split_options", "stages", "table_row", "text_field", "texts_field", "titled", "to_bytes", "unanswered",
+    "unedited_rows", "untouched", "whole_lines", "with_flag", "without_model", "world", "write_saved_edit",
 ]  # fmt: skip
