@@ -241,7 +241,7 @@ def test_ctrl_c_twice_ends_a_run_quietly_and_it_goes_on(ke, start, tmp_path):
     _out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert err.endswith("Interrupted. Progress is saved. To resume, start the same command again.\n")
+    assert err.endswith(f"Interrupted. Progress is saved. To resume: ke {' '.join(PARROT)} --out run\n")
     kept = (tmp_path / "run/records.jsonl").read_bytes()
     assert kept.count(b'"kind":"batch"') == 2
     assert ke(*PARROT, "--out", "run")[0] == 0

@@ -29,10 +29,11 @@ MACHINE = frozenset({
 })  # fmt: skip
 
 
-def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
+def guarded(run: Callable[[], object], *, show_chain: bool = False, command: str = "ke") -> int:
     """Run a command and return the exit status: what it returned, or what its error amounts to.
 
-    ``show_chain`` prints the traceback also of an error that the user can fix.
+    ``show_chain`` prints the traceback also of an error that the user can fix. ``command``: the command line, which
+    resumes the work after Ctrl-C.
     """
     try:
         with _short_warnings():
@@ -41,7 +42,7 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
     except ToldToEnd as error:
         return _failed(error, show_chain=show_chain)
     except (KeyboardInterrupt, click.Abort) as error:
-        return _interrupted(error)
+        return _interrupted(error, command)
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
@@ -140,9 +141,9 @@ def _say(label: str, text: str) -> None:
     click.echo(click.style(f"{label}: ".ljust(7), fg=color, bold=True) + text, err=True)
 
 
-def _interrupted(error: BaseException) -> int:
+def _interrupted(error: BaseException, command: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the goodbye
-    click.echo("\nInterrupted. Progress is saved. To resume, start the same command again.", err=True)
+    click.echo(f"\nInterrupted. Progress is saved. To resume: {sanitize(command)}", err=True)
     for note in getattr(error, "__notes__", ()):
         _say("note", sanitize(note))
     return INTERRUPTED

@@ -54,6 +54,7 @@ class CountOr(click.ParamType[int | str]):
 @click.option("--processes", type=click.IntRange(1), default=None, metavar="N",
               help="Stop unless the launcher (torchrun, accelerate) has started N processes.")  # fmt: skip
 @shared.run_options
+@shared.full_option
 @click.pass_obj
 def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Path | None, **given: Any) -> int:
     """Edit a model, ask it a benchmark's questions, score its answers.
@@ -77,4 +78,4 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Pa
     expect(given["processes"])
     request = eval_request(editors, dataset, data_dir, given)
     prices = Prices(prompt=given["price_in"], generated=given["price_out"])
-    return evaluate_editors(app, editors, request, given["out"], prices, alone=len(editors) == 1)
+    return evaluate_editors(app, editors, request, given["out"], prices, alone=len(editors) == 1, full=given["full"])

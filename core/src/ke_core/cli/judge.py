@@ -9,6 +9,7 @@ import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+from ke_core.cli.report import print_report
 
 
 @click.command("judge")
@@ -34,11 +35,10 @@ def command(
       ke judge runs/memit-atlas-1a2b3c4d --judge alias -o alias.match=contains
       ke judge runs/memit-recoe-1a2b3c4d --judge llm --judge-model smollm2-135m
     """  # fmt: skip
-    from ke_core.cli.console import err, out, progress  # noqa: PLC0415  the runner imports numpy
+    from ke_core.cli.console import err, progress  # noqa: PLC0415  the runner imports numpy
     from ke_core.plugins.options import split_options  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
     from ke_core.results.formatting import count_noun  # noqa: PLC0415
-    from ke_core.results.tables import report_page  # noqa: PLC0415
     from ke_core.runner.evaluate import judge_folder, load_report, score_folder  # noqa: PLC0415
     from ke_core.runner.recorded import recorded_run  # noqa: PLC0415
     from ke_core.runner.scoring import measures_of  # noqa: PLC0415
@@ -54,7 +54,7 @@ def command(
     err().print(f"{count_noun(written, 'line')} of judgments written")
     say_spent(asking)
     score_folder(folder, app.catalog, judge=name, metrics=metrics, known=known)
-    out().print(report_page([load_report(folder, app.catalog)]))
+    print_report(app, [load_report(folder, app.catalog)], [folder.path])
 
 
 def judge_model(given: dict[str, Any], shown: Any) -> Any:

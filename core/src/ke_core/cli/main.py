@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = No
         app = App(found)
         return invoke(build(app), [word for word in given if word != TRACEBACK], app)
 
-    return guarded(run, show_chain=show_chain)
+    return guarded(run, show_chain=show_chain, command=shlex.join(["ke", *given]))
 
 
 def invoke(root: click.Group, words: list[str], app: App) -> object:

@@ -29,6 +29,7 @@ data_dir = click.option(
 device = click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ... [default: found automatically]")
 device_map = click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto.")
 trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
+full_option = click.option("--full", is_flag=True, help="Print every table, the settings, the costs and all warnings.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from ke_core.cli.app import App
 
 if TYPE_CHECKING:
     from ke_core.results.folder import RunFolder
+    from ke_core.results.reported import Reported
 
 STDOUT = "-"
 file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
@@ -33,11 +35,14 @@ class ReportCommand(click.Command):
 
 @click.command("report", cls=ReportCommand)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--short", is_flag=True, help="Without the breakdowns by tag.")
+@shared.full_option
+@click.option("--short", is_flag=True, help="Files, and with --full: leave out the breakdowns by tag.")
 @shared.data_dir
 @click.pass_obj
-def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path | None, **files: Path | None) -> None:
-    """Print the table of one run, or of several side by side, or write it to files.
+def command(
+    app: App, /, *, runs: tuple[Path, ...], full: bool, short: bool, data_dir: Path | None, **files: Path | None
+) -> None:
+    """Print the main table of one run, or of several side by side, or write all tables to files.
 
     RUN is a run folder, or a folder that contains runs, such as that of a sweep. Files are skipped. File formats come
     from plugins (pip install ke-plugin-analysis: HTML, LaTeX, CSV, Markdown). An output file called - is printed.
@@ -46,13 +51,13 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
 
     \b
     Example: ke report runs/none-atlas-* runs/memit-atlas-*
+             ke report runs/memit-atlas-* --full
              ke report runs/memit-atlas-* --html memit.html --csv memit.csv
              ke report runs/layers
     """
-    from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
+    from ke_core.cli.console import err  # noqa: PLC0415  the runner imports numpy
     from ke_core.results.formatting import literal  # noqa: PLC0415
-    from ke_core.results.tables import report_page  # noqa: PLC0415
-    from ke_core.runner.evaluate import load_runs  # noqa: PLC0415  as above
+    from ke_core.runner.evaluate import load_runs  # noqa: PLC0415
     from ke_core.storage.files import write_atomic  # noqa: PLC0415  only here
 
     wanted = {kind: path for kind, path in files.items() if path is not None}
@@ -69,7 +74,37 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
             write_atomic(path, content)
             err().print(literal(f"written: {path} ({len(content) / 1e6:,.2f} MB)"), soft_wrap=True)
     if not wanted:
-        out().print(report_page(found.reported, slices=not short))
+        print_report(app, found.reported, runs, full=full, slices=not short)
+
+
+def print_report(
+    app: App,
+    runs: Sequence[Reported],
+    paths: Sequence[Path],
+    *,
+    full: bool = False,
+    slices: bool = True,
+    lead: str = "",
+    note: str = "",
+) -> None:
+    """Print the short report and the commands for more, or with ``full`` everything. ``paths``: the run folders.
+
+    ``lead`` and ``note``: texts above and below.
+    """
+    from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
+    from ke_core.results.formatting import literal  # noqa: PLC0415  as above
+    from ke_core.results.short import WIDTH, short_page  # noqa: PLC0415
+    from ke_core.results.tables import report_page  # noqa: PLC0415
+
+    console = out()
+    page = report_page(runs, slices=slices) if full else short_page(runs)
+    parts = [literal(f"{lead}\n") if lead else None, page, literal(note, "dim") if note else None]
+    console.print(*filter(None, parts), sep="\n", width=None if full else min(console.width, WIDTH))
+    if full:
+        return
+    command = shlex.join(["ke", "report", *map(str, paths)])
+    more = [f"{command} --full", f"{command} --html report.html"][: 2 if "html" in app.report_formats else 1]
+    console.print(literal("\n  ".join(["Next:", *more])), soft_wrap=True)
 
 
 def _opened(paths: Sequence[Path]) -> list[RunFolder]:

@@ -8,6 +8,7 @@ import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+from ke_core.cli.report import print_report
 
 
 @click.command("score")
@@ -27,12 +28,10 @@ def command(
     \b
     Example: ke score runs/memit-atlas-1a2b3c4d --metric multi-hop
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  the runner imports numpy
-    from ke_core.plugins.options import split_options  # noqa: PLC0415
+    from ke_core.plugins.options import split_options  # noqa: PLC0415  the runner imports numpy
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.results.tables import report_page  # noqa: PLC0415
     from ke_core.runner.evaluate import load_report, score_folder  # noqa: PLC0415
 
     folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
     score_folder(folder, app.catalog, metrics=metrics, judge=judge, options=split_options(options), data_dir=where)
-    out().print(report_page([load_report(folder, app.catalog)]))
+    print_report(app, [load_report(folder, app.catalog)], [folder.path])

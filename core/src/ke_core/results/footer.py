@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from attrs import frozen
 from rich.console import Group
 
 from ke_core.results.agreement import agreement_warning, kept
@@ -120,31 +121,61 @@ def run_summary(run: Reported) -> Iterator[str]:
     yield f"run folder: {run.path}"
 
 
+@frozen(kw_only=True)
+class Loss:
+    """A kind of answer or value that is missing or counted as wrong: its names, and its reasons with their numbers.
+
+    ``important``: the short report warns of it.
+    """
+
+    one: str
+    many: str
+    reasons: Counter[str]
+    style: str = "yellow"
+    important: bool = True
+
+
+def losses(run: Reported) -> list[Loss]:
+    """Every kind of loss of a run, those without a case too."""
+    tally, wrong = run.tally, "counted as wrong"
+    failed, cut = alike(tally.failures), tally.unfinished
+    return [
+        Loss(one=f"failed reply, {wrong}", many=f"failed replies, {wrong}", reasons=failed, style="red"),
+        Loss(one="case skipped", many="cases skipped", reasons=tally.skipped),
+        Loss(one="edit refused by the editor", many="edits refused by the editor", reasons=tally.refused),
+        Loss(
+            one=f"incomplete answer, {wrong}",
+            many=f"incomplete answers, {wrong}",
+            reasons=cut,
+            style="",
+            important=False,
+        ),
+        Loss(one="missing observation", many="missing observations", reasons=_unmeasured(run), important=False),
+    ]
+
+
+def unfinished(run: Reported) -> str:
+    """How many cases have no answers of the edited model yet. Empty for a finished run."""
+    tally = run.tally
+    if not 0 < tally.done < tally.total:
+        return ""
+    left = tally.total - tally.done
+    return f"not finished: {left:,} of {count_noun(tally.total, 'case')} have no answers of the edited model yet"
+
+
 def missing_answers(run: Reported) -> Iterator[tuple[str, str]]:
     """Everything that is no plain answer, with its reasons, and the style it is shown in."""
-    tally = run.tally
-    if 0 < tally.done < tally.total:
-        left = tally.total - tally.done
-        yield (
-            f"not finished: {left:,} of {count_noun(tally.total, 'case')} have no answers of the edited model yet",
-            "red",
-        )
-    kinds: list[tuple[str, str, Counter[str], str]] = [
-        ("failed reply, counted as wrong", "failed replies, counted as wrong", alike(tally.failures), "red"),
-        ("case skipped", "cases skipped", tally.skipped, "yellow"),
-        ("edit refused by the editor", "edits refused by the editor", tally.refused, "yellow"),
-        ("incomplete answer, counted as wrong", "incomplete answers, counted as wrong", tally.unfinished, ""),
-        ("missing observation", "missing observations", _unmeasured(run), "yellow"),
-    ]
-    for one, many, reasons, style in kinds:
-        if not reasons:
+    if words := unfinished(run):
+        yield words, "red"
+    for loss in losses(run):
+        if not loss.reasons:
             continue
-        yield count_noun(reasons.total(), one, many) + ":", style
-        for reason, n in reasons.most_common(SHOWN):
-            yield f"  {n:,} x {reason}", style
-        if len(reasons) > SHOWN:
-            rest = reasons.total() - sum(n for _reason, n in reasons.most_common(SHOWN))
-            yield f"  {rest:,} for {count_noun(len(reasons) - SHOWN, 'other reason')}", style
+        yield count_noun(loss.reasons.total(), loss.one, loss.many) + ":", loss.style
+        for reason, n in loss.reasons.most_common(SHOWN):
+            yield f"  {n:,} x {reason}", loss.style
+        if len(loss.reasons) > SHOWN:
+            rest = loss.reasons.total() - sum(n for _reason, n in loss.reasons.most_common(SHOWN))
+            yield f"  {rest:,} for {count_noun(len(loss.reasons) - SHOWN, 'other reason')}", loss.style
 
 
 def _unmeasured(run: Reported) -> Counter[str]:

@@ -24,7 +24,7 @@ class Reported:
     """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order.
 
     ``tables``: metric to the titles of its further tables, and likewise. ``less``: metrics and aspects of which less
-    is better.
+    is better. ``counts``: metrics and aspects to what their values of 1 count.
     """
 
     path: str
@@ -33,6 +33,7 @@ class Reported:
     columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
     tables: Mapping[str, Mapping[str, Mapping[str, str]]] = field(factory=dict)
     less: frozenset[tuple[str, str]] = frozenset()
+    counts: Mapping[tuple[str, str], str] = field(factory=dict)
     tally: Tally = field(factory=Tally)
 
     def score(

@@ -18,7 +18,7 @@ from ke_core.runner.apply import applied_edits, untouched
 from ke_core.runner.blinding import Blinded
 from ke_core.runner.plan import Group
 from ke_core.runner.requests import RequestGroup
-from ke_core.runner.steps import CHUNK, PendingBatch, Runner
+from ke_core.runner.steps import CHUNK, EDITED, PendingBatch, Runner
 from ke_core.runner.usage import Meter
 from ke_core.spec.errors import EditFailed, PluginBroken
 from ke_core.spec.protocols import SupportsConcurrentSolve
@@ -118,7 +118,7 @@ def _ask(runner: Runner, active: Sequence[ActiveBatch]) -> None:
         own = list(islice(replies, count))
         runner.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak, cached=cached)
         runner.probe(group, one.edited)
-        runner.advance("edited model", len(one.pending.cases))
+        runner.advance(EDITED, len(one.pending.cases))
 
 
 def _answers(runner: Runner, active: Sequence[ActiveBatch], asks: Sequence[Ask]) -> list[Reply]:

@@ -63,6 +63,16 @@ class LanguageModel(Protocol):
 
 
 @runtime_checkable
+class ReportsProgress(Protocol):
+    """A model that calls ``on_progress`` with the number of finished requests while ``generate`` or ``score`` runs.
+
+    A request that is half written counts as half a request; the sum is rounded down.
+    """
+
+    on_progress: Callable[[int], None] | None
+
+
+@runtime_checkable
 class RemoteModel(LanguageModel, Protocol):
     """A model behind a server, where each completion may have been paid for: none is to be lost with the others."""
 

@@ -186,6 +186,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order.
 
     ``tables``: further tables, under the main one, by title: likewise. No table is to be wider than 100 characters.
+    ``counts``: aspect to what its values of 1 count, for the sentence under the table ("5 of 6 edits succeeded").
     ``measures``: aspect to its unit (``s``, ``MiB``), never ``%``; without one, a fraction, shown as a percentage.
     ``averages``: aspect to the aspects of which it is the plain mean (a mean of means, which no case has a value of);
     its n counts what the bootstrap draws.
@@ -201,6 +202,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     by: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(factory=dict)
     tables: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    counts: Mapping[str, str] = field(factory=dict)
     measures: Mapping[str, str] = field(factory=dict, validator=validators.deep_mapping(value_validator=no_percentage))
     averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
     shared: Mapping[str, str] = field(factory=dict)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, count_noun, err, load_report, report_page, split_options
+from ke_core.app import App, count_noun, err, load_report, print_report, split_options
 from ke_core.app import options as shared
 
 
@@ -51,7 +51,6 @@ def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | 
     \b
     Example: ke import theirs.jsonl --dataset mquake-cf-3k --model gpt-j-6b --out runs/theirs
     """  # fmt: skip
-    from ke_core.app import out as shown  # noqa: PLC0415
     from ke_plugin_analysis.importing import ImportRequest, import_file  # noqa: PLC0415
 
     request = ImportRequest(
@@ -70,4 +69,4 @@ def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | 
         told += f", {count_noun(run.left_out, 'question')} left out" if run.left_out else ""
         told += f", {count_noun(run.absent, 'case')} not in {file.name}" if run.absent else ""
         err().print(told, markup=False, soft_wrap=True)
-    shown().print(report_page([load_report(run.folder, app.catalog) for run in runs]))
+    print_report(app, [load_report(run.folder, app.catalog) for run in runs], [run.folder.path for run in runs])

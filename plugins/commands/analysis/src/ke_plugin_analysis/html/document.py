@@ -29,6 +29,7 @@ from ke_core.app import (
     score_grids,
     shared_settings,
     slice_grids,
+    summary,
     without_model,
 )
 from ke_core.plugin import SHARE
@@ -36,7 +37,6 @@ from ke_plugin_analysis.html.browser import BrowsedRun, browser
 from ke_plugin_analysis.html.panels import FEW, galleries
 from ke_plugin_analysis.html.svg import draw, key
 from ke_plugin_analysis.html.terms import STYLES, VERDICTS, Terms
-from ke_plugin_analysis.summary import summary_sentence
 
 UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 """Characters that could end a script element or a line of JavaScript, with their JSON escapes."""
@@ -64,7 +64,7 @@ def html_page(
         .render(
             title=_title(runs),
             subtitle=_subtitle(runs),
-            summary=summary_sentence(runs),
+            summary=summary(runs),
             terms=Terms(summaries or {}),
             scores=[grid for grid in grids if not grid.of_costs],
             slices=slice_grids(runs) if slices else [],
