@@ -365,7 +365,7 @@ class Seen(HTMLParser):
 
 def test_the_page_starts_with_a_summary_and_defines_its_terms():
     page = html_page([ONE], [], summaries={"memit": "edits many facts at once"})
-    assert '<p id="summary">memit: 4 of 10 multi-hop questions right.</p>' in page
+    assert '<p id="summary">memit: 41.2 % (n 10) multi-hop' in page
     assert '<abbr title="edits many facts at once">memit</abbr>' in page
     assert '<abbr title="Cases in which at least one wording of the multi-hop question is answered right.">' in page
     assert "<dt>memit</dt><dd>edits many facts at once</dd>" in page

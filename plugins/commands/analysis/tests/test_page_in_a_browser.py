@@ -187,7 +187,7 @@ def test_terms_have_tooltips_and_a_list(chromium, small):
     assert chromium("document.querySelector('thead abbr').title") == "An implementation of an editing method."
     assert "method's own" in chromium("[...document.querySelectorAll('#terms dt')].map((one) => one.textContent)")
     chromium("document.querySelector('.case').open = true")
-    chip = "new Promise((d) => setTimeout(() => d(document.querySelector('.verdict.right').title), 50))"
+    chip = "new Promise((d) => setTimeout(() => d(document.querySelector('.answer .verdict.right').title), 50))"
     assert chromium(chip) == "The judge accepts the answer as the gold answer."
 
 
