@@ -12,6 +12,7 @@ from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, print_rows, server_options
+from ke_core.cli.report import print_report
 from ke_core.cli.running import model_choice, recorded_model_choice
 from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.models import NO_MODEL, NoModel, known_models, open_model
@@ -54,6 +55,7 @@ from ke_core.results.grid import (
     Grid,
     ReportRow,
     edited_rows,
+    prompt_name,
     score_grids,
     slice_grids,
     sorted_tag_values,
@@ -73,7 +75,7 @@ from ke_core.results.reported import (
     without_model,
 )
 from ke_core.results.sanitize import escaped, one_line, sanitize, table_row
-from ke_core.results.tables import report_page
+from ke_core.results.short import summary
 from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC
 from ke_core.results.writer import open_writer
 from ke_core.runner.apply import EditApplier, untouched
@@ -137,12 +139,12 @@ __all__ = [
     "measures_of", "metric_columns", "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files",
     "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
     "open_writer", "opened_edit", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words",
-    "print_json", "print_rows", "progress", "queries_of", "read_catalog", "read_edits", "read_lines", "read_rows",
-    "read_saved_edit", "read_scores", "recorded_model_choice", "recorded_run", "records_of", "refuse_other",
-    "refuse_weightless", "registered_specs", "reject_unused", "report_page", "resolve_component", "resolve_dataset",
+    "print_json", "print_report", "print_rows", "progress", "prompt_name", "queries_of", "read_catalog", "read_edits",
+    "read_lines", "read_rows", "read_saved_edit", "read_scores", "recorded_model_choice", "recorded_run", "records_of",
+    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component", "resolve_dataset",
     "resolve_judge", "resolve_run", "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check",
     "say_spent", "score_folder", "score_grids", "score_run", "select", "server_options", "shared_settings",
-    "shown_unit", "slice_grids", "sorted_tag_values", "split_options", "stages", "table_row", "text_field",
+    "shown_unit", "slice_grids", "sorted_tag_values", "split_options", "stages", "summary", "table_row", "text_field",
     "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag",
     "without_model", "world", "write_saved_edit",
 ]  # fmt: skip

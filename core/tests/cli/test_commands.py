@@ -135,7 +135,7 @@ def test_report_prints_runs_side_by_side_again(ke, evaluated):
     assert status == 0
     assert "sayer" in out
     assert "other" in out
-    assert "record in two" in out
+    assert "run folder: two" in out
 
 
 def test_report_scores_a_run_without_scores(ke, evaluated):

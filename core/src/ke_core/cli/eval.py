@@ -62,7 +62,7 @@ class CountOr(click.ParamType[int | str]):
                  "the parent of the run folders. [default: runs/EDITOR-DATASET-ID]"),
     click.option("--processes", type=shared.COUNT, metavar="N",
                  help="Stop unless the launcher (torchrun, accelerate) started N processes."),
-    shared.json_option,
+    shared.full_option, shared.json_option,
 )  # fmt: skip
 @shared.price_options
 @click.pass_obj
@@ -91,4 +91,6 @@ def command(
     expect(given["processes"])
     request = eval_request(editors, dataset, data_dir, given)
     prices = Prices(prompt=given["price_in"], generated=given["price_out"])
-    return evaluate_editors(app, editors, request, given["out"], prices, alone=len(editors) == 1, as_json=as_json)
+    return evaluate_editors(
+        app, editors, request, given["out"], prices, alone=len(editors) == 1, full=given["full"], as_json=as_json
+    )

@@ -10,6 +10,7 @@ import click
 from ke_core.cli import completion
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+from ke_core.cli.report import print_report
 
 
 @click.command("judge")
@@ -56,7 +57,7 @@ def command(
     err().print(f"{count_noun(written, 'line')} of judgments written")
     say_spent(asking)
     score_folder(folder, app.catalog, judge=judge, metrics=metrics, known=known)
-    shared.print_report([load_report(folder, app.catalog)], as_json=as_json)
+    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)
 
 
 def judge_model(given: dict[str, Any], shown: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = No
         app = App(found, quiet=quiet)
         return invoke(build(app), [*(word for word in given[:end] if word not in GLOBAL), *given[end:]], app)
 
-    return guarded(run, show_chain=TRACEBACK in flags, verbose=verbose)
+    return guarded(run, show_chain=TRACEBACK in flags, verbose=verbose, command=shlex.join(["ke", *given]))
 
 
 def invoke(root: click.Group, words: list[str], app: App) -> object:

@@ -19,7 +19,6 @@ from ke_core.storage.json_reading import read_toml
 
 if TYPE_CHECKING:
     from ke_core.cli.app import App
-    from ke_core.results.reported import Reported
 
 C = TypeVar("C", bound=Callable[..., Any])
 DEFAULT_MODEL = "smollm2-135m"
@@ -99,6 +98,7 @@ data_dir = click.option(
 device = click.option("--device", default="", metavar="NAME", help="Device: cpu, cuda, mps ... [default: automatic]")
 device_map = click.option("--device-map", default="", metavar="NAME", help="Spread a large model over devices: auto.")
 trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
+full_option = click.option("--full", is_flag=True, help="Print every table, the settings, the costs and all warnings.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 seed_option = click.option("--seed", default=0, show_default=True, help="Random seed.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN", shell_complete=completion.run)
@@ -213,15 +213,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, list | tuple) else "" if value is None else str(value)
-
-
-def print_report(runs: Sequence[Reported], *, as_json: bool, slices: bool = True) -> None:
-    """Print the tables of runs, or JSON."""
-    from ke_core.cli.console import out  # noqa: PLC0415  as above
-    from ke_core.results.reported import run_json  # noqa: PLC0415
-    from ke_core.results.tables import report_page  # noqa: PLC0415
-
-    if as_json:
-        print_json([run_json(run.path, run.spec, run.scores) for run in runs])
-    else:
-        out().print(report_page(runs, slices=slices))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import click
 from ke_core.cli import completion
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-from ke_core.cli.console import err
+from ke_core.cli.console import err, out
 from ke_core.results.folder import RunFolder, runs_in
 from ke_core.results.formatting import literal
+from ke_core.results.reported import Reported, run_json
+from ke_core.results.short import WIDTH, short_page
+from ke_core.results.tables import report_page
 from ke_core.runner.evaluate import load_runs
 from ke_core.spec.errors import BadRun
 from ke_core.storage.files import write_atomic
@@ -37,14 +41,23 @@ class ReportCommand(click.Command):
 @click.command("report", cls=ReportCommand)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...",
                 shell_complete=completion.run)  # fmt: skip
-@click.option("--short", is_flag=True, help="Leave out the breakdowns by tag.")
+@shared.full_option
+@click.option("--short", is_flag=True, help="Files, and with --full: leave out the breakdowns by tag.")
 @shared.data_dir
 @shared.json_option
 @click.pass_obj
 def command(
-    app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path | None, as_json: bool, **files: Path | None
+    app: App,
+    /,
+    *,
+    runs: tuple[Path, ...],
+    full: bool,
+    short: bool,
+    data_dir: Path | None,
+    as_json: bool,
+    **files: Path | None,
 ) -> None:
-    """Print the tables of runs, or write them to files.
+    """Print the main table of runs, or write all tables to files.
 
     RUN is a run folder, or a folder that contains runs, such as that of a sweep. Several runs are printed in one
     table. Runs without scores are scored first, from their records. Plugins add file formats: `pip install
@@ -53,6 +66,7 @@ def command(
     \b
     Examples:
       ke report runs/none-atlas-* runs/memit-atlas-*
+      ke report runs/memit-atlas-* --full
       ke report runs/memit-atlas-* --html memit.html --csv memit.csv
       ke report runs/layers
     """
@@ -72,7 +86,36 @@ def command(
             write_atomic(path, content)
             err().print(literal(f"written: {path} ({len(content) / 1e6:,.2f} MB)"), soft_wrap=True)
     if not wanted:
-        shared.print_report(found.reported, as_json=as_json, slices=not short)
+        print_report(app, found.reported, runs, full=full, slices=not short, as_json=as_json)
+
+
+def print_report(
+    app: App,
+    runs: Sequence[Reported],
+    paths: Sequence[Path],
+    *,
+    full: bool = False,
+    slices: bool = True,
+    as_json: bool = False,
+    lead: str = "",
+    note: str = "",
+) -> None:
+    """Print the short report and the commands for more. With ``full``, print everything. ``paths``: the run folders.
+
+    ``lead`` and ``note``: texts above and below.
+    """
+    if as_json:
+        shared.print_json([run_json(run.path, run.spec, run.scores) for run in runs])
+        return
+    console = out()
+    page = report_page(runs, slices=slices) if full else short_page(runs)
+    parts = [literal(f"{lead}\n") if lead else None, page, literal(note, "dim") if note else None]
+    console.print(*filter(None, parts), sep="\n", width=None if full else min(console.width, WIDTH))
+    if full:
+        return
+    command = shlex.join(["ke", "report", *map(str, paths)])
+    more = [f"{command} --full", f"{command} --html report.html"][: 2 if "html" in app.report_formats else 1]
+    console.print(literal("\n  ".join(["Next:", *more])), soft_wrap=True)
 
 
 def _opened(paths: Sequence[Path]) -> list[RunFolder]:

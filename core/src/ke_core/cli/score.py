@@ -8,6 +8,7 @@ import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+from ke_core.cli.report import print_report
 
 
 @click.command("score")
@@ -35,4 +36,4 @@ def command(
 
     folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
     score_folder(folder, app.catalog, metrics=metrics, judge=judge, options=split_options(options), data_dir=where)
-    shared.print_report([load_report(folder, app.catalog)], as_json=as_json)
+    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any, TypeVar
 
 from attrs import define, evolve
 
 from ke_core.engine.cache import Completion, CompletionCache, key_of
 from ke_core.engine.procedures import NOT_AN_ANSWER, Running, begin, waiting
-from ke_core.spec.protocols import LanguageModel, Progress, RemoteModel
+from ke_core.spec.protocols import LanguageModel, Progress, RemoteModel, ReportsProgress
 from ke_core.spec.requests import Ask, Embed, Generate, Nearest, Procedure, Request, Score
 from ke_core.spec.results import Answer, Failure, Reply, Scored
 
 T = TypeVar("T")
 SLICE = 512
 """Requests that the model gets at once. A killed run loses at most that many completions of a local model."""
+ASKING, REQUESTS = "asking", "model requests"
+"""Labels of the progress: answers of a method, and the requests to the model that they need."""
 
 
 @define(kw_only=True)
@@ -86,30 +88,44 @@ class Server:
         for start in range(0, len(missing), SLICE):
             some = missing[start : start + SLICE]
             asked = [distinct[key] for key in some]
+            advance = self._counter(start, len(missing))
+            advance(0)
             if isinstance(self.model, RemoteModel):
-                known |= self._each(self.model, some, asked)
+                known |= self._each(self.model, some, asked, advance)
             else:
+                if isinstance(self.model, ReportsProgress):
+                    self.model.on_progress = advance
                 ask = self.model.score if isinstance(asked[0], Score) else self.model.generate
                 fresh = dict(zip(some, _guarded(ask, asked), strict=True))
                 if self.cache is not None:
                     self.cache.put({key: result for key, result in fresh.items() if not isinstance(result, Exception)})
                 known |= fresh
-            if self.progress is not None:
-                self.progress.advance("model calls", start + len(some), len(missing))
+            advance(len(some))
         return [known[key] for key in keys]
 
+    def _counter(self, start: int, total: int) -> Callable[[int], None]:
+        """Return a function that shows how many requests of a slice are finished, ``start`` of ``total`` before it."""
+
+        def advance(done: int) -> None:
+            if self.progress is not None:
+                self.progress.advance(REQUESTS, start + done, total)
+
+        return advance
+
     def _each(
-        self, model: RemoteModel, keys: Sequence[str], asked: Sequence[Generate | Score]
+        self, model: RemoteModel, keys: Sequence[str], asked: Sequence[Generate | Score], advance: Callable[[int], None]
     ) -> dict[str, Completion | Exception]:
         """Return results from a server. Each completion is cached as it arrives, so none is paid for twice after a
         kill.
 
         Errors that concern no single request are those of the cache, and are raised.
         """
+        kept = count(1)
 
         def keep(place: int, completion: Completion) -> None:
             if self.cache is not None:
                 self.cache.put({keys[place]: completion})
+            advance(next(kept))
 
         return dict(zip(keys, model.complete(asked, keep), strict=True))
 
@@ -195,6 +211,11 @@ class BatchingEngine:
         self._progress = progress
         self._server = Server(model=model, cache=cache, stats=self.stats, progress=progress)
 
+    @property
+    def hits(self) -> int:
+        """The number of requests that the completion cache has answered so far."""
+        return self.stats.hits
+
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
         """Run each procedure to its end. One that raises becomes a ``Failure``.
 
@@ -215,13 +236,16 @@ class BatchingEngine:
 
     def _drive(self, procedures: Mapping[str, Procedure[T]]) -> list[Running[T]]:
         running = begin(procedures, self._seed)
+        progress = self._progress if running else None
         try:
+            if progress is not None:
+                progress.advance(ASKING, 0, len(running))
             while turn := waiting(running):
                 results = self._server.serve([each.request for each in turn if each.request is not None])
                 for each, result in zip(turn, results, strict=True):
                     each.resume(result)
-                if self._progress is not None:
-                    self._progress.advance("answers", sum(each.done for each in running), len(running))
+                if progress is not None:
+                    progress.advance(ASKING, sum(each.done for each in running), len(running))
         finally:
             for each in running:
                 each.procedure.close()

@@ -61,9 +61,9 @@ def _facts(folder: RunFolder) -> Table:
         "dataset": f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}",
         "model": "none" if without_model(spec) else model_words(spec.model),
         "plan": f"{plan_words(spec)}, seed {spec.seed}",
-        "asked as": ", ".join(spec.styles) + f"; the fact of an edit as a {spec.edited_form}",
+        "prompt": ", ".join(spec.styles) + f"; edited fact as a {spec.edited_form}",
         "gold material": ", ".join(spec.oracle),
-        "own edits": "each question names its case's own edits to the editor" if spec.own_edits else "",
+        "own edits": "the editor gets each question's own edits" if spec.own_edits else "",
         "further asks": ", ".join(ask.component.name for ask in spec.asks),
         "made with": ", ".join(f"{name} {version}" for name, version in folder.environment.items()),
     }

@@ -25,7 +25,7 @@ class Reported:
     """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order.
 
     ``tables``: metric to the titles of its further tables, and likewise. ``less``: metrics and aspects of which less
-    is better.
+    is better. ``counts``: metrics and aspects to what their values of 1 count.
     """
 
     path: str
@@ -34,6 +34,7 @@ class Reported:
     columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
     tables: Mapping[str, Mapping[str, Mapping[str, str]]] = field(factory=dict)
     less: frozenset[tuple[str, str]] = frozenset()
+    counts: Mapping[tuple[str, str], str] = field(factory=dict)
     tally: Tally = field(factory=Tally)
 
     def score(
@@ -204,7 +205,7 @@ def _facts(run: Reported) -> dict[str, str]:
     size = "batch" if plan.protocol == "partition" else "edited"
     found = {size: "all" if plan.size is None else str(plan.size), "seed": str(spec.seed), "protocol": plan.protocol}
     found |= {"limit": _words(plan.limit), "ask": _words(plan.eval_limit), "sequential": _words(plan.sequential)}
-    found["asked as"] = spec.edited_form
+    found["edited-form"] = spec.edited_form
     found |= {name: digest[:8] for name, digest in spec.editor.dependencies.items()}
     return found | {f"{spec.editor.name}.{name}": _words(value) for name, value in spec.editor.options.items()}
 

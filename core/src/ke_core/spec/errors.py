@@ -40,7 +40,11 @@ class BadData(KEError):
     """A data file that is missing or damaged, or a record that does not fit the format."""
 
 
-class DamagedArtifact(UserWarning):
+class KEWarning(UserWarning):
+    """A warning for the user, which the command line prints in one line."""
+
+
+class DamagedArtifact(KEWarning):
     """A stored artifact has a wrong checksum and is computed again."""
 
 

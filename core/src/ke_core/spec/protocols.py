@@ -60,6 +60,16 @@ class LanguageModel(Protocol):
 
 
 @runtime_checkable
+class ReportsProgress(Protocol):
+    """A model that calls ``on_progress`` with the number of finished requests while ``generate`` or ``score`` runs.
+
+    A request that is half written counts as half a request; the sum is rounded down.
+    """
+
+    on_progress: Callable[[int], None] | None
+
+
+@runtime_checkable
 class RemoteModel(LanguageModel, Protocol):
     """A model behind a server. A completion may cost money, so each one is saved as it arrives."""
 
@@ -90,6 +100,11 @@ class Progress(Protocol):
 
 class Engine(Protocol):
     """Advances many procedures concurrently and batches their requests."""
+
+    @property
+    def hits(self) -> int:
+        """The number of requests that the completion cache has answered so far."""
+        ...
 
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
         """Run each procedure to its end. Their ids seed sampled requests, so ids must not depend on batches."""

@@ -52,7 +52,7 @@ class Replied:
     """The replies of one case in one phase and style, by query id.
 
     ``seconds``: the wall time of the requests that were answered together, divided by their cases. ``memory``: the peak
-    memory of all of them together.
+    memory of all of them together. ``cached``: some completions came from the cache, so ``seconds`` is not the cost.
     """
 
     schema: int = SCHEMA
@@ -64,6 +64,7 @@ class Replied:
     replies: Mapping[str, Reply]
     seconds: float = 0.0
     memory: Peak = field(factory=Peak, metadata=OMITTED)
+    cached: bool = field(default=False, metadata=OMITTED)
 
     @property
     def place(self) -> tuple[str, ...]:

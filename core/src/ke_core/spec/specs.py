@@ -195,6 +195,8 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     - ``by``: case tags for breakdowns.
     - ``columns``: from aspect to column heading, in table order. ``tables``: further tables by title. No table is wider
       than 100 characters.
+    - ``counts``: from aspect to what its values of 1 count, for the sentence under the table ("5 of 6 edits
+      succeeded").
     - ``measures``: from aspect to its unit (``s``, ``MiB``), never ``%``. Without a unit, it is a fraction and shown
       as a percentage.
     - ``averages``: from aspect to the aspects of which it is the mean. Its n is the number of resampling units.
@@ -210,6 +212,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     by: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(factory=dict)
     tables: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    counts: Mapping[str, str] = field(factory=dict)
     measures: Mapping[str, str] = field(factory=dict, validator=validators.deep_mapping(value_validator=no_percentage))
     averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
     shared: Mapping[str, str] = field(factory=dict)

@@ -104,7 +104,7 @@ def test_predictions_are_judged_and_scored(take, tmp_path):
     assert status == 0
     assert scores(tmp_path / "run")["efficacy", "after", "own"] == (0.5, 2)
     assert scores(tmp_path / "run")["other", "after", "own"] == (0.0, 1)
-    assert "model: not stated, its answers imported" in out
+    assert "model: not stated, imported answers" in out
     assert "imported" in out
     assert "run: 3 answers, 1 question left out" in err
     assert " at 0.00 s each" not in out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -43,6 +43,7 @@ class HFModel:
     module: Any
     tokenizer: Any
     chat: bool = False
+    on_progress: Callable[[int], None] | None = field(default=None, init=False)
     context: int = field(init=False)
     _sums: Checksums = field(factory=Checksums, init=False)
     _adaptors: list[Adaptor] = field(factory=list, init=False)
@@ -75,6 +76,7 @@ class HFModel:
             digest=lambda: self.digest,
             adapted=lambda: bool(self.adaptors),
             size=RowBatchSize(self.device),
+            report=self._report,
         )
 
     @property
@@ -181,6 +183,10 @@ class HFModel:
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """One result a request, in order: natural log-probabilities, summed over each continuation's tokens."""
         return self._runner.score(requests)
+
+    def _report(self, finished: float) -> None:
+        if self.on_progress is not None:
+            self.on_progress(int(finished))
 
     def encode(self, prompt: str) -> list[int]:
         """Token ids of a prompt as ``generate`` reads it, special tokens and chat template included."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, completion, count_noun, err, load_report, split_options
+from ke_core.app import App, completion, count_noun, err, load_report, print_report, split_options
 from ke_core.app import options as shared
 
 
@@ -84,4 +84,5 @@ def command(
         told += f", {count_noun(run.left_out, 'question')} left out" if run.left_out else ""
         told += f", {count_noun(run.absent, 'case')} not in {file.name}" if run.absent else ""
         err().print(told, markup=False, soft_wrap=True)
-    shared.print_report([load_report(run.folder, app.catalog) for run in runs], as_json=as_json)
+    reported = [load_report(run.folder, app.catalog) for run in runs]
+    print_report(app, reported, [run.folder.path for run in runs], as_json=as_json)

@@ -252,7 +252,8 @@ def _shown(console: Console, board: Board) -> Iterator[Progress]:
     """A live table with the bars of the running cell on a terminal, else lines."""
     if not console.is_terminal:
         board.lines = console
-        yield LineProgress(console)
+        with LineProgress(console) as lines:
+            yield lines
         return
     bars = BarProgress(console)
 

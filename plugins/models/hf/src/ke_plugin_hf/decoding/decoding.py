@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, field
 from torch import Tensor
@@ -31,6 +31,13 @@ class DecodingRow:
         return [*self.ids, *self.written.tokens]
 
     @property
+    def progress(self) -> float:
+        """The fraction of the row that is done, judged by its token limit."""
+        if self.error is not None or self.written.finish is not None:
+            return 1.0
+        return len(self.written.tokens) / self.written.request.max_tokens
+
+    @property
     def longest(self) -> int:
         """Its tokens when it ends at the latest."""
         return len(self.ids) + self.written.request.max_tokens
@@ -47,7 +54,8 @@ class DecodingRow:
 class Decoder:
     """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` has room for.
 
-    ``readings``: what rows before them had read, to which theirs are added, where the prefix is shared.
+    ``readings``: what rows before them had read, to which theirs are added, where the prefix is shared. ``report`` is
+    called after each token with the number of finished rows.
     """
 
     forward: Forward
@@ -55,13 +63,15 @@ class Decoder:
     size: RowBatchSize
     row_bytes: RowBytes
     readings: PrefillCache
+    report: Callable[[float], None]
     _active: list[DecodingRow] = field(factory=list, init=False)
     _state: DecodingState | None = field(default=None, init=False)
 
     def run(self, rows: Iterable[DecodingRow]) -> None:
         """Fill in what each row writes; one for which not even a batch of one fits gets an ``error``."""
         # Longest first: memory runs out at once or not at all, and rows in a batch, padded to its longest, are alike.
-        waiting = deque(sorted(rows, key=lambda row: row.longest, reverse=True))
+        rows = sorted(rows, key=lambda row: row.longest, reverse=True)
+        waiting = deque(rows)
         if self.forward.mode == "shared":
             for row in waiting:
                 row.known = self.readings.longest(row.ids[:-1], len(self.prefix.ids))
@@ -79,6 +89,7 @@ class Decoder:
                 self.readings.clear()
                 let_go(error)
                 waiting.extendleft(reversed(again))
+            self.report(sum(row.progress for row in rows))
 
     def _joining(self, waiting: Sequence[DecodingRow]) -> int:
         """How many to admit: joining copies every cache, so not before as many as are running find room."""
