@@ -88,7 +88,6 @@ GIVEN: dict[str, Callable[[], Names]] = {
     "docs/models.md": nothing,
     "docs/plugins.md": nothing,
     "docs/python-api.md": nothing,
-    "docs/quick-start.md": nothing,
     "docs/reports.md": runs,
     "docs/reproducing.md": nothing,
     "docs/run-folder.md": a_run,

@@ -71,7 +71,9 @@ def load(name: str = "smollm2-135m", **how: Any) -> Model:
 
 
 def connect(url: str, model: str, **how: Any) -> Model:
-    """Use the model of an OpenAI-compatible server. ``how``: ``concurrency``, ``timeout``, ``api_key_env``, ``chat``."""
+    """Use a model behind an OpenAI-compatible server. ``how``: ``concurrency``, ``timeout``, ``api_key_env``,
+    ``chat``.
+    """
     return load(f"openai:{model}", base_url=url, **how)
 
 

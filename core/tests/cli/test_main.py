@@ -99,7 +99,7 @@ def test_a_plugin_that_takes_a_command_of_the_core_is_broken_and_the_command_sta
     status, out, _err = ke("plugins")
     flat = " ".join(out.split())
     assert status == 0
-    assert "broken: command 'eval' is offered by ke-core and by thief" in flat
+    assert "broken: command 'eval' is registered by ke-core and by thief" in flat
     assert "KE_DISABLE_PLUGINS=thief" in flat
 
 
@@ -135,10 +135,10 @@ class TakesAnEditor:
 @pytest.mark.parametrize(
     ("plugin", "reason", "step"),
     [
-        (Exits, "SystemExit: 3", "may end the process"),
-        (ExitsInCommands, "SystemExit: 3", "may end the process"),
+        (Exits, "SystemExit: 3", "must not end the process"),
+        (ExitsInCommands, "SystemExit: 3", "must not end the process"),
         (AddsNoCommand, "as 'hello', which is no click command", "add what @click.command()"),
-        (TakesAnEditor, "editor 'sayer' is offered by toys and by bad", "KE_DISABLE_PLUGINS=bad"),
+        (TakesAnEditor, "editor 'sayer' is registered by toys and by bad", "KE_DISABLE_PLUGINS=bad"),
     ],
 )
 def test_ke_goes_on_beside_a_bad_plugin_which_is_named_with_its_authors_next_step(ke, plugins, plugin, reason, step):
@@ -156,7 +156,7 @@ def test_a_name_that_two_plugins_claim_is_an_error_where_it_is_asked_for(ke, plu
     plugins.register(TakesAnEditor(), "bad")
     status, _out, err = ke("show", "editor", "sayer")
     assert status == 2
-    assert err.startswith("error: editor 'sayer' is offered by toys and by bad\nhint:  uninstall bad, or leave it out")
+    assert err.startswith("error: editor 'sayer' is registered by toys and by bad\nhint:  uninstall bad, or leave it out")
 
 
 def test_a_plugin_whose_commands_fail_is_listed_as_broken_and_leaves_no_half(ke, plugins):

@@ -270,7 +270,7 @@ def test_answers_come_in_order_with_their_costs():
 
 def test_two_asks_of_one_id_are_refused():
     ask = Likelihood(id="a", case="c", prompt="p", continuations=(" c",))
-    with pytest.raises(ValueError, match="two asks are called 'a'"):
+    with pytest.raises(ValueError, match="two requests have the id 'a'"):
         BatchingEngine(EchoModel()).answer(lambda ask: hops(ask.id, 1), [ask, ask])
 
 

@@ -12,16 +12,16 @@ FIRST = 1 << 20  # bytes of an error's body
 
 
 def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
-    """The whole body: what is endless must not fill the memory.
+    """Return the whole body, at most ``limit`` bytes.
 
-    Raises ValueError for more than ``limit`` bytes, HTTPException or OSError for one that breaks off.
+    Raises ValueError for a longer body, HTTPException or OSError if the connection breaks.
     """
     from http.client import IncompleteRead  # noqa: PLC0415  15 ms that every plugin's import would pay
 
     body = answer.read(limit + 1)
     if len(body) > limit:
         raise ValueError(f"an answer of more than {limit >> 20} MiB")
-    if answer.length:  # asked for a number of bytes, http.client does not mind that fewer came
+    if answer.length:  # http.client accepts fewer bytes than were requested
         raise IncompleteRead(body, answer.length)
     return body
 

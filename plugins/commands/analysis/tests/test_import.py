@@ -142,7 +142,7 @@ def test_options_of_the_judge_and_the_metrics_are_used(take, tmp_path, fold, fli
 
 def test_an_option_of_another_component_is_refused_before_anything_is_written(take, tmp_path):
     status, _out, err = take(line(), arguments=("-o", "sayer.word=x"))
-    assert (status, "takes no part in this run" in err) == (2, True)
+    assert (status, "which this run does not use" in err) == (2, True)
     assert not (tmp_path / "run").exists()
 
 
