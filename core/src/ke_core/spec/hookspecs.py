@@ -100,7 +100,7 @@ def ke_doctor(base_url: str) -> Iterable[HealthFinding]:
 
 @hookspec(firstresult=True)
 def ke_model_facts(session: Session[Any]) -> ModelFacts | None:
-    """Return the facts of an open model that hyperparameters are derived from, for ``ke show editor --model``.
+    """Return the facts of an open model that hyperparameters are derived from, for ``ke show NAME --model MODEL``.
 
     :param session: the open model's session.
     :return: the facts, or None if this plugin knows nothing of such models.
