@@ -26,7 +26,7 @@ from ke_core.plugin import (
 
 @frozen(kw_only=True)
 class RecallConfig:
-    """The options of the method; ``ke show editor recall`` prints them with their help."""
+    """The options of the method; ``ke show recall`` prints them with their help."""
 
     ignore_case: bool = field(default=True, metadata={"help": "match the subject whatever its case"})
 

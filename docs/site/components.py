@@ -37,8 +37,8 @@ def _head(kind: str) -> str:
     if kind == "encoder":
         return "Sources of sentence encoders: the part before the colon in an editor's option `encoder`.\n"
     if kind == "model":
-        return "What stands before the colon of `--model SOURCE:ID`. How a model is loaded, options of commands say.\n"
-    return f"An option is set with `-o NAME.OPTION=VALUE`. `ke show {kind} NAME` prints what stands here.\n"
+        return "Sources of models: the part before the colon in `--model SOURCE:ID`.\n"
+    return "An option is set with `-o NAME.OPTION=VALUE`. `ke show NAME` prints the same text.\n"
 
 
 def _component(kind: str, catalog: Catalog, name: str) -> list[str]:

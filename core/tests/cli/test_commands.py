@@ -48,7 +48,7 @@ def test_plugins_lists_what_the_environment_leaves_out(ke, monkeypatch):
 
 
 def test_show_prints_options_with_type_default_help_citation_and_origin(ke):
-    status, out, _err = ke("show", "editor", "sayer")
+    status, out, _err = ke("show", "sayer")
     flat = " ".join(out.split())
     assert status == 0
     assert "sayer: says one word" in flat

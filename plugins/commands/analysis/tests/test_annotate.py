@@ -124,6 +124,6 @@ def test_a_sheet_does_not_fit_a_record_that_was_changed(ke, sheet, evaluated):
 
 def test_a_sheet_with_labels_is_not_written_over(ke, sheet):
     status, _out, err = ke("annotate", "done", "--out", "sheet.csv")
-    assert (status, "--force writes over it" in err) == (2, True)
+    assert (status, "add --force to replace it" in err) == (2, True)
     assert ke("annotate", "done", "--out", "sheet.csv", "--force")[0] == 0
     assert ke("annotate", "done")[0] == ke("annotate", "done", "--read", "x", "--out", "y")[0] == 2

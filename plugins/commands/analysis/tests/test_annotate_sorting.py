@@ -128,5 +128,5 @@ def test_mistakes_are_named_with_their_row(sheet, read, ke):
     assert "back.csv, row 2: kinds 'oldest' is none of old, mute, noise" in read(wrong)[2]
     alone = [{**rows[0], "kinds": "old", "label": ""}, *rows[1:]]
     assert "back.csv, row 2: kinds is 'old' and there is no label" in read(alone)[2]
-    assert "-o belongs to --read" in ke("annotate", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
+    assert "-o needs --read" in ke("annotate", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
     assert read(rows, "-o", "kinds.wrod=x")[0] == read(rows, "-o", "sayer.word=x")[0] == 2

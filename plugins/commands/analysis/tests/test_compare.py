@@ -170,7 +170,11 @@ def test_a_run_that_is_not_finished_is_said_and_what_both_have_is_compared(ke, t
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(("a",), "give two runs or more"), (("a", "a"), "a run is given twice"), (("a", "nowhere"), "does not exist")],
+    [
+        (("a",), "ke compare needs two or more runs"),
+        (("a", "a"), "a run is given twice"),
+        (("a", "nowhere"), "does not exist"),
+    ],
 )
 def test_what_is_no_pair_of_runs_is_one_line(ke, two, arguments, says):
     status, _out, err = ke("compare", *arguments)

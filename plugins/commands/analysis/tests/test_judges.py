@@ -188,7 +188,7 @@ def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
         (("judge", "done", "--judge", "exact", *FAIR), ("judge exact asks no model", "leave --judge-model out")),
         (("judge", "done", "--judge", "asker", "--judge-model", "nope:x"), ("no model called 'nope'", "")),
         (("judge", "done", "--judge", "asker", *FAIR, "--metric", "none"), ("no metric called 'none'", "")),
-        (("judges", "check", "asker", *FAIR), ("judge asker comes without labeled items", "--items FILE")),
+        (("judges", "check", "asker", *FAIR), ("judge asker has no labeled items", "--items FILE")),
         (("judges", "check", "nobody", "--items", "sheet"), ("no judge called 'nobody'", "")),
         (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model to ask", "--judge-model")),
     ],

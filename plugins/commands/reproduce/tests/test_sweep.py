@@ -122,7 +122,7 @@ def test_a_dry_run_counts_what_is_to_be_done_and_writes_nothing(sweep, tmp_path)
     assert [count[2] for count in counts[1:]] == ["0"] * 5  # the unedited model's answers are shared
     assert [count[4:] for count in counts] == [["?", "?"]] * 6
     assert "6 cells: 0 finished, 0 cannot be run, 6 to run with 12 edits and 84 questions" in out
-    assert "no earlier run of these editors, datasets and models is on record" in out
+    assert "no time estimate: no earlier runs of these editors, datasets and models" in out
 
 
 def test_what_a_dry_run_counts_is_what_is_then_asked(sweep):
@@ -139,8 +139,7 @@ def test_earlier_runs_say_how_long_it_takes(sweep):
     sweep(HEAD)
     out = sweep(HEAD + "seeds = [0, 1]\n", "--dry-run")[1]
     assert "2 cells: 1 finished, 0 cannot be run, 1 to run" in out
-    assert "about 0.0" in out
-    assert "by the records of earlier runs; begun ones take less" in out
+    assert "estimated time from earlier runs: 0.0" in out
     assert "?" not in out
 
 

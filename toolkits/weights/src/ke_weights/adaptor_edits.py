@@ -32,7 +32,7 @@ def make_adaptor(work: EditJob, write: Callable[[SavedEdit, Path], None]) -> Edi
             seconds = perf_counter() - started
             session.model.state()  # reads the weights afresh, so that the digest is right
             if session.model.digest == work.loaded.base.model.digest:
-                raise EditFailed(f"{name} changed nothing", hint=f"look at its options: ke show editor {name}")
+                raise EditFailed(f"{name} changed nothing", hint=f"look at its options: ke show {name}")
             if not isinstance(edited, SupportsSave):
                 raise EditFailed(
                     f"the edited model of {name} has no save(path)", hint=f"ke eval and ke serve can use {name}"

@@ -240,7 +240,7 @@ def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
             "calls session.model.adapt() and sets adaptor=True in its EditorSpec (docs/adaptors.md)",
         )
     if not deltas:
-        raise EditFailed(f"{name} changed no weight", hint=f"look at its options: ke show editor {name}")
+        raise EditFailed(f"{name} changed no weight", hint=f"look at its options: ke show {name}")
     return build_patch(
         model.module, deltas, base=work.loaded.base, editor=work.chosen.component, edits=work.edits, details=details
     )

@@ -445,8 +445,8 @@ def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(k
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [((), "which edit?"),
-     ((LINE,), "say --subject"),
+    [((), "no edit is given"),
+     ((LINE,), "add --subject NAME"),
      ((LINE, *SUBJECT, "--edits", "e.jsonl"), "not from both"),
      ((LINE, *SUBJECT, "--format", "peft"), "needs --out"),
      ((LINE, *SUBJECT, "--every-layer"), "belongs to --format peft"),

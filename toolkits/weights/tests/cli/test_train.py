@@ -143,7 +143,7 @@ def test_ctrl_c_finishes_the_step_and_the_same_command_goes_on(ke, tmp_path, dat
     assert read_checkpoint(tmp_path / "net").step == 3
     status, _out, err = ke(*TRAIN, "--data", data)
     assert status == 0
-    assert "going on after step 3" in err
+    assert "resuming after step 3" in err
     assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 
 

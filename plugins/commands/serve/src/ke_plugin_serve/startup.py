@@ -98,7 +98,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     if gold := spec.oracle(chosen.config):
         raise BadConfig(
             f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",
-            hint=f"ke show editor {spec.name} lists its options",
+            hint=f"ke show {spec.name} lists its options",
         )
     path = _state_file(request)
     with held(path, request.edits) if path else nullcontext() as state:
