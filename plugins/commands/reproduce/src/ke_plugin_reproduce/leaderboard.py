@@ -120,10 +120,7 @@ def leaderboard_page(found: Leaderboard) -> Group:
 def notes(found: Leaderboard) -> Iterator[tuple[str, str]]:
     """Yield the lines below the tables, each with its kind: hint, warning or error."""
     if any(place.rank.tied for table in found.tables for place in table.places):
-        yield (
-            "A rank such as 2-4 means that 95 % intervals overlap. ke compare pairs the same questions.",
-            "hint",
-        )
+        yield ("A rank such as 2-4 means that 95 % intervals overlap. ke compare pairs the same questions.", "hint")
     if not all(table.alike for table in found.tables):
         yield "Different cases: --limit, --eval-limit or seeds differ between the runs of a table.", WARNING
     yield from ((f"{WARNING}: {words}", WARNING) for words in found.warnings)
