@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable, Sequence
+
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from ke_core.results.sanitize import sanitize
+from ke_core.results.sanitize import LONG, one_line, sanitize
 from ke_core.spec.results import SHARE, MetricScore
 
 NO_VALUE = "-"
+GAP = 2
+"""Spaces that a column of a plain table adds to its width."""
+READABLE = 40
+"""Characters of a shortened column at least."""
 SECONDS = "s"
 SHORTEST_SECONDS = 0.0005
 """Shorter times are shown as 0."""
@@ -71,9 +79,73 @@ def titled(title: str, table: Table) -> Group:
     return Group(literal(title, "bold"), table)
 
 
-def plain_table(*headings: str) -> Table:
-    """An empty table without frame: fine in 100 columns, in a file, and without color."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+class PlainTable(Table):
+    """A table without frame that breaks a word only if the word alone is too long for the width."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Set the widths of the columns, then draw."""
+        texts = [[_plain(cell) for cell in (column.header, *column.cells)] for column in self.columns]
+        wanted = [max(cell_len(line) for text in column for line in text.split("\n")) for column in texts]
+        words = [max((cell_len(word) for text in column for word in text.split()), default=0) for column in texts]
+        least = [
+            width if column.no_wrap else word for column, width, word in zip(self.columns, wanted, words, strict=True)
+        ]
+        room = options.max_width - GAP * len(self.columns)
+        for column, width in zip(self.columns, column_widths(least, wanted, room), strict=True):
+            column.width = width
+        return super().__rich_console__(console, options)
+
+
+def column_widths(least: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
+    """Divide ``room`` among columns: first the least widths, then evenly up to the wanted ones.
+
+    If not even the least widths fit, the widest columns are narrowed.
+    """
+    widths = list(least)
+    while sum(widths) > room and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    while spare := max(0, room - sum(widths)):
+        short = [at for at, width in enumerate(widths) if width < wanted[at]]
+        if not short:
+            break
+        for at in short[:spare]:
+            widths[at] += 1
+    return widths
+
+
+def plain_table(*headings: str) -> PlainTable:
+    """Return an empty table that is readable in a file and without color."""
+    table = PlainTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in headings:
         table.add_column(heading, overflow="fold", header_style="bold")
     return table
+
+
+def list_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], width: int, *, drop: Sequence[str] = (), shorten: str = ""
+) -> PlainTable:
+    """Return a table with one line per row that fits ``width``.
+
+    Columns are dropped in the order of ``drop`` until the column ``shorten`` has READABLE characters. Its texts are
+    then cut after a word.
+    """
+    columns = {
+        heading: [one_line(cell, LONG) for cell in cells]
+        for heading, cells in zip(headings, zip(*rows, strict=True), strict=True)
+    }
+    widths = {heading: max(map(cell_len, [heading, *cells])) for heading, cells in columns.items()}
+    for heading in (*drop, ""):
+        room = width - sum(widths[name] + GAP for name in columns if name != shorten) - GAP
+        if room >= min(READABLE, widths.get(shorten, 0)) or heading not in columns:
+            break
+        del columns[heading]
+    if shorten:
+        columns[shorten] = [textwrap.shorten(cell, max(room, 4), placeholder=" ...") for cell in columns[shorten]]
+    table = plain_table(*columns)
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*map(literal, cells))
+    return table
+
+
+def _plain(cell: RenderableType) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell)

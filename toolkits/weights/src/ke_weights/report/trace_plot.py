@@ -72,6 +72,7 @@ def _curves(figure: Any, found: Effects, marked: Sequence[int]) -> Any:
         label = "suggested layers" if at == 0 else None
         axes.axvspan(layer - 0.5, layer + 0.5, color="gray", alpha=0.15, linewidth=0, label=label)
     axes.set_xlabel(_axis_label(marked))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("average indirect effect")
     axes.set_title("at the last subject token, with 95 % intervals", fontsize="small")
     axes.legend(fontsize="small")
