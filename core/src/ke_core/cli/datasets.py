@@ -36,7 +36,7 @@ def command() -> None:
 def list_(app: App) -> None:
     """List the installed datasets."""
     table = plain_table("dataset", "summary", "judge", "metrics", "plugin")
-    table.columns[0].no_wrap = True
+    table.shorten, table.drop = "summary", ("plugin", "metrics", "judge")
     for name in app.catalog.names("dataset"):
         offer = app.catalog.offer("dataset", name)
         judge, metrics = getattr(offer.spec, "judge", ""), getattr(offer.spec, "metrics", ())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Column, Table
 from rich.text import Text
 
 from ke_core.results.sanitize import LONG, one_line, sanitize
@@ -80,11 +80,21 @@ def titled(title: str, table: Table) -> Group:
 
 
 class PlainTable(Table):
-    """A table without frame that breaks a word only if the word alone is too long for the width."""
+    """A table without frame that breaks a word only if the word alone is too long for the width.
+
+    With ``shorten``, the name of a column, every row has one line: columns are dropped in the order of ``drop`` until
+    that column has READABLE characters, and its texts are cut after a word.
+    """
+
+    shorten = ""
+    drop: Sequence[str] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Set the widths of the columns, then draw."""
-        texts = [[_plain(cell) for cell in (column.header, *column.cells)] for column in self.columns]
+        """Set the columns and their widths, then draw."""
+        if self.shorten:
+            yield self._one_line_rows(options.max_width)
+            return
+        texts = [_texts(column) for column in self.columns]
         wanted = [max(cell_len(line) for text in column for line in text.split("\n")) for column in texts]
         words = [max((cell_len(word) for text in column for word in text.split()), default=0) for column in texts]
         least = [
@@ -93,7 +103,23 @@ class PlainTable(Table):
         room = options.max_width - GAP * len(self.columns)
         for column, width in zip(self.columns, column_widths(least, wanted, room), strict=True):
             column.width = width
-        return super().__rich_console__(console, options)
+        yield from super().__rich_console__(console, options)
+
+    def _one_line_rows(self, width: int) -> PlainTable:
+        columns = {heading: [one_line(cell, LONG) for cell in cells] for heading, *cells in map(_texts, self.columns)}
+        widths = {heading: GAP + max(map(cell_len, [heading, *cells])) for heading, cells in columns.items()}
+        wanted = min(READABLE + GAP, widths[self.shorten])
+        for heading in self.drop:
+            if width - sum(widths[name] for name in columns if name != self.shorten) < wanted:
+                del columns[heading]
+        room = width - GAP - sum(widths[name] for name in columns if name != self.shorten)
+        columns[self.shorten] = [
+            textwrap.shorten(cell, max(room, 4), placeholder=" ...") for cell in columns[self.shorten]
+        ]
+        table = plain_table(*columns)
+        for cells in zip(*columns.values(), strict=True):
+            table.add_row(*map(literal, cells))
+        return table
 
 
 def column_widths(least: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
@@ -121,31 +147,6 @@ def plain_table(*headings: str) -> PlainTable:
     return table
 
 
-def list_table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], width: int, *, drop: Sequence[str] = (), shorten: str = ""
-) -> PlainTable:
-    """Return a table with one line per row that fits ``width``.
-
-    Columns are dropped in the order of ``drop`` until the column ``shorten`` has READABLE characters. Its texts are
-    then cut after a word.
-    """
-    columns = {
-        heading: [one_line(cell, LONG) for cell in cells]
-        for heading, cells in zip(headings, zip(*rows, strict=True), strict=True)
-    }
-    widths = {heading: max(map(cell_len, [heading, *cells])) for heading, cells in columns.items()}
-    for heading in (*drop, ""):
-        room = width - sum(widths[name] + GAP for name in columns if name != shorten) - GAP
-        if room >= min(READABLE, widths.get(shorten, 0)) or heading not in columns:
-            break
-        del columns[heading]
-    if shorten:
-        columns[shorten] = [textwrap.shorten(cell, max(room, 4), placeholder=" ...") for cell in columns[shorten]]
-    table = plain_table(*columns)
-    for cells in zip(*columns.values(), strict=True):
-        table.add_row(*map(literal, cells))
-    return table
-
-
-def _plain(cell: RenderableType) -> str:
-    return cell.plain if isinstance(cell, Text) else str(cell)
+def _texts(column: Column) -> list[str]:
+    """Return the heading and the cells."""
+    return [cell.plain if isinstance(cell, Text) else str(cell) for cell in (column.header, *column.cells)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ke_commands(group: click.Group) -> None:
-    """Add the commands, each imported when it is used."""
+    """Add the commands. Each is imported on first use."""
     group.add_command(
         LazyCommand(
             "compare",
@@ -45,7 +45,7 @@ def ke_commands(group: click.Group) -> None:
 
 
 FORMATS = {
-    "html": "Write one page: tables, pictures, every case; no network.",
+    "html": "Write one page with tables, charts and all cases.",
     "latex": "Write the tables for a paper (booktabs).",
     "csv": "Write every score, one a row.",
     "markdown": "Write the tables as GitHub shows them.",
@@ -60,5 +60,5 @@ def _render(kind: str, runs: Any, catalog: Any, data_dir: str, slices: bool) -> 
 
 @hookimpl
 def ke_report_formats() -> list[ReportFormat]:
-    """Offer HTML, LaTeX, CSV and Markdown."""
+    """Register HTML, LaTeX, CSV and Markdown."""
     return [ReportFormat(name=name, help=text, render=partial(_render, name)) for name, text in FORMATS.items()]

@@ -40,6 +40,7 @@ def command() -> None:
 def list_(app: App) -> None:
     """List the models known by name."""
     table = plain_table("name", "kind", "license", "size", "here", "summary")
+    table.shorten, table.drop = "summary", ("license", "kind", "size")
     for spec, model in _known(app):
         row = (_shown(spec, model), _kind(model), model.license, f"{model.size_mb} MB", _here(model), model.summary)
         table.add_row(*(literal(text) for text in row))
