@@ -257,9 +257,9 @@ def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_pa
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ('{"thoughts": "a", "label": "good"}\n', "s holds 1 labeled items"),
-        ("", "s holds 0 labeled items"),
-        ('{"thoughts": "a", "label": "fine"}\n', "s, line 1: 'fine' is no label of this judge"),
+        ('{"thoughts": "a", "label": "good"}\n', "s has only 1 labeled items"),
+        ("", "s has only 0 labeled items"),
+        ('{"thoughts": "a", "label": "fine"}\n', "s, line 1: 'fine' is not a label of this judge"),
         ('{"thoughts": "a"}\n', "s, line 1 does not fit"),
         ('{"thoughts": "a", "label": "good", "extra": 1}\n', "s, line 1 does not fit"),
         ("\n{", "s, line 2 is cut off"),

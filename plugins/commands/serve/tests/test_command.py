@@ -86,9 +86,9 @@ def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monke
     for words, says in (
         (("edits", "remove", "nobody", *url), "no active edit is called 'nobody'"),
         (("edits", "list", "--url", "http://127.0.0.1:9"), "cannot reach http://127.0.0.1:9"),
-        (("edits", "list", "--url", "nonsense"), "nonsense is not the address of a server"),
-        (("edits", "list", "--url", "http://[::1"), "http://[::1 is not the address of a server"),
-        (("edits", "list", "--url", "file:///etc/hostname"), "is not the address of a server"),
+        (("edits", "list", "--url", "nonsense"), "nonsense is not a server address"),
+        (("edits", "list", "--url", "http://[::1"), "http://[::1 is not a server address"),
+        (("edits", "list", "--url", "file:///etc/hostname"), "is not a server address"),
         (("edits", "add", *url), "say one of them"),
         (("edits", "add", "x", "y", "--subject", "z", *url), "--subject goes with one sentence"),
         (("edits", "add", "The moon is made of cheese", *url), "out of reach"),
