@@ -92,7 +92,7 @@ class Codebook(PassthroughModel):
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Learn the edits in ``add``. If edits are removed, learn all remaining edits again from an empty codebook."""
-        kw.as_rewrites(add, self.model.tokenizer, self.model.context)  # raises an error for an edit that cannot be applied
+        kw.as_rewrites(add, self.model.tokenizer, self.model.context)  # raises for an edit that cannot be applied
         left = {name: edit for name, edit in self.edits.items() if name not in remove}
         edits, before = left | {edit.id: edit for edit in add}, self.adaptor.state
         try:
