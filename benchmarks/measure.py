@@ -1,7 +1,7 @@
-"""What the benchmarks share: a clock, and what bounds a piece of work.
+"""Shared by the benchmarks: a stopwatch, and the hardware limits of a piece of work.
 
-On a processor the CPU time of this process counts, with one thread, so that other work on the machine counts little; on
-an accelerator the wall time, and the accelerator is waited for before the clock is read.
+On a CPU the stopwatch counts the CPU time of this process with one thread, so that other work on the machine has little
+effect. On an accelerator it counts wall time and synchronizes before each reading.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ATTENTION = "attention"  # in the name of every operation that is all of it
 
 
 class Stopwatch:
-    """Seconds and memory of work on ``device``."""
+    """Measure time and memory of work on ``device``."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -35,11 +35,11 @@ class Stopwatch:
 
     @property
     def unit(self) -> str:
-        """What ``now`` counts."""
+        """Return the unit of ``now``."""
         return "s" if self.waits else "s CPU"
 
     def now(self) -> float:
-        """Seconds, of which differences mean something."""
+        """Return seconds since an arbitrary start."""
         if not self.waits:
             return time.process_time()
         torch.cuda.synchronize(self.device)
@@ -90,7 +90,7 @@ def show_rates(model: HFModel, made: ForwardCalls, seconds: float) -> None:
     weights = (blocks + head.numel()) * head.itemsize
     flops, read = 2 * blocks * made.tokens / seconds, weights * made.passes / seconds
     print(f"  {made.tokens / seconds:,.0f} tokens/s in {made.passes:,} passes of {made.tokens / made.passes:,.0f}")
-    print(f"  arithmetic {_of(flops, top.flops, 'GFLOP/s')}, weights read at {_of(read, top.read, 'GB/s')}")
+    print(f"  arithmetic {_of(flops, top.flops, 'GFLOP/s')}, weight reads {_of(read, top.read, 'GB/s')}")
 
 
 def show_profile(work: Callable[[], Any], model: torch.nn.Module) -> None:
@@ -112,7 +112,7 @@ def show_profile(work: Callable[[], Any], model: torch.nn.Module) -> None:
             shares[_kind(event.key)] += own * MICRO / wall
             flops += event.flops or 0
     shares["outside of operations"] = max(0.0, 1 - sum(shares.values()))
-    print(f"  profile of {wall:.1f} s on the wall: ", end="")
+    print(f"  profile of {wall:.1f} s wall time: ", end="")
     print(", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda item: -item[1])))
     if in_products := shares["matrix products"] * wall:
         print(f"  products {_of(flops / in_products, top.flops, 'GFLOP/s')} while they run, ", end="")

@@ -1,14 +1,14 @@
-"""MeLLo over MQuAKE-CF-3k with every edit in its memory: ours, all questions together, against the published loop.
+"""MeLLo over MQuAKE-CF-3k with every edit in its memory: all questions concurrently, against the published loop.
 
     OMP_NUM_THREADS=1 python benchmarks/mello.py                            # 100 questions, 10 of them as published
     python benchmarks/mello.py --model random:llama-8b --device cuda --dtype bfloat16 --encoder fake
 
-The published code takes one question at a time. For each it embeds all edited facts anew, 32 together in the file's
-order, and every call of the model encodes the whole transcript from the four worked examples on. Ours embeds the facts
-once, keeps what the worked examples come to, and advances all questions together. Both are greedy (the notebook's
-profile: four calls of at most 256 tokens). The published way is made for every n-th question only; its seconds are
-those of one, times the questions, and are marked as such. The transcripts must be the same, word for word; in half
-precision the two ways round differently, and the same ones are counted.
+The published code processes one question at a time. For each, it embeds all edited facts again, in batches of 32 in
+file order, and every model call encodes the whole transcript, including the four worked examples. ``ke`` embeds the
+facts once, caches the keys and values of the worked examples, and advances all questions concurrently. Both are greedy
+(the notebook's profile: four calls of at most 256 tokens). The published variant runs on every n-th question only; its
+time is extrapolated and labeled as such. The transcripts must be identical. In half precision the two variants round
+differently, and the identical transcripts are counted.
 """
 
 from __future__ import annotations
@@ -100,13 +100,17 @@ def start_of(made: Prepared, ask: Ask) -> str:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--encoder", default="minilm-l6", metavar="NAME", help="a sentence encoder, or fake")
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--published", type=int, default=10, metavar="N", help="so many of them as published, too")
-    parser.add_argument("--profile", action="store_true", help="where our time goes, on a few questions once more")
+    parser.add_argument(
+        "--published", type=int, default=10, metavar="N", help="number of questions for the published variant"
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="run a few questions again and print where the time goes"
+    )
     add_data_dir(parser)
     return parser.parse_args()
 
@@ -140,10 +144,10 @@ def main() -> None:
         f"published  {slow:10.1f} {unit}, from {tried} of them: {embedding:.1f} a question to embed the facts, ", end=""
     )
     print(f"{asking:.1f} for {sum(one.calls for one in alone) / tried:.1f} calls")
-    print(f"ours       {fast:10.1f} {unit}, {engine.stats.requests / count:.1f} calls a question, ", end="")
+    print(f"ke         {fast:10.1f} {unit}, {engine.stats.requests / count:.1f} calls per question, ", end="")
     print(f"mean batch {engine.stats.mean_wave:.1f} in {engine.stats.waves} waves")
-    print(f"ratio      {slow / fast:10.1f}, without embedding facts in the published way {count * asking / fast:.1f}")
-    print(f"same transcripts {same} of {tried}")
+    print(f"ratio      {slow / fast:10.1f}, without the embedding of the published variant {count * asking / fast:.1f}")
+    print(f"identical transcripts {same} of {tried}")
     show_rates(model, passes, fast)
     if given.profile:  # of the first call alone: the profiler keeps every operation
         first = prepared(model, given, "mello", {"mello": {**PAPER, "max_calls": "1", "max_tokens": "32"}})

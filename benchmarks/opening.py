@@ -1,7 +1,7 @@
-"""The model of a benchmark: one that is known, or one of a published shape with random weights.
+"""The model of a benchmark: a known model, or random weights in a published shape.
 
-Speed and memory do not depend on what weights know, so none need be downloaded for a large model. Weights are drawn
-from N(0, 0.02^2), and the tokenizer is a small one.
+Speed and memory do not depend on the values of the weights, so large models need no download. Weights are sampled from
+N(0, 0.02^2), and the tokenizer is a small one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Multi-hop questions with a few-shot prompt: ours against one-by-one generation with the whole prompt.
+"""Multi-hop questions with a few-shot prompt: batched, against one-by-one generation with the whole prompt.
 
     OMP_NUM_THREADS=1 python benchmarks/questions.py
     python benchmarks/questions.py --model random:llama-8b --device cuda --dtype bfloat16
 
 Both write 16 greedy tokens for the first questions of MQuAKE-CF-3k after the same eight demonstrations (about 830
-tokens, built from cases at the end of the file). Ours include reading the demonstrations once. The texts must be
-identical; in half precision the two ways round differently, and the identical ones are counted.
+tokens, built from cases at the end of the file). The time of ``ke`` includes reading the demonstrations once. The texts
+must be identical. In half precision the two variants round differently, and the identical texts are counted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def one_by_one(model: HFModel, prompt: str) -> str:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--questions", type=int, default=200)

@@ -1,15 +1,15 @@
-"""What judging, scoring and reporting a large run take: seconds and peak memory, without any model.
+"""Judge, score and report a large run from its records, each in a separate process without a model.
 
     OMP_NUM_THREADS=1 python benchmarks/records.py --cases 10000
-    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does it grow?
+    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does memory grow?
 
-It exits with 1 where the peak memory of the largest run is further above that of the smallest than ``--growth`` allows:
-cases are read one after another, and kept are a few bytes a line and a value. ``report --html`` is free to grow, since
-every case is in its page.
+The script exits with 1 if the peak memory of the largest run exceeds that of the smallest by more than ``--growth``.
+Cases are read one after another, and only a few bytes per line and value are kept. ``report --html`` may grow, because
+its page contains every case.
 
-The run is made up: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two lines
-a case (before and after editing). Then ``ke judge``, ``ke score`` and ``ke report`` read it, each in a process of its
-own, the start of Python among its seconds.
+The run is synthetic: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two
+lines per case (before and after editing). Then ``ke judge``, ``ke score`` and ``ke report`` read it, each in a separate
+process. Their times include the start of Python.
 """
 
 from __future__ import annotations
@@ -174,14 +174,14 @@ def measure(cases: int, together: int) -> dict[str, float]:
         }
         for name, command in commands.items():
             wall, cpu, peaks[name] = timed(*command)
-            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s of CPU)  {peaks[name]:7.0f} MiB", flush=True)
+            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s CPU)  {peaks[name]:7.0f} MiB", flush=True)
     return peaks
 
 
 def main() -> None:
     """Measure each size in turn, and compare the largest with the smallest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, action="append", help="how many; repeatable [default: 10000]")
+    parser.add_argument("--cases", type=int, action="append", help="number of cases; repeatable [default: 10000]")
     parser.add_argument("--together", type=int, default=100, help="cases that share one edited model")
     parser.add_argument("--growth", type=float, default=32, help="MiB from the smallest size to the largest [32]")
     given = parser.parse_args()

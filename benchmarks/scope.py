@@ -1,17 +1,17 @@
-"""Which hops of MQuAKE-CF-3k are edited: PokeMQA's trained detector against plain nearest neighbor.
+"""Find the edited hops of MQuAKE-CF-3k: PokeMQA's trained detector, against plain nearest neighbor.
 
     ke train pokemqa --data DIR/pokemqa/cls-filtered.json --without mquake-cf-3k \\
         --data-dir DIR/mquake --minutes 3
     OMP_NUM_THREADS=1 python benchmarks/scope.py --edits 100 --edits all
 
-The cases are taken in groups of N, or all at once; the memory holds the edits of one group. A hop is a distinct
-question of the group's edited chains. It is edited if the memory holds an edit of its subject and relation (its cloze),
-whichever case brought it; a detection is right if it names such an edit. F1 of those (``right edit``), and of edited
-against unedited whatever the edit (``edited or not``), over all groups, on one half of the hops. Nearest neighbor gets
-the threshold that is best on the other half; the trained detectors are taken as they are.
+The cases form groups of N, or one group of all; the memory holds the edits of one group. A hop is a distinct question
+of the group's edited chains. It is edited if the memory holds an edit of its subject and relation (its cloze) from any
+case; a detection is correct if it names such an edit. The script prints F1 of correct detections (``right edit``), and
+F1 of edited against unedited for any edit (``edited or not``), over all groups, on one half of the hops. Nearest
+neighbor uses the threshold that is best on the other half; the trained detectors are used unchanged.
 
-``--without mquake-cf-3k`` keeps CF-3k's edits, their prompts and their questions out of the training. A hop whose
-question is in the training data all the same is left out here, and counted.
+``--without mquake-cf-3k`` excludes CF-3k's edits, their prompts and their questions from the training. Hops whose
+question is in the training data anyway are omitted and counted.
 """
 
 from __future__ import annotations
@@ -163,17 +163,17 @@ def compare(
         found, asked = over_all(partial(ScopeMemory, detector), test=True)
         rows[name] = scored([prompt for prompt, _score in found], asked)
     edited, left_out = sum(hop.edited for hop in asked), sum(left for *_rest, left in banks)
-    print(f"\n{len(groups)} x {len(groups[0])} cases: {len(asked)} hops, {edited} of them edited; {left_out} left out")
+    print(f"\n{len(groups)} x {len(groups[0])} cases: {len(asked)} hops, {edited} edited; {left_out} omitted")
     print(f"{'':34} {'F1 right edit':>14} {'F1 edited or not':>17} {'errors':>7}")
     for name, row in rows.items():
         print(f"{name:34} {100 * row.right:14.2f} {100 * row.told:17.2f} {row.wrong:7}")
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", default="", metavar="FOLDER", help="default: the one in the cache")
-    parser.add_argument("--edits", action="append", metavar="N|all", help="cases in a group")
+    parser.add_argument("--edits", action="append", metavar="N|all", help="cases per group")
     add_data_dir(parser)
     return parser.parse_args()
 

@@ -1,14 +1,13 @@
-"""``ke serve`` with many edits: requests per second, and the latency it adds to the bare model.
+"""Throughput of ``ke serve`` with many edits, and the latency that it adds to the bare model.
 
     OMP_NUM_THREADS=1 python benchmarks/serve.py
     python benchmarks/serve.py --model smollm2-135m --encoder minilm-l6 --editor ice --requests 64
 
-Three things answer the same questions, greedily, with as many tokens: the model in this process, called one question
-at a time; the server with the model alone; the server with the editor and its edits. Clients run in a process of their
-own, one connection each, and ask one question after another. The edits are statements of MQuAKE-CF-3k, or made up where
-there is no such file. Unless others are named the model answers at once with its prompt's last line and the encoder is
-a fake one of hashed words: then the server alone is measured. ``--model tiny`` has random weights. Times are wall
-times.
+Three setups answer the same questions, greedily, with the same number of tokens: the model in this process, called one
+question at a time; the server without an editor; the server with the editor and its edits. Clients run in a separate
+process, one connection each, and send one question after another. The edits are statements of MQuAKE-CF-3k, or made up
+if that file is missing. By default the model returns the last line of its prompt immediately and the encoder is a fake
+one of hashed words, so that only the server is measured. ``--model tiny`` has random weights. Times are wall times.
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ def over_http(name: str, served: ServedModel, texts: Sequence[str], options: arg
 def edited(
     name: str, model: Any, given: Sequence[dict[str, str]], options: argparse.Namespace
 ) -> Iterator[ServedModel]:
-    """What is served: the editor called ``name`` with these edits made."""
+    """Return the editor ``name`` with these edits applied, ready to serve."""
     spec = read_catalog(discover()).spec("editor", name)
     assert isinstance(spec, EditorSpec)
     own = {**spec.served, **split_options(options.options).get(spec.prefix, {})}
@@ -188,10 +187,10 @@ def edited(
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="", metavar="NAME", help="as in ke serve, or tiny; a fake if not said")
-    parser.add_argument("--encoder", default="", metavar="NAME", help="minilm-l6 ...; a fake one if not said")
+    parser.add_argument("--model", default="", metavar="NAME", help="as in ke serve, or tiny; default: a fake model")
+    parser.add_argument("--encoder", default="", metavar="NAME", help="such as minilm-l6; default: a fake encoder")
     parser.add_argument("--editor", default="ice")
     parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
     parser.add_argument("--edits", type=int, default=1000)
@@ -231,7 +230,7 @@ def main() -> None:
         print(load.line())
     count = len(options.clients)
     inside, server, whole = loads[0].median, loads[1].median, loads[1 + count].median
-    print(f"added by the server   {server - inside:8.1f} ms at {options.clients[0]} client(s), the window among them")
+    print(f"added by the server   {server - inside:8.1f} ms at {options.clients[0]} client(s), including the window")
     print(f"added by the editor   {whole - server:8.1f} ms: look-up, and a longer prompt")
 
 

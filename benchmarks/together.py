@@ -1,14 +1,13 @@
-"""Hundreds of questions at once: a memory editor's procedures advanced together, against one question at a time.
+"""Hundreds of questions concurrently: the procedures of a memory editor, against one question at a time.
 
     OMP_NUM_THREADS=1 python benchmarks/together.py
     python benchmarks/together.py --questions 24 -o mello.decomposition=model
 
-Both ways are ours: they answer the same multi-hop questions of MQuAKE-CF-3k, all edits of the file in memory, without
-the cache of completions (``mello.py`` compares with the published loop). Together: one engine advances all procedures,
-so that a wave of look-ups is one matrix product and a wave of model calls goes to the model in batches. One at a time:
-a question is finished before the next is begun. The answers must agree, with what was retrieved and written on the
-way. MeLLo goes over the dataset's own sub-questions unless options say otherwise: then every question goes all its
-hops, however weak the model.
+Both variants use ``ke`` without the completion cache: they answer the same multi-hop questions of MQuAKE-CF-3k, with
+all edits of the file in memory (``mello.py`` compares with the published loop). Concurrently, one engine advances all
+procedures: look-ups become one matrix product, and model calls are batched. Sequentially, a question is finished before
+the next one starts. Answers, retrieved edits and intermediate texts must agree. By default MeLLo uses the dataset's own
+sub-questions, so that every question goes through all its hops even with a weak model.
 """
 
 from __future__ import annotations
@@ -128,12 +127,12 @@ def total(replies: Sequence[Reply]) -> Cost:
 
 def add_editor(parser: argparse.ArgumentParser) -> None:
     """The options ``--editor`` and ``-o``."""
-    parser.add_argument("--editor", default="mello", help="one that keeps its edits in a memory")
+    parser.add_argument("--editor", default="mello", help="a memory editor")
     parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--encoder", default="minilm-l6", metavar="NAME", help="a sentence encoder, or fake")
@@ -162,10 +161,10 @@ def main() -> None:
     agreeing, count, cost = sum(way(one) == way(other) for one, other in pairs), len(asks), total(together.replies)
 
     calls = max(1, cost.calls)
-    print(f"{given.editor} on {model.id}: {count} questions, {cost.calls / count:.1f} model calls a question,")
-    print(f"{cost.prompt_tokens / calls:.0f} prompt tokens and {cost.tokens / calls:.1f} generated a call")
+    print(f"{given.editor} on {model.id}: {count} questions, {cost.calls / count:.1f} model calls per question,")
+    print(f"{cost.prompt_tokens / calls:.0f} prompt tokens and {cost.tokens / calls:.1f} generated per call")
     print(alone.line("one at a time", watch.unit))
-    print(together.line("together", watch.unit))
+    print(together.line("concurrently", watch.unit))
     print(f"ratio          {alone.seconds / together.seconds:8.1f}, identical answers {agreeing} of {count}")
     show_rates(model, passes, together.seconds)
     if agreeing < count and given.dtype == "float32":

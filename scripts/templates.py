@@ -1,7 +1,7 @@
-"""One plugin of each template, as an author gets it: written, installed, linted, tested, checked, run.
+"""Generate one plugin from each template and install, lint, test, check and run it.
 
-Works in a temporary folder, in an environment of its own that lies over this one: torch is here already, and nothing
-is left behind. Part of ``tox``; ``tox -e templates`` does it where nothing of ours but ke-core is installed.
+The script works in a temporary folder, in an environment on top of this one that already has torch. It is part of
+``tox``; ``tox -e templates`` runs it where ke-core is the only installed distribution of this repository.
 """
 
 from __future__ import annotations
