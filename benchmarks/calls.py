@@ -166,11 +166,9 @@ def compared(catalog: Catalog, dataset: str, cases: int, root: Path) -> bool:
         if DATASETS[dataset]
         else f"{first.cases} edits per editor"
     )
-    print(f"  published  {edits}; the requests to the unedited model: ", end="")
+    print(f"  published  {edits}; requests to the unedited model: ", end="")
     print(f"{len(runs) * first.unedited}, {first.unedited} per editor")
-    print(
-        f"  ke         {', '.join(str(one.edits) for one in runs)} edits; the requests to the unedited model: ", end=""
-    )
+    print(f"  ke         {', '.join(str(one.edits) for one in runs)} edits; requests to the unedited model: ", end="")
     print(f"{sum(one.unedited for one in runs)} ({', '.join(str(one.unedited) for one in runs)}); ", end="")
     print(f"to edited models: {', '.join(str(one.edited) for one in runs)}")
     return all(one.edits == one.cases for one in runs) and not any(one.unedited for one in runs[1:])

@@ -52,7 +52,7 @@ def dot_by_dot(vectors: Vectors) -> list[int]:
 
 
 def vector_by_vector(vectors: torch.Tensor) -> list[int]:
-    """The nearest row for each row, one product of the memory with a vector at a time."""
+    """Return the nearest row for each row, one matrix-vector product at a time."""
     return [int((vectors @ query).topk(1).indices[0]) for query in vectors]
 
 

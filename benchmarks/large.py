@@ -46,7 +46,7 @@ def read_options() -> argparse.Namespace:
 
 
 def made_up(count: int, *, first: int = 0) -> list[Edit]:
-    """Facts about people who do not exist."""
+    """Return ``count`` edits about people who do not exist."""
     found = (
         edit_from_sentence(f"The mother tongue of Person {at} is => Language {at % 97}", f"Person {at}")
         for at in range(first, first + count)
@@ -55,14 +55,14 @@ def made_up(count: int, *, first: int = 0) -> list[Edit]:
 
 
 def seconds(watch: Stopwatch, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> float:
-    """Of making ``edits``, without taking them back."""
+    """Return the seconds to apply ``edits``, without the time to restore the weights."""
     began = watch.now()
     with editor.edit(session, edits):
         return watch.now() - began
 
 
 def main() -> None:
-    """Make the batch twice and the others one by one."""
+    """Apply the batch twice and the other edits one by one."""
     given = read_options()
     model = random_model(given.shape, given.device, given.dtype)
     watch = Stopwatch(model.device)

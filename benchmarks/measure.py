@@ -46,13 +46,13 @@ class Stopwatch:
         return time.perf_counter()
 
     def timed(self, work: Callable[[], T]) -> tuple[T, float]:
-        """The result, and the seconds it took."""
+        """Return the result and the seconds it took."""
         began = self.now()
         result = work()
         return result, self.now() - began
 
     def memory(self) -> float:
-        """GiB at most so far: allocated on the accelerator, else resident."""
+        """Return the peak memory in GiB: allocated on the accelerator, else resident."""
         if self.waits:
             return torch.cuda.max_memory_allocated(self.device) / GIB
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
@@ -60,14 +60,14 @@ class Stopwatch:
 
 @frozen(kw_only=True)
 class Limits:
-    """What a device reaches: FLOP/s of a large product, bytes/s of a matrix that is read once."""
+    """Peak rates of a device: FLOP/s of a large product, bytes/s of reading a large matrix once."""
 
     flops: float
     read: float
 
 
 def limits(device: torch.device, dtype: torch.dtype) -> Limits:
-    """Measured here and now, the best of three each."""
+    """Measure the limits of the device, the best of three runs each."""
     watch = Stopwatch(device)
     side, rows = (8192, 2**18) if watch.waits else (2048, 2**15)
     square = torch.ones(side, side, device=device, dtype=dtype)
@@ -94,7 +94,7 @@ def show_rates(model: HFModel, made: ForwardCalls, seconds: float) -> None:
 
 
 def show_profile(work: Callable[[], Any], model: torch.nn.Module) -> None:
-    """Do ``work`` once more under torch's profiler, and print where its time goes and what its products reach."""
+    """Repeat ``work`` under torch's profiler, and print where the time goes and the speed of its matrix products."""
     first = next(model.parameters())
     watch, top = Stopwatch(first.device), limits(first.device, first.dtype)
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if watch.waits else [])]

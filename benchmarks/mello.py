@@ -37,11 +37,11 @@ FACT, SUBQUESTION, FINAL = "Retrieved fact:", "Subquestion:", "Final answer:"
 
 
 def written(model: HFModel, state: str) -> tuple[str, bool]:
-    """What the model writes after ``state``, every token of which it reads again; and whether it was cut."""
+    """Return the generated text after ``state``, reading every token of it again, and whether it was truncated."""
     ids = torch.tensor([model.encode(state)], device=model.device)
 
     def said(found: torch.Tensor, _scores: torch.Tensor, **_more: object) -> torch.Tensor:
-        """Whether the memory's turn is announced."""
+        """Return whether the text announces a look-up in the memory."""
         return torch.tensor([FACT in model.decode(found[0, ids.shape[1] :].tolist())], device=found.device)
 
     found = model.module.generate(
@@ -55,7 +55,7 @@ def written(model: HFModel, state: str) -> tuple[str, bool]:
 
 @frozen(kw_only=True)
 class Alone:
-    """One question, as published: its transcript, the calls of the model, and the seconds of memory and model."""
+    """One question as published: transcript, number of model calls, and seconds of memory and model."""
 
     text: str
     calls: int
@@ -64,7 +64,7 @@ class Alone:
 
 
 def published(model: HFModel, encoder: Encoder, facts: Sequence[str], start: str, watch: Stopwatch) -> Alone:
-    """Zhong et al.'s loop for one question; ``start`` is the worked examples and the question."""
+    """Run the loop of Zhong et al. for one question; ``start`` holds the worked examples and the question."""
     vectors, embedding = watch.timed(
         lambda: np.concatenate([encoder.embed(facts[at : at + BATCH]) for at in range(0, len(facts), BATCH)])
     )
@@ -83,14 +83,14 @@ def published(model: HFModel, encoder: Encoder, facts: Sequence[str], start: str
 
 
 def ours(made: Prepared, asks: Sequence[Ask]) -> tuple[list[Reply], BatchingEngine]:
-    """The memory filled once, and all questions answered."""
+    """Fill the memory once and answer all questions."""
     engine = BatchingEngine(made.session.model)
     with made.editor.edit(evolve(made.session, engine=engine), made.edits) as edited:
         return list(edited.answer(asks)), engine
 
 
 def start_of(made: Prepared, ask: Ask) -> str:
-    """What the model reads before its first word."""
+    """Return the prompt of the first model call."""
     assert isinstance(ask, Question)
     with made.editor.edit(made.session, []) as edited:
         assert isinstance(edited, MemoryEditedModel)
@@ -116,7 +116,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Answer both ways and compare."""
+    """Answer with both variants and compare."""
     given = read_options()
     torch.set_num_threads(1)
     model = opened(given)

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Watched:
-    """An encoder, with the seconds that it took."""
+    """An encoder that measures its own time."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -44,11 +44,11 @@ class Watched:
 
     @property
     def id(self) -> str:
-        """The encoder's own."""
+        """Return the id of the wrapped encoder."""
         return self.encoder.id
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The encoder's vectors."""
+        """Return the vectors of the wrapped encoder."""
         began = time.perf_counter()
         vectors = self.encoder.embed(texts)
         self.seconds += time.perf_counter() - began
@@ -56,7 +56,7 @@ class Watched:
 
 
 def statements(folder: Path) -> list[str]:
-    """Sentences to start from."""
+    """Return the sentences of the facts."""
     path = folder / "mquake" / "MQuAKE-CF-3k.json"
     if not path.is_file():
         graph = load_atlas()
@@ -66,14 +66,14 @@ def statements(folder: Path) -> list[str]:
 
 
 def varied(sentences: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Facts without end: every sentence, then every sentence with a number before it."""
+    """Yield facts without end: every sentence, then every sentence with a number in front."""
     for turn in count():
         for at, sentence in enumerate(sentences):
             yield f"e{turn}-{at}", sentence if turn == 0 else f"In edition {turn}, {sentence}"
 
 
 def timed(encoder: Watched, work: Callable[[], T]) -> tuple[T, float]:
-    """The result, and the seconds it took besides the encoder."""
+    """Return the result and the seconds without the encoder's."""
     encoder.seconds = 0.0
     began = time.perf_counter()
     result = work()
@@ -102,12 +102,12 @@ def changes(memory: FactMemory, encoder: Watched, facts: Sequence[tuple[str, str
 
 
 def looped_over(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> int:
-    """The nearest row, one dot product at a time."""
+    """Return the nearest row, one dot product at a time."""
     return max(range(len(vectors)), key=lambda row: float(query @ vectors[row]))
 
 
 def questions(memory: FactMemory, encoder: Watched, facts: Sequence[tuple[str, str]]) -> None:
-    """Ask 1, 32 and 1000 at once, and a few by a loop over the rows."""
+    """Search 1, 32 and 1000 questions at once, and a few with a loop over the rows."""
     texts = [text.rpartition(" ")[0] for _name, text in facts[:: max(1, len(facts) // 1000)]][:1000]
     print(f"{'questions at once':<21}{'k':>4}{'ms':>12}{'ms/question':>16}")
     for k in (1, 10):
@@ -126,7 +126,7 @@ def questions(memory: FactMemory, encoder: Watched, facts: Sequence[tuple[str, s
 
 
 def files(memory: FactMemory, encoder: Watched) -> None:
-    """Save and load."""
+    """Save and load the memory."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.safetensors"
         _none, saving = timed(encoder, lambda: memory.save(path))
@@ -146,7 +146,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Fill a memory and use it."""
+    """Fill a memory and measure its operations."""
     options = read_options()
     encoder = Watched(WordEncoder(DIMENSION) if options.encoder == "fake" else load_encoder(options.encoder))
     facts = list(islice(varied(statements(options.data_dir)), options.facts))

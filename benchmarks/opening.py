@@ -29,7 +29,7 @@ SHAPES: dict[str, dict[str, int]] = {
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The options ``--model``, ``--device`` and ``--dtype``."""
+    """Add the options ``--model``, ``--device`` and ``--dtype``."""
     known = ", ".join(RANDOM + shape for shape in SHAPES)
     parser.add_argument("--model", default="smollm2-135m", metavar="NAME", help=f"a folder, a name as in ke, {known}")
     parser.add_argument("--device", default="cpu")
@@ -37,7 +37,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def opened(given: argparse.Namespace) -> HFModel:
-    """The model that those options name."""
+    """Open the model that these options name."""
     if given.model.startswith(RANDOM):
         return random_model(given.model.removeprefix(RANDOM), given.device, given.dtype)
     model = open_model(given.model, ModelRequest(id="", device=given.device, dtype=given.dtype))
@@ -46,7 +46,7 @@ def opened(given: argparse.Namespace) -> HFModel:
 
 
 def random_model(shape: str, device: str, dtype: str) -> HFModel:
-    """A LLaMA of that shape, its weights made where they stay. It writes only tokens that its tokenizer knows."""
+    """Return a LLaMA of that shape, created on its device. It generates only tokens that its tokenizer has."""
     tokenizer = tiny_tokenizer()
     tokenizer.model_max_length = CONTEXT
     config = LlamaConfig(

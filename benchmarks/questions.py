@@ -27,20 +27,20 @@ DEMONSTRATIONS, MAX_TOKENS, PROFILED = 8, 16, 32
 
 
 def demonstration(case: dict[str, Any]) -> str:
-    """A question, its hops one after another, and the answer."""
+    """Return a question, its hops one after another, and the answer."""
     hops = " ".join(f"{hop['question']} {hop['answer']}." for hop in case["single_hops"])
     return f"Question: {case['questions'][0]}\nStep by step: {hops}\nTherefore the answer is: {case['answer']}\n\n"
 
 
 def prompts(cases: list[dict[str, Any]], count: int) -> list[str]:
-    """The first ``count`` cases' first questions, each after the demonstrations."""
+    """Return the first question of each of the first ``count`` cases, after the demonstrations."""
     longest = sorted(cases[-200:], key=lambda case: len(demonstration(case)))[-DEMONSTRATIONS:]
     head = "Answer each question by going from fact to fact.\n\n" + "".join(map(demonstration, longest))
     return [f"{head}Question: {case['questions'][0]}\nStep by step:" for case in cases[:count]]
 
 
 def one_by_one(model: HFModel, prompt: str) -> str:
-    """What transformers' own ``generate`` writes, given the whole prompt each time."""
+    """Generate with transformers' ``generate``, with the whole prompt each time."""
     ids = torch.tensor([model.encode(prompt)], device=model.device)
     written = model.module.generate(
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=MAX_TOKENS, do_sample=False, pad_token_id=0

@@ -35,11 +35,11 @@ Rows = Sequence[Sequence[int]]
 
 
 class Seen(Exception):
-    """Ends a pass."""
+    """Raised to stop a forward pass."""
 
 
 def published(modules: ModuleMap, rows: Rows, layer: int) -> Tensor:
-    """Sum of k k^T over all tokens, float64 [f, f], of one layer: a pass over the text that ends there."""
+    """Sum k k^T over all tokens, float64 [f, f], for one layer, with a forward pass that stops at this layer."""
     total = torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=modules.device)
     for batch in batches([len(row) for row in rows], PASS_TOKENS):
         ids, mask = padded([rows[at] for at in batch], modules.device)
@@ -59,7 +59,7 @@ def published(modules: ModuleMap, rows: Rows, layer: int) -> Tensor:
 
 
 def ours(modules: ModuleMap, rows: Rows, layers: Sequence[int]) -> dict[int, Tensor]:
-    """The same of every layer, in one pass."""
+    """Compute the same for every layer, in one pass."""
     with tempfile.TemporaryDirectory() as folder:
         return gram_sums(
             modules, rows, {layer: Path(folder) / f"{layer}.partial" for layer in layers}, SilentProgress()

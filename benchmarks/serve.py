@@ -48,7 +48,7 @@ PATIENCE, MILLI = 600, 1e3
 
 @frozen(kw_only=True)
 class Load:
-    """What was measured: seconds of each request, of all together, and how many questions went in a batch."""
+    """Measurements: seconds of each request, total seconds, and the mean batch size."""
 
     name: str
     clients: int
@@ -57,19 +57,19 @@ class Load:
     batch: float
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         low, high = np.percentile(self.seconds, [50, 95]) * MILLI
         rate = len(self.seconds) / self.wall
         return f"{self.name:28} {self.clients:7} {rate:10.1f} {low:9.1f} {high:9.1f} {self.batch:10.1f}"
 
     @property
     def median(self) -> float:
-        """Milliseconds."""
+        """Return the median in milliseconds."""
         return float(np.median(self.seconds)) * MILLI
 
 
 def facts(folder: Path, count: int) -> list[dict[str, str]]:
-    """Fields of edits, none of which contradicts another."""
+    """Return fields of edits that do not contradict one another."""
     path = folder / "mquake" / "MQuAKE-CF-3k.json"
     rewrites = (
         [edit for case in json.loads(path.read_text(encoding="utf-8")) for edit in case["requested_rewrite"]]
@@ -89,13 +89,13 @@ def facts(folder: Path, count: int) -> list[dict[str, str]]:
 
 
 def questions(statements: Sequence[dict[str, str]], count: int) -> list[str]:
-    """What the statements say, asked; no two of them equal."""
+    """Return distinct questions about the statements."""
     step = max(1, len(statements) // count)
     return [f"({n}) True or false: {statements[n * step % len(statements)]['statement']}?" for n in range(count)]
 
 
 def asked(url: str, texts: Sequence[str], clients: int, tokens: int) -> tuple[list[float], float]:
-    """Ask over ``clients`` connections; seconds of each request, and of all. Runs in a process of its own."""
+    """Send questions over ``clients`` connections, in a separate process; return the seconds of each and in total."""
     host, _, port = url.removeprefix("http://").partition(":")
 
     def ask(mine: Sequence[str]) -> list[float]:
@@ -121,7 +121,7 @@ def asked(url: str, texts: Sequence[str], clients: int, tokens: int) -> tuple[li
 
 @contextmanager
 def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
-    """The URL of the server, which runs in a thread."""
+    """Run the server in a thread and return its URL."""
     started: dict[str, Any] = {}
     ready = threading.Event()
     manner = ChatFormat(model="m", turns=False, aside=left_aside(served.spec), most=4096, usual=options.tokens)
@@ -145,7 +145,7 @@ def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
 
 
 def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
-    """The model alone, one question at a time, with the prompt and the decoding that the server uses."""
+    """Call the model one question at a time, with the prompt and the decoding of the server."""
     taken: list[float] = []
     for text in texts:
         request = Generate(prompt=f"User: {text}\nAssistant:", max_tokens=tokens, stop=("\nUser:",))
@@ -156,7 +156,7 @@ def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
 
 
 def over_http(name: str, served: ServedModel, texts: Sequence[str], options: argparse.Namespace) -> list[Load]:
-    """The server, asked by one client and by several at once."""
+    """Measure the server with one client and with several."""
     loads: list[Load] = []
     engine: Any = served.session.engine
     stats = engine.stats
@@ -203,7 +203,7 @@ def read_options() -> argparse.Namespace:
 
 
 def opened(name: str) -> Any:
-    """A model as ``ke serve`` knows it, or one of two that need no download."""
+    """Open a model as ``ke serve`` does, or one of two that need no download."""
     if name == "tiny":
         from ke_plugin_hf.testing import tiny_model  # noqa: PLC0415  torch, which the fake does without
 
@@ -212,7 +212,7 @@ def opened(name: str) -> Any:
 
 
 def main() -> None:
-    """Measure all three."""
+    """Measure all three setups."""
     options = read_options()
     model: Any = opened(options.model)
     given = facts(options.data_dir, options.edits)

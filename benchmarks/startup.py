@@ -29,7 +29,7 @@ IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)")
 
 
 def seconds(words: Sequence[str], disabled: str) -> float:
-    """CPU seconds of one process."""
+    """Return the CPU seconds of one process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, DISABLE: disabled}
     subprocess.run([sys.executable, *words], env=environment, stdout=subprocess.DEVNULL, check=True)  # noqa: S603  our own words
@@ -38,7 +38,7 @@ def seconds(words: Sequence[str], disabled: str) -> float:
 
 
 def imports(words: Sequence[str]) -> Counter[str]:
-    """Milliseconds that modules take by themselves, by package, in one process."""
+    """Return the import time of each package in milliseconds, without its imports, in one process."""
     command = [sys.executable, "-X", "importtime", *words]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stderr  # noqa: S603  our own words
     found: Counter[str] = Counter()

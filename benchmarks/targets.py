@@ -46,7 +46,7 @@ TOLERANCE, PROFILED = 1e-4, 8
 
 
 def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) -> Tensor:
-    """The target z [d] of one edit: whole passes over all its rows, the head at all positions, torch's Adam."""
+    """Optimize the target z [d] of one edit: whole passes over all rows, the head at all positions, torch's Adam."""
     device, rows = modules.device, (*made.rows, made.essence)
     ids, mask = padded([row.ids for row in rows], device)
     index, every = torch.tensor([row.index for row in rows], device=device), torch.arange(len(rows), device=device)
@@ -98,14 +98,14 @@ def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) ->
 
 
 def together(model: HFModel, modules: ModuleMap, rewrites: Sequence[Rewrite], settings: TargetSettings) -> list[Tensor]:
-    """Ours: what the editors call, with nothing found on disk."""
+    """Optimize all targets with the code of the editors, without the cache."""
     with tempfile.TemporaryDirectory() as folder:
         session = make_session(model, root=Path(folder))
         return [target.z for target in optimized_targets(session, modules, rewrites, TEMPLATES, settings)]
 
 
 def first_edits(data: Path, count: int) -> list[Rewrite]:
-    """The first ``count`` edits of the file."""
+    """Return the first ``count`` edits of the file."""
     options = {"mquake": {"data_dir": str(data), "view": "edits"}}
     cases = resolve_component(read_catalog(discover()), "dataset", "mquake-cf-3k", options).build().cases()
     return [rewrite(case.edits[0]) for case in itertools.islice(cases, count)]

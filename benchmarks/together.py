@@ -46,7 +46,7 @@ DIMENSION = 384  # of the fake encoder's vectors, as MiniLM's
 
 @frozen(kw_only=True)
 class Prepared:
-    """An editor, what it works with, the edits in force, and what is asked."""
+    """An editor with its session, the active edits, and the questions."""
 
     editor: Editor
     session: Session[Any]
@@ -56,7 +56,7 @@ class Prepared:
 
 @frozen(kw_only=True)
 class Timed:
-    """Replies in order, the seconds they took, and how many requests went to the model together on average."""
+    """Replies in order, their seconds, and the mean batch size of model calls."""
 
     replies: Sequence[Reply]
     seconds: float
@@ -64,21 +64,21 @@ class Timed:
     waves: int
 
     def line(self, name: str, unit: str) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         each = self.seconds / len(self.replies)
         took = f"{name:14} {self.seconds:8.1f} {unit}  {each:6.3f} s a question"
         return f"{took}, mean batch {self.batch:6.1f} in {self.waves:,} waves"
 
 
 def advanced(edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
-    """Each group's questions together, group after group, by an engine of their own."""
+    """Answer group after group, the questions of each group concurrently, with a new engine per group."""
     engine = BatchingEngine(edited.session.model)
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
     return Timed(replies=replies, seconds=seconds, batch=engine.stats.mean_wave, waves=engine.stats.waves)
 
 
 def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[Ask]:
-    """The first wording of each case's multi-hop question, with those edits in force."""
+    """Return the first wording of each case's multi-hop question."""
     bank = {edit.id: edit for edit in edits}
     found: list[Ask] = []
     for case in cases:
@@ -91,7 +91,7 @@ def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit
 def prepared(
     model: HFModel, given: argparse.Namespace, name: str, options: Mapping[str, Mapping[str, str]]
 ) -> Prepared:
-    """The editor called ``name``, every edit of the file, and ``given.questions`` questions from all over it."""
+    """Return the editor ``name``, every edit of the file, and ``given.questions`` questions, evenly spread over it."""
     catalog = read_catalog(discover())
     where = with_flag(catalog.spec("dataset", DATASET), {}, DATA_DIR, str(given.data_dir / "mquake"))
     data = resolve_component(catalog, "dataset", DATASET, where)
@@ -114,19 +114,19 @@ def prepared(
 
 
 def way(reply: Reply) -> object:
-    """What must agree: the text, all that was written, and what was retrieved (scores differ in their last bits)."""
+    """Return what must agree: the answer, all generated texts, and the retrieved edits (scores may differ slightly)."""
     if not isinstance(reply, Answer):
         return reply
     return reply.text, reply.raw, reply.outcome, [step.retrieved for step in reply.steps]
 
 
 def total(replies: Sequence[Reply]) -> Cost:
-    """What all replies took."""
+    """Return the total cost of all replies."""
     return sum((reply.cost for reply in replies if isinstance(reply, Answer)), Cost())
 
 
 def add_editor(parser: argparse.ArgumentParser) -> None:
-    """The options ``--editor`` and ``-o``."""
+    """Add the options ``--editor`` and ``-o``."""
     parser.add_argument("--editor", default="mello", help="a memory editor")
     parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
 
@@ -143,7 +143,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Answer both ways and compare."""
+    """Answer with both variants and compare."""
     given = read_options()
     torch.set_num_threads(1)
     model = opened(given)

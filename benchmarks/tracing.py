@@ -35,18 +35,18 @@ T = TypeVar("T")
 
 
 def ours(modules: ModuleMap, asked: TracePrompt, positions: Sequence[int]) -> tuple[Recording, dict[Curve, Tensor]]:
-    """The recording, and every curve by one walk a token."""
+    """Record once, and compute every curve with one pass up the blocks per token."""
     found = record(modules, asked)
     return found, sweep(modules, found, SETTINGS.curves, positions, SETTINGS.window)
 
 
 def published(modules: ModuleMap, found: Recording, positions: Sequence[int]) -> dict[Curve, Tensor]:
-    """Every curve by one pass for each token and layer."""
+    """Compute every curve with one forward pass for each token and layer."""
     return {curve: naive(modules, found, curve, positions, SETTINGS.window) for curve in SETTINGS.curves}
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """The result, and the CPU seconds it took."""
+    """Return the result and its CPU seconds."""
     began = time.process_time()
     result = work()
     return result, time.process_time() - began

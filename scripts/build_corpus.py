@@ -33,7 +33,7 @@ UNSUITABLE = (
 
 
 def glosses(path: Path) -> list[str]:
-    """The glosses of one data file, as sentences, in the file's order (its license lines begin with two spaces)."""
+    """Return the glosses of one data file as sentences, in file order (license lines start with two spaces)."""
     lines = path.read_text(encoding="ascii").splitlines()
     found = (line.split("|", 1)[1].strip() for line in lines if not line.startswith("  "))
     return [gloss[:1].upper() + gloss[1:] + "." for gloss in found if not any(word in gloss for word in UNSUITABLE)]
@@ -57,7 +57,7 @@ def excerpt(all_glosses: list[str], words: int) -> list[str]:
 
 
 def paragraphs(sentences: list[str]) -> list[str]:
-    """Sentences joined until each paragraph has ``PARAGRAPH`` characters: one document a line."""
+    """Join sentences until each paragraph has ``PARAGRAPH`` characters: one document per line."""
     found: list[str] = []
     current = ""
     for sentence in sentences:
@@ -69,7 +69,7 @@ def paragraphs(sentences: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Read the four data files, write the corpus."""
+    """Read the four data files and write the corpus."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("wordnet", type=Path, help="the folder with data.noun and the other data files")
     parser.add_argument("to", type=Path, help="the text file to write")

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def records() -> Iterator[dict[str, Any]]:
-    """Every record, relation by relation."""
+    """Return every record, relation by relation."""
     graph = load_atlas()
     for relation in tomllib.loads(TABLES.read_text(encoding="utf-8"))["relation"]:
         facts = from_atlas(graph, relation["atlas"]) if "atlas" in relation else relation["facts"]
@@ -42,7 +42,7 @@ def records() -> Iterator[dict[str, Any]]:
 
 
 def from_atlas(graph: Graph, relation: str) -> Mapping[str, str]:
-    """Subject to object, as they stand in a sentence; only what has one object."""
+    """Return subject to object, as written in a sentence, for relations with one object."""
     of_one: dict[str, str] = {}
     for subject in graph.subjects(relation):
         place = subject.key.partition(":")[2].partition("/")[0]
@@ -54,7 +54,7 @@ def from_atlas(graph: Graph, relation: str) -> Mapping[str, str]:
 
 
 def of_relation(cloze: str, paraphrases: list[str], facts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """A record for each fact."""
+    """Return a record for each fact."""
     pairs = list(facts.items())
     for place, (subject, true) in enumerate(pairs):
         round_ = pairs[place + 1 :] + pairs[:place]
@@ -69,7 +69,7 @@ def of_relation(cloze: str, paraphrases: list[str], facts: Mapping[str, str]) ->
 
 
 def said(template: str, subject: str) -> str:
-    """The template about that subject, with a capital letter at its start."""
+    """Return the template filled with that subject, with a capital letter at its start."""
     text = template.replace("{}", subject)
     return text[0].upper() + text[1:]
 

@@ -86,7 +86,7 @@ def build(folder: Path, out: Path) -> tuple[Path, Path]:
 
 
 def inspect(folder: Path, wheel: Path, sdist: Path) -> Iterator[str]:
-    """Yield what is missing in them. A distribution without code needs no typing marker and no tests."""
+    """Yield what is missing in the distributions. Those without code need no typing marker and no tests."""
     has_code = (folder / "src").is_dir()
     with zipfile.ZipFile(wheel) as archive:
         inside = archive.namelist()
@@ -102,7 +102,7 @@ def inspect(folder: Path, wheel: Path, sdist: Path) -> Iterator[str]:
 
 
 def try_alone(known: dict[str, Path], wheels: dict[str, Path], name: str, work: Path) -> Iterator[str]:
-    """Yield what fails in an environment of its own."""
+    """Yield the failures in a separate environment."""
     try:
         test_alone(known, wheels, name, work)
     except subprocess.CalledProcessError as error:
