@@ -1,6 +1,6 @@
-"""Three wordings of a multi-hop question: the last relation asks, those before describe what it asks about.
+"""Three wordings of a multi-hop question: the last relation is the question, the others describe its subject.
 
-They are made from a relation's cloze and question, whatever the graph; a table can give better ones.
+They are built from a relation's cloze and question in any graph. A table can provide better phrases.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ke_core.plugin import Entity
 WORDINGS = 3
 NOUN = re.compile(r"The (?P<noun>.+) of (?:the city of )?\{\} (?:is|was)(?: the)?\Z")
 VERB = re.compile(r"\{\} (?P<verb>.+)\Z")
-COPULA = re.compile(r"\{\} (?:is|was)(?:(?: an?| the)?\Z| an? )")  # "is a city in": what it is, not what is asked
+COPULA = re.compile(r"\{\} (?:is|was)(?:(?: an?| the)?\Z| an? )")  # "is a city in" states a type, not the object
 
 
 @frozen(kw_only=True)
 class RelationPhrases:
-    """Of one relation: what it leads to, and how it asks; three of each, ``{}`` stands for what it starts from."""
+    """Phrases of one relation: three descriptions of its object and three questions, with ``{}`` for the subject."""
 
     describe: tuple[str, str, str]
     ask: tuple[str, str, str]
@@ -30,7 +30,7 @@ class RelationPhrases:
 def wordings(
     graph: KnowledgeGraph, head: Entity, path: Sequence[str], table: Mapping[str, RelationPhrases]
 ) -> tuple[str, str, str]:
-    """The question of a chain that starts at ``head``; it names the head and nothing else."""
+    """Return the question of a chain that starts at ``head``. It names the head and nothing else."""
     *way, last = path
     found = []
     for number in range(WORDINGS):
@@ -60,5 +60,5 @@ def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhr
 
 
 def _thing(kind: str) -> str:
-    """A kind as a word, where it is one."""
+    """Return the type as a noun if it looks like one, otherwise "one"."""
     return kind.lower() if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+)?", kind) and kind != "thing" else "one"
