@@ -26,7 +26,7 @@ def test_the_cases_are_those_of_the_file(make: Make, stored: Store) -> None:
 
 
 def test_without_a_file_it_says_how_to_name_one(make: Make) -> None:
-    with pytest.raises(BadConfig, match="which file") as wrong:
+    with pytest.raises(BadConfig, match="no file given") as wrong:
         make()
     assert "-o cases.file=FILE" in wrong.value.hint
 

@@ -85,7 +85,7 @@ def test_a_step_without_what_it_needs_is_refused(wrong: dict[str, object]) -> No
 
 
 def test_a_cyclic_chain_of_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match="step 1 takes the result of step 1"):
+    with pytest.raises(ValueError, match="step 1 uses the result of step 1"):
         run(SetStep(op="map", inputs=(1,), relation="r"))
 
 

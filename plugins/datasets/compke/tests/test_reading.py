@@ -108,9 +108,9 @@ OSLO = {"str": "Oslo", "id": "id-Oslo"}
         ("triples", ["Christine"], "must be an object, not a text"),
         ("triples", [["Christine", "P915", ["Los Angeles"]]], "must be an object, not a list"),
         ("operations.2.op", "xor", "op"),
-        ("operations.2.inputs", ["#1", "#7"], "takes the result of step 7"),
-        ("operations.2.inputs", ["#1", "#3"], "takes the result of step 3"),
-        ("operations.2.output", ["id-Oslo"], "step 3 gives id-Los Angeles by the facts, its output says id-Oslo"),
+        ("operations.2.inputs", ["#1", "#7"], "uses the result of step 7"),
+        ("operations.2.inputs", ["#1", "#3"], "uses the result of step 3"),
+        ("operations.2.output", ["id-Oslo"], "step 3 gives id-Los Angeles from the facts, but its output is id-Oslo"),
         ("new_answers", [OSLO], "the answers are id-Oslo"),
         ("steps", ["one"], "steps has 1 items, operations 3"),
     ],
@@ -127,7 +127,7 @@ def test_a_wrong_record_is_named_with_its_field(
 
 def test_two_edits_of_one_fact_are_refused(read: Read, record: dict[str, Any]) -> None:
     record["edits"] *= 2
-    with pytest.raises(BadData, match="two of them change one subject and relation"):
+    with pytest.raises(BadData, match="two of them change the same subject and relation"):
         read([record])
 
 
@@ -180,4 +180,4 @@ def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path: Path, monkeypa
 
 def test_a_file_of_ones_own_is_not_the_published_one(read: Read, record: dict[str, Any], tmp_path: Path) -> None:
     read([record])
-    assert compke(CompkeConfig(file=str(tmp_path / "own.json"))).info().source == "a file of yours: -o compke.file=FILE"
+    assert compke(CompkeConfig(file=str(tmp_path / "own.json"))).info().source == "your own file: -o compke.file=FILE"

@@ -212,7 +212,7 @@ def test_a_scheme_may_lie_in_several_files(tmp_path: Path, record: dict[str, Any
 
 def test_nothing_is_fetched_and_one_line_says_where_to_put_it(tmp_path: Path) -> None:
     dataset = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path)))
-    with pytest.raises(BadData, match="the folder sorting of recoe is not here") as wrong:
+    with pytest.raises(BadData, match="the folder sorting of recoe is missing") as wrong:
         list(dataset.cases())
     assert "license" in (wrong.value.hint or "")
     assert dataset.info().sha256 == ""

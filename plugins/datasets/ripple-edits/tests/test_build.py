@@ -82,12 +82,12 @@ def test_only_facts_that_the_model_knows_are_edited(company: Graph) -> None:
     found = list(RippleBuilder(config=RippleBuildConfig()).records(company, tools))
     assert found
     assert {record["edit"]["original_fact"]["target_label"] for record in found} == {"Team1"}
-    assert dropped["the model does not know the fact that is edited"]
+    assert dropped["the model does not recall the edited fact"]
 
 
 def test_nothing_to_edit_is_one_line(toy: Any) -> None:
     poor = toy.graph({"likes": toy.relation("idol", "p", "p")}, {"likes": {"p:A": ["p:B"]}}, ["p:A", "p:B"])
-    with pytest.raises(BadData, match="no fact whose edit has a consequence"):
+    with pytest.raises(BadData, match="no edit of a fact in "):
         toy.records(poor)
 
 

@@ -247,8 +247,8 @@ QUERY = "Relation_Specificity.0.test_queries.0"
         ("edit.prompt", " ", "prompt is blank"),
         ("edit.relation", "COUSIN", "edit.relation COUSIN is unknown"),
         ("edit.prompt", "Al married Bea.", "edit.prompt does not have the form of SPOUSE"),
-        ("edit.subject_id", {}, "subject_id must be a text, a number or a list of such"),
-        ("edit.target_label", "Zoe", "target_label does not stand in prompt"),
+        ("edit.subject_id", {}, "subject_id must be a text, a number or a list of them"),
+        ("edit.target_label", "Zoe", "target_label is not in prompt"),
         ("edit.target_label", "Q40271", "no label, only its Wikidata id"),
         ("Relation_Specificity", ..., "Relation_Specificity is missing"),
         ("Logical_Generalization", ..., "Logical_Generalization: missing"),
@@ -286,7 +286,7 @@ def test_v4_blank_aliases_are_left_out(loaded: Any, record: dict[str, Any]) -> N
 
 
 def test_a_file_of_ones_own_must_be_named(toy: Any) -> None:
-    with pytest.raises(BadData, match="none is named") as caught:
+    with pytest.raises(BadData, match="needs a file") as caught:
         list(toy.made().cases())
     assert "ripple-edits.file=FILE" in caught.value.hint
 

@@ -72,7 +72,7 @@ class Variant:
 
     def with_file(self, path: Path) -> Self:
         """Return a variant that reads a file of the user's own."""
-        url = f"a file of yours: -o {self.family}.file=FILE"
+        url = f"your own file: -o {self.family}.file=FILE"
         return evolve(self, file=str(path), url=url, license="yours", published={})
 
     def find(self, data_dir: str | None) -> Path:
