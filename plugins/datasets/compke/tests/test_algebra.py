@@ -80,7 +80,7 @@ def test_places_are_the_facts_that_were_looked_at() -> None:
     ],
 )
 def test_a_step_without_what_it_needs_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"takes|must be in"):
+    with pytest.raises(ValueError, match=r"needs|must be in"):
         SetStep(**wrong)  # type: ignore[arg-type]
 
 

@@ -96,7 +96,7 @@ OSLO = {"str": "Oslo", "id": "id-Oslo"}
         ("questions", ["ok", " "], "one of questions is blank"),
         ("questions", "one", "questions: must be a list"),
         ("answers", [], "answers is empty"),
-        ("new_answers", [OSLO, OSLO], "holds id-Oslo twice"),
+        ("new_answers", [OSLO, OSLO], "contains id-Oslo twice"),
         ("edits", [], "edits"),
         ("edits.0.prompt", "no slot", "exactly one"),
         ("edits.0.subject", " ", "subject is blank"),
