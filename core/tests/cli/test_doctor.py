@@ -107,7 +107,7 @@ def test_a_device_that_computes_wrongly_is_wrong(ke, monkeypatch):
     from ke_plugin_hf import devices
 
     monkeypatch.setattr(devices.torch, "allclose", lambda *_a, **_k: False)
-    assert "a product of two small matrices comes out wrong" in states(ke)["device", "wrong"]["what"]
+    assert "the product of two small matrices is wrong" in states(ke)["device", "wrong"]["what"]
 
 
 def test_a_cache_that_cannot_be_written_is_wrong(ke, monkeypatch, tmp_path):

@@ -139,7 +139,7 @@ def test_rewritten_questions_stand_in_the_records_unless_they_name_what_they_ask
     plain = built(small())
     loud = built(small(), tools={"phrase": lambda texts: [f"Say: {text}" for text in texts]})
     assert loud[0].questions[0] == f"Say: {plain[0].questions[0]}"
-    with pytest.raises(BadData, match="no chain"):
+    with pytest.raises(BadData, match="no usable chain"):
         built(
             small(),
             tools={

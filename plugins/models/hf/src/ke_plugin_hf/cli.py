@@ -1,4 +1,4 @@
-"""``ke models``: the models known by name, fetched once and offline from then on."""
+"""``ke models``: models with short names, downloaded once and then available offline."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def pull_(app: App, name: str) -> None:
     """
     spec, model = _find(app, name)
     if spec.pull is None:
-        raise ModelUnavailable(f"{name} is not pulled: its source fetches it when it is used")
+        raise ModelUnavailable(f"{name} is not downloaded here: its source does that when it is used")
     with progress(err()) as bars:
         where = spec.pull(model.name, bars)
     out().print(literal(f"{model.name} is in {where}"), soft_wrap=True)
@@ -105,7 +105,7 @@ def _print(lines: Mapping[str, str]) -> None:
 
 
 def _known(app: App) -> Iterator[tuple[ModelSpec, KnownModel]]:
-    """Every model that an installed source knows by name."""
+    """Return every model that an installed source knows by name."""
     for name in app.catalog.names("model"):
         spec = app.catalog.spec("model", name)
         assert isinstance(spec, ModelSpec)
@@ -118,13 +118,13 @@ def _find(app: App, name: str) -> tuple[ModelSpec, KnownModel]:
     plain = name.removeprefix(f"{DEFAULT_SOURCE}:")
     if plain not in known:
         near = get_close_matches(plain, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-        raise ModelUnavailable(f"no model is known as {name!r}", hint=hint)
+        hint = f"did you mean {near[0]!r}?" if near else f"known models: {', '.join(known)}"
+        raise ModelUnavailable(f"unknown model {name!r}", hint=hint)
     return known[plain]
 
 
 def _shown(spec: ModelSpec, model: KnownModel) -> str:
-    """As it is written after ``--model``."""
+    """Return the reference as written after ``--model``."""
     return model.name if spec.name == DEFAULT_SOURCE else f"{spec.name}:{model.name}"
 
 
@@ -133,5 +133,5 @@ def _kind(model: KnownModel) -> str:
 
 
 def _here(model: KnownModel) -> str:
-    """Whether it is in the cache; only the core's own models are known to be."""
+    """Return whether it is in the cache; known for the models of this source only."""
     return "yes" if model.name in SOURCES and is_cached(model.name) else "no"

@@ -1,4 +1,4 @@
-"""Silence for a library that talks while it loads."""
+"""Silence a library that logs while it loads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ke_core.plugin import uninterruptible_context
 
 
 def quiet() -> AbstractContextManager[None]:
-    """Keep transformers and the hub silent: what matters is raised, and progress is the command line's."""
+    """Silence transformers and the hub: errors are raised, and the command line shows progress."""
     from huggingface_hub.utils import logging as hub  # noqa: PLC0415  light modules import this one
     from transformers.utils import logging as ours  # noqa: PLC0415  seconds
 

@@ -1,4 +1,4 @@
-"""One row at a time, for models that no batch of ours holds for (recurrent ones, say): transformers' own loop."""
+"""One row at a time with transformers' own loop, for models that no backend supports (recurrent ones, for example)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OneRow = TypeVar("OneRow", DecodingRow, ScoringRow)
 
 
 def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
-    """Run the rows one after another; one for which memory does not suffice gets an ``error``."""
+    """Run the rows one after another. A row without sufficient memory gets an ``error``."""
     for row in rows:
         try:
             run(row)
@@ -32,7 +32,7 @@ def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
 
 
 def generate_alone(module: Any, row: DecodingRow) -> None:
-    """Fill in what ``row`` writes, or its ``error`` where the model has nothing to say."""
+    """Generate ``row``, or set its ``error`` if the logits are not finite."""
     device = module.get_input_embeddings().weight.device
 
     def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def generate_alone(module: Any, row: DecodingRow) -> None:
         module.generate(
             input_ids=fed,
             attention_mask=torch.ones_like(fed),
-            # The loop's own end is out of reach: rows end where ``Continuation`` says so.
+            # The loop's own limit is out of reach: ``Continuation`` decides where rows end.
             generation_config=GenerationConfig(
                 max_new_tokens=row.written.request.max_tokens + 1, do_sample=False, pad_token_id=0
             ),
@@ -64,7 +64,7 @@ def generate_alone(module: Any, row: DecodingRow) -> None:
 
 @uninterruptible_context
 def _without_habits(module: Any) -> Iterator[None]:
-    """Without the model's own penalties, suppressed tokens and the like, which stand in for all that is not given."""
+    """Disable the model's own penalties, suppressed tokens and other generation defaults."""
     own, module.generation_config = module.generation_config, GenerationConfig()
     try:
         yield
@@ -73,7 +73,7 @@ def _without_habits(module: Any) -> Iterator[None]:
 
 
 def score_alone(module: Any, row: ScoringRow) -> None:
-    """Fill in what ``row`` is worth."""
+    """Score ``row``."""
     device = module.get_input_embeddings().weight.device
     with torch.no_grad(), prompt_lengths([row.prompt]):
         row.take(module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits[0])
