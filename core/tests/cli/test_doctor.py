@@ -169,4 +169,4 @@ def test_a_server_that_is_not_there_is_wrong(ke):
     found = states(ke, "--base-url", "http://127.0.0.1:9/v1")["server", "wrong"]
     assert found["what"].startswith("cannot reach http://127.0.0.1:9/v1")
     assert found["advice"]
-    assert "is no base URL" in states(ke, "--base-url", "nonsense")["server", "wrong"]["what"]
+    assert "is not a base URL" in states(ke, "--base-url", "nonsense")["server", "wrong"]["what"]

@@ -28,14 +28,14 @@ def test_json_goes_to_a_file_or_to_standard_output(ke, tmp_path):
 def test_fixed_and_selected_cases_are_files_that_can_be_evaluated(ke, tmp_path):
     status, _out, err = ke("audit", "toy", "--fix", "fixed.jsonl", "--select", "together.jsonl")
     assert status == 0
-    assert "2 of 2 cases selected, at most 2 are possible" in err
+    assert "2 of 2 cases selected (upper bound 2" in err
     assert (tmp_path / "fixed.changes.jsonl").read_text() == ""
     for name, how in (("fixed", "fixed"), ("together", "selected")):
         assert read_header(tmp_path / f"{name}.jsonl").name == f"toy-{how}"
         assert [case.id for case in read_cases(tmp_path / f"{name}.jsonl")] == ["1", "2"]
     status, _out, err = ke("audit", "toy", "--fix", "fixed.jsonl")
     assert status == 2
-    assert "say --force" in err
+    assert "use --force" in err
     assert ke("audit", "toy", "--fix", "fixed.jsonl", "--force")[0] == 0
 
 

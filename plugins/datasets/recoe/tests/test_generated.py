@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Callable[[str], str]], str]] = 
         "the number of changed facts differs from the number of facts",
     ),
     "no-triples": (RIVER, {"Statements": lambda _p: "It is long."}, "a fact was not split"),
-    "bad-triple": (RIVER, {"Statements": lambda _p: "It is long. | (it, is, long)"}, "is no \\(subject"),
+    "bad-triple": (RIVER, {"Statements": lambda _p: "It is long. | (it, is, long)"}, "is not a \\(subject"),
     "no-facts": (LEGS, {"Sentences": lambda _p: ""}, "the model wrote no fact"),
     "no-subject": (RIVER, {"True_sentence": lambda _p: "The Ouda is 900 km long."}, "does not name its subject 'Wael'"),
 }
@@ -223,8 +223,8 @@ def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.M
     assert building.build(known, catalog, SilentProgress()).records == 2
     assert {record["scheme"] for record in json.loads(known.out.read_text())} == {"superlative", "aggregation"}
     for wrong, said in (
-        (evolve(known, graph="atlas"), "from a graph or from questions"),
-        (evolve(known, questions=None), "from a graph or from questions"),
+        (evolve(known, graph="atlas"), "from either a graph or questions"),
+        (evolve(known, questions=None), "from either a graph or questions"),
         (evolve(known, with_model=None), "a model is required"),
     ):
         with pytest.raises(BadConfig, match=said):

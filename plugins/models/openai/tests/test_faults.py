@@ -105,9 +105,9 @@ def test_a_server_that_only_fails_is_not_sent_the_whole_list(serve, ask):
     [
         (lambda _handler: time.sleep(1), "no answer within 0.2 s"),
         (drip, "no complete answer within the time limit"),
-        (cut_off, "broke off"),
-        (torn_stream, "broke off"),
-        (hang_up, "broke off|cannot reach"),
+        (cut_off, "was cut off"),
+        (torn_stream, "was cut off"),
+        (hang_up, "was cut off|cannot reach"),
         (b"<html>busy</html>", "is not JSON"),
         (b"", "is not JSON"),
         (b"[1, 2]", "is not a JSON object"),
@@ -504,7 +504,7 @@ def test_a_line_end_after_the_key_does_no_harm(serve, ask, say, monkeypatch):
     ["127.0.0.1:8000", "ftp://x/v1", "http://", "http://me:secret-word@host/v1", "http://h/v1?key=secret-word", "x"],
 )
 def test_a_base_url_that_is_none_or_holds_a_secret_is_refused(url):
-    with pytest.raises(ModelUnavailable, match="is no base URL") as caught:
+    with pytest.raises(ModelUnavailable, match="is not a base URL") as caught:
         build(ModelRequest(id="m", base_url=url))
     assert "secret-word" not in str(caught.value)
 

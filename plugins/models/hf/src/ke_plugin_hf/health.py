@@ -20,7 +20,7 @@ def check_devices() -> Iterator[HealthFinding]:
             area="device",
             what=f"torch cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}",
             state="wrong",
-            advice="run pip install --force-reinstall torch",
+            advice="pip install --force-reinstall torch",
         )
         return
     for device in devices():

@@ -150,7 +150,7 @@ HINTS = (
     (("gated", "401", "403"), "accept the model's terms on the hub and log in with 'hf auth login'"),
     (("out of memory", "allocate memory"), "load it in bfloat16 or with --device-map auto, or use a smaller one"),
     (("unrecognized configuration class",), "only causal language models are supported"),
-    (("accelerate",), "run pip install accelerate"),
+    (("accelerate",), "pip install accelerate"),
     (OFFLINE, "without a network, pass a local folder, or a model from 'ke models list' that is already downloaded"),
 )  # fmt: skip
 

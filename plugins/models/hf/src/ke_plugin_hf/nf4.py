@@ -26,7 +26,7 @@ def loading(device: torch.device) -> dict[str, Any]:
     """Return the arguments of ``from_pretrained`` for NF4. Raises ModelUnavailable without bitsandbytes."""
     if find_spec("bitsandbytes") is None:
         raise ModelUnavailable(
-            "--dtype nf4 needs bitsandbytes, which is not installed", hint="run pip install bitsandbytes"
+            "--dtype nf4 needs bitsandbytes, which is not installed", hint="pip install bitsandbytes"
         )
     compute = torch.float32 if device.type == "cpu" else torch.bfloat16
     config = BitsAndBytesConfig(

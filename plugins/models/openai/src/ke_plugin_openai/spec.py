@@ -57,7 +57,7 @@ def _model(request: ModelRequest) -> ApiModel:
         if error.name != "httpx2":
             raise
         raise ModelUnavailable(
-            "models behind a server need httpx2, which is not installed", hint="run pip install ke-plugin-openai"
+            "models behind a server need httpx2, which is not installed", hint="pip install ke-plugin-openai"
         ) from error
     return ApiModel.open(request, url)
 

@@ -1,4 +1,4 @@
-"""``ke audit``: what is wrong with a benchmark, and what can be done about it."""
+"""``ke audit``: find the errors of a benchmark and correct them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
-    """``1,100`` as numbers."""
+    """Parse ``1,100`` as numbers."""
     parts = [part.strip() for part in value.split(",")] if value else []
     if not all(part.isdecimal() for part in parts):
-        raise click.BadParameter(f"{value!r} is no list of numbers such as 1,100,1000")
+        raise click.BadParameter(f"{value!r} is not a list of numbers such as 1,100,1000")
     return tuple(map(int, parts))
 
 
@@ -79,7 +79,7 @@ def command(
     chosen_rule = as_rule(rule)
     for path in filter(None, [fix_to, select_to, fix_to and _log_of(fix_to)]):
         if path.exists() and not force:
-            raise click.UsageError(f"{path} exists: say --force to write over it")
+            raise click.UsageError(f"{path} already exists: use --force to overwrite it")
     source, other = _chosen(app, (name, *filter(None, [corrected])), options, data_dir)
     dataset = source.build()
     began = time.perf_counter()
@@ -107,7 +107,7 @@ def command(
 def _chosen(
     app: App, names: Sequence[str], given: Sequence[str], data_dir: Path | None
 ) -> tuple[ResolvedComponent[Any], ResolvedComponent[Any] | None]:
-    """The dataset and the corrected one, with the options of both."""
+    """Return the dataset and the corrected one, with their options."""
     specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
     reject_unused(options, specs)
     found = [

@@ -30,7 +30,7 @@ def command(app: App, name: str, *, to: Path, force: bool, options: tuple[str, .
     from ke_benchmarks.files.cases import export  # noqa: PLC0415  imports cattrs
 
     if to.exists() and not force:
-        raise click.UsageError(f"{to} exists: say --force to write over it")
+        raise click.UsageError(f"{to} already exists: use --force to overwrite it")
     source = resolve_dataset(app, name, options, data_dir)
     header = export(source.build(), source.spec.for_config(source.config), to)
     out().print(f"{to}: {count_noun(header.cases or 0, 'case')} of {name}", markup=False, soft_wrap=True)

@@ -30,7 +30,7 @@ def command(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
     for name in names:
         files = resolve_dataset(app, name, (), None).build().info().files
         if not files:
-            out().print(f"{name} comes with its package: there is nothing to fetch", markup=False)
+            out().print(f"{name} is included in its package: nothing to fetch", markup=False)
         for file in files:
             found = local_file(file, data_dir)
             if found is None:
