@@ -233,9 +233,9 @@ def test_export_does_not_write_over_a_file_unless_told_to(ke, tmp_path):
 
 
 def test_a_sound_dataset_and_its_file_validate(ke):
-    assert ke("datasets", "validate", "toy")[:2] == (0, "toy: 2 cases, nothing to report\n")
+    assert ke("datasets", "validate", "toy")[:2] == (0, "toy: 2 cases, no problems\n")
     ke("datasets", "export", "toy", "--out", "toy.jsonl")
-    assert ke("datasets", "validate", "toy.jsonl")[:2] == (0, "toy.jsonl: 2 cases, nothing to report\n")
+    assert ke("datasets", "validate", "toy.jsonl")[:2] == (0, "toy.jsonl: 2 cases, no problems\n")
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_validate_names_every_problem_and_its_cases(ke, spoilt):
     flat = " ".join(out.split())
     assert status == 1
     assert "error record toy.jsonl, line 2: id: must be a text, not a whole number" in flat
-    assert "error id two cases are called '2' 1 2" in flat
+    assert "error id two cases have the id '2' 1 2" in flat
     assert "warning edit no efficacy probe tests edit" in flat
     assert flat.endswith("toy.jsonl: 3 cases, 2 errors, 1 warning")
 

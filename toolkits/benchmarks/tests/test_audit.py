@@ -47,10 +47,10 @@ def test_questions_can_be_scored_against_corrected_ones(ke):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--rule", "qid"), "no rule 'qid'"),
+        (("--rule", "qid"), "unknown rule 'qid'"),
         (("--num-edited", "1,3"), "cannot edit 3 of 2 cases"),
-        (("--num-edited", "1;2"), "no list of numbers"),
-        (("--num-edited", "-1"), "no list of numbers"),
+        (("--num-edited", "1;2"), "is not a list of numbers"),
+        (("--num-edited", "-1"), "is not a list of numbers"),
         (("--corrected", "nowhere"), "nowhere"),
     ],
 )

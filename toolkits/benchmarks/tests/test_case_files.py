@@ -181,8 +181,8 @@ def test_a_line_that_is_no_record(tmp_path: Path, line: bytes, what: str) -> Non
     [
         ("", "is empty"),
         ("{}", "is not a file of cases: its first line is not a header"),
-        ('{"id": "1", "probes": []}', "no file of cases"),
-        ('[{"case_id": 1}]', "no file of cases"),
+        ('{"id": "1", "probes": []}', "is not a file of cases"),
+        ('[{"case_id": 1}]', "is not a file of cases"),
         ('{"format": "ke-cases", "name": "x", "schema": 2}', "line 1: schema is 2, but this version of ke reads 1"),
         ('{"format": "ke-cases", "name": "x", "schema": "1"}', "line 1: schema: must be a whole number, not a text"),
         ('{"format": "ke-cases"}', "line 1: name: missing"),

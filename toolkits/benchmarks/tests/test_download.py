@@ -99,7 +99,7 @@ def test_another_file_than_the_pinned_one_names_both_checksums_and_leaves_nothin
 @pytest.mark.parametrize("address", ["/missing", None])
 def test_what_cannot_be_reached_is_one_line(server, tmp_path, address):
     url = f"{server[0]}{address}" if address else "http://127.0.0.1:9/file"
-    with pytest.raises(BadData, match="cannot fetch") as wrong:
+    with pytest.raises(BadData, match="cannot download") as wrong:
         fetch(url, SHA256, tmp_path / "file")
     assert "\n" not in wrong.value.message
     assert url not in wrong.value.message  # its host is enough

@@ -147,7 +147,7 @@ def test_a_case_id_twice_is_refused(read: Read, record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("[", "cut off"), ('{"1": {}}', "an object, not a list of cases"), ("[]", "holds no case"), ("[1]", "record 1")],
+    [("[", "cut off"), ('{"1": {}}', "an object, not a list of cases"), ("[]", "contains no case"), ("[1]", "record 1")],
 )
 def test_another_shape_is_said(read: Read, content: str, said: str) -> None:
     with pytest.raises(BadData, match=said):
@@ -162,7 +162,7 @@ def test_a_file_that_is_not_there_is_said() -> None:
 def test_the_published_file_is_asked_for(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KE_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-    with pytest.raises(BadData, match=r"COMPKE.json of compke is not here"):
+    with pytest.raises(BadData, match=r"COMPKE.json of compke is missing"):
         list(compke(CompkeConfig()).cases())
 
 
@@ -170,7 +170,7 @@ def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path: Path, monkeypa
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     dataset = compke(CompkeConfig())
-    with pytest.raises(BadData, match=r"COMPKE\.json of compke is not here") as caught:
+    with pytest.raises(BadData, match=r"COMPKE\.json of compke is missing") as caught:
         list(dataset.cases())
     address = "https://raw.githubusercontent.com/kzjkzj666/CompKE/main/dataset/COMPKE.json"
     assert address in caught.value.hint

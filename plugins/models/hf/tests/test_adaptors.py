@@ -65,7 +65,7 @@ def scored():
 
 @pytest.mark.parametrize("forward", [at_last_prompt, by_role])
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
-def test_a_batch_gives_what_each_row_gives_alone(family, forward):
+def test_batch_equals_single_rows(family, forward):
     model, alone = tiny_model(family), tiny_model(family)
     with model.adapt(LAYER[family], forward, vector()), alone.adapt(LAYER[family], forward, vector()):
         texts = [one.text for one in model.generate(asked())]

@@ -129,7 +129,7 @@ def test_what_cannot_be_audited_is_refused_with_the_reason(make):
     for cases, words in (
         ([], "has no cases"),
         ([evolve(whole, edits=())], "has no edits"),
-        ([bare], "sentences alone"),
+        ([bare], "sentences without facts"),
         ([evolve(whole, facts_before=(), facts_after=())], "has no paths"),
     ):
         with pytest.raises(BadData, match=words):

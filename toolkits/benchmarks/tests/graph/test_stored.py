@@ -165,7 +165,7 @@ def test_x7_a_relation_that_is_a_bare_id_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [
-        ("a,b\n", "f.csv", r"line 1: 2 cells, not 3"),
+        ("a,b\n", "f.csv", r"line 1: 2 cells instead of 3"),
         ("a,,c\n", "f.csv", r"line 1: relation is blank"),
         ("subject,relation,object,colour\n", "f.csv", r"unknown column 'colour'"),
         ("a,b,c\na,staff,number:many\n", "f.csv", r"line 2: 'many' is not a number"),
@@ -203,5 +203,5 @@ def test_a_wrong_table_is_one_line_that_names_the_relation(tmp_path: Path, table
 
 def test_the_atlas_and_files_in_its_format_need_no_store() -> None:
     assert open_graph("atlas").graph is load_atlas()
-    with pytest.raises(BadData, match="no graph 'nowhere'"):
+    with pytest.raises(BadData, match="graph 'nowhere' does not exist"):
         open_graph("nowhere")

@@ -1,4 +1,4 @@
-"""``ke plugins check NAME``: try the contract of one installed plugin."""
+"""``ke plugins check NAME``: run the contract of one installed plugin."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
         failed += _told(f"{kind} {spec.name}", found)
     for found_elsewhere in app.plugins.manager.hook.ke_checks(plugin=plugin, plugins=app.plugins):
         if results := list(found_elsewhere):
-            failed += _told("further checks", results)
+            failed += _told("other checks", results)
     return FAILED if failed else DONE
 
 

@@ -1,4 +1,4 @@
-"""``ke new KIND NAME``: a distribution of one's own, whose tests pass before a line of it is changed."""
+"""``ke new KIND NAME``: create a new plugin whose tests pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(app: App, kind: str, name: str, style: str | None, license: str) -> 
       ke new dataset my-benchmark --license MIT
     """
     if style is not None and kind != "editor":
-        raise click.UsageError(f"--kind is for editors, not for a {kind}")
+        raise click.UsageError(f"--kind applies to editors only, not to a {kind}")
     plan = TemplateOptions(kind=kind, name=name, style=style or STYLES[0], license=license)
     folder = write(plan, Path.cwd(), app.catalog)
     lines = [f"{folder.name}/", *(f"  {path}" for path, _text in contents(plan)), "", "next:"]
