@@ -182,7 +182,7 @@ def test_each_criterion_is_what_its_run_gives(filled: Mapping[str, FilledTable],
     for aspect, short in SHORT.items():
         having = sum(any(probe.aspect == aspect for probe in case.probes) for case in taken)
         assert cell(table, ("GPT-2", "ROME"), short)[0].n == having > 0
-    assert "GPT-3: OpenAI switched text-davinci-003 off on 4 January 2024" in unrun(table)
+    assert "GPT-3: OpenAI shut down text-davinci-003 on 4 January 2024" in unrun(table)
 
 
 def test_edits_that_took_are_counted_and_averaged_over_editors(filled: Mapping[str, FilledTable]) -> None:
