@@ -105,9 +105,9 @@ def ke_datasets() -> list[DatasetSpec]:
 
 def build(variant: MquakeVariant, config: MquakeConfig) -> Dataset:
     """Build the dataset of one variant."""
-    from ke_plugin_mquake.dataset import made  # noqa: PLC0415  built late
+    from ke_plugin_mquake.dataset import make_dataset  # noqa: PLC0415  built late
 
-    return made(variant, config)
+    return make_dataset(variant, config)
 
 
 def variant_spec(

@@ -66,7 +66,7 @@ class MquakeBuilder:
         while some := list(islice(found, min(BATCH, max(1, tools.cases - done)))):
             for candidate in self._recalled(some, edits.ground.graph, tools):
                 record = self._record(candidate, edits.ground.graph, tools, done + 1)
-                if record is None or not _alone(candidate, taken, tools):
+                if record is None or not _is_unambiguous(candidate, taken, tools):
                     continue
                 yield record
                 done += 1
@@ -134,10 +134,10 @@ class MquakeBuilder:
     def _recalled(
         self, some: Sequence[CaseCandidate], graph: KnowledgeGraph, tools: BuildTools
     ) -> Iterator[CaseCandidate]:
-        facts = {fact: None for one in some for fact in _to_know(one)}
-        known = dict(zip(facts, tools.recalls([_asked(graph, fact) for fact in facts]), strict=True))
+        facts = {fact: None for one in some for fact in _facts_to_recall(one)}
+        known = dict(zip(facts, tools.recalls([_recall_probe(graph, fact) for fact in facts]), strict=True))
         for one in some:
-            if all(known[fact] for fact in _to_know(one)):
+            if all(known[fact] for fact in _facts_to_recall(one)):
                 yield one
             else:
                 tools.dropped(UNKNOWN)
@@ -149,7 +149,7 @@ class MquakeBuilder:
         questions = wordings(graph, head, one.path, self.words)
         said = tuple(dict.fromkeys(tools.phrase(questions)))
         others = {hop.object.key: hop.object for hop in (*one.before, *one.after)}
-        if any(_named(text, entity, head) for text in said for entity in others.values()):
+        if any(_names_entity(text, entity, head) for text in said for entity in others.values()):
             tools.dropped(NAMES)
             return None
         edited = [hop for hop in one.after if hop.old]
@@ -194,7 +194,7 @@ def _candidate(edits: Edits, head: Entity, path: tuple[str, ...], tools: BuildTo
     return CaseCandidate(path=path, before=before, after=after)
 
 
-def _alone(one: CaseCandidate, taken: dict[tuple[str, str], tuple[str, str]], tools: BuildTools) -> bool:
+def _is_unambiguous(one: CaseCandidate, taken: dict[tuple[str, str], tuple[str, str]], tools: BuildTools) -> bool:
     """Return whether no other subject of the same name has another new object, which would be ambiguous."""
     said = {(hop.subject.label.casefold(), hop.relation): (hop.subject.key, hop.object.key) for hop in one.after}
     for name, (subject, object_) in said.items():
@@ -206,13 +206,13 @@ def _alone(one: CaseCandidate, taken: dict[tuple[str, str], tuple[str, str]], to
     return True
 
 
-def _to_know(one: CaseCandidate) -> list[tuple[str, str]]:
+def _facts_to_recall(one: CaseCandidate) -> list[tuple[str, str]]:
     """Return the facts that the model must recall: the old chain, and the unedited facts of the new chain."""
     hops = (*one.before, *(hop for hop in one.after if not hop.old))
     return list(dict.fromkeys((hop.subject.key, hop.relation) for hop in hops))
 
 
-def _asked(graph: KnowledgeGraph, fact: tuple[str, str]) -> RecallProbe:
+def _recall_probe(graph: KnowledgeGraph, fact: tuple[str, str]) -> RecallProbe:
     return RecallProbe(
         question=graph.question(*fact),
         cloze=graph.cloze(*fact).prompt,
@@ -253,7 +253,7 @@ def _folded(entity: Entity) -> set[str]:
     return {name.casefold() for name in entity.names}
 
 
-def _named(text: str, entity: Entity, head: Entity) -> bool:
+def _names_entity(text: str, entity: Entity, head: Entity) -> bool:
     """Return whether the text names the entity outside the name of the head."""
     rest = text.replace(head.label, " ")
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", rest, re.IGNORECASE) for name in entity.names)

@@ -52,7 +52,7 @@ def known_aliases(records: Iterable[MquakeRecord]) -> dict[str, tuple[str, ...]]
             (record.new_single_hops, record.orig.new_triples),
         ):
             for hop, (_subject, _relation, answer) in zip(hops, triples, strict=True):
-                found.setdefault(answer, spelled(hop.answer_alias))
+                found.setdefault(answer, non_blank(hop.answer_alias))
     return found
 
 
@@ -88,7 +88,7 @@ def edit_id(triple: Triple) -> str:
     return "|".join(triple)
 
 
-def spelled(aliases: Iterable[str]) -> tuple[str, ...]:
+def non_blank(aliases: Iterable[str]) -> tuple[str, ...]:
     """Return the non-blank aliases: a blank alias would match every answer (V4)."""
     return tuple(alias for alias in aliases if alias.strip())
 
@@ -166,7 +166,7 @@ class CaseBuilder:
     def gold(self, label: str, aliases: tuple[str, ...], key: str) -> Gold:
         """Return the gold answer with its aliases. Equal ones are cached, because files repeat them often."""
         if (label, key, aliases) not in self._golds:
-            entity = Entity(label=label, aliases=spelled(aliases), id=key)
+            entity = Entity(label=label, aliases=non_blank(aliases), id=key)
             self._golds[label, key, aliases] = Gold(entities=(entity,))
         return self._golds[label, key, aliases]
 

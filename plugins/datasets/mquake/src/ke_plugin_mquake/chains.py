@@ -127,7 +127,7 @@ class EditedFacts:
         where = subject.key, relation
         if where not in self._edits:
             drawn = self.ground.number("edit", *where) % 10_000 < self.share * 10_000
-            self._edits[where] = draw(self.ground, subject, relation, self.uses) if drawn else None
+            self._edits[where] = sample_object(self.ground, subject, relation, self.uses) if drawn else None
         return self._edits[where]
 
     def uses(self, subject: str, relation: str) -> bool:
@@ -151,7 +151,7 @@ class IndependentEdits:
         hops = range(len(chain) - 1)
         count = 1 + self.ground.number("count", *chain) % len(hops)
         order = sorted(hops, key=lambda hop: self.ground.rank("which", *chain, str(hop)))
-        return draw(self.ground, subject, relation, self.uses, *chain) if at in order[:count] else None
+        return sample_object(self.ground, subject, relation, self.uses, *chain) if at in order[:count] else None
 
     def uses(self, _subject: str, _relation: str) -> bool:
         """Return True: all facts are used."""
@@ -182,7 +182,7 @@ Edits = EditedFacts | IndependentEdits | RealChanges
 Uses = Callable[[str, str], bool]
 
 
-def draw(ground: WalkableGraph, subject: Entity, relation: str, uses: Uses, *salt: str) -> Entity | None:
+def sample_object(ground: WalkableGraph, subject: Entity, relation: str, uses: Uses, *salt: str) -> Entity | None:
     """Return another object of the relation: of the same type, without a common name, and not the subject."""
     graph, heads = ground.graph, ground.heads(relation)
     old = {found.key for found in graph.objects(subject, relation)}

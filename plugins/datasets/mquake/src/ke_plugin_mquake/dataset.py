@@ -146,7 +146,7 @@ def atlas_records() -> tuple[MquakeRecord, ...]:
     return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))
 
 
-def made(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
+def make_dataset(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
     """Return the dataset of that variant. Raises BadData if a file is missing, or given but not used."""
     if variant.name == ATLAS.name:
         found: Mquake = MquakeAtlas(variant=variant, config=config)

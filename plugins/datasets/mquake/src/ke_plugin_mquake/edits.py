@@ -57,7 +57,7 @@ class UneditedFacts:
                     facts.setdefault(fact.relation.key, {}).setdefault(hop.cloze, (fact, hop))
         return cls(
             facts={
-                relation: [known[cloze] for cloze in sorted(known, key=lambda cloze: _lot(relation, cloze))]
+                relation: [known[cloze] for cloze in sorted(known, key=lambda cloze: _sort_key(relation, cloze))]
                 for relation, known in facts.items()
             }
         )
@@ -69,7 +69,7 @@ class UneditedFacts:
         A hash of the edit's id selects them, so they depend neither on the run nor on the other edits.
         """
         known = self.facts.get(after.relation.key, ())
-        start = int(_lot("start", edit.id)[:8], 16)
+        start = int(_sort_key("start", edit.id)[:8], 16)
         turned = (known[(start + at) % len(known)] for at in range(len(known)))
         taken = {name.casefold() for name in after.objects[0].names}
         names = ((fact, hop) for fact, hop in turned if fact.objects[0].key != after.objects[0].key)
@@ -77,6 +77,6 @@ class UneditedFacts:
         return tuple(evolve(hop, id=f"near-{number}") for number, hop in enumerate(chosen, start=1))
 
 
-def _lot(*parts: str) -> str:
+def _sort_key(*parts: str) -> str:
     """Return a pseudo-random sort key that depends on the words only."""
     return hashlib.sha256("/".join(parts).encode()).hexdigest()

@@ -36,13 +36,13 @@ def wordings(
     for number in range(WORDINGS):
         mention = graph.mention(head)
         for relation in way:
-            mention = _words(graph, relation, table).describe[number].replace("{}", mention)
-        asked = _words(graph, last, table).ask[number].replace("{}", mention)
+            mention = _phrases(graph, relation, table).describe[number].replace("{}", mention)
+        asked = _phrases(graph, last, table).ask[number].replace("{}", mention)
         found.append(asked[:1].upper() + asked[1:])
     return found[0], found[1], found[2]
 
 
-def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhrases]) -> RelationPhrases:
+def _phrases(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhrases]) -> RelationPhrases:
     if relation in table:
         return table[relation]
     link = graph.links[relation]
@@ -51,7 +51,7 @@ def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhr
     if noun:
         described = f"the {noun['noun']} of {{}}"
     elif verb and not COPULA.match(cloze):
-        described = f"the {_thing(link.object)} that {{}} {verb['verb']}"
+        described = f"the {_type_noun(link.object)} that {{}} {verb['verb']}"
     else:
         described = f"the {link.relation.label} of {{}}"
     asks = dict.fromkeys((question, f"Can you name {described}?", f"Do you know {described}?", f"Name {described}."))
@@ -59,6 +59,6 @@ def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhr
     return RelationPhrases(describe=(described, described, described), ask=(first, second, third))
 
 
-def _thing(kind: str) -> str:
+def _type_noun(kind: str) -> str:
     """Return the type as a noun if it looks like one, otherwise "one"."""
     return kind.lower() if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+)?", kind) and kind != "thing" else "one"
