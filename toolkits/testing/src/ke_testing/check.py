@@ -20,7 +20,7 @@ from attrs import asdict, define, field
 
 from ke_core.app import discover, read_catalog
 from ke_core.plugin import loads
-from ke_testing.advice import advice_for, in_words
+from ke_testing.advice import advice_for, readable_name
 from ke_testing.checks import CheckResult
 from ke_testing.trial import contract_of, line_in
 
@@ -70,7 +70,7 @@ class CheckReporter:
         return report
 
     def _line(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> dict[str, str]:
-        check = in_words(item.name)
+        check = readable_name(item.name)
         if report.passed:
             return {"check": check, "outcome": "passed"}
         if report.skipped:

@@ -35,7 +35,7 @@ class CheckResult:
     do: str = ""
 
 
-def brings(plugins: Plugins) -> dict[str, list[Brought]]:
+def registrations(plugins: Plugins) -> dict[str, list[Brought]]:
     """Return the registrations of each plugin, including names that are taken. A plugin whose hook fails registers
     nothing.
     """
@@ -46,7 +46,7 @@ def brings(plugins: Plugins) -> dict[str, list[Brought]]:
     return {name: [] if plugin.broken else found[name] for name, plugin in plugins.installed.items()}
 
 
-def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
+def find_plugin(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
     """Find an installed plugin by its name or by a component. ``ke-plugin-`` may be omitted. Raises KEErrors."""
     for called in (name, f"ke-plugin-{name}"):
         if called in plugins.installed:
@@ -59,7 +59,7 @@ def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], na
     raise UnknownComponent(f"plugin {name!r} is not installed", hint="run ke plugins for a list")
 
 
-def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
+def installation_checks(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
     """Check a plugin without running its components."""
     plugin = plugins.installed[name]
     yield _result("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)

@@ -37,7 +37,7 @@ from ke_core.plugin import (
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import EchoModel
 from ke_testing.kit import EditorKit, texts, unchanged
-from ke_testing.process import process_marks, stir
+from ke_testing.process import disturb, process_marks
 
 SECRETS = ("HF_TOKEN", "OPENAI_API_KEY")
 SECRET = "a-secret-that-nobody-may-see"  # noqa: S105  none
@@ -83,7 +83,7 @@ class EditorPitfalls(EditorKit):
         found = dict(os.environ)
         for _ in range(2):
             monkeypatch.chdir(tmp_path)
-            stir(found)
+            disturb(found)
             before = process_marks()
             with editor.edit(session, [MOVE_TOWER]) as edited:
                 edited.answer(QUESTIONS)
@@ -167,7 +167,7 @@ class EditorPitfalls(EditorKit):
 
     def test_invalid_number_is_rejected_or_harmless(self, spec: EditorSpec, tmp_path: Path) -> None:
         """Set each numeric option to -1 and NaN: it is rejected, or the edit is applied or rejected in one line."""
-        for option, value in senseless(spec.config):
+        for option, value in invalid_numbers(spec.config):
             try:
                 config = configure(spec, {**self.options, option: value})
             except BadConfig as refused:
@@ -182,7 +182,7 @@ class EditorPitfalls(EditorKit):
                     assert len(str(refused).splitlines()) == 1  # noqa: PT017  as above
 
 
-def senseless(config: type[Any]) -> list[tuple[str, str]]:
+def invalid_numbers(config: type[Any]) -> list[tuple[str, str]]:
     """Return (option, value) for every numeric option."""
     found: list[tuple[str, str]] = []
     for name, hint in get_type_hints(config).items():

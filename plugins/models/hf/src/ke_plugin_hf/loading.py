@@ -50,7 +50,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
     _check_whole(request, report)
     if quantized:
         if device.type == "cpu":
-            nf4.refuse_misread(module)
+            nf4.reject_misread_weights(module)
         nf4.keep_packing(module)
     elif not request.device_map:
         module.to(device)

@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
 from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
 from ke_plugin_hf.decoding.text import Continuation
@@ -77,7 +77,7 @@ class Decoder:
                     raise
                 again = self._given_up(new, error)
                 self.readings.clear()
-                let_go(error)
+                free_after_failure(error)
                 waiting.extendleft(reversed(again))
 
     def _joining(self, waiting: Sequence[DecodingRow]) -> int:

@@ -12,8 +12,8 @@ from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelU
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
-from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, let_go, out_of_memory
-from ke_plugin_hf.decoding.one_by_one import each_alone, generate_alone, score_alone
+from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, free_after_failure, out_of_memory
+from ke_plugin_hf.decoding.one_by_one import generate_each, generate_single, score_single
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
@@ -115,7 +115,7 @@ class LocalRunner:
             longest = max(row.longest for row in some)
             forward, prefix = self._ready(group, some[0].ids[:-1], longest)
             if forward is None:
-                each_alone(some, lambda row: generate_alone(self.module, row))
+                generate_each(some, lambda row: generate_single(self.module, row))
                 continue
             Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings).run(some)
 
@@ -125,7 +125,7 @@ class LocalRunner:
             longest = max(len(row.ids) for row in some)
             forward, prefix = self._ready(group, shareable[group.rows[0]], longest)
             if forward is None:
-                each_alone(some, lambda row: score_alone(self.module, row))
+                generate_each(some, lambda row: score_single(self.module, row))
                 continue
             score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some)
 
@@ -144,7 +144,7 @@ class LocalRunner:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             self.release()  # without a prefix, whole prompts still fit in small batches, or report that they do not
             return self._without_prefix(longest), NO_PREFIX
 
@@ -155,7 +155,7 @@ class LocalRunner:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             return None
 
     def _row_bytes(self, forward: Forward, prefix: Prefix) -> RowBytes:

@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
 
 
 @define(eq=False)
@@ -81,7 +81,7 @@ def score_rows(
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             size.failed(sizes[: len(some)])
             if len(some) > 1:
                 continue
