@@ -1,4 +1,4 @@
-"""``ke plugins check NAME``: run the contract of one installed plugin."""
+"""``ke plugins check NAME``: check an installed plugin against its contracts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ke_testing.checks import CheckResult, contracts, find_plugin, installation_
 @component_options
 @click.pass_obj
 def command(app: App, name: str, options: tuple[str, ...]) -> int:
-    """Check one installed plugin against its contracts, and print what to do about each check that failed.
+    """Check an installed plugin against its contracts.
 
-    NAME is the name of the plugin, with or without ke-plugin-, or of one of its components. The exit status is 1 if a
-    check failed. A check that was skipped says what it needs. Editors that open models run on tiny models: give options
-    that suit them.
+    NAME is the name of the plugin, with or without ke-plugin-, or of one of its components. For each failed check, the
+    command prints a fix; for each skipped check, its requirements. Editors run on tiny models: set options that work
+    for these. The exit status is 1 if a check failed.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
         failed += _print_results(f"{kind} {spec.name}", found)
     for found_elsewhere in app.plugins.manager.hook.ke_checks(plugin=plugin, plugins=app.plugins):
         if results := list(found_elsewhere):
-            failed += _print_results("other checks", results)
+            failed += _print_results("further checks", results)
     return FAILED if failed else DONE
 
 

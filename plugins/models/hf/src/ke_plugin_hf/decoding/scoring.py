@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from attrs import define, field
@@ -59,10 +59,12 @@ def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterato
 
 
 def score_rows(
-    forward: Forward, prefix: Prefix, size: RowBatchSize, row_bytes: RowBytes, rows: Sequence[ScoringRow]
-) -> None:
+    forward: Forward, prefix: Prefix, size: RowBatchSize, row_bytes: RowBytes, rows: Sequence[ScoringRow],
+    report: Callable[[float], None],
+) -> None:  # fmt: skip
     """Score ``rows``, which begin with ``prefix``. A row that does not fit even separately gets an ``error``.
 
+    ``report`` is called after each pass with the number of scored rows.
     The last token is predicted, never read: rows of one prompt that differ only in that token share a pass.
     """
     begin = len(prefix.ids)
@@ -88,6 +90,7 @@ def score_rows(
             for row in some[0][1]:
                 row.error = error
         waiting = waiting[len(some) :]
+        report(len(rows) - sum(len(alike) for _fed, alike in waiting))
 
 
 def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[ScoringRow]]], keep: int) -> None:
