@@ -102,7 +102,7 @@ def _device(request: ModelRequest) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         there = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
         raise ModelUnavailable(
-            f"device '{request.device}' does not exist here: torch finds {', '.join(there)}",
+            f"no device '{request.device}' here: torch finds {', '.join(there)}",
             hint="omit --device, or choose one of these; 'ke doctor' prints why a GPU is not found",
         ) from error
     return device
