@@ -109,8 +109,8 @@ def test_check_looks_at_the_outside_first(new: Callable[[str], Path], tmp_path: 
     assert re.search(r"plugin ke-plugin-made-metric: \d+ passed, 3 failed\n", said)
     for told in (
         "it prints 'hello'",
-        "take the print out of the module",
-        "failed: it says for which versions of ke-core it was built",
+        "remove the print from the module",
+        "failed: it declares the supported versions of ke-core",
         "failed: no other plugin has a metric called multi-hop",
         "do:    give it another name in its spec",
     ):
@@ -132,7 +132,7 @@ def test_check_of_a_plugin_that_cannot_be_loaded_gives_its_authors_next_step(
     ("words", "told"),
     [
         (("plugins", "check", "nobody"), "error: no plugin called 'nobody' is installed"),
-        (("new", "judge", "made", "--kind", "weight"), "error: --kind is for editors, not for a judge"),
+        (("new", "judge", "made", "--kind", "weight"), "error: --kind applies to editors only, not to a judge"),
         (("new", "editor", "rome"), "error: editor 'rome' of ke-plugin-rome has that name"),
     ],
 )

@@ -31,7 +31,6 @@ def command_pages(app: App) -> Iterator[tuple[str, str]]:
         "# Commands\n\nThe help texts of all commands, as printed by `ke COMMAND --help`. "
         "[Command line](../../command-line.md) describes what they have in common.\n\n"
     )
-    )
     tail = f"\n\n{EPILOG}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
     yield "reference/commands/index.md", head + listed + tail
 

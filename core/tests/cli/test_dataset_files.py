@@ -127,7 +127,7 @@ def test_without_a_network_one_line_says_where_to_get_it_and_where_to_put_it(ke,
     said, error, hint = err.splitlines()
     assert status == 2
     assert said == "downloading http://127.0.0.1:9/file"
-    assert error.startswith(f"error: {NAME} of toys is not here: cannot fetch it from 127.0.0.1:9: ")
+    assert error.startswith(f"error: {NAME} of toys is missing: cannot download it from 127.0.0.1:9: ")
     assert hint.startswith(f"hint:  get it from http://127.0.0.1:9/file and put it at {to}, or ")
 
 
@@ -135,7 +135,7 @@ def test_a_file_without_a_pin_is_not_fetched(ke, server, published, to):
     published(f"{server[0]}/file", sha256="")
     status, out, err = ke("datasets", "fetch", "toy")
     assert (status, out) == (2, "")
-    assert err.splitlines()[0] == f"error: {NAME} of toys is not here"
+    assert err.splitlines()[0] == f"error: {NAME} of toys is missing"
     assert f"get it from {server[0]}/file and put it at {to}" in err
     assert server[1] == []
 
@@ -233,9 +233,9 @@ def test_export_does_not_write_over_a_file_unless_told_to(ke, tmp_path):
 
 
 def test_a_sound_dataset_and_its_file_validate(ke):
-    assert ke("datasets", "validate", "toy")[:2] == (0, "toy: 2 cases, nothing to report\n")
+    assert ke("datasets", "validate", "toy")[:2] == (0, "toy: 2 cases, no problems\n")
     ke("datasets", "export", "toy", "--out", "toy.jsonl")
-    assert ke("datasets", "validate", "toy.jsonl")[:2] == (0, "toy.jsonl: 2 cases, nothing to report\n")
+    assert ke("datasets", "validate", "toy.jsonl")[:2] == (0, "toy.jsonl: 2 cases, no problems\n")
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_validate_names_every_problem_and_its_cases(ke, spoilt):
     flat = " ".join(out.split())
     assert status == 1
     assert "error record toy.jsonl, line 2: id: must be a text, not a whole number" in flat
-    assert "error id two cases are called '2' 1 2" in flat
+    assert "error id two cases have the id '2' 1 2" in flat
     assert "warning edit no efficacy probe tests edit" in flat
     assert flat.endswith("toy.jsonl: 3 cases, 2 errors, 1 warning")
 
@@ -291,5 +291,5 @@ def test_a_large_table_of_problems_is_cut_and_counted(ke, spoilt):
     lines = spoilt.read_text().splitlines()
     spoilt.write_text("\n".join([lines[0], *(["{"] * 99)]))
     out = ke("datasets", "validate", spoilt.name)[1]
-    assert "and 40 more lines: --json lists them all" in out
+    assert "and 40 more: use --json to list all" in out
     assert len(out.splitlines()) < 300

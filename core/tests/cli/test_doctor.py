@@ -107,7 +107,7 @@ def test_a_device_that_computes_wrongly_is_wrong(ke, monkeypatch):
     from ke_plugin_hf import devices
 
     monkeypatch.setattr(devices.torch, "allclose", lambda *_a, **_k: False)
-    assert "a product of two small matrices comes out wrong" in states(ke)["device", "wrong"]["what"]
+    assert "the product of two small matrices is wrong" in states(ke)["device", "wrong"]["what"]
 
 
 def test_a_cache_that_cannot_be_written_is_wrong(ke, monkeypatch, tmp_path):
@@ -161,7 +161,7 @@ def test_nothing_is_contacted_unless_it_is_configured(ke, server, monkeypatch):
     ke("doctor")
     assert asked == []
     monkeypatch.setenv("OPENAI_BASE_URL", url)
-    assert states(ke)["server", "ok"]["what"] == f"{url} answers, and lists one, two"
+    assert states(ke)["server", "ok"]["what"] == f"{url} answers and lists one, two"
     assert asked == ["/v1/models"]
 
 
@@ -169,4 +169,4 @@ def test_a_server_that_is_not_there_is_wrong(ke):
     found = states(ke, "--base-url", "http://127.0.0.1:9/v1")["server", "wrong"]
     assert found["what"].startswith("cannot reach http://127.0.0.1:9/v1")
     assert found["advice"]
-    assert "is no base URL" in states(ke, "--base-url", "nonsense")["server", "wrong"]["what"]
+    assert "is not a base URL" in states(ke, "--base-url", "nonsense")["server", "wrong"]["what"]

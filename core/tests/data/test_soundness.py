@@ -43,7 +43,7 @@ def test_sound_cases_have_no_problem() -> None:
 
 
 def test_two_cases_of_one_id() -> None:
-    assert found(CASE, evolve(OTHER, id="1")) == [("error", "id", "two cases are called '1'")]
+    assert found(CASE, evolve(OTHER, id="1")) == [("error", "id", "two cases have the id '1'")]
 
 
 def test_a_problem_of_many_cases_is_one_line_that_names_them_all() -> None:
@@ -59,7 +59,7 @@ def test_a_problem_of_many_cases_is_one_line_that_names_them_all() -> None:
     [
         (evolve(CASE, edits=CASE.edits * 2), "two edits of the case share an id"),
         (evolve(CASE, probes=CASE.probes + CASE.probes[-1:]), "two probes of the case share an id"),
-        (evolve(CASE, edits=()), "asks for edit 'eiffel-tower-rome', which the case does not make"),
+        (evolve(CASE, edits=()), "names edit 'eiffel-tower-rome', which the case does not contain"),
         (with_gold(Gold()), "query 'hop-1' has no right answer"),
         (with_gold(Gold(entities=(Entity(label="Rome", aliases=(" ",)),))), "query 'hop-1' has a blank name"),
         (
@@ -72,9 +72,9 @@ def test_a_problem_of_many_cases_is_one_line_that_names_them_all() -> None:
             "'Q90' has no label, only its id",
         ),
         (with_gold(Gold(entities=(Entity(label="_:b0"),))), "'_:b0' has no label, only its id"),
-        (with_chain(("a", "b"), ("c", "d")), "hop 2 of the chain starts at 'c', and hop 1 ends at 'b'"),
-        (with_chain(("a", "b"), ("b", "a")), "hop 2 of the chain comes back to 'a'"),
-        (with_chain(("a", "b"), ("b", "c"), ("c", "c")), "hop 3 of the chain comes back to 'c'"),
+        (with_chain(("a", "b"), ("c", "d")), "hop 2 of the chain starts at 'c', but hop 1 ends at 'b'"),
+        (with_chain(("a", "b"), ("b", "a")), "hop 2 of the chain returns to 'a'"),
+        (with_chain(("a", "b"), ("b", "c"), ("c", "c")), "hop 3 of the chain returns to 'c'"),
         (with_edit(after=CASE.edits[0].before), "the new object of edit 'eiffel-tower-rome' is the old one"),
         (
             with_edit(cloze=Cloze(template="{} stands in", subject="Big Ben")),
@@ -90,7 +90,7 @@ def test_x7_a_question_that_says_an_id_for_a_label() -> None:
     gold = Gold(entities=(Entity(label="Paris", id="Q90"),))
     query = evolve(CASE.probes[0].queries[0], gold=gold, texts=("Which river flows through Q90?",))
     case = evolve(CASE, probes=(evolve(CASE.probes[0], queries=(query,)),))
-    assert ("error", "label", "a text says 'Q90' in place of a label") in found(case)
+    assert ("error", "label", "a text contains 'Q90' in place of a label") in found(case)
 
 
 def test_x7_a_thing_may_be_called_like_an_id() -> None:
@@ -128,7 +128,7 @@ def test_an_alias_that_is_another_things_label_is_a_warning() -> None:
     gridiron = Entity(label="football", id="Q1081491")
     one, two = with_gold(Gold(entities=(football,))), evolve(with_gold(Gold(entities=(gridiron,))), id="9")
     assert found(one, two) == [
-        ("warning", "alias", "an alias of 'association football' is the label of another thing, 'football'")
+        ("warning", "alias", "an alias of 'association football' is the label of another entity, 'football'")
     ]
     assert problems((one, two))[0].cases == ("1",)
 
@@ -155,7 +155,7 @@ def test_a_name_that_old_and_new_answer_share_is_a_warning() -> None:
 
 def test_one_edit_id_for_two_statements() -> None:
     other = evolve(OTHER, edits=(*OTHER.edits, evolve(CASE.edits[0], statement="something else")))
-    assert ("error", "id", "edit 'eiffel-tower-rome' stands for two statements") in found(CASE, other)
+    assert ("error", "id", "edit 'eiffel-tower-rome' has two statements") in found(CASE, other)
 
 
 def test_errors_come_before_warnings() -> None:
@@ -170,7 +170,7 @@ def test_an_edit_without_facts_is_left_alone() -> None:
 
 def test_a_probe_that_tests_an_unknown_edit() -> None:
     probes = (evolve(CASE.probes[0], edits=("nobody",)), *CASE.probes[1:])
-    assert ("error", "id", "probe 'efficacy-1' tests edit 'nobody', which the case does not make") in found(
+    assert ("error", "id", "probe 'efficacy-1' tests edit 'nobody', which the case does not contain") in found(
         evolve(CASE, probes=probes)
     )
 
@@ -178,7 +178,7 @@ def test_a_probe_that_tests_an_unknown_edit() -> None:
 def test_a_query_id_that_stands_for_two_questions() -> None:
     query = evolve(CASE.probes[0].queries[0], texts=("Something else?",))
     probes = (*CASE.probes, Probe(id="more", aspect="instance", queries=(query,)))
-    assert ("error", "id", "query 'hop-1' stands for two questions") in found(evolve(CASE, probes=probes))
+    assert ("error", "id", "query 'hop-1' has two questions") in found(evolve(CASE, probes=probes))
 
 
 def test_errors_of_a_known_flaw_are_warnings_and_others_stay_errors() -> None:

@@ -34,7 +34,7 @@ def test_a_question_is_put_as_it_stands_with_its_own_decoding(tmp_path):
     assert isinstance(direct, Edited)
 
 
-def test_v3_prompt_text_is_not_an_answer(tmp_path):
+def test_prompt_text_is_not_an_answer(tmp_path):
     direct = PassthroughModel(make_session(ScriptedModel([" London"]), root=tmp_path))
     (reply,) = direct.answer([question("Is Paris the capital of France? The capital is")])
     assert (reply.text, reply.raw) == ("London", " London")

@@ -26,7 +26,7 @@ def test_json_goes_to_standard_output(ke):
 def test_fixed_and_selected_cases_are_files_that_can_be_evaluated(ke, tmp_path):
     status, _out, err = ke("audit", "toy", "--fix", "fixed.jsonl", "--select", "together.jsonl")
     assert status == 0
-    assert "2 of 2 cases selected, at most 2 are possible" in err
+    assert "2 of 2 cases selected (upper bound 2" in err
     assert (tmp_path / "fixed.changes.jsonl").read_text() == ""
     for name, how in (("fixed", "fixed"), ("together", "selected")):
         assert read_header(tmp_path / f"{name}.jsonl").name == f"toy-{how}"
@@ -45,7 +45,7 @@ def test_questions_can_be_scored_against_corrected_ones(ke):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--rule", "qid"), "no rule 'qid'"),
+        (("--rule", "qid"), "unknown rule 'qid'"),
         (("--num-edited", "1,3"), "cannot edit 3 of 2 cases"),
         (("--num-edited", "1;2"), "is not a list of numbers"),
         (("--num-edited", "-1"), "is not a list of numbers"),

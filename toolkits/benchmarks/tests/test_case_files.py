@@ -180,10 +180,10 @@ def test_a_line_that_is_no_record(tmp_path: Path, line: bytes, what: str) -> Non
     ("line", "what"),
     [
         ("", "is empty"),
-        ("{}", "no file of cases: its first line is no header"),
-        ('{"id": "1", "probes": []}', "no file of cases"),
-        ('[{"case_id": 1}]', "no file of cases"),
-        ('{"format": "ke-cases", "name": "x", "schema": 2}', "line 1: schema is 2, and this version of ke reads 1"),
+        ("{}", "is not a file of cases: its first line is not a header"),
+        ('{"id": "1", "probes": []}', "is not a file of cases"),
+        ('[{"case_id": 1}]', "is not a file of cases"),
+        ('{"format": "ke-cases", "name": "x", "schema": 2}', "line 1: schema is 2, but this version of ke reads 1"),
         ('{"format": "ke-cases", "name": "x", "schema": "1"}', "line 1: schema: must be a whole number, not a text"),
         ('{"format": "ke-cases"}', "line 1: name: missing"),
         ('{"format": "ke-cases", "name": "x", "licens": "MIT"}', "line 1: extra fields found (licens)"),
@@ -209,7 +209,7 @@ def test_a_file_cut_off_between_two_lines_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     found = read_cases(path)
     assert next(found) == CASES[0]
-    with pytest.raises(BadData, match="holds 1 cases, and its header says 2"):
+    with pytest.raises(BadData, match="contains 1 cases, but its header states 2"):
         next(found)
 
 

@@ -99,7 +99,7 @@ def test_another_file_than_the_pinned_one_names_both_checksums_and_leaves_nothin
 @pytest.mark.parametrize("address", ["/missing", None])
 def test_what_cannot_be_reached_is_one_line(server, tmp_path, address):
     url = f"{server[0]}{address}" if address else "http://127.0.0.1:9/file"
-    with pytest.raises(BadData, match="cannot fetch") as wrong:
+    with pytest.raises(BadData, match="cannot download") as wrong:
         fetch(url, SHA256, tmp_path / "file")
     assert "\n" not in wrong.value.message
     assert url not in wrong.value.message  # its host is enough
@@ -119,7 +119,7 @@ def test_data_is_found_in_the_given_folder_then_the_environment_then_the_cache(t
 def test_data_that_is_nowhere_says_where_to_put_it(tmp_path, monkeypatch):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    with pytest.raises(BadData, match=r"file\.json of family is not here") as wrong:
+    with pytest.raises(BadData, match=r"file\.json of family is missing") as wrong:
         find_data("family", "file.json", url="http://example.org/file.json")
     assert "http://example.org/file.json" in wrong.value.hint
     assert str(tmp_path / "data" / "family" / "file.json") in wrong.value.hint
@@ -131,7 +131,7 @@ def test_pinned_data_is_fetched_into_the_cache(server, tmp_path, monkeypatch):
     found = find_data("family", "file.json", url=f"{server[0]}/file", sha256=SHA256)
     assert found == tmp_path / "data" / "family" / "file.json"
     with pytest.raises(
-        BadData, match=r"gone\.json of family is not here: cannot fetch it from 127\.0\.0\.1:\d+: not found"
+        BadData, match=r"gone\.json of family is missing: cannot download it from 127\.0\.0\.1:\d+: not found"
     ) as wrong:
         find_data("family", "gone.json", url=f"{server[0]}/missing", sha256=SHA256)
     assert "gone.json" in wrong.value.hint

@@ -79,7 +79,7 @@ def test_one_record_a_line_is_read_where_a_family_says_so(tmp_path) -> None:
     lines = "".join(json.dumps(thing(name)) + "\n" for name in "abc").encode()
     path = write(tmp_path / "lines.json", lines)
     assert [one.id for one in read_records(path, Thing, key="id", lines=True)] == ["a", "b", "c"]
-    assert refused(path) == " holds an object, not a list of cases"
+    assert refused(path) == " contains an object, not a list of cases"
 
 
 def test_a_byte_order_mark_is_no_content(tmp_path) -> None:

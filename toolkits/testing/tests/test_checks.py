@@ -89,14 +89,14 @@ def contract(*, needs_weights=False):
 @pytest.mark.parametrize("edited", [Told, Declines, PassthroughModel])
 def test_taking_edits_off_and_on_is_tried(edited, tmp_path):
     session = make_session(EchoModel(), root=tmp_path)
-    contract().test_what_is_added_and_taken_off_again_was_never_there(Editor(edited), session)
+    contract().test_adding_and_removing_an_edit_restores_the_edited_model(Editor(edited), session)
 
 
 @pytest.mark.parametrize("edited", [KeepsAll, AddsNothing, DeclinesTooLate])
 def test_a_change_that_is_not_made_is_seen(edited, tmp_path):
     session = make_session(EchoModel(), root=tmp_path)
     with pytest.raises(AssertionError):
-        contract().test_what_is_added_and_taken_off_again_was_never_there(Editor(edited), session)
+        contract().test_adding_and_removing_an_edit_restores_the_edited_model(Editor(edited), session)
 
 
 def test_a_prompt_that_differs_is_told_however_few_words_are_asked_for():
@@ -128,9 +128,9 @@ class Counts:
 
 @pytest.mark.parametrize("verdict", [Verdict.WRONG, Verdict.STALE])
 def test_a_metric_that_leaves_out_what_is_wrong_is_seen(verdict):
-    MetricContract().test_no_verdict_leaves_an_answer_out(Counts(*Verdict), toy_record(), verdict)
+    MetricContract().test_every_verdict_yields_a_value_or_a_reason(Counts(*Verdict), toy_record(), verdict)
     with pytest.raises(AssertionError):
-        MetricContract().test_no_verdict_leaves_an_answer_out(Counts(Verdict.RIGHT), toy_record(), verdict)
+        MetricContract().test_every_verdict_yields_a_value_or_a_reason(Counts(Verdict.RIGHT), toy_record(), verdict)
 
 
 @pytest.mark.parametrize(

@@ -176,11 +176,11 @@ def tries(tmp_path, monkeypatch):
 
 MISTAKES = {
     "test_hidden_edits_are_not_used": LooksAtHidden,
-    "test_v17_a_model_that_fails_is_no_answer": SwallowsErrors,
-    "test_s3_two_edited_models_share_nothing": SharesMemory,
-    "test_edited_models_that_solve_stand_side_by_side": TakesOver,
-    "test_x3_no_secret_stands_in_details": TellsSecrets,
-    "test_a_decoder_is_left_alone": LeavesAHook,
+    "test_model_failure_is_not_an_answer": SwallowsErrors,
+    "test_two_edited_models_share_nothing": SharesMemory,
+    "test_edited_models_with_solve_are_independent": TakesOver,
+    "test_details_contain_no_secret": TellsSecrets,
+    "test_decoder_is_unchanged": LeavesAHook,
 }
 
 
@@ -193,9 +193,9 @@ def test_a_mistake_breaks_its_promise_and_the_right_way_keeps_it(tries, promise)
 
 @pytest.mark.parametrize(("editor", "named"), [(LeavesTheFolder, "the working folder"), (SeedsTheProcess, "of random")])
 def test_what_is_left_changed_in_the_process_is_named(tries, editor, named):
-    tries("test_the_process_is_left_as_it_was", Right)
+    tries("test_process_state_is_restored", Right)
     with pytest.raises(AssertionError, match=named):
-        tries("test_the_process_is_left_as_it_was", editor)
+        tries("test_process_state_is_restored", editor)
 
 
 def test_a_check_that_changes_the_model_is_seen(tries):
@@ -205,16 +205,16 @@ def test_a_check_that_changes_the_model_is_seen(tries):
 
 
 def test_a_senseless_number_that_crashes_breaks_the_promise_and_a_validator_keeps_it(tries):
-    promise = "test_a_senseless_number_is_refused_by_name_or_does_no_harm"
+    promise = "test_invalid_number_is_rejected_or_harmless"
     tries(promise, Divides, config=CheckedConfig)
     with pytest.raises(ZeroDivisionError):
         tries(promise, Divides)
 
 
 def test_an_odd_edit_that_crashes_breaks_the_promise(tries):
-    tries("test_an_odd_edit_is_refused_or_made", Right, which=TEXT_ONLY.id)
+    tries("test_unusual_edit_is_rejected_or_applied", Right, which=TEXT_ONLY.id)
     with pytest.raises(AssertionError, match="no cloze"):
-        tries("test_an_odd_edit_is_refused_or_made", Crashes, which=TEXT_ONLY.id)
+        tries("test_unusual_edit_is_rejected_or_applied", Crashes, which=TEXT_ONLY.id)
 
 
 def test_an_edit_that_check_refuses_must_be_refused_by_edit_too(tries):
@@ -228,6 +228,6 @@ def test_an_edit_that_check_refuses_must_be_refused_by_edit_too(tries):
             raise UnsupportedEdit("no")
             yield
 
-    tries("test_an_odd_edit_is_refused_or_made", MeansNo, which=TEXT_ONLY.id)
+    tries("test_unusual_edit_is_rejected_or_applied", MeansNo, which=TEXT_ONLY.id)
     with pytest.raises(pytest.fail.Exception):
-        tries("test_an_odd_edit_is_refused_or_made", SaysNo, which=TEXT_ONLY.id)
+        tries("test_unusual_edit_is_rejected_or_applied", SaysNo, which=TEXT_ONLY.id)

@@ -78,7 +78,7 @@ def test_what_can_be_tried_is_held_to_the_whole_contract():
 @pytest.mark.parametrize(
     ("kind", "spec", "build", "more", "needed"),
     [
-        ("judge", JudgeSpec, Judges, {"needs_model": True}, "a model (in its own tests, JudgeContract"),
+        ("judge", JudgeSpec, Judges, {"needs_model": True}, "a model (use JudgeContract"),
         ("judge", JudgeSpec, Judges, {"scored": True}, "log-probabilities"),
         ("metric", MetricSpec, Whole, {}, "the record of an edited model"),
         ("editor", EditorSpec, lambda: Edits(BadConfig("it needs training", hint="ke train")), {},
@@ -90,7 +90,7 @@ def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, need
     found = find(kind, spec, lambda _config: build(), **more)
     (result,) = found.first
     assert (found.base, result.outcome) == ("ComponentContract", "skipped")
-    assert f"what it does, which needs {needed}" in result.found
+    assert f"its work, which needs {needed}" in result.found
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_small_adaptor_keeps_every_promise(contract, test):
         (Hooked, "test_every_tensor_of_its_state_is_in_the_digest", r"call session\.model\.adapt"),
         (Hooked, "test_two_models_with_the_same_edits_have_the_same_digest", "something besides session"),
         (Writes, "test_no_parameter_changes_while_the_model_is_edited", "leaves parameters unchanged"),
-        (ByColumn, "test_a_batch_gives_what_each_row_gives_alone", "in a batch and .* alone; use the roles"),
+        (ByColumn, "test_batch_equals_single_rows", "in a batch and .* alone; use the roles"),
         (Loses, "test_a_saved_model_is_loaded_with_the_same_answers", "the loaded model is not the one that was saved"),
     ],
 )

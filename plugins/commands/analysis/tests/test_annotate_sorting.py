@@ -8,7 +8,7 @@ from attrs import field, frozen
 from ke_core.plugin import MetricSpec, Value, Verdict, hookimpl
 
 LABELS = ("old", "mute", "noise")
-RIGHT = "no error: the answer is right"
+RIGHT = "not an error: the answer is right"
 
 
 @frozen(kw_only=True)

@@ -44,7 +44,7 @@ def test_a_server_that_puts_a_question_off_holds_up_nobody_for_long(start, behin
         assert time.monotonic() - begun < 10
         assert (status, headers["Retry-After"]) == (503, "20")
         assert (error["type"], error["code"]) == ("server_error", "server_busy")
-        assert f"the server answers {reply[0]}: too many requests, at the last of {tries} tries" in error["message"]
+        assert f"the server returned status {reply[0]}: too many requests (last of {tries} tries)" in error["message"]
         assert len(server.asked) == tries
 
 

@@ -26,7 +26,7 @@ def test_the_cases_are_those_of_the_file(make: Make, stored: Store) -> None:
 
 
 def test_without_a_file_it_says_how_to_name_one(make: Make) -> None:
-    with pytest.raises(BadConfig, match="which file") as wrong:
+    with pytest.raises(BadConfig, match="no file given") as wrong:
         make()
     assert "-o cases.file=FILE" in wrong.value.hint
 
@@ -37,7 +37,7 @@ def test_the_file_is_looked_for_by_its_name_in_the_data_folders(
     (tmp_path / "elsewhere").mkdir()
     stored("elsewhere/toy.jsonl")
     assert len(list(make(file="runs/of/old/toy.jsonl", data_dir=str(tmp_path / "elsewhere")).cases())) == 2
-    with pytest.raises(BadData, match=r"toy\.jsonl of cases is not here"):
+    with pytest.raises(BadData, match=r"toy\.jsonl of cases is missing"):
         make(file="toy.jsonl")
     monkeypatch.setenv("KE_DATA_DIR", str(tmp_path / "elsewhere"))
     assert len(list(make(file="toy.jsonl").cases())) == 2

@@ -80,12 +80,12 @@ def test_places_are_the_facts_that_were_looked_at() -> None:
     ],
 )
 def test_a_step_without_what_it_needs_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"takes|must be in"):
+    with pytest.raises(ValueError, match=r"needs|must be in"):
         SetStep(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_cyclic_chain_of_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match="step 1 takes the result of step 1"):
+    with pytest.raises(ValueError, match="step 1 uses the result of step 1"):
         run(SetStep(op="map", inputs=(1,), relation="r"))
 
 

@@ -158,7 +158,7 @@ def test_a_graph_of_single_objects_is_refused() -> None:
         "relations": {"r": {"label": "r", "subject": "a", "object": "b", "cloze": "{} r", "question": "r {}?"}},
         "entities": {"a:1": {"label": "one"}, "b:1": {"label": "eins"}}, "facts": {"r": {"a:1": ["b:1"]}},
     }  # fmt: skip
-    with pytest.raises(BadData, match="plain: no question over sets"):
+    with pytest.raises(BadData, match="plain has no usable question about sets"):
         built(parse(json.dumps(raw), "plain.json"))
 
 

@@ -96,7 +96,7 @@ OSLO = {"str": "Oslo", "id": "id-Oslo"}
         ("questions", ["ok", " "], "one of questions is blank"),
         ("questions", "one", "questions: must be a list"),
         ("answers", [], "answers is empty"),
-        ("new_answers", [OSLO, OSLO], "holds id-Oslo twice"),
+        ("new_answers", [OSLO, OSLO], "contains id-Oslo twice"),
         ("edits", [], "edits"),
         ("edits.0.prompt", "no slot", "exactly one"),
         ("edits.0.subject", " ", "subject is blank"),
@@ -108,9 +108,9 @@ OSLO = {"str": "Oslo", "id": "id-Oslo"}
         ("triples", ["Christine"], "must be an object, not a text"),
         ("triples", [["Christine", "P915", ["Los Angeles"]]], "must be an object, not a list"),
         ("operations.2.op", "xor", "op"),
-        ("operations.2.inputs", ["#1", "#7"], "takes the result of step 7"),
-        ("operations.2.inputs", ["#1", "#3"], "takes the result of step 3"),
-        ("operations.2.output", ["id-Oslo"], "step 3 gives id-Los Angeles by the facts, its output says id-Oslo"),
+        ("operations.2.inputs", ["#1", "#7"], "uses the result of step 7"),
+        ("operations.2.inputs", ["#1", "#3"], "uses the result of step 3"),
+        ("operations.2.output", ["id-Oslo"], "step 3 gives id-Los Angeles from the facts, but its output is id-Oslo"),
         ("new_answers", [OSLO], "the answers are id-Oslo"),
         ("steps", ["one"], "steps has 1 items, operations 3"),
     ],
@@ -127,7 +127,7 @@ def test_a_wrong_record_is_named_with_its_field(
 
 def test_two_edits_of_one_fact_are_refused(read: Read, record: dict[str, Any]) -> None:
     record["edits"] *= 2
-    with pytest.raises(BadData, match="two of them change one subject and relation"):
+    with pytest.raises(BadData, match="two of them change the same subject and relation"):
         read([record])
 
 
@@ -147,7 +147,12 @@ def test_a_case_id_twice_is_refused(read: Read, record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("[", "cut off"), ('{"1": {}}', "an object, not a list of cases"), ("[]", "holds no case"), ("[1]", "record 1")],
+    [
+        ("[", "cut off"),
+        ('{"1": {}}', "an object, not a list of cases"),
+        ("[]", "contains no case"),
+        ("[1]", "record 1"),
+    ],
 )
 def test_another_shape_is_said(read: Read, content: str, said: str) -> None:
     with pytest.raises(BadData, match=said):
@@ -162,7 +167,7 @@ def test_a_file_that_is_not_there_is_said() -> None:
 def test_the_published_file_is_asked_for(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KE_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-    with pytest.raises(BadData, match=r"COMPKE.json of compke is not here"):
+    with pytest.raises(BadData, match=r"COMPKE.json of compke is missing"):
         list(compke(CompkeConfig()).cases())
 
 
@@ -170,7 +175,7 @@ def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path: Path, monkeypa
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     dataset = compke(CompkeConfig())
-    with pytest.raises(BadData, match=r"COMPKE\.json of compke is not here") as caught:
+    with pytest.raises(BadData, match=r"COMPKE\.json of compke is missing") as caught:
         list(dataset.cases())
     address = "https://raw.githubusercontent.com/kzjkzj666/CompKE/main/dataset/COMPKE.json"
     assert address in caught.value.hint
@@ -180,4 +185,4 @@ def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path: Path, monkeypa
 
 def test_a_file_of_ones_own_is_not_the_published_one(read: Read, record: dict[str, Any], tmp_path: Path) -> None:
     read([record])
-    assert compke(CompkeConfig(file=str(tmp_path / "own.json"))).info().source == "a file of yours: -o compke.file=FILE"
+    assert compke(CompkeConfig(file=str(tmp_path / "own.json"))).info().source == "your own file: -o compke.file=FILE"

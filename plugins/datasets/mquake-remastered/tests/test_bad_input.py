@@ -62,10 +62,10 @@ REWRITE = "requested_rewrite"
     (["new_triples"], [["Q17", "P27", "Q3"]],
      "case 7: new_single_hops has 2 items, orig.new_triples 1, orig.new_triples_labeled 2"),
     ([REWRITE, 0, "prompt"], "citizen of", "case 7: requested_rewrite[0]: prompt needs exactly one {}: 'citizen of'"),
-    ([REWRITE, 0, "target_new_str"], "Cland", "case 7: requested_rewrite[0] is no hop of new_triples_labeled"),
+    ([REWRITE, 0, "target_new_str"], "Cland", "case 7: requested_rewrite[0] is not a hop of new_triples_labeled"),
     ([REWRITE, 0, "target_new_str"], "", "case 7: requested_rewrite[0]: target_new_str is blank"),
     (["split"], [], "case 7: split: must be an object, not a list"),
-    (["split", "100"], ["train"], "case 7: split.100: 'train' is none of edited, unedited"),
+    (["split", "100"], ["train"], "case 7: split.100: unknown label 'train'; expected one of edited, unedited"),
     (["split", "100"], ["edited", "unedited"], "case 7: split.100: both edited and unedited"),
     (["split", "100"], None, "case 7: split.100: neither edited nor unedited"),
 ])  # fmt: skip
@@ -82,7 +82,10 @@ def test_a_wrong_field_is_named_with_what_it_should_be(record, stored, path, val
     ("split", "said"),
     [
         (None, "CF6334.json, case 7: 6334_split: missing"),
-        ({"100": ["edited"]}, "CF6334.json, case 7: 6334_split.100: 'edited' is none of test_edited"),
+        (
+            {"100": ["edited"]},
+            "CF6334.json, case 7: 6334_split.100: unknown label 'edited'; expected one of test_edited",
+        ),
         ({"100": "train_edited"}, "case 7: split['100']: must be a list, not a text"),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_case_without_its_id_is_named_by_its_place(record, stored) -> None:
      "case 7: new_single_hops has 2 items, orig.new_triples 1, orig.new_triples_labeled 2"),
     (["orig", "edit_triples"], [], "case 7: requested_rewrite has 1 items, orig.edit_triples 0"),
     (["orig", "edit_triples", 0], ["Q1", "P27", "Q4"],
-     "case 7: requested_rewrite[0] and orig.edit_triples[0] are of different facts"),
+     "case 7: requested_rewrite[0] and orig.edit_triples[0] are different facts"),
     (["orig", "edit_triples", 0], ["Q8", "P27", "Q3"], "case 7: orig.edit_triples[0] is not in orig.new_triples"),
     (["answer_extended"], "Alaville", "case 7: answer_extended: must be a list, not a text"),
 ])  # fmt: skip
@@ -163,4 +163,4 @@ def test_a_file_that_cannot_be_read_is_one_line(record, stored, monkeypatch) -> 
 def test_a_relation_without_demonstrations_is_found_before_anything_is_asked(record, stored) -> None:
     text = json.dumps([record]).replace("P36", "P190")
     dataset = stored(text.encode())
-    assert "no demonstrations for relation P190 of MQuAKE-CF-3k.json" in refused(dataset)
+    assert "MQuAKE-CF-3k.json has no demonstrations for relation P190" in refused(dataset)

@@ -161,7 +161,7 @@ def test_each_cell_is_what_its_run_gives(
     assert "k = 12, not 3000" in mello[1].notes
     assert values("figure-2", "Base", "CF, k = 1", "T, k = 1868") == [100.0, 100.0]
     assert values("figure-2", "MEMIT", "CF, k = 1000", "T, k = 500") == [100.0, 100.0]
-    assert "GPT-3: text-davinci-003 was switched off in January 2024" in unrun(filled["mquake/table-5"])
+    assert "GPT-3: text-davinci-003 was shut down in January 2024" in unrun(filled["mquake/table-5"])
 
 
 def test_retrieval_accuracy_counts_cases_all_of_whose_edits_were_retrieved(

@@ -188,7 +188,7 @@ def test_questions_may_be_put_in_other_words(graph: Graph) -> None:
 
 def test_a_graph_without_numbers_and_sets_is_refused(graph: Graph) -> None:
     bare = evolve(graph, links={}, triples={})
-    with pytest.raises(BadData, match="no question of any scheme"):
+    with pytest.raises(BadData, match="no usable question of any scheme"):
         built(bare)
     with pytest.raises(BadData, match="has no relation owner"):
         built(graph, relations="owner")

@@ -118,7 +118,7 @@ def test_facts_are_verified_before_they_are_used(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Callable[[str], str]], str]] = {
-    "no-other": (RIVER, {"Wrong_answer": lambda _p: "ouda"}, "no other answer was written"),
+    "no-other": (RIVER, {"Wrong_answer": lambda _p: "ouda"}, "the model wrote no other answer"),
     "refuted": (RIVER, {"Answer": lambda _p: "Wael"}, "the facts lead to the counterfactual answer"),
     "unsupported": (RIVER, {"Answer": lambda _p: "unknown"}, "the facts do not lead to the answer"),
     "not-entailed": (
@@ -129,11 +129,11 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Callable[[str], str]], str]] = 
     "not-as-many": (
         LEGS,
         {"Changed_sentences": lambda _p: "A crab has 12 legs."},
-        "the altered facts are not as many as the facts",
+        "the number of changed facts differs from the number of facts",
     ),
     "no-triples": (RIVER, {"Statements": lambda _p: "It is long."}, "a fact was not split"),
-    "bad-triple": (RIVER, {"Statements": lambda _p: "It is long. | (it, is, long)"}, "is no \\(subject"),
-    "no-facts": (LEGS, {"Sentences": lambda _p: ""}, "no fact was written"),
+    "bad-triple": (RIVER, {"Statements": lambda _p: "It is long. | (it, is, long)"}, "is not a \\(subject"),
+    "no-facts": (LEGS, {"Sentences": lambda _p: ""}, "the model wrote no fact"),
     "no-subject": (RIVER, {"True_sentence": lambda _p: "The Ouda is 900 km long."}, "does not name its subject 'Wael'"),
 }
 
@@ -200,7 +200,7 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
 
 
 def test_it_takes_a_model(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="facts are written by a model"):
+    with pytest.raises(BadConfig, match="a model is required"):
         list(RecoeBuilder(config=RecoeBuild(), words={}).from_questions(write(tmp_path, RIVER), BuildTools()))
 
 
@@ -223,9 +223,9 @@ def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.M
     assert building.build(known, catalog, SilentProgress()).records == 2
     assert {record["scheme"] for record in json.loads(known.out.read_text())} == {"superlative", "aggregation"}
     for wrong, said in (
-        (evolve(known, graph="atlas"), "from a graph or from questions"),
-        (evolve(known, questions=None), "from a graph or from questions"),
-        (evolve(known, with_model=None), "written by a model"),
+        (evolve(known, graph="atlas"), "from either a graph or questions"),
+        (evolve(known, questions=None), "from either a graph or questions"),
+        (evolve(known, with_model=None), "a model is required"),
     ):
         with pytest.raises(BadConfig, match=said):
             building.build(evolve(wrong, force=True), catalog, SilentProgress())

@@ -225,7 +225,7 @@ def test_a_sentence_with_two_triples_is_two_edits(read: Read, count_record: dict
 UNEDITABLE: dict[str, tuple[Spoil, str]] = {
     "nothing changes": (lambda r: r.update(counterfactual_facts=r["facts"]), "the edit changes nothing"),
     "no counterfactual": (lambda r: r.update(counterfactual_facts=[]), "there are no counterfactual facts"),
-    "one answer": (lambda r: r.update(counterfactual_answer=" 2 "), "the counterfactual answer is the answer"),
+    "one answer": (lambda r: r.update(counterfactual_answer=" 2 "), "the counterfactual answer equals the answer"),
 }
 
 

@@ -212,7 +212,7 @@ def test_a_scheme_may_lie_in_several_files(tmp_path: Path, record: dict[str, Any
 
 def test_nothing_is_fetched_and_one_line_says_where_to_put_it(tmp_path: Path) -> None:
     dataset = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path)))
-    with pytest.raises(BadData, match="the folder sorting of recoe is not here") as wrong:
+    with pytest.raises(BadData, match="the folder sorting of recoe is missing") as wrong:
         list(dataset.cases())
     assert "license" in (wrong.value.hint or "")
     assert dataset.info().sha256 == ""
@@ -220,18 +220,18 @@ def test_nothing_is_fetched_and_one_line_says_where_to_put_it(tmp_path: Path) ->
 
 WRONG: dict[str, tuple[Any, str]] = {
     "missing": (lambda r: r.pop("answer"), r"answer: missing"),
-    "mistyped": (lambda r: r.update(answer=["9"]), r"answer: \['9'\] is no text"),
+    "mistyped": (lambda r: r.update(answer=["9"]), r"answer: \['9'\] is not a text"),
     "blank": (lambda r: r.update(question=" "), r"question is blank"),
     "bare-id": (lambda r: r.update(answer="Q31415"), r"no label, only its Wikidata id"),
     "no-facts": (lambda r: r.pop("facts_per_choice"), r"facts: unknown layout"),
     "no-counterfactuals": (lambda r: r.pop("counterfactuals_per_choice"), r"counterfactuals: unknown layout"),
     "fact-as-text": (
         lambda r: r["facts_per_choice"].update(choice_1_facts=["Ada sings."]),
-        r"facts_per_choice.choice_1_facts: 'Ada sings.' is no fact",
+        r"facts_per_choice.choice_1_facts: 'Ada sings.' is not a fact",
     ),
     "mistyped-fact": (
         lambda r: r["facts_per_choice"]["choice_2_facts"][0].update(atomic_facts=[{}]),
-        r"choice_2_facts.atomic_facts: {} is no text",
+        r"choice_2_facts.atomic_facts: {} is not a text",
     ),
     "cloze": (
         lambda r: r["facts_per_choice"]["choice_2_facts"][0].update(atomic_clozes=["Mia sold"]),

@@ -16,7 +16,7 @@ from ke_core.plugin import BadData, Case, Entity, contradicting
 from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.dataset import atlas_records
-from ke_plugin_ripple_edits.wording import gives_away
+from ke_plugin_ripple_edits.wording import contains_answer
 
 KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing",
         "Relation_Specificity", "Forgetfulness")  # fmt: skip
@@ -82,12 +82,12 @@ def test_only_facts_that_the_model_knows_are_edited(company: Graph) -> None:
     found = list(RippleBuilder(config=RippleBuildConfig()).records(company, tools))
     assert found
     assert {record["edit"]["original_fact"]["target_label"] for record in found} == {"Team1"}
-    assert dropped["the model does not know the fact that is edited"]
+    assert dropped["the model does not recall the edited fact"]
 
 
 def test_nothing_to_edit_is_one_line(toy: Any) -> None:
     poor = toy.graph({"likes": toy.relation("idol", "p", "p")}, {"likes": {"p:A": ["p:B"]}}, ["p:A", "p:B"])
-    with pytest.raises(BadData, match="no fact whose edit has a consequence"):
+    with pytest.raises(BadData, match="no edit of a fact in "):
         toy.records(poor)
 
 
@@ -142,7 +142,7 @@ def test_no_prompt_of_the_atlas_names_its_answer(atlas: list[dict[str, Any]]) ->
             for query in (*test["test_queries"], *test["condition_queries"]):
                 assert query["prompt"][0] == query["prompt"][0].upper()
                 named = [Entity(label=answer["value"]) for answer in query["answers"]]
-                assert not gives_away(query["prompt"], named), query["prompt"]
+                assert not contains_answer(query["prompt"], named), query["prompt"]
 
 
 def test_m3_the_atlas_does_not_depend_on_hashing(toy: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 from ke_core.app import App, discover, read_catalog
 from ke_core.cli.main import build, invoke
 from ke_core.plugin import EFFICACY, BadData, Case, Probe
-from ke_plugin_ripple_edits.words import RELATIONS, take_apart
+from ke_plugin_ripple_edits.words import RELATIONS, split_prompt
 
 
 def probes(case: Case, aspect: str) -> list[Probe]:
@@ -201,7 +201,7 @@ def test_ids_may_be_lists_or_numbers(loaded: Any, record: dict[str, Any], toy: A
 def test_object_is_cut_out_of_its_prompt(
     prompt: str, relation: str, objects: tuple[str, ...], other: str, object_: str
 ) -> None:
-    assert take_apart(prompt, relation, objects=objects, other=other).object == object_
+    assert split_prompt(prompt, relation, objects=objects, other=other).object == object_
 
 
 def test_all_53_relations_are_known() -> None:
@@ -247,8 +247,8 @@ QUERY = "Relation_Specificity.0.test_queries.0"
         ("edit.prompt", " ", "prompt is blank"),
         ("edit.relation", "COUSIN", "edit.relation COUSIN is unknown"),
         ("edit.prompt", "Al married Bea.", "edit.prompt does not have the form of SPOUSE"),
-        ("edit.subject_id", {}, "subject_id must be a text, a number or a list of such"),
-        ("edit.target_label", "Zoe", "target_label does not stand in prompt"),
+        ("edit.subject_id", {}, "subject_id must be a text, a number or a list of them"),
+        ("edit.target_label", "Zoe", "target_label is not in prompt"),
         ("edit.target_label", "Q40271", "no label, only its Wikidata id"),
         ("Relation_Specificity", ..., "Relation_Specificity is missing"),
         ("Logical_Generalization", ..., "Logical_Generalization: missing"),
@@ -286,7 +286,7 @@ def test_v4_blank_aliases_are_left_out(loaded: Any, record: dict[str, Any]) -> N
 
 
 def test_a_file_of_ones_own_must_be_named(toy: Any) -> None:
-    with pytest.raises(BadData, match="none is named") as caught:
+    with pytest.raises(BadData, match="needs a file") as caught:
         list(toy.made().cases())
     assert "ripple-edits.file=FILE" in caught.value.hint
 

@@ -182,7 +182,7 @@ def test_each_criterion_is_what_its_run_gives(filled: Mapping[str, FilledTable],
     for aspect, short in SHORT.items():
         having = sum(any(probe.aspect == aspect for probe in case.probes) for case in taken)
         assert cell(table, ("GPT-2", "ROME"), short)[0].n == having > 0
-    assert "GPT-3: OpenAI switched text-davinci-003 off on 4 January 2024" in unrun(table)
+    assert "GPT-3: OpenAI shut down text-davinci-003 on 4 January 2024" in unrun(table)
 
 
 def test_edits_that_took_are_counted_and_averaged_over_editors(filled: Mapping[str, FilledTable]) -> None:
@@ -207,7 +207,7 @@ def test_means_over_subsets_and_editors(filled: Mapping[str, FilledTable]) -> No
 def test_a_mean_over_editors_one_of_which_measured_nothing_says_so(filled: Mapping[str, FilledTable]) -> None:
     table = filled["ripple-edits/figure-7"]
     why = cell(table, "Preservation", "RANDOM")[0].why
-    assert why.startswith("nothing was left to measure: the edit did not take")
+    assert why.startswith("nothing was left to measure: the edit did not succeed")
 
 
 def test_statistics_are_those_of_the_dataset(filled: Mapping[str, FilledTable], atlas: dict[str, Case]) -> None:
@@ -232,4 +232,4 @@ def test_failures_are_of_tests_alone(atlas: Mapping[str, Case], tmp_path: Path) 
     (table,) = run([ReproductionSpec(name=ERRORS, text=lambda: text)], atlas, tmp_path).values()
     assert values(table, "LLaMA", "ICE") == {"No effect": 0.0, "Abstaining": 100.0, "Noise": 0.0}
     assert values(table, "LLaMA", "ROME") == dict.fromkeys(("No effect", "Abstaining", "Noise"), None)
-    assert all("the edit did not take" in why for why in unrun(table))
+    assert all("the edit did not succeed" in why for why in unrun(table))

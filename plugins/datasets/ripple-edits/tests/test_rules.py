@@ -252,7 +252,7 @@ def test_relations_are_found_by_key_by_wikidata_id_and_by_label(places: Graph) -
     [
         ("[[rule]]\nedit = ['boss']\nany = [{about = 'subject', ask = 'child', answer = ['object']}]", "'boss'"),
         ("[[rule]]\nedit = ['child']\nany = [{about = 'me', ask = 'child', answer = ['object']}]", "must start at"),
-        ("[[rule]]\nedit = ['child']\nany = [{about = 'subject', ask = 'child'}]", "needs answer or says"),
+        ("[[rule]]\nedit = ['child']\nany = [{about = 'subject', ask = 'child'}]", "exactly one of answer and says"),
         ("[relations.boss]\ndescribe = 'the boss'", "exactly one {}"),
         ("[relations.boss]\nchanges = 'x'", "must be a list, not a text"),
         ("[relations.boss]\nchanges = ['x']", "relations.boss names the unknown relation 'x'"),

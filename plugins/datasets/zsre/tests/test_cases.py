@@ -61,7 +61,7 @@ def test_the_true_answer_may_be_taught_instead_and_has_no_rival_then(record, sto
 def test_a_record_with_a_blank_alt_is_left_out_and_counted(records, stored) -> None:
     first, second, third = records
     dataset = stored([first, second | {"alt": " "}, third, first | {"alt": ""}])
-    with pytest.warns(UserWarning, match=r"zsre_mend_eval\.json: left out for a blank alt: 2\Z"):
+    with pytest.warns(UserWarning, match=r"zsre_mend_eval\.json: skipped because of a blank alt: 2\Z"):
         assert [case.id for case in dataset.cases()] == ["0", "2"]
 
 

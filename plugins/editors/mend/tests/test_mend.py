@@ -143,7 +143,7 @@ def test_the_recorded_loss_of_an_edit_does_not_depend_on_the_reduction(
     assert found[0] == found[1]
 
 
-def test_x1_a_device_without_float64_can_be_edited_on(trained: Callable[..., Any], tmp_path: Path) -> None:
+def test_device_without_float64_is_supported(trained: Callable[..., Any], tmp_path: Path) -> None:
     session = make_session(trained(), root=tmp_path)
     with without_float64(), Mend(MendConfig()).edit(session, EDITS) as edited:
         assert edited.details["edits"]

@@ -118,7 +118,7 @@ def test_stale_numbers_are_seen() -> None:
 
 
 @pytest.mark.parametrize("match", ["exact", "contains"])
-def test_v3_prompt_text_is_not_an_answer(match) -> None:
+def test_prompt_text_is_not_an_answer(match) -> None:
     """RippleEdits' code tested the decoded prompt and answer together: the question names Croatia."""
     echoed = Answer(text="Oslo", raw=f"{QUERY.texts[0]} Oslo. Croatia")
     assert judge(echoed, match=match).verdict is Verdict.WRONG

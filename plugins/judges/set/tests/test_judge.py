@@ -98,7 +98,7 @@ def test_gold_without_a_name_is_unsure() -> None:
     assert judged(query(()), "Oslo").verdict is UNSURE
 
 
-def test_v3_prompt_text_is_not_an_answer() -> None:
+def test_prompt_text_is_not_an_answer() -> None:
     item = Item(query=query((SF,)), reply=Answer(text="", raw="San Francisco"))
     assert SetJudge(config=SetConfig()).judge(None, [item])[0].verdict is WRONG
 

@@ -185,7 +185,7 @@ def test_a_magnitude_is_of_a_tokens_geometric_mean_or_of_the_whole_object() -> N
 
 def test_v6_locality_is_compared_with_the_unedited_model_asked_in_the_same_way() -> None:
     why = reasons(record(style="own"))
-    assert why == dict.fromkeys(("locality", "locality-word"), "the unedited model was not asked in that way")
+    assert why == dict.fromkeys(("locality", "locality-word"), "the unedited model was not asked in this style")
 
 
 def test_v9_a_skipped_case_has_every_value_with_its_reason() -> None:

@@ -76,7 +76,7 @@ def test_the_unedited_models_texts_are_measured_too() -> None:
 
 
 def test_v9_texts_that_say_nothing_have_a_reason() -> None:
-    assert values(record("in", ""))[FLUENCY, "after"] == "every text is shorter than three words"
+    assert values(record("in", ""))[FLUENCY, "after"] == "every text has fewer than three words"
     assert values(record("a b c"))[FLUENCY, "after"] == "a question has no recorded answer"
     assert values(record())[FLUENCY, "after"] == "a question has no recorded answer"
     skipped = CaseRecord(case=CASE, batch="0", skipped="refused")
@@ -110,7 +110,7 @@ def test_without_a_reference_of_its_place_there_is_no_consistency(references) ->
 def test_a_file_of_another_form_is_named(tmp_path, content) -> None:
     file = tmp_path / "bad.json"
     file.write_text(content)
-    with pytest.raises(BadConfig, match=r"classic\.references: .*bad\.json (cannot be read|is empty)"):
+    with pytest.raises(BadConfig, match=r"classic\.references: .*bad\.json (is not a file of references|is empty)"):
         build(ClassicConfig(references=str(file)))
 
 

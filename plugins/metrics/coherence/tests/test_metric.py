@@ -60,9 +60,9 @@ def test_before_and_after_editing_are_apart():
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (outcome("support-unsure"), "the judge gave no label of the set"),
-        (outcome("no-thoughts"), "nothing was thought before the answer"),
-        (outcome("consistent"), "the judge was not asked whether the thoughts support the answer"),
+        (outcome("support-unsure"), "the judge gave no valid label"),
+        (outcome("no-thoughts"), "no thoughts before the answer"),
+        (outcome("consistent"), "the judge did not label whether the thoughts support the answer"),
         (outcome(reply=Failure(error="Gone", message="m")), "there is no text answer: Gone"),
     ],
 )

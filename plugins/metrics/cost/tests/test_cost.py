@@ -58,7 +58,7 @@ def test_the_first_batch_of_a_process_is_counted_apart() -> None:
 
 def test_v9_where_nobody_could_say_the_value_is_missing_with_the_reason() -> None:
     (missing,) = [value for value in CostMetric().model_values(edited(memory=Peak())) if value.value is None]
-    assert (missing.aspect, missing.skipped_because) == ("memory", "this system does not say how much memory is in use")
+    assert (missing.aspect, missing.skipped_because) == ("memory", "this system does not report memory usage")
 
 
 def test_v9_a_failed_edit_has_no_time() -> None:

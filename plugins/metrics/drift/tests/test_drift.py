@@ -120,7 +120,7 @@ def test_a_text_of_ones_own_is_one_passage_a_line(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"", "holds no passage"), (b"one two three\n", "has 3 words"), (b"\xff\xfe", "cannot be read"), (None, "cannot")],
+    [(b"", "contains no passage"), (b"one two three\n", "has 3 words"), (b"\xff\xfe", "cannot read"), (None, "cannot")],
 )
 def test_a_file_that_holds_no_text_is_named(tmp_path, content, says) -> None:
     file = tmp_path / "text.txt"

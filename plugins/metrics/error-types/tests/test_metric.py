@@ -148,10 +148,10 @@ def test_phrases_of_ones_own_are_one_a_line(tmp_path) -> None:
     metric = build(ErrorTypesConfig(phrases=str(file)))
     assert metric == ErrorTypes(phrases=("keine Ahnung", "weiß nicht"))
     for bad in (tmp_path / "none.txt", tmp_path):
-        with pytest.raises(BadConfig, match="cannot be read"):
+        with pytest.raises(BadConfig, match="cannot read"):
             build(ErrorTypesConfig(phrases=str(bad)))
     file.write_text("\n!\n")
-    with pytest.raises(BadConfig, match="holds no phrase"):
+    with pytest.raises(BadConfig, match="contains no phrase"):
         build(ErrorTypesConfig(phrases=str(file)))
 
 

@@ -29,7 +29,7 @@ def test_judge_toy_of_recoe_section_12():
     assert found["consistency", "after"].value == pytest.approx(0.5)
     assert found["consistency-of-related", "after"].value == pytest.approx(2 / 3)
     assert [found[aspect, "after"].n for aspect in ("relatedness", "consistency-of-related")] == [4, 3]
-    assert found["consistency-of-related", "after"].skipped_because == {"the case's facts do not speak of it": 1}
+    assert found["consistency-of-related", "after"].skipped_because == {"not related to the case's facts": 1}
 
 
 def test_the_two_examples_of_the_papers_prompt_by_hand():
@@ -65,15 +65,15 @@ def test_before_and_after_editing_are_apart():
 
 def test_v9_what_the_judge_could_not_label_is_counted_and_no_zero():
     score = scores(record(after=outcome("consistent", "fact-unsure")))["consistency", "after"]
-    assert (score.value, score.n, score.skipped_because) == (1, 1, {"the judge gave no label of the set": 1})
+    assert (score.value, score.n, score.skipped_because) == (1, 1, {"the judge gave no valid label": 1})
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (outcome("no-thoughts"), "nothing was thought before the answer"),
-        (outcome(), "the judge was not asked about facts, or there were none"),
-        (outcome("support"), "the judge was not asked about facts, or there were none"),
+        (outcome("no-thoughts"), "no thoughts before the answer"),
+        (outcome(), "the judge labeled no facts"),
+        (outcome("support"), "the judge labeled no facts"),
         (outcome(reply=Failure(error="Gone", message="m")), "there is no text answer: Gone"),
     ],
 )

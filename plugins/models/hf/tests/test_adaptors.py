@@ -65,7 +65,7 @@ def scored():
 
 @pytest.mark.parametrize("forward", [at_last_prompt, by_role])
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
-def test_a_batch_gives_what_each_row_gives_alone(family, forward):
+def test_batch_equals_single_rows(family, forward):
     model, alone = tiny_model(family), tiny_model(family)
     with model.adapt(LAYER[family], forward, vector()), alone.adapt(LAYER[family], forward, vector()):
         texts = [one.text for one in model.generate(asked())]
@@ -286,7 +286,7 @@ def test_a_function_that_holds_values_is_refused_in_words():
     model, scale = tiny_model(), 2.0
     with pytest.raises(EditFailed, match="holds scale") as caught:
         model.adapt(LAYER["llama"], lambda call, state: call.output * scale, MARK)
-    assert "as tensors in the state" in caught.value.hint
+    assert "pass the tensors it needs in the state" in caught.value.hint
     with pytest.raises(EditFailed, match="holds scale"):
         model.adapt(LAYER["llama"], held, MARK)
     with pytest.raises(EditFailed, match="not a plain function"):
@@ -297,7 +297,7 @@ def test_a_function_that_holds_values_is_refused_in_words():
     ("layer", "forward", "state", "why"),
     [
         ("model.layers.9", nothing, MARK, "the model has no layer 'model.layers.9'"),
-        (BLOCK, nothing, {"radius": 1.0}, "the state 'radius' .* is no tensor: float"),
+        (BLOCK, nothing, {"radius": 1.0}, "the state 'radius' .* is not a tensor: float"),
         (BLOCK, wrong_shape, MARK, r"returned torch.float32 \(1, 1, 64\) for an output of torch.float32 \(1, "),
     ],
 )

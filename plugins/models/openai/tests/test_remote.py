@@ -148,7 +148,7 @@ def test_a_server_that_dies_stops_the_run_with_one_line_and_the_run_goes_on_late
     server = serve(answer)
     status, _out, err = ke(*run(server, "--concurrency", "1"))
     assert status == 2
-    assert "the same failure 10 times in a row: ServerDown: the server answers 500: request " in err
+    assert "the same failure 10 times in a row: ServerDown: the server returned status 500: request " in err
     failed = Counter(server.prompts[2:])
     broken[0] = False
     assert ke(*run(server, "--concurrency", "1"))[0] == 0
@@ -318,7 +318,7 @@ def test_a_metric_that_needs_log_probabilities_is_refused_before_the_run_where_t
     server = serve()
     status, _out, err = ke(*run(server, "--metric", "accuracy", "--metric", "chance"))
     assert status == 2
-    assert "metric chance needs log-probabilities, and openai:m gives none: the server gives no log-prob" in err
+    assert "metric chance needs log-probabilities, and openai:m gives none: the server returns no log-prob" in err
     assert len(server.asked) == 1
     assert not Path("done").exists()
 
@@ -328,7 +328,7 @@ def test_a_server_without_a_key_is_not_one_without_log_probabilities(ke, serve, 
     refused = (401, {"error": {"message": "no"}}, {})
     status, _out, err = ke(*run(serve(lambda _n, _body: refused), "--metric", "chance"))
     assert status == 2
-    assert "metric chance needs log-probabilities, and openai:m could not be tried: the server refuses" in err
+    assert "metric chance needs log-probabilities, and openai:m could not be tried: the server rejected" in err
 
 
 def test_info_says_what_the_server_tells(ke, serve, rude):

@@ -221,7 +221,7 @@ def test_a_message_without_content_is_an_empty_text_and_asked_for_once(serve, as
 )  # fmt: skip
 def test_a_choice_that_is_not_whole_is_no_empty_text(serve, ask, choice):
     (error,) = ask(serve({"choices": [choice]}), chat=True).generate([ASK])
-    assert "holds no text" in error.message
+    assert "contains no text" in error.message
 
 
 def test_what_the_server_gave_up_in_the_middle_is_not_kept(serve, ask, say):

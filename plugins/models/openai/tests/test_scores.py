@@ -130,9 +130,9 @@ def test_continuations_are_kept_one_by_one(serve, ask):
         ({"choices": [{"text": ".", "logprobs": None}]}, "ignores 'logprobs'"),
         ({"choices": [{"text": ".", "logprobs": {"content": []}}]}, "ignores 'logprobs'"),
         (echo(["."], [-0.1]), "ignores 'echo'"),
-        (echo(["The tower", " is in R", "ome"]), "reaches over the end of the prompt"),
-        (echo(["The tower", " is in", " Rom", "e."]), "reaches over the end of the prompt or of the continuation"),
-        (echo(["The tower is in", " Rome", "."], [None, None, -1]), "no log-probability of the first token"),
+        (echo(["The tower", " is in R", "ome"]), "crosses the end of the prompt"),
+        (echo(["The tower", " is in", " Rom", "e."]), "crosses the end of the prompt or of the continuation"),
+        (echo(["The tower is in", " Rome", "."], [None, None, -1]), "no log-probability for the first token"),
     ],
 )
 def test_a_server_that_does_not_give_them_is_found_out(serve, ask, answer, words):

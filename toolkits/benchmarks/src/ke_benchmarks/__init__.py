@@ -1,6 +1,6 @@
-"""Toolkit for benchmark authors: published files, reproductions, knowledge graphs, audits. No torch here.
+"""Toolkit for benchmark authors: published files, reproductions, knowledge graphs, audits. Does not import torch.
 
-``ke_benchmarks.graph`` holds knowledge graphs and builders, ``ke_benchmarks.audit`` the audit of a dataset's edits.
+``ke_benchmarks.graph`` contains knowledge graphs and builders, ``ke_benchmarks.audit`` the audit of a dataset's edits.
 """
 
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank

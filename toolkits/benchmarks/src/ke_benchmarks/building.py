@@ -1,11 +1,11 @@
-"""``ke build``: a family's builder over a graph, with a model that recalls and one that rewrites questions.
+"""``ke build``: run a family's builder on a graph, with models that check recall and rewrite questions.
 
 ::
 
     built = build(request, catalog, progress)    # opens the graph and the models, writes the file
 
-What a model recalls is asked without any demonstration, as a question and as a cloze; it knows the fact if one of the
-two answers names the right thing within its first words.
+For the recall check, the model gets each fact without demonstrations, as a question and as a cloze. It recalls the fact
+if one of the two answers names the right entity within its first words.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from ke_core.plugin import (
     write_atomic,
 )
 
-FIRST_WORDS = 6  # of an answer: what is named later is not the answer
+FIRST_WORDS = 6  # words of an answer that are read; entities named later do not count
 OPENING = "can could do you please tell me name know say"
-LONGEST = 3  # times its old length: a longer rewriting is no question any more
-KEPT = "a question that the model did not rewrite well stays as it was"
+LONGEST = 3  # maximum length of a rewritten question, relative to the original
+KEPT = "unchanged questions, because the rewrite was unusable"
 
 
 @frozen(kw_only=True)
 class BuildRequest:
-    """What the command line asks for: from a ``graph`` (atlas, a file, sparql:URL) or from ``questions``, not both."""
+    """The request of the command line: from a ``graph`` (atlas, a file, sparql:URL) or from ``questions``, not both."""
 
     family: str
     out: Path
@@ -65,7 +65,7 @@ class BuildRequest:
 
 @frozen(kw_only=True)
 class BuildResult:
-    """What was made. ``skipped``: rows of the graph; ``dropped``: candidates; both by reason."""
+    """The result. ``skipped``: rows of the graph; ``dropped``: candidates; both by reason."""
 
     records: int
     graph: str
@@ -75,18 +75,18 @@ class BuildResult:
 
 
 def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> BuildResult:
-    """Make the records and write them, whole or not at all.
+    """Build the records and write them atomically.
 
-    Raises KEErrors: a file that is there already, a family without a builder, a graph or a model that cannot be opened,
-    a graph that has too little, questions where the family's builder takes none.
+    Raises KEErrors: an existing file, a family without a builder, a graph or a model that cannot be opened, too small a
+    graph, or questions for a builder that does not use them.
     """
     start = time.monotonic()
     if request.out.exists() and not request.force:
-        raise BadConfig(f"{request.out} is there already", hint="choose another --out, or overwrite it with --force")
+        raise BadConfig(f"{request.out} already exists", hint="use another --out, or overwrite it with --force")
     spec = builder_of(catalog, request.family)
     reject_unused(request.options, [spec])
     maker: Builder = spec.build(configure(spec, request.options.get(spec.prefix)))
-    made, source = _maker(maker, request)
+    made, source = _record_source(maker, request)
     dropped: Counter[str] = Counter()
     tools = BuildTools(cases=request.cases, seed=request.seed, dropped=lambda reason: dropped.update([reason]))
     if request.model:
@@ -112,48 +112,48 @@ def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> BuildR
 
 @frozen(kw_only=True)
 class _Source:
-    """What it was made from, and the rows of it that were left out, by reason."""
+    """The source of the records, and its skipped rows by reason."""
 
     name: str
     skipped: Counter[str] = field(factory=Counter)
 
 
-def _maker(maker: Builder, request: BuildRequest) -> tuple[Callable[[BuildTools], Iterable[Record]], _Source]:
-    """What makes the records, and of what."""
+def _record_source(maker: Builder, request: BuildRequest) -> tuple[Callable[[BuildTools], Iterable[Record]], _Source]:
+    """Return the function that yields the records, and its source."""
     questions = request.questions
     if (questions is None) == (not request.graph):
-        raise BadConfig("a benchmark is built from a graph or from questions", hint="give --graph, or --from FILE")
+        raise BadConfig("a benchmark is built from either a graph or questions", hint="pass --graph, or --from FILE")
     if questions is None:
         opened = open_graph(request.graph, relations=request.relations, skip_unlabeled=request.skip_unlabeled)
         return lambda tools: maker.records(opened.graph, tools), _Source(name=opened.graph.name, skipped=opened.skipped)
     if not isinstance(maker, QuestionBuilder):
-        raise BadConfig(f"{request.family} is not built from questions", hint="give it a graph with --graph")
+        raise BadConfig(f"{request.family} cannot be built from questions", hint="pass a graph with --graph")
     if request.with_model is None:
-        raise BadConfig("the facts for the questions are written by a model", hint="name it with --with-model")
+        raise BadConfig("a model is required to write the facts for the questions", hint="pass --with-model")
     return lambda tools: maker.from_questions(questions, tools), _Source(name=str(questions))
 
 
 def builder_of(catalog: Catalog, family: str) -> BuilderSpec:
-    """The builder of a family. Raises BadConfig that names those that have one."""
+    """Return the builder of a family. Raises BadConfig with the families that have one."""
     specs: Mapping[str, Any] = {name: catalog.spec("dataset", name) for name in catalog.names("dataset")}
     found = {name: spec.builder for name, spec in specs.items() if spec.builder is not None}
     builder = found.get(family)
     if builder is None:
         raise BadConfig(
-            f"no builder for {family!r}", hint=f"these families have one: {', '.join(sorted(found)) or 'none'}"
+            f"no builder for {family!r}", hint=f"families with a builder: {', '.join(sorted(found)) or 'none'}"
         )
     assert isinstance(builder, BuilderSpec)
     return builder
 
 
 def recall_with(engine: Engine) -> Callable[[Sequence[RecallProbe]], list[bool]]:
-    """Whether a model knows facts, asked in two forms. Raises what the model raised."""
+    """Return whether a model recalls facts, asked in two forms. Raises the model's errors."""
 
     def recalls(asked: Sequence[RecallProbe]) -> list[bool]:
         put = {f"{at}/{form}": text for at, one in enumerate(asked) for form, text in _forms(one)}
         answers = _written(engine, put)
         return [
-            any(named_first(answers[f"{at}/{form}"], one.gold) for form, _text in _forms(one))
+            any(names_first(answers[f"{at}/{form}"], one.gold) for form, _text in _forms(one))
             for at, one in enumerate(asked)
         ]
 
@@ -161,7 +161,7 @@ def recall_with(engine: Engine) -> Callable[[Sequence[RecallProbe]], list[bool]]
 
 
 def phrase_with(engine: Engine, kept: Callable[[], None]) -> Callable[[Sequence[str]], list[str]]:
-    """Questions in other words; one that comes back as no question, or without its names, stays (and ``kept``)."""
+    """Rewrite questions. A rewrite that is not a question, or lacks names, is discarded (and counted in ``kept``)."""
     template = files("ke_benchmarks").joinpath("phrase.txt").read_text(encoding="utf-8").rstrip()
 
     def phrase(texts: Sequence[str]) -> list[str]:
@@ -180,17 +180,18 @@ def phrase_with(engine: Engine, kept: Callable[[], None]) -> Callable[[Sequence[
 
 
 def sound(old: str, new: str) -> bool:
-    """Whether a rewriting is a question of reasonable length, with the old one's names, and no other, and its words.
+    """Return whether a rewrite is a question of reasonable length, with the same names and the words of the original.
 
-    A word that is gone may be a hop that is gone ("the neighbor of Kenya" for the capital of that neighbor), which
-    nobody but a reader could tell from a synonym; so only the words that open a question may go.
+    A missing word may be a missing hop ("the neighbor of Kenya" instead of the capital of that neighbor), and no rule
+    can
+    distinguish that from a synonym. So only words that open a question may be missing.
     """
     whole = new.endswith("?") and len(new) <= LONGEST * len(old)
     return whole and _names(old) == _names(new) and stems(old) - stems(OPENING) <= stems(new)
 
 
-def named_first(answer: str, gold: Gold) -> bool:
-    """Whether the answer names within its first words what is right: one of the entities, or all for ``all``."""
+def names_first(answer: str, gold: Gold) -> bool:
+    """Return whether the first words of the answer name a right entity, or all of them for ``all``."""
     start = " ".join(answer.split()[: FIRST_WORDS * max(1, len(gold.entities))]).casefold()
     named = [
         any(re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", start) for name in entity.names)
@@ -207,7 +208,7 @@ def _written(engine: Engine, put: dict[str, str], *, max_tokens: int = 24) -> di
     found: dict[str, str] = {}
     for name, result in engine.run({name: _ask(text, max_tokens) for name, text in put.items()}).items():
         if isinstance(result, Failure):
-            raise KEError(f"the model failed: {result.error}", hint="try another --model")
+            raise KEError(f"the model failed: {result.error}", hint="use another --model")
         found[name] = result
     return found
 
@@ -218,7 +219,7 @@ def _ask(text: str, max_tokens: int) -> Procedure[str]:
 
 
 def _names(text: str) -> Counter[str]:
-    """Words with a capital letter or a digit, but for the first one of the question."""
+    """Return the words with a capital letter or a digit, except the first one of the question."""
     words: Iterable[str] = re.findall(r"[\w'\u2019-]+", text)
     return Counter(word for word in words if word != word.lower() and word not in OPENERS)
 
@@ -235,7 +236,4 @@ def _engine(choice: ModelChoice, seed: int, catalog: Catalog, progress: Progress
 
 
 def _reasons(dropped: Counter[str]) -> str:
-    return (
-        "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5))
-        or "there is too little to build from"
-    )
+    return "; ".join(f"{reason}: {count}" for reason, count in dropped.most_common(5)) or "the source is too small"

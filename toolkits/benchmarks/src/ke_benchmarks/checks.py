@@ -1,4 +1,4 @@
-"""Attrs validators for the records of a file. They raise ValueError in a few words; the reader adds where."""
+"""Attrs validators for the records of a file. They raise a short ValueError; the reader adds the location."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ import re
 from attrs import Attribute
 
 BARE_ID = re.compile(r"[QP][1-9]\d{3,}\Z")
-"""What Wikidata's services give in place of a label that is missing (X7). Things are called "Q1" and "Q400" too."""
+"""Placeholders of Wikidata's services for a missing label (X7). Some entities are really called "Q1" or "Q400"."""
 
 
 def not_blank(_instance: object, attribute: Attribute[str], value: str) -> None:
-    """There must be something to read."""
+    """Reject blank text."""
     if not value.strip():
         raise ValueError(f"{attribute.name} is blank")
 
 
 def all_not_blank(_instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """None of them is blank."""
+    """Reject a list with blank texts."""
     if not all(text.strip() for text in value):
         raise ValueError(f"one of {attribute.name} is blank")
 
 
 def some_not_blank(instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """There is one at least, and none of them is blank."""
+    """Reject an empty list or blank texts."""
     if not value:
         raise ValueError(f"{attribute.name} is empty")
     all_not_blank(instance, attribute, value)
 
 
 def has_label(instance: object, attribute: Attribute[str], value: str) -> None:
-    """It must be something to read and not the bare id of a thing without a label, which asks nothing (X7)."""
+    """Reject blank text and a bare id in place of a label, which makes a meaningless question (X7)."""
     not_blank(instance, attribute, value)
     _not_bare(attribute.name, value)
 
 
 def all_have_labels(instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """None of them is blank or a bare id."""
+    """Reject a list with blank texts or bare ids."""
     all_not_blank(instance, attribute, value)
     for text in value:
         _not_bare(attribute.name, text)

@@ -1,4 +1,4 @@
-"""The commands of the benchmarks toolkit."""
+"""Commands of the benchmarks toolkit."""
 
 from __future__ import annotations
 

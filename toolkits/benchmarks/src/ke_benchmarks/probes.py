@@ -1,4 +1,4 @@
-"""Make the probes of a single edit, perplexity probes, and material about questions, for any benchmark."""
+"""Build the probes of a single edit, perplexity probes, and material about questions, for any benchmark."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from ke_core.plugin import (
 def single_edit_probes(
     question: Query, near: Sequence[Query], *, paraphrases: Sequence[Query] = ()
 ) -> tuple[Probe, ...]:
-    """Every probe of one edit. ``question`` asks for its fact and has a cloze, gold and ``edit``.
+    """Return all probes of one edit. ``question`` asks for its fact and has a cloze, gold and ``edit``.
 
-    ``paraphrases`` are other wordings of it, with the same answers, as they are to be asked; without any, it is
-    ``question`` itself. ``near`` are questions of the same relation whose answers the edit must leave alone, each with
-    its cloze; none of their answers may be the edit's new object. A question without a stale answer has no old object
-    to compare its new one with, so it and its paraphrases are only answered. Raises ValueError where the edit, a cloze
-    or an answer is missing.
+    ``paraphrases``: other wordings with the same answers; default: ``question`` itself. ``near``: questions of the same
+    relation whose answers the edit must not change, each with its cloze; none of their answers may be the edit's new
+    object. A question without a pre-edit answer has no old object for the comparison of probabilities, so it and its
+    paraphrases are only answered. Raises ValueError if the edit, a cloze or an answer is missing.
     """
     if question.edit is None or question.cloze is None:
         raise ValueError(f"query {question.id} has no edit or no cloze")
     edits = (question.edit,)
     new = _object(question.gold)
-    # without ``edit`` it stays the question that it is, whatever the form in which the run asks for edited facts
+    # without ``edit`` it remains a question, whatever the run's prompt format for edited facts
     asked = tuple(paraphrases) or (evolve(question, id=f"{question.id}-question", edit=None),)
     found = [Probe(id=EFFICACY, aspect=EFFICACY, queries=(question,), edits=edits)]
     told = [
@@ -70,7 +69,7 @@ def _scored(aspect: str, queries: tuple[Query, ...], edits: tuple[str, ...]) -> 
 
 
 def _between(query: Query, objects: tuple[str, str]) -> Query:
-    """The same query, asked how probable each of two objects is. Each begins with one space (E1)."""
+    """Return the same query as a comparison of the probabilities of two objects. Each begins with one space (E1)."""
     return evolve(query, id=f"{query.id}-scored", continuations=tuple(f" {name.strip()}" for name in objects))
 
 
@@ -89,9 +88,9 @@ def _object(gold: Gold) -> str:
 def perplexity_probes(
     facts: Iterable[str], counterfactuals: Iterable[str], *, edits: tuple[str, ...] = ()
 ) -> tuple[Probe, ...]:
-    """A probe for each side. Sentences of one word have nothing to score and are left out; so is a side without any.
+    """Return a probe for each side. Sentences of one word have nothing to score and are omitted; so is an empty side.
 
-    Each query's text is the sentence's first word, as a cloze, which is put as it stands.
+    Each query's text is the sentence's first word, as a cloze without demonstrations.
     """
     sides = {FACTS_PERPLEXITY: facts, COUNTERFACTUALS_PERPLEXITY: counterfactuals}
     return tuple(
@@ -109,9 +108,9 @@ def _sentence_queries(aspect: str, sentences: Iterable[str]) -> Iterator[Query]:
 
 
 def question_entities(cases: Iterable[Case], kind: Callable[[Entity], str] = lambda _entity: "") -> dict[str, str]:
-    """Text to "Ada Lovelace, a person.", or "Ada Lovelace." where ``kind`` ("a person") is empty.
+    """Return text to "Ada Lovelace, a person.", or "Ada Lovelace." if ``kind`` ("a person") is empty.
 
-    A question that does not name its entity by the label is not there: a linker finds nothing in it either.
+    Questions that do not contain the label of their entity are omitted: an entity linker finds nothing in them either.
     """
     found: dict[str, str] = {}
     for case in cases:
@@ -124,7 +123,7 @@ def question_entities(cases: Iterable[Case], kind: Callable[[Entity], str] = lam
 
 
 def _about(case: Case, query: Query) -> Iterator[Entity]:
-    """What the question may be about: the head where it is of several hops, else any subject of the case."""
+    """Return the possible entities of a question: the head if it has several hops, or any subject of the case."""
     chains = (case.facts_after, case.facts_before)
     if query.hops:
         yield from (facts[0].subject for facts in chains if facts)
@@ -134,19 +133,21 @@ def _about(case: Case, query: Query) -> Iterator[Entity]:
 
 
 def _named(text: str, entities: Iterable[Entity]) -> Entity | None:
-    """The one with the longest label in the text: "New York City", not "New York"."""
+    """Return the entity with the longest label in the text: "New York City", not "New York"."""
     return max((entity for entity in entities if entity.label in text), key=lambda one: len(one.label), default=None)
 
 
 def sub_questions(cases: Iterable[Case]) -> dict[str, Mapping[Phase, tuple[SubQuestion, ...]]]:
-    """``case/query`` to its sub-questions, for the queries asked after editing that can be taken apart.
+    """Return ``case/query`` to its sub-questions, for queries after editing that are chains of hops.
 
-    ``after``: the hops that are right once the case's edits are made. An edited hop's tentative answer is the
-    one that was right before the edit, any other hop's is its gold answer. ``before``: the hops of the old world,
-    for a control, whose edits are withheld. A single-hop question is its own only sub-question.
+    ``after``: the hops after the case's edits. An edited hop's tentative answer is the pre-edit answer, any other hop's
+    is
+    its gold answer. ``before``: the hops before the edits, for a control, whose edits are withheld. A single-hop
+    question
+    is its own only sub-question.
 
-    Left out: a question whose answer is not that of its last hop (a set operation comes after it), and one of which
-    nothing says what was right before the edits, since its gold answer would give the edited world away (V16).
+    Omitted: questions whose answer is not that of their last hop (a set operation follows), and questions without a
+    pre-edit answer, because their gold answer would reveal the edited world (V16).
     """
     found: dict[str, Mapping[Phase, tuple[SubQuestion, ...]]] = {}
     for case in cases:
@@ -160,7 +161,7 @@ def sub_questions(cases: Iterable[Case]) -> dict[str, Mapping[Phase, tuple[SubQu
 
 
 def _unedited(case: Case) -> Iterator[str]:
-    """Ids of the queries that have one answer in both worlds: hops that no edit is about, and what is asked in both."""
+    """Return the ids of queries with one answer in both worlds: unedited hops, and queries of both phases."""
     for probe in case.probes:
         both = probe.queries if probe.phase == "both" else ()
         for single in (*both, *(hop for query in probe.queries for hop in query.hops)):

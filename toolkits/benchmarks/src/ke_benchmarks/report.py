@@ -24,28 +24,28 @@ from ke_core.app import count_noun, literal, plain_table
 from ke_core.plugin import Fact, PublishedAudit, Victims
 
 BY = 3
-"""Cases named as the cause of a contaminated hop; the rest is counted (all stand in the JSON)."""
+"""Maximum number of cases named as the cause of a contaminated hop. The JSON has all of them."""
 
 
 def audit_report(name: str, audit: Audit, published: PublishedAudit | None, agreed: RuleAgreement | None) -> Group:
-    """The numbers, beside those that others printed."""
+    """Return the counts next to the published ones."""
     printed = published if published is not None and published.seed == audit.seed else None
     title = f"{name}: {count_noun(audit.cases, 'case')}, rule {audit.rule}, seed {audit.seed}"
     parts: list[RenderableType] = [literal(title, "bold"), _victims(audit, printed)]
     if printed is not None:
-        parts.append(literal(f"victims are cases/sub-questions; printed: {printed.source}", "dim"))
+        parts.append(literal(f"victims are cases/sub-questions; published: {printed.source}", "dim"))
     lines = [*_conflicts(audit.conflicts), *_duplicates(audit, published), *_missing(audit, published)]
     if agreed is not None:
         lines.append(_agreed(agreed))
     if audit.pathless:
         lines.append(
-            f"{count_noun(audit.pathless, 'case')} without a path before or after: nothing is seen to hit those"
+            f"{count_noun(audit.pathless, 'case')} without a path before or after: contamination cannot be detected"
         )
     return Group(*parts, *(literal(line) for line in lines))
 
 
 def flagged_cases(audit: Audit) -> Iterator[Text]:
-    """Every flagged case with the reason, one a line, grouped by type."""
+    """Yield one line for each flagged case with the reason, grouped by type."""
     for found in audit.contaminations:
         for kind, hits in _sides(found):
             for hit in hits:
@@ -53,7 +53,7 @@ def flagged_cases(audit: Audit) -> Iterator[Text]:
     for conflict in audit.conflicts:
         for fact, cases in conflict.targets:
             for case in cases:
-                yield literal(f"case {case}: conflicting edits: {_said(fact)}, which others rewrite otherwise")
+                yield literal(f"case {case}: conflicting edits: {_said(fact)}, which other edits rewrite differently")
     for first, *others in audit.duplicates:
         for other in others:
             yield literal(f"case {other}: duplicate of case {first}")
@@ -64,7 +64,7 @@ def flagged_cases(audit: Audit) -> Iterator[Text]:
 
 
 def fix_report(fixed: FixedDataset) -> Iterator[Text]:
-    """How many cases were changed and dropped, and why."""
+    """Yield how many cases were changed and dropped, and why."""
     for kind in ("changed", "dropped"):
         own = [change for change in fixed.changes if change.kind == kind]
         yield literal(f"{count_noun(len(own), 'case')} {kind}{':' if own else ''}")
@@ -72,21 +72,19 @@ def fix_report(fixed: FixedDataset) -> Iterator[Text]:
 
 
 def selection_report(found: Selection, cases: int) -> Text:
-    """The size of a selection beside its bound."""
+    """Return the size of a selection and its upper bound."""
     size = len(found.cases)
-    share = f" ({size / found.bound:.2%} of it)" if found.bound else ""
-    simple = (
-        f"dropping every victim, every case of a conflict and every duplicate would leave {cases - found.victims:,}"
-    )
+    share = f", {size / found.bound:.2%} of it" if found.bound else ""
+    simple = f"dropping all victims, conflicting cases and duplicates would leave {cases - found.victims:,}"
     pairs = count_noun(found.exclusions, "pair")
-    return literal(f"{size:,} of {cases:,} cases selected, at most {found.bound:,} are possible{share}; "
-                   f"{pairs} exclude one another; {simple}")  # fmt: skip
+    return literal(f"{size:,} of {cases:,} cases selected (upper bound {found.bound:,}{share}); {pairs} exclude "
+                   f"each other; {simple}")  # fmt: skip
 
 
 def audit_json(
     name: str, audit: Audit, published: PublishedAudit | None, agreed: RuleAgreement | None
 ) -> dict[str, Any]:
-    """Everything that was found, as JSON values."""
+    """Return the whole audit as JSON values."""
     printed = published if published is not None and published.seed == audit.seed else None
     return {
         "dataset": name,
@@ -151,12 +149,12 @@ def _conflicts(found: Sequence[EditConflict]) -> Iterator[str]:
         targets = "; ".join(f"{named(new)} (case {', '.join(ids)})" for new, ids in conflict.targets)
         yield f"  {fact.subject.label}, {fact.relation.label}: {targets}"
     if len(found) > BY:
-        yield f"  and {len(found) - BY:,} more; --cases lists all"
+        yield f"  and {len(found) - BY:,} more; use --cases to list all"
 
 
 def _duplicates(audit: Audit, published: PublishedAudit | None) -> Iterator[str]:
     extra = sum(len(group) - 1 for group in audit.duplicates)
-    printed = f" (printed: {published.duplicates:,})" if published and published.duplicates is not None else ""
+    printed = f" (published: {published.duplicates:,})" if published and published.duplicates is not None else ""
     shown = ", ".join(f"({', '.join(group)})" for group in audit.duplicates[: 2 * BY])
     more = ", ..." if len(audit.duplicates) > 2 * BY else ""
     yield f"duplicates: {extra:,}{printed}{': ' if shown else ''}{shown}{more}"
@@ -164,11 +162,13 @@ def _duplicates(audit: Audit, published: PublishedAudit | None) -> Iterator[str]
 
 def _missing(audit: Audit, published: PublishedAudit | None) -> Iterator[str]:
     if not audit.asked:
-        yield "missing information: no case has a multi-hop question with its hops, so nothing can be missing"
+        yield "missing information: not applicable (no case has a multi-hop question with its hops)"
         return
-    printed = f" (printed: {published.missing:,}, found by hand)" if published and published.missing is not None else ""
+    printed = (
+        f" (published: {published.missing:,}, found manually)" if published and published.missing is not None else ""
+    )
     of = count_noun(audit.asked, "case")
-    yield f"missing information: {len(audit.missing):,} of {of} by a rule of our own{printed}"
+    yield f"missing information: {len(audit.missing):,} of {of} by our own rule{printed}"
 
 
 def _agreed(agreed: RuleAgreement) -> str:

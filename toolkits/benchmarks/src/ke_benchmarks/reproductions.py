@@ -1,4 +1,4 @@
-"""The reproductions that a plugin ships: TOML files in its package."""
+"""Reproductions included in a plugin: TOML files in its package."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ REPRODUCTION = re.compile(r"[a-z0-9-]+/[a-z0-9-]+\Z")
 
 @frozen(kw_only=True)
 class ReproductionSpec:
-    """A published table or figure. ``name`` is ``FAMILY/NAME``; ``text`` gives its TOML (docs/reproducing.md)."""
+    """A published table or figure. ``name`` is ``FAMILY/NAME``; ``text`` returns its TOML (docs/reproducing.md)."""
 
     name: str = field(validator=validators.matches_re(REPRODUCTION))
     text: Callable[[], str]
 
 
 def reproductions_in(package: str, family: str) -> list[ReproductionSpec]:
-    """One spec for each file ``reproductions/NAME.toml`` of ``package``, called ``FAMILY/NAME``."""
+    """Return one spec for each file ``reproductions/NAME.toml`` of ``package``, called ``FAMILY/NAME``."""
     from importlib.resources import files  # noqa: PLC0415  one command needs it, and every plugin imports this module
 
     names = sorted(file.name for file in (files(package) / FOLDER).iterdir() if file.name.endswith(".toml"))

@@ -1,17 +1,17 @@
-"""Whether cases are sound: what a benchmark must keep for its numbers to mean what they say. Pure functions.
+"""Check that cases are sound, so that scores mean what they claim. Pure functions.
 
 =========== ======= ====================================================================================
-rule        level   what is wrong
+rule        level   problem
 =========== ======= ====================================================================================
-id          error   two cases, or two edits or probes of a case, share an id; one query id stands for two
-                    questions; one edit id for two statements; a probe or query names an edit that is not there
-answer      error   a question has no right answer, and no edit deletes one; a name is blank; what is right after
-                    the edit was right before (warning: the two only share a name, so that either passes)
-label       error   a label is missing and a bare id or an address stands in its place, or in a question (X7)
-chain       error   a hop does not start where the one before it ended, or the chain comes back to where it was
+id          error   two cases, or two edits or probes of a case, share an id; one query id has two
+                    questions; one edit id has two statements; a probe or query names an unknown edit
+answer      error   a question has no right answer, and no edit deletes one; a name is blank; the right
+                    answer after the edit was right before (warning: the two only share a name)
+label       error   a bare id or an address in place of a missing label, or in a question (X7)
+chain       error   a hop does not start where the previous one ended, or the chain has a cycle
 edit        error   the new object is the old one, or the cloze's subject is not the fact's
-edit        warning no efficacy probe tests it, so nobody sees whether it arrived
-alias       warning an alias of a right answer is another thing's label, so that naming that thing passes
+edit        warning no efficacy probe tests it
+alias       warning an alias of a right answer is another entity's label, so naming that entity passes
 =========== ======= ====================================================================================
 """
 
@@ -28,14 +28,14 @@ from ke_core.plugin import EFFICACY, Case, Edit, Entity, Fact, Gold, Query
 
 Level = Literal["error", "warning"]
 Found = tuple[Level, str, str]
-"""Level, rule, and what is wrong in words."""
+"""Level, rule, and message."""
 BARE = re.compile(r"[QPL][1-9]\d*|_:\S+|https?://\S+")
-"""Ids of Wikidata, blank nodes, addresses: what graphs give where a label is missing."""
+"""Ids of Wikidata, blank nodes, addresses: what graphs contain in place of missing labels."""
 
 
 @frozen(kw_only=True)
 class Problem:
-    """Something wrong in the same way in ``cases`` (ids, in order)."""
+    """A problem of ``cases`` (ids, in order)."""
 
     level: Level
     rule: str
@@ -44,7 +44,7 @@ class Problem:
 
 
 def problems(cases: Iterable[Case]) -> tuple[Problem, ...]:
-    """Everything wrong with ``cases``, errors first. One pass; kept are names and findings, never the cases."""
+    """Return all problems of ``cases``, errors first. One pass, with only names and findings in memory."""
     check = Soundness()
     for case in cases:
         check.add(case)
@@ -53,7 +53,7 @@ def problems(cases: Iterable[Case]) -> tuple[Problem, ...]:
 
 @define
 class Soundness:
-    """Takes cases one by one: ``add`` each, then ask for ``problems``.
+    """Checks cases one by one: ``add`` each, then read ``problems``.
 
     ``known_flaws``: rules whose errors are warnings (``DatasetInfo``).
     """
@@ -63,21 +63,21 @@ class Soundness:
     _seen: set[str] = field(factory=set)
     _statements: dict[str, str] = field(factory=dict)
     _labels: dict[str, dict[str, str]] = field(factory=dict)
-    """Label, letters' case aside, to the things that bear it: key to label as spelled."""
+    """Case-folded label to its entities: key to original label."""
     _aliases: dict[tuple[str, str, str], dict[str, None]] = field(factory=dict)
-    """(Alias, key and label of the right answer it stands for) to the cases that accept it."""
+    """(Alias, key and label of its right answer) to the cases that accept it."""
 
     def add(self, case: Case) -> None:
-        """Check one case, and keep of it what others are to be compared with."""
+        """Check one case, and store what is compared with other cases."""
         if case.id in self._seen:
-            self._note(("error", "id", f"two cases are called {case.id!r}"), case)
+            self._note(("error", "id", f"two cases have the id {case.id!r}"), case)
         self._seen.add(case.id)
         for rule in (_ids, _answers, _labels, _chains, _edits):
             for found in rule(case):
                 self._note(found, case)
         for edit in case.edits:
             if self._statements.setdefault(edit.id, edit.statement) != edit.statement:
-                self._note(("error", "id", f"edit {edit.id!r} stands for two statements"), case)
+                self._note(("error", "id", f"edit {edit.id!r} has two statements"), case)
         for entity in entities(case):
             self._labels.setdefault(_folded(entity.label), {}).setdefault(entity.key, entity.label)
         for gold in (query.gold for query in queries(case)):
@@ -86,7 +86,7 @@ class Soundness:
                     self._aliases.setdefault((_folded(alias), entity.key, entity.label), {})[case.id] = None
 
     def problems(self) -> tuple[Problem, ...]:
-        """Everything found so far, errors first, then by rule, in order of first occurrence."""
+        """Return all problems so far, errors first, then by rule, in order of first occurrence."""
         found = [*self._found.items(), *self._shared_names()]
         return tuple(
             Problem(level=level, rule=rule, what=what, cases=tuple(cases))
@@ -98,7 +98,7 @@ class Soundness:
         self._found.setdefault(("warning" if rule in self.known_flaws else level, rule, what), {})[case.id] = None
 
     def _shared_names(self) -> Iterator[tuple[Found, dict[str, None]]]:
-        """One thing may be written with an id here and without there: its own label is no other thing's."""
+        """Return aliases that are another entity's label. An entity may occur with and without an id."""
         for (alias, key, label), cases in self._aliases.items():
             others = [
                 spelled
@@ -106,18 +106,21 @@ class Soundness:
                 if other != key and _folded(spelled) != _folded(label)
             ]
             if others:
-                yield ("warning", "alias", f"an alias of {label!r} is the label of another thing, {others[0]!r}"), cases
+                yield (
+                    ("warning", "alias", f"an alias of {label!r} is the label of another entity, {others[0]!r}"),
+                    cases,
+                )
 
 
 def queries(case: Case) -> Iterator[Query]:
-    """Every query of a case, conditions included, each followed by the hops behind it."""
+    """Yield every query of a case, conditions included, each followed by its hops."""
     for probe in case.probes:
         for query in (*probe.queries, *probe.given):
             yield from (query, *query.hops, *query.hops_before)
 
 
 def entities(case: Case) -> Iterator[Entity]:
-    """Every mention of a thing in facts and answers."""
+    """Yield every mention of an entity in facts and answers."""
     for fact in _facts(case):
         yield from (fact.subject, *fact.objects)
     for query in queries(case):
@@ -140,19 +143,19 @@ def _ids(case: Case) -> Iterator[Found]:
     for probe in case.probes:
         for query in (*probe.queries, *probe.given):
             if asked.setdefault(query.id, query.texts[0]) != query.texts[0]:
-                yield "error", "id", f"query {query.id!r} stands for two questions"
+                yield "error", "id", f"query {query.id!r} has two questions"
             if query.edit is not None and query.edit not in edits:
-                yield "error", "id", f"query {query.id!r} asks for edit {query.edit!r}, which the case does not make"
+                yield "error", "id", f"query {query.id!r} names edit {query.edit!r}, which the case does not contain"
         for name in probe.edits:
             if name not in edits:
-                yield "error", "id", f"probe {probe.id!r} tests edit {name!r}, which the case does not make"
+                yield "error", "id", f"probe {probe.id!r} tests edit {name!r}, which the case does not contain"
 
 
 def _answers(case: Case) -> Iterator[Found]:
     deletes = any(edit.removed and len(edit.removed) > len(edit.added) for edit in case.edits)
     for query in queries(case):
         where = f"query {query.id!r}"
-        measured = len(query.continuations) == 1  # how probable one text is: nothing is chosen, nothing answered
+        measured = len(query.continuations) == 1  # log-probability of a text: no answer
         if not query.gold.entities and not deletes and not measured:
             yield "error", "answer", f"{where} has no right answer"
         if not all(text.strip() for text in query.texts) and not (query.continuations and query.is_whole_text):
@@ -184,11 +187,11 @@ def _labels(case: Case) -> Iterator[Found]:
     texts += [edit.statement for edit in case.edits]
     for found in dict.fromkeys(word for text in texts for word in BARE.findall(text)):
         if found in bare:
-            yield "error", "label", f"a text says {found!r} in place of a label"
+            yield "error", "label", f"a text contains {found!r} in place of a label"
 
 
 def _chains(case: Case) -> Iterator[Found]:
-    """A chain is what claims to be one: as many facts as the tag ``hops`` says, else as many as a question has hops."""
+    """Check the chains. A chain has as many facts as the tag ``hops``, otherwise as many as a question has hops."""
     for name, facts in (("", case.facts_after), ("old ", case.facts_before)):
         if len(facts) > 1 and _claims_chain(case, facts):
             yield from _chain(facts, name)
@@ -198,14 +201,14 @@ def _chain(facts: Sequence[Fact], name: str) -> Iterator[Found]:
     for number, (before, fact) in enumerate(pairwise(facts), start=2):
         if fact.subject.key not in {entity.key for entity in before.objects}:
             ended = ", ".join(entity.label for entity in before.objects) or "nothing"
-            broken = f"starts at {fact.subject.label!r}, and hop {number - 1} ends at {ended!r}"
+            broken = f"starts at {fact.subject.label!r}, but hop {number - 1} ends at {ended!r}"
             yield "error", "chain", f"hop {number} of the {name}chain {broken}"
             return
     passed = [fact.subject.key for fact in facts]
     for number, fact in enumerate(facts, start=1):
         back = [entity.label for entity in fact.objects if entity.key in passed[:number]]
         if back:
-            yield "error", "chain", f"hop {number} of the {name}chain comes back to {back[0]!r}"
+            yield "error", "chain", f"hop {number} of the {name}chain returns to {back[0]!r}"
 
 
 def _claims_chain(case: Case, facts: Sequence[Fact]) -> bool:
@@ -233,7 +236,7 @@ def _edit(edit: Edit) -> Iterator[Found]:
         if edit.operation == "none" or labels[0] == labels[1]:
             yield "error", "edit", f"the new object of edit {edit.id!r} is the old one"
         if (before.subject.key, before.relation.key) != (after.subject.key, after.relation.key):
-            yield "error", "edit", f"edit {edit.id!r} is of one fact before and of another after"
+            yield "error", "edit", f"edit {edit.id!r} has different facts before and after"
     if edit.target and edit.free_form is not None and edit.target == edit.old_target:
         yield "error", "edit", f"the new text of edit {edit.id!r} is the old one"
     fact = after or before
@@ -245,12 +248,12 @@ def _edit(edit: Edit) -> Iterator[Found]:
 
 
 def _is_bare(label: str, id_: str | None) -> bool:
-    """A thing may be called "Q1": it is bare where nothing else than the id itself stands for it."""
+    """Return whether an entity is a bare id: it has no other name than its id. An entity may be called "Q1"."""
     return bool(BARE.fullmatch(label.strip())) and (id_ is None or id_.endswith(label.strip()))
 
 
 def _same(gold: Gold, stale: Gold) -> bool:
-    """Whether one answer is right for both: the same things, in the same order where that is what is asked for."""
+    """Return whether one answer is right for both: the same entities, in the same order if it matters."""
     keys = [[entity.key for entity in one.entities] for one in (gold, stale)]
     return keys[0] == keys[1] or (gold.require != "ordered" and set(keys[0]) == set(keys[1]))
 

@@ -146,6 +146,6 @@ def test_more_edited_cases_than_there_are_is_refused(make, k):
 
 
 def test_an_unknown_rule_is_refused_with_the_rules(make):
-    with pytest.raises(BadConfig, match="no rule 'qid'") as wrong:
+    with pytest.raises(BadConfig, match="unknown rule 'qid'") as wrong:
         as_rule("qid")
     assert "id-first" in wrong.value.hint

@@ -19,8 +19,8 @@ COUNTS = {
     "continent": 160,
     "currency": 160,
     "language": 145,
-    "largest-neighbor": 116,
-    "neighbor": 111,
+    "largest-neighbour": 116,
+    "neighbour": 111,
     "population": 164,
     "city-population": 550,
     "area": 161,
@@ -93,9 +93,9 @@ def test_countries_of_several_official_languages_have_them_all(atlas: Graph) -> 
 
 
 def test_the_largest_neighbor_is_a_neighbor(atlas: Graph) -> None:
-    for subject, (largest,) in atlas.triples["largest-neighbor"].items():
-        assert largest in atlas.triples["neighbor"].get(subject, (largest,))
-        assert subject in atlas.triples["neighbor"].get(largest, (subject,))
+    for subject, (largest,) in atlas.triples["largest-neighbour"].items():
+        assert largest in atlas.triples["neighbour"].get(subject, (largest,))
+        assert subject in atlas.triples["neighbour"].get(largest, (subject,))
 
 
 def test_every_relation_has_its_templates(atlas: Graph) -> None:
@@ -143,7 +143,7 @@ def test_a_country_and_its_capital_have_two_names(atlas: Graph) -> None:
         ("country:HR", "currency", "euro"),
         ("country:JP", "currency", "Japanese yen"),
         ("country:AT", "language", "German"),
-        ("country:PT", "largest-neighbor", "Spain"),
+        ("country:PT", "largest-neighbour", "Spain"),
         ("city:CN/shanghai", "country", "China"),
     ],
 )
@@ -164,7 +164,7 @@ def test_facts_that_sources_get_wrong_or_spell_differently(
         ("country:ID", "capital"),
         ("country:RU", "continent"),
         ("country:MX", "language"),
-        ("country:RS", "neighbor"),
+        ("country:RS", "neighbour"),
     ],
 )
 def test_facts_in_doubt_are_left_out(atlas: Graph, subject: str, relation: str) -> None:
@@ -182,9 +182,9 @@ def test_sources_and_licenses_travel_with_the_file(atlas: Graph) -> None:
     for source in atlas.sources:
         assert source["name"] in notice
         assert source["version"] in notice
-        assert "MIT" in source["license"]
+        assert "MIT" in source["licence"]
     assert "CC BY 4.0" in notice
-    assert "GeoNames" in atlas.sources[0]["license"]
+    assert "GeoNames" in atlas.sources[0]["licence"]
 
 
 def test_it_is_small_and_read_at_once() -> None:

@@ -97,7 +97,7 @@ def test_an_endpoint_that_fails_is_one_line(url: str, failures: list[int], said:
 
 def test_what_is_no_endpoint_is_one_line(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "_post", lambda _url, _query: b"<html>hello")
-    with pytest.raises(BadData, match="does not answer in SPARQL's JSON, but: <html>hello"):
+    with pytest.raises(BadData, match="did not answer with SPARQL JSON, but: <html>hello"):
         open_graph(f"sparql:{url}")
 
 

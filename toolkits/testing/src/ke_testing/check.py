@@ -1,8 +1,8 @@
-"""The contract of one installed component, run as a program: ``python -m ke_testing.check KIND NAME OPTIONS``.
+"""Run the contract of one installed component as a program: ``python -m ke_testing.check KIND NAME OPTIONS``.
 
-``ke plugins check`` calls it. OPTIONS are a JSON object of what follows ``-o NAME.``. Standard output is JSON, a line
-for each check (``ke_testing.checks.CheckResult``), after a first line with their number. What tests print goes to
-standard error.
+``ke plugins check`` calls it. OPTIONS is a JSON object of what follows ``-o NAME.``. Standard output is JSON: the
+number
+of checks, then one line for each check (``ke_testing.checks.CheckResult``). Output of tests goes to standard error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attrs import asdict, define, field
 
 from ke_core.app import discover, read_catalog
 from ke_core.plugin import loads
-from ke_testing.advice import advice_for, in_words
+from ke_testing.advice import advice_for, readable_name
 from ke_testing.checks import CheckResult
 from ke_testing.trial import contract_of, line_in
 
@@ -38,7 +38,7 @@ class TestContract({base}):
     material = {{name: MATERIAL[name] for name in {material!r}}}
 {settings}
 '''
-SHOWN = 300  # characters of what was found
+SHOWN = 300  # maximum characters of an error message
 
 
 @define
@@ -70,7 +70,7 @@ class CheckReporter:
         return report
 
     def _line(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> dict[str, str]:
-        check = in_words(item.name)
+        check = readable_name(item.name)
         if report.passed:
             return {"check": check, "outcome": "passed"}
         if report.skipped:
@@ -91,9 +91,9 @@ class CheckReporter:
 
 
 def main(kind: str, name: str, options: dict[str, str]) -> int:
-    """Run the contract; 0 if it could be run, whatever it found."""
+    """Run the contract. Return 0 if it could be run, whether checks failed or not."""
     to = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what tests and libraries print must not get between the lines
+    os.dup2(2, 1)  # output of tests and libraries must not get between the lines
     offer = read_catalog(discover()).offer(kind, name)
     package = sys.modules[offer.plugin.module.partition(":")[0]]
     own = Path(package.__file__ or ".").resolve().parent

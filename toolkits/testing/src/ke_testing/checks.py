@@ -1,7 +1,7 @@
 """Checks of an installed plugin: its entry point and names in this process, its contracts in another one.
 
-``ke_testing.check`` runs the contracts in a process of its own, because they need pytest and the test kit. It prints
-one result a line.
+``ke_testing.check`` runs the contracts in its own process, because they need pytest and the test kit. It prints one
+result per line.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ke_core.app import CORE_DISTRIBUTION, KINDS, Installed, Plugins, declares_c
 from ke_core.plugin import BadConfig, PluginBroken, Spec, UnknownComponent, loads
 
 Brought = tuple[str, Spec[Any]]
-"""A kind, and what is offered of it."""
-LAST = 2000  # characters of what a process said before it died
+"""A kind, and a component of that kind."""
+LAST = 2000  # maximum characters of a dead process's error output
 
 
 @frozen(kw_only=True)
 class CheckResult:
-    """Result of one check. A check that failed says what was ``found``, ``where``, and what to ``do`` about it."""
+    """Result of one check. A failed check has what was ``found``, ``where``, and what to ``do`` about it."""
 
     check: str
     outcome: Literal["passed", "failed", "skipped"] = "passed"
@@ -35,8 +35,10 @@ class CheckResult:
     do: str = ""
 
 
-def brings(plugins: Plugins) -> dict[str, list[Brought]]:
-    """Return what each plugin registers, taken names included. A plugin whose hook fails registers nothing."""
+def registrations(plugins: Plugins) -> dict[str, list[Brought]]:
+    """Return the registrations of each plugin, including names that are taken. A plugin whose hook fails registers
+    nothing.
+    """
     found: dict[str, list[Brought]] = {name: [] for name in plugins.installed}
     for kind, expected in KINDS.items():
         for name, specs in registered_specs(plugins, f"ke_{kind}s", expected):
@@ -44,7 +46,7 @@ def brings(plugins: Plugins) -> dict[str, list[Brought]]:
     return {name: [] if plugin.broken else found[name] for name, plugin in plugins.installed.items()}
 
 
-def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
+def find_plugin(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
     """Find an installed plugin by its name or by a component. ``ke-plugin-`` may be omitted. Raises KEErrors."""
     for called in (name, f"ke-plugin-{name}"):
         if called in plugins.installed:
@@ -53,11 +55,11 @@ def plugin_called(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], na
     if len(owners) == 1:
         return plugins.installed[owners[0]]
     if owners:
-        raise BadConfig(f"{name} is brought by several plugins", hint=f"say which: {', '.join(owners)}")
-    raise UnknownComponent(f"no plugin called {name!r} is installed", hint="ke plugins lists what is")
+        raise BadConfig(f"several plugins provide {name}", hint=f"name one of them: {', '.join(owners)}")
+    raise UnknownComponent(f"plugin {name!r} is not installed", hint="run ke plugins for a list")
 
 
-def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
+def installation_checks(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
     """Check a plugin without running its components."""
     plugin = plugins.installed[name]
     yield _result("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)
@@ -66,20 +68,22 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
     yield _result(
         "nothing is printed while it is loaded",
         f"it prints {plugin.printed.strip().splitlines()[0]!r}" if plugin.printed.strip() else "",
-        "take the print out of the module, or put it into a function that is called later",
+        "remove the print from the module, or move it into a function that is called later",
     )
     yield _result(
-        "it says for which versions of ke-core it was built",
-        "" if declares_core(plugin.requires) or plugin.distribution in ("", CORE_DISTRIBUTION) else "none is declared",
-        'write "ke-core>=0.1,<0.2" (the versions it was tested with) into the dependencies of pyproject.toml',
+        "it declares the supported versions of ke-core",
+        ""
+        if declares_core(plugin.requires) or plugin.distribution in ("", CORE_DISTRIBUTION)
+        else "no version range is declared",
+        'add "ke-core>=0.1,<0.2" (the versions it was tested with) to the dependencies in pyproject.toml',
     )
     yield _result(
-        "its entry point is called like its distribution",
-        "" if plugin.distribution in ("", name) else f"it is {name} of {plugin.distribution}",
+        "its entry point has the name of its distribution",
+        "" if plugin.distribution in ("", name) else f"it is called {name} in {plugin.distribution}",
         f"[project.entry-points.ke] of pyproject.toml: {plugin.distribution} = {plugin.module!r}",
     )
     yield _result(
-        "it offers something",
+        "it registers something",
         "" if brought[name] or _implements_other_hooks(plugins, name) else "no hook returns anything",
         "implement a hook, such as ke_editors, and mark it with @hookimpl",
     )
@@ -87,7 +91,7 @@ def outside(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: st
         yield _result(
             f"no other plugin has a {kind} called {spec.name}",
             _taken(brought, plugin, kind, spec.name),
-            "give it another name in its spec",
+            "choose another name in its spec",
         )
 
 
@@ -110,7 +114,7 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
         if process.returncode:
             raise PluginBroken(
                 f"the contract of {kind} {spec.name} ended with status {process.returncode}: {_end(said.read())}",
-                hint=f"run it by itself: {' '.join(command[1:4])} '{{}}'",
+                hint=f"to see its output, run: {' '.join(command[1:4])} '{{}}'",
             )
 
 
@@ -122,18 +126,18 @@ def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: st
     """Return which other distribution has that name, or an empty text."""
     for other, offers in brought.items():
         if other != plugin.name and any((kind, name) == (its_kind, spec.name) for its_kind, spec in offers):
-            return f"{other} offers it too"
+            return f"{other} registers it too"
     for entry in directory_entries(kind):
         if entry.name == name and entry.distribution != plugin.distribution:
-            return f"{entry.distribution} is known for it"
+            return f"{entry.distribution} is listed with that name in the plugin directory"
     return ""
 
 
 def _implements_other_hooks(plugins: Plugins, name: str) -> bool:
-    """Whether the plugin implements a hook that does not offer components, such as ``ke_commands``."""
+    """Return whether the plugin implements a hook that does not register components, such as ``ke_commands``."""
     callers = plugins.manager.get_hookcallers(plugins.manager.get_plugin(name)) or []
     return any(caller.name not in {f"ke_{kind}s" for kind in KINDS} for caller in callers)
 
 
 def _end(text: str) -> str:
-    return " ".join(text[-LAST:].split()[-40:]) or "it said nothing"
+    return " ".join(text[-LAST:].split()[-40:]) or "no output"

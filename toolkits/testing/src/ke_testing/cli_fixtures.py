@@ -1,4 +1,4 @@
-"""pytest fixtures for commands: a toy plugin with one component of each kind, and ``ke`` run in this process on it.
+"""pytest fixtures for commands: a toy plugin with one component of each kind, and ``ke`` run in this process with it.
 
 Import them into a ``conftest.py``: ``from ke_testing.cli_fixtures import evaluated, ke, plugins``.
 """
@@ -48,8 +48,8 @@ from ke_testing.toy import toy_spec
 class WordConfig:
     """Options of the toy editors."""
 
-    word: str = field(default="Rome", metadata={"help": "what is answered"})
-    loud: bool = field(default=False, metadata={"help": "say it in capitals"})
+    word: str = field(default="Rome", metadata={"help": "the answer"})
+    loud: bool = field(default=False, metadata={"help": "write it in capitals"})
 
 
 @frozen(kw_only=True)
@@ -58,14 +58,14 @@ class NoToyOptions:
 
 
 class ToyModel:
-    """Answers every ask with one word, or fails."""
+    """Answers every request with one word, or fails."""
 
     def __init__(self, word: str) -> None:
         self.word = word
         self.details: Details = {}
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        """One reply a request."""
+        """Return one reply for each request."""
         if self.word == "ctrl-c":
             raise KeyboardInterrupt
         if self.word == "boom":
@@ -86,7 +86,7 @@ class ToyEditor:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Every edit can be made."""
+        """Accept every edit."""
         return {}
 
     @contextmanager
@@ -100,7 +100,7 @@ class ExactJudge:
     """A judge that compares an answer with the names of the gold entity."""
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """Right or wrong, one an item."""
+        """Return right or wrong for each item."""
         return [
             Judgment(verdict=Verdict.RIGHT if item.answer.text in item.query.gold.entities[0].names else Verdict.WRONG)
             for item in items
@@ -108,10 +108,10 @@ class ExactJudge:
 
 
 class Accuracy:
-    """A metric: the fraction of right answers, the edit's own question apart."""
+    """A metric: the fraction of right answers, without the edit's own question."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """One value a query."""
+        """Yield one value for each query."""
         for (phase, style, query), outcome in record.outcomes.items():
             aspect = "efficacy" if query == "hop-1" else "other"
             right = float(outcome.judgment.verdict is Verdict.RIGHT)
@@ -123,28 +123,34 @@ class ToyPlugin:
 
     @hookimpl
     def ke_editors(self) -> list[EditorSpec]:
-        """Three editors."""
+        """Register three editors."""
         return [
-            EditorSpec(name="sayer", summary="says one word", config=WordConfig, build=ToyEditor, cite="Nobody 2026"),
-            EditorSpec(name="other", summary="says one word too", config=WordConfig, build=ToyEditor),
             EditorSpec(
-                name="surgeon", summary="opens the model", config=NoToyOptions, build=ToyEditor, needs_weights=True
+                name="sayer", summary="answers one word", config=WordConfig, build=ToyEditor, cite="Nobody 2026"
+            ),
+            EditorSpec(name="other", summary="answers one word too", config=WordConfig, build=ToyEditor),
+            EditorSpec(
+                name="surgeon",
+                summary="accesses the model's weights",
+                config=NoToyOptions,
+                build=ToyEditor,
+                needs_weights=True,
             ),
         ]
 
     @hookimpl
     def ke_datasets(self) -> list[DatasetSpec]:
-        """The toy benchmark."""
+        """Register the toy benchmark."""
         return [toy_spec(metrics=("accuracy",), judge="exact")]
 
     @hookimpl
     def ke_judges(self) -> list[JudgeSpec]:
-        """One judge."""
+        """Register one judge."""
         return [JudgeSpec(name="exact", summary="the label", config=NoToyOptions, build=lambda _config: ExactJudge())]
 
     @hookimpl
     def ke_metrics(self) -> list[MetricSpec]:
-        """One metric."""
+        """Register one metric."""
         columns = {"efficacy": "edits made", "other": "the rest"}
         return [
             MetricSpec(
@@ -154,7 +160,7 @@ class ToyPlugin:
 
     @hookimpl
     def ke_models(self) -> list[ModelSpec]:
-        """A model source whose models echo."""
+        """Register a model source whose models echo."""
         known = (KnownModel(name="echo-1", summary="echoes", license="none", size_mb=0),)
         return [
             ModelSpec(
@@ -168,7 +174,7 @@ class ToyPlugin:
 
 
 def toys(*others: ModuleType) -> Plugins:
-    """The core, the toy plugin and ``others``: modules with hooks."""
+    """Return the core, the toy plugin and ``others``: modules with hooks."""
     plugins = empty_manager()
     plugins.register(builtin, "ke-core")
     plugins.register(ToyPlugin(), "toys")
@@ -187,7 +193,7 @@ def plugins() -> Plugins:
 def ke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plugins: Plugins
 ) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """``ke("plugins")`` in an empty folder: its exit status, standard output and standard error."""
+    """``ke("plugins")`` in an empty folder: returns exit status, standard output and standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "100")

@@ -1,4 +1,4 @@
-"""What every kind of component must keep; the contracts of the kinds build on it."""
+"""Checks for every kind of component. The contracts of the kinds extend it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ke_core.plugin import BadConfig, Spec, from_json, loads, to_json
 
 HEAVY = ("torch", "transformers", "numpy")
 MACHINE = re.compile(r"cuda:\d|\.cuda\(|CUDA[_]VISIBLE|" + r"""["'](/home/|/root/|/Users/|/mnt/|/data/|C:\\\\)""")
-"""A device by its number (X1), or a path that is somebody's (X2)."""
+"""A device with its number (X1), or a path of someone's machine (X2)."""
 
 
 class RegisteredContract:
-    """Of what a plugin registers. Set ``kind`` and ``name``."""
+    """Contract of a registration. Set ``kind`` and ``name``."""
 
     kind: ClassVar[str]
     name: ClassVar[str]
@@ -34,10 +34,10 @@ class RegisteredContract:
 
     @pytest.fixture
     def module(self) -> str:
-        """What its entry point names."""
+        """The module of its entry point."""
         return read_catalog(discover()).offer(self.kind, self.name).plugin.module.partition(":")[0]
 
-    def test_is_found_through_its_entry_point(self, spec: Spec[Any]) -> None:
+    def test_entry_point_registers_it(self, spec: Spec[Any]) -> None:
         assert self.name == spec.name
         assert spec.summary
 
@@ -47,7 +47,7 @@ class RegisteredContract:
     def test_registering_prints_nothing(self, module: str) -> None:
         assert registered(module, self.kind)["printed"] == ""
 
-    def test_x1_x2_no_device_and_no_path_of_a_machine_stand_in_the_code(self, module: str) -> None:
+    def test_code_contains_no_device_number_or_machine_path(self, module: str) -> None:
         package = Path(importlib.import_module(module).__file__ or "")
         sources = package.parent.rglob("*.py") if package.name == "__init__.py" else [package]
         found = [f"{path.name}: {said[0]}" for path in sources if (said := MACHINE.search(path.read_text("utf-8")))]
@@ -55,7 +55,7 @@ class RegisteredContract:
 
 
 class ComponentContract(RegisteredContract):
-    """Set ``name``; set ``options`` (strings, as after ``-o``) when the defaults do not suit a tiny model."""
+    """Set ``name``. Set ``options`` (strings, as after ``-o``) if the defaults do not suit a tiny model."""
 
     options: ClassVar[Mapping[str, str]] = {}
 
@@ -70,18 +70,18 @@ class ComponentContract(RegisteredContract):
     def test_every_option_has_help(self, spec: Spec[Any]) -> None:
         assert [f.name for f in fields(spec.config) if not f.metadata.get("help")] == []
 
-    def test_unknown_option_is_refused_by_name(self, spec: Spec[Any]) -> None:
+    def test_unknown_option_is_rejected_by_name(self, spec: Spec[Any]) -> None:
         with pytest.raises(BadConfig, match="no_such_option"):
             configure(spec, {"no_such_option": "1"})
 
     def test_config_cannot_be_changed(self, config: Any) -> None:
-        """What stands in a run's specification is what was used: frozen, of values that cannot be changed either."""
+        """A run's specification must contain the options that were used: config and values must be immutable."""
         for name in (f.name for f in fields(type(config))):
             with pytest.raises(AttributeError):
                 setattr(config, name, getattr(config, name))
         hash(config)
 
-    def test_a_wrong_value_is_refused_by_the_options_name(self, spec: Spec[Any]) -> None:
+    def test_wrong_value_is_rejected_with_the_option_name(self, spec: Spec[Any]) -> None:
         hints = get_type_hints(spec.config)
         for option in (name for name, hint in hints.items() if not _takes_text(hint)):
             with pytest.raises(BadConfig, match=option):
@@ -90,7 +90,7 @@ class ComponentContract(RegisteredContract):
 
 @cache
 def registered(module: str, kind: str) -> dict[str, Any]:
-    """What importing ``module`` and calling its hook does: modules that are ``heavy``, and what is ``printed``."""
+    """Return the effects of importing ``module`` and calling its hook: ``heavy`` modules, and ``printed`` text."""
     code = (
         "import contextlib, importlib, io, json, sys\n"
         "said = io.StringIO()\n"
@@ -106,6 +106,6 @@ def registered(module: str, kind: str) -> dict[str, Any]:
 
 
 def _takes_text(hint: Any) -> bool:
-    """Whether any text is a value of an option of that type."""
+    """Return whether any text is a valid value of an option of that type."""
     arguments = get_args(hint)
     return hint in (str, Path, Any) or (get_origin(hint) is not Literal and any(map(_takes_text, arguments)))

@@ -14,9 +14,9 @@ from ke_testing.contract import ComponentContract
 
 
 class DatasetContract(ComponentContract):
-    """Set ``name`` and, where needed, ``options``. Skips, with the dataset's own words, where its files are absent.
+    """Set ``name`` and, if needed, ``options``. Skips with the dataset's own message if its files are missing.
 
-    ``whole`` false: it is tried on a few records in place of the published file, whose counts they do not have.
+    ``whole`` false: the tests use a few records instead of the published file, so published counts do not apply.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -39,7 +39,7 @@ class DatasetContract(ComponentContract):
         for case in cases:
             assert len(case.probes) == len({probe.id for probe in case.probes})
 
-    def test_a_query_id_stands_for_one_question(self, cases: list[Case]) -> None:
+    def test_query_id_identifies_one_question(self, cases: list[Case]) -> None:
         for case in cases:
             seen: dict[str, str] = {}
             for query in queries(case):
@@ -53,10 +53,10 @@ class DatasetContract(ComponentContract):
             assert case == from_json(to_json(case), Case, of=case.id)
 
     def test_aspects_are_the_declared_ones(self, spec: DatasetSpec, cases: list[Case]) -> None:
-        """Not all of them, where options choose."""
+        """Options may select a subset of them."""
         assert {probe.aspect for case in cases for probe in case.probes} <= set(spec.aspects)
 
-    def test_e1_a_scored_query_joins_its_prompt_by_one_space(
+    def test_scored_query_joins_its_prompt_with_one_space(
         self, spec: DatasetSpec, dataset: Dataset, cases: list[Case]
     ) -> None:
         for case in cases[:20]:
@@ -66,7 +66,7 @@ class DatasetContract(ComponentContract):
                 assert not any(prompt.text[-1:].isspace() for prompt in prompts)
 
     def test_every_edit_has_an_efficacy_probe(self, cases: list[Case]) -> None:
-        """Except edits that are a statement only: it is not known what they change."""
+        """Except for edits that are a statement only: their effect is unknown."""
         for case in cases:
             tested = {edit for probe in case.probes if probe.aspect == EFFICACY for edit in probe.edits}
             assert {edit.id for edit in case.edits if edit.target or edit.old_target} <= tested
@@ -98,7 +98,7 @@ class DatasetContract(ComponentContract):
     def test_a_sample_needs_no_network(
         self, dataset: Dataset, cases: list[Case], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Once its files are here."""
+        """After its files were downloaded."""
 
         def refused(*_: object) -> None:
             raise OSError("this test has no network")
@@ -112,13 +112,13 @@ class DatasetContract(ComponentContract):
             assert parts == dataset.split(1, seed)
             assert set(parts or ()) <= {case.id for case in cases}
 
-    def test_published_counts_are_kept(self, dataset: Dataset, cases: list[Case]) -> None:
+    def test_published_counts_match(self, dataset: Dataset, cases: list[Case]) -> None:
         if not self.whole:
-            pytest.skip("it is tried on a few records, not on the published file")
+            pytest.skip("the tests use a few records, not the published file")
         counted, published = count_cases(cases), dict(dataset.info().published)
         assert published == {name: counted.get(name) for name in published}
 
-    def test_info_says_where_it_comes_from(self, dataset: Dataset, cases: list[Case]) -> None:
+    def test_info_has_license_source_and_checksum(self, dataset: Dataset, cases: list[Case]) -> None:
         assert cases
         info = dataset.info()
         assert isinstance(info, DatasetInfo)
@@ -128,5 +128,5 @@ class DatasetContract(ComponentContract):
 
 
 def queries(case: Case) -> list[Query]:
-    """Every query of a case, conditions included."""
+    """Return every query of a case, conditions included."""
     return [query for probe in case.probes for query in (*probe.queries, *probe.given)]

@@ -1,4 +1,4 @@
-"""The contract of editors. Subclass it in your plugin's tests; pytest does the rest."""
+"""The contract of editors. Subclass it in your plugin's tests; pytest runs the checks."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from ke_testing.pitfalls import EditorPitfalls
 
 
 class EditorContract(EditorPitfalls):
-    """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs some of its dataset's."""
+    """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs material of its dataset."""
 
-    def test_answers_each_ask_once_in_order(self, editor: Editor, session: Session[Any]) -> None:
+    def test_answers_each_request_once_in_order(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, self.edits) as edited:
             assert isinstance(edited, Edited)
             replies = edited.answer(QUESTIONS)
@@ -61,13 +61,13 @@ class EditorContract(EditorPitfalls):
     def test_own_edits_are_read_only_if_declared(
         self, spec: EditorSpec, config: Any, editor: Editor, session: Session[Any]
     ) -> None:
-        """A run leaves ``own`` empty unless the spec says ``uses_own_edits``."""
+        """A run leaves ``own`` empty unless the spec sets ``uses_own_edits``."""
         if spec.given_own_edits(config):
-            pytest.skip("its spec says uses_own_edits, so that each question names its case's own edits")
+            pytest.skip("its spec sets uses_own_edits, so each question names its case's own edits")
         with editor.edit(session, self.edits) as edited:
             assert texts(edited.answer(QUESTIONS)) == texts(edited.answer([evolve(ask, own=()) for ask in QUESTIONS]))
 
-    def test_no_asks_no_replies(self, editor: Editor, session: Session[Any]) -> None:
+    def test_no_requests_no_replies(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]) as edited:
             assert list(edited.answer([])) == []
 
@@ -77,8 +77,8 @@ class EditorContract(EditorPitfalls):
             assert len(QUESTIONS) == len(edited.answer(QUESTIONS))
             expect_same(session.model, before, "an edit without edits changes the model")
 
-    def test_what_is_added_and_taken_off_again_was_never_there(self, editor: Editor, session: Session[Any]) -> None:
-        """``ke serve`` and sequential runs rest on it. UnsupportedChange, with nothing changed, is an answer too."""
+    def test_adding_and_removing_an_edit_restores_the_edited_model(self, editor: Editor, session: Session[Any]) -> None:
+        """``ke serve`` and sequential runs need it. Raising UnsupportedChange without any change is allowed."""
 
         def seen(edited: Edited) -> tuple[list[str], str]:
             return texts(edited.answer(QUESTIONS)), session.model.digest
@@ -92,7 +92,7 @@ class EditorContract(EditorPitfalls):
             try:
                 edited.change(**what)
             except UnsupportedChange:
-                expect(edited, before, "a change that was refused has changed the edited model")
+                expect(edited, before, "a rejected change has changed the edited model")
                 return False
             return True
 
@@ -118,12 +118,12 @@ class EditorContract(EditorPitfalls):
         with editor.edit(session, [MOVE_TOWER]) as edited:
             assert json.loads(json.dumps(edited.details, allow_nan=False)) == edited.details
 
-    def test_check_names_the_edits_it_refuses(self, editor: Editor, session: Session[Any]) -> None:
+    def test_check_names_the_edits_it_rejects(self, editor: Editor, session: Session[Any]) -> None:
         refused = editor.check(session, [MOVE_TOWER, TEXT_ONLY])
         assert MOVE_TOWER.id not in refused
         assert all(reason for reason in refused.values())
 
-    def test_an_edit_without_a_subject_is_refused_only_by_an_editor_that_needs_one(
+    def test_edit_without_a_subject_is_rejected_only_if_the_editor_needs_one(
         self, spec: EditorSpec, editor: Editor, session: Session[Any]
     ) -> None:
         refused = spec.refused(editor, session, [MOVE_TOWER, FREE_FORM])
@@ -131,8 +131,8 @@ class EditorContract(EditorPitfalls):
         assert spec.needs_subject == (refused.get(FREE_FORM.id) == NO_SUBJECT)
 
     @pytest.mark.parametrize("which", ODD_EDITS)
-    def test_an_odd_edit_is_refused_or_made(self, editor: Editor, session: Session[Any], which: str) -> None:
-        """Pitfalls E1 and E2 among them. Refused: by ``check`` with a reason, and by ``edit`` as UnsupportedEdit."""
+    def test_unusual_edit_is_rejected_or_applied(self, editor: Editor, session: Session[Any], which: str) -> None:
+        """Includes pitfalls E1 and E2. Rejected: by ``check`` with a reason, and by ``edit`` as UnsupportedEdit."""
         edit = ODD_EDITS[which]
         if edit.id in editor.check(session, [edit]):
             with pytest.raises(UnsupportedEdit), editor.edit(session, [edit]):
@@ -143,7 +143,7 @@ class EditorContract(EditorPitfalls):
 
     @pytest.mark.parametrize("fails", [False, True], ids=["clean-exit", "exception"])
     @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-    def test_model_is_given_back_bit_for_bit(self, editor: Editor, tmp_path: Path, dtype: str, *, fails: bool) -> None:
+    def test_model_is_restored_bit_for_bit(self, editor: Editor, tmp_path: Path, dtype: str, *, fails: bool) -> None:
         session = self.on(self.model(dtype), tmp_path)
         crash = pytest.raises(ZeroDivisionError) if fails else nullcontext()
         with crash, unchanged(session.model), editor.edit(session, self.edits) as edited:
@@ -151,7 +151,7 @@ class EditorContract(EditorPitfalls):
             if fails:
                 raise ZeroDivisionError
 
-    def test_model_is_given_back_when_edits_overlap(self, editor: Editor, session: Session[Any]) -> None:
+    def test_model_is_restored_after_nested_edits(self, editor: Editor, session: Session[Any]) -> None:
         with unchanged(session.model), editor.edit(session, [MOVE_TOWER]), editor.edit(session, [MOVE_GATE]) as both:
             assert len(QUESTIONS) == len(both.answer(QUESTIONS))
 
@@ -164,7 +164,7 @@ class EditorContract(EditorPitfalls):
         after([MOVE_TOWER])
         assert alone == after([MOVE_GATE])
 
-    def test_edited_models_that_solve_stand_side_by_side(
+    def test_edited_models_with_solve_are_independent(
         self, spec: EditorSpec, editor: Editor, session: Session[Any]
     ) -> None:
         """Edited models with ``solve`` answer concurrently, so one must not use the edits of another."""

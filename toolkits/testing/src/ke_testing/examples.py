@@ -1,4 +1,4 @@
-"""A few edits and questions that every contract test asks about."""
+"""Edits and questions used by every contract test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GATE, BERLIN, MADRID = Entity(label="Brandenburg Gate"), Entity(label="Berlin"),
 
 
 def city_edit(subject: Entity, old: Entity, new: Entity) -> Edit:
-    """``subject`` moves from ``old`` to ``new``."""
+    """Return an edit that moves ``subject`` from ``old`` to ``new``."""
     return Edit(
         id=f"{subject.label}-{new.label}".lower().replace(" ", "-"),
         statement=f"{subject.label} is located in {new.label}",
@@ -61,7 +61,7 @@ FREE_FORM = Edit(
 
 
 def _tower(name: str, *objects: str, subject: str = TOWER.label, template: str = "{} is located in") -> Edit:
-    """An edit like MOVE_TOWER's, with other objects, another subject or another cloze."""
+    """Return an edit like MOVE_TOWER with other objects, another subject or another cloze."""
     thing, new = Entity(label=subject), tuple(Entity(label=label) for label in objects)
     return Edit(
         id=name,
@@ -90,11 +90,11 @@ ODD_EDITS: Mapping[str, Edit] = {
         evolve(_tower("long", "Rome"), statement="Eiffel Tower is located in Rome " + "and nowhere else " * 500),
     )
 }
-"""Edits as benchmarks really have them, that a method may refuse and must not fall over."""
+"""Unusual edits of real benchmarks, which a method may reject but must handle without an internal error."""
 
 
 def question(text: str, *, own: tuple[str, ...] = (), hidden: frozenset[str] = frozenset(), name: str = "") -> Question:
-    """A zero-shot question."""
+    """Return a zero-shot question."""
     label = name or text
     return Question(
         id=f"case/after/direct/{label}",
@@ -124,7 +124,7 @@ MATERIAL: Mapping[str, Material] = {
         value={f"{ask.case}/{ask.query}": {"after": (HOP,), "before": (HOP,)} for ask in QUESTIONS}, oracle=True
     ),
 }
-"""What a benchmark of these questions would bring for methods that ask for gold material (docs/hooks.md)."""
+"""The material that a benchmark of these questions would provide (docs/hooks.md)."""
 
 
 def facts_of(
@@ -137,6 +137,6 @@ def facts_of(
     size: float = 1.0,
     trace: Trace | None = None,
 ) -> ModelFacts:
-    """What is known of a model of that shape; ``size``: how large its hidden states are."""
+    """Return facts about a model of that shape; ``size``: its hidden size."""
     shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
     return ModelFacts(shape=shape, scale=lambda _layer: size, trace=lambda: trace)

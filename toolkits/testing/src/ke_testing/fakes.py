@@ -1,4 +1,4 @@
-"""Stand-ins that need no download and no GPU: models that echo or follow a script, and an encoder of words."""
+"""Fake models that echo or follow a script, and a fake encoder. No download, no GPU."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ T = TypeVar("T")
 
 
 class EchoModel:
-    """A model without weights that repeats the last line of its prompt, and finds short texts probable."""
+    """A model without weights that repeats the last line of its prompt, and considers short texts probable."""
 
     id = "fake:echo"
     context = 100_000
 
     @property
     def digest(self) -> str:
-        """The same for every EchoModel: they all answer alike."""
+        """The same for every EchoModel, because all give the same answers."""
         return digest({"fake": self.id})
 
     def state(self) -> Mapping[str, object]:
-        """Nothing can change."""
+        """Return an empty state: nothing can change."""
         return {}
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """The last line of each prompt."""
+        """Return the last line of each prompt."""
         return [cut(f" {request.prompt.splitlines()[-1]}", request) for request in requests]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """What it ``likes``; a token is a word."""
+        """Return scores by ``likes``; a token is a word."""
         return [
             Scored(
                 logprobs=tuple(self.likes(prompt, text) for prompt, text in request.pairs),
@@ -58,22 +58,22 @@ class EchoModel:
         ]
 
     def likes(self, prompt: str, text: str) -> float:
-        """The log-probability of ``text`` behind ``prompt``: minus the number of its characters."""
+        """Return the log-probability of ``text`` after ``prompt``: minus the number of its characters."""
         del prompt
         return -float(len(text))
 
 
 class ChecksumModel(EchoModel):
-    """Repeats the last line of its prompt with a checksum of the whole behind it: no fact that it was shown is lost."""
+    """Repeats the last line of its prompt plus a checksum of the whole prompt, so that lost facts are detected."""
 
     id = "fake:telling"
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """Of the last line of each prompt what fits, and the prompt's checksum, joined to the last word."""
+        """Return the part of the last line that fits, and the prompt's checksum, joined to the last word."""
         return [cut(f"{_begun(one)}#{zlib.crc32(one.prompt.encode()):08x}", one) for one in requests]
 
     def likes(self, prompt: str, text: str) -> float:
-        """As an echo does, but for a part that rests on the prompt."""
+        """Return the echo's log-probability plus a part that depends on the prompt."""
         return super().likes(prompt, text) - zlib.crc32(prompt.encode()) / 2**32
 
 
@@ -83,11 +83,11 @@ def _begun(request: Generate) -> str:
 
 
 class ScriptedModel(EchoModel):
-    """Says what it is told to say, in order or by a function of the prompt; remembers every request.
+    """Returns scripted outputs, in order or by a function of the prompt, and records every request.
 
-    A script item that is an exception is returned in place of a text. Running past the script's end is a
-    test's mistake and raises. ``likes`` gives the log-probability of a continuation behind a prompt; without it, the
-    shorter one is the likelier.
+    A script item that is an exception is returned instead of a text. Running past the end of the script raises, because
+    it is a mistake of the test. ``likes`` returns the log-probability of a continuation after a prompt; by default,
+    shorter ones are more probable.
     """
 
     id = "fake:scripted"
@@ -110,16 +110,16 @@ class ScriptedModel(EchoModel):
         return [request.prompt for request in self.requests]
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """The next items of the script, cut at stop strings as a real model's would be."""
+        """Return the next items of the script, cut at stop strings like a real model's output."""
         return [self._one(request) for request in requests]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """As an echo does, and remembered."""
+        """Return scores by ``likes``, and record the requests."""
         self.scored += requests
         return super().score(requests)
 
     def likes(self, prompt: str, text: str) -> float:
-        """What it was told to like."""
+        """Return the log-probability of ``text`` after ``prompt``."""
         return self._likes(prompt, text)
 
     def _one(self, request: Generate) -> Generated | Exception:
@@ -134,7 +134,7 @@ class ScriptedModel(EchoModel):
 
 
 def cut(text: str, request: Generate) -> Generated:
-    """``text`` as a model would have written it: up to the earliest stop string, at most ``max_tokens`` words."""
+    """Cut ``text`` like a model's output: at the earliest stop string, after at most ``max_tokens`` words."""
     ends = [at for at in (text.find(stop) for stop in request.stop) if at >= 0]
     finish: Literal["stop", "eos", "length"] = "stop" if ends else "eos"
     text = text[: min(ends)] if ends else text
@@ -145,18 +145,18 @@ def cut(text: str, request: Generate) -> Generated:
 
 
 class WordEncoder:
-    """Vectors of hashed words: texts that share words are near. Deterministic in every process."""
+    """Vectors of hashed words: texts with common words are near. Deterministic in every process."""
 
     def __init__(self, dimension: int = 256) -> None:
         self.dimension = dimension
 
     @property
     def id(self) -> str:
-        """Names the dimension."""
+        """The encoder's id, with its dimension."""
         return f"fake:words-{self.dimension}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors, float32 [n, dimension]."""
+        """Return unit vectors, float32 [n, dimension]."""
         import numpy as np
 
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
@@ -169,15 +169,15 @@ class WordEncoder:
 
 
 class SilentProgress:
-    """Progress that nobody watches."""
+    """Progress without output."""
 
     def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """Just the items."""
+        """Return the items."""
         del label, total
         return items
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def make_session(
@@ -188,7 +188,7 @@ def make_session(
     seed: int = 0,
     root: Path | None = None,
 ) -> Session[Any]:
-    """A session around ``model`` with the real engine, no completion cache, and artifacts under ``root``."""
+    """Return a session with ``model``, the real engine, no completion cache, and artifacts in ``root``."""
     from ke_core.app import BatchingEngine
 
     words = encoder or WordEncoder()

@@ -1,4 +1,4 @@
-"""pytest fixtures for plugin authors, loaded by pytest itself wherever ke-core is installed."""
+"""pytest fixtures for plugin authors, loaded automatically if ke-testing is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from ke_core.plugin import Session
 
-# a failing assert prints the values it compares, as in any test
+# a failing assert prints the compared values, as in any test
 pytest.register_assert_rewrite(
     *(f"ke_testing.{name}" for name in ("contract", "dataset", "editor", "judge", "kit", "metric", "pitfalls")),
     "ke_weights.testing",
@@ -21,7 +21,7 @@ pytest.register_assert_rewrite(
 
 @pytest.fixture(scope="session")
 def ke_data_dir() -> Path:
-    """The folder with published data files, ``KE_DATA_DIR``; skips where there is none."""
+    """The folder with published data files, ``KE_DATA_DIR``. Skips the test if it is not set."""
     folder = os.environ.get("KE_DATA_DIR")
     if not folder or not Path(folder).is_dir():
         pytest.skip("set KE_DATA_DIR to a folder with the published files (mquake/MQuAKE-CF-3k.json, ...)")
@@ -30,7 +30,7 @@ def ke_data_dir() -> Path:
 
 @pytest.fixture
 def ke_cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder of this test's own."""
+    """An empty cache folder for this test."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("KE_CACHE_DIR", str(folder))
     return folder
@@ -38,9 +38,9 @@ def ke_cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ke_session(tmp_path: Path) -> Callable[..., Session[Any]]:
-    """``ke_session(model)``: a session around a fake, or a tiny decoder, with artifacts in a folder of this test's own.
+    """``ke_session(model)``: a session with a fake or a tiny decoder, and artifacts in a folder of this test.
 
-    What else it takes is said by ``ke_testing.fakes.make_session``.
+    For other arguments see ``ke_testing.fakes.make_session``.
     """
     from functools import partial
 
@@ -51,7 +51,7 @@ def ke_session(tmp_path: Path) -> Callable[..., Session[Any]]:
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """One thread for torch: tiny models are faster so, and sums come in one order."""
+    """Limit torch to one thread: faster for tiny models, and sums have a fixed order."""
     import torch
 
     before = torch.get_num_threads()

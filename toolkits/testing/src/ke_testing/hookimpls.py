@@ -1,4 +1,4 @@
-"""The command of the testing toolkit."""
+"""Commands of the testing toolkit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hook that the testing toolkit declares."""
+"""The hook declared by the testing toolkit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ hookspec = pluggy.HookspecMarker("ke")
 
 @hookspec
 def ke_checks(plugin: str, plugins: Plugins) -> Iterable[CheckResult]:
-    """Check what ``plugin`` offers through hooks that the core does not know, for ``ke plugins check``.
+    """Check what ``plugin`` registers with hooks that the core does not know, for ``ke plugins check``.
 
     Implement it with ``@hookimpl(optionalhook=True)``: this toolkit may not be installed.
 

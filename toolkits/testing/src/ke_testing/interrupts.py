@@ -1,4 +1,4 @@
-"""Ctrl-C at a chosen moment, for tests of what it leaves behind."""
+"""Simulate Ctrl-C at a chosen point, to test what it leaves behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 from attrs import define, field
 
 Point = tuple[str, int, str]
-"""File, line and event: a place where Python may run a signal handler."""
+"""File, line and event: a point where Python may run a signal handler."""
 
 
 @define
@@ -19,7 +19,8 @@ class Interrupter:
     """Call the handler of SIGINT at the ``at``-th point in code of ``packages``; -1 only records the points.
 
     Python runs signal handlers when it enters a function, when it resumes a generator and after a call of a C function.
-    A profiling function is called at the same points, with the frame that a signal handler would be given.
+    A
+    profiling function is called at the same points, with the frame that a signal handler would get.
     """
 
     at: int = -1
@@ -27,7 +28,7 @@ class Interrupter:
     seen: list[Point] = field(factory=list, init=False)
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
-        """For ``sys.setprofile``."""
+        """Handle an event of ``sys.setprofile``."""
         package = frame.f_globals.get("__name__", "").partition(".")[0]
         if event in ("call", "c_return") and (self.packages is None or package in self.packages):
             self.seen.append((frame.f_code.co_filename, frame.f_lineno, event))
@@ -37,12 +38,12 @@ class Interrupter:
                 handler(signal.SIGINT, frame)
 
     def restart(self, at: int) -> None:
-        """Count from here."""
+        """Restart counting."""
         self.at = at
         self.seen.clear()
 
     def interrupts(self, run: Callable[[], object]) -> bool:
-        """Whether ``run()`` raised KeyboardInterrupt."""
+        """Return whether ``run()`` raised KeyboardInterrupt."""
         try:
             sys.setprofile(self)
             try:
@@ -56,7 +57,7 @@ class Interrupter:
 
 @contextmanager
 def ctrl_c() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt while the block runs, as in a terminal; a background job ignores it."""
+    """Make SIGINT raise KeyboardInterrupt in the block, as in a terminal; a background job ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -65,7 +66,9 @@ def ctrl_c() -> Iterator[None]:
 
 
 def first_and_last(points: list[Point]) -> list[int]:
-    """The indices of the first and the last occurrence of each point, so that a loop is not tried at every turn."""
+    """Return the indices of the first and the last occurrence of each point, so that loops are not tested at every
+    iteration.
+    """
     found: dict[Point, tuple[int, int]] = {}
     for number, point in enumerate(points):
         found[point] = (found.get(point, (number,))[0], number)

@@ -1,4 +1,4 @@
-"""The contract of judges, asked as a run asks them: what the run settles by itself reaches none of them."""
+"""The contract of judges. Like a run, it does not send them items that the run decides itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class JudgeContract(ComponentContract):
     def judge(self, spec: JudgeSpec, config: Any) -> Judge:
         return WrappedJudge(spec=spec, asked=spec.build(config))
 
-    def test_one_judgment_an_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
+    def test_one_judgment_per_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
         items = [item("Rome"), item("Paris"), item("Oslo")]
         judgments = judge.judge(session, items)
         assert len(items) == len(judgments)
@@ -44,7 +44,7 @@ class JudgeContract(ComponentContract):
         names = QUERY.gold.entities[0].names
         assert [Verdict.RIGHT] * len(names) == verdicts(judge, session, *map(item, names))
 
-    def test_what_was_right_before_is_not_right_now(self, judge: Judge, session: Session[Any] | None) -> None:
+    def test_pre_edit_answer_is_not_right(self, judge: Judge, session: Session[Any] | None) -> None:
         assert set(verdicts(judge, session, item("Paris"), item("City of Light"))) <= {Verdict.STALE, Verdict.WRONG}
 
     def test_a_failure_is_never_right(self, judge: Judge, session: Session[Any] | None) -> None:
@@ -58,16 +58,16 @@ class JudgeContract(ComponentContract):
     def test_an_empty_answer_is_wrong(self, judge: Judge, session: Session[Any] | None) -> None:
         assert verdicts(judge, session, item("")) == [Verdict.WRONG]
 
-    def test_a_verdict_does_not_depend_on_what_else_is_judged(self, judge: Judge, session: Session[Any] | None) -> None:
+    def test_verdicts_are_independent(self, judge: Judge, session: Session[Any] | None) -> None:
         items = [item("Rome"), item("Paris"), item("Oslo")]
         assert judge.judge(session, items) == [judge.judge(session, [one])[0] for one in items]
 
-    def test_v3_prompt_text_is_not_an_answer(self, judge: Judge, session: Session[Any] | None) -> None:
-        """What the model wrote before and behind its answer is on record in ``raw``; the answer is ``text``."""
+    def test_prompt_text_is_not_an_answer(self, judge: Judge, session: Session[Any] | None) -> None:
+        """``raw`` contains text before and after the answer; the answer is ``text``."""
         echoed = Answer(text="Oslo", raw=f"{QUERY.texts[0]} Oslo. Rome")
         assert Verdict.RIGHT not in verdicts(judge, session, Item(query=QUERY, reply=echoed))
 
-    def test_v4_a_blank_alias_stands_in_no_answer(self, judge: Judge, session: Session[Any] | None) -> None:
+    def test_blank_alias_matches_no_answer(self, judge: Judge, session: Session[Any] | None) -> None:
         gold = Gold(entities=(Entity(label="Rome", aliases=("", " ", "?")),))
         blank = evolve(QUERY, gold=gold)
         items = [Item(query=blank, reply=Answer(text=text)) for text in ("Oslo", "", " ")]
@@ -82,23 +82,23 @@ class JudgeContract(ComponentContract):
 
 @frozen(kw_only=True)
 class WrappedJudge:
-    """A judge behind what the run settles whatever the judge."""
+    """A judge that gets only the items that a run would send it."""
 
     spec: JudgeSpec
     asked: Judge
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order."""
+        """Return one judgment for each item, in order."""
         component = Component(name=self.spec.name, distribution="", version="")
         opened = OpenJudge(judge=self.asked, component=component, session=session, scored=self.spec.scored)
         return judge_items(opened, items)
 
 
 def item(text: str) -> Item:
-    """An answer to the contract's question."""
+    """Return an answer to the contract's question."""
     return Item(query=QUERY, reply=Answer(text=text))
 
 
 def verdicts(judge: Judge, session: Session[Any] | None, *items: Item) -> list[Verdict]:
-    """The verdicts alone."""
+    """Return the verdicts only."""
     return [judgment.verdict for judgment in judge.judge(session, items)]

@@ -1,4 +1,4 @@
-"""What the contracts of editors stand on: the editor, a model for it, a session, and a look at what was left behind."""
+"""Base of the contracts of editors: the editor, a model, a session, and checks of what is left behind."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ if TYPE_CHECKING:
     from ke_plugin_hf.testing import Family
 
 
-DIGEST_RULES = "docs/digests.md says what the digest of a model covers"
+DIGEST_RULES = "docs/digests.md describes what the digest of a model covers"
 
 
 class EditorKit(ComponentContract):
-    """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs some of its dataset's."""
+    """Set ``name``; ``options`` for a tiny model; ``material`` if the method needs material of its dataset."""
 
     kind: ClassVar[str] = "editor"
     material: ClassVar[Mapping[str, Material]] = {}
 
     def model(self, dtype: str = "float32") -> LanguageModel:
-        """The model that is edited: a tiny decoder for methods that open it, else one that tells what it is asked."""
+        """Return the model to edit: a tiny decoder for methods that access weights, otherwise one that reveals its
+        prompts.
+        """
         model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else ChecksumModel()
         return model
 
     def tiny(self, family: Family = "llama", *, dtype: str = "float32", seed: int = 0) -> Any:
-        """A tiny decoder; overridden by methods that need its weights in a form of their own."""
+        """Return a tiny decoder. Override it for methods that need other weights."""
         from ke_plugin_hf.testing import tiny_model
 
         return tiny_model(family, dtype=dtype, seed=seed)
 
     def on(self, model: LanguageModel, root: Path) -> Session[Any]:
-        """A session on ``model`` with artifacts under ``root``; overridden by methods that need something there."""
+        """Return a session with ``model`` and artifacts in ``root``. Override it for methods that need artifacts."""
         return make_session(model, material=self.material, root=root)
 
     @pytest.fixture(autouse=True)
@@ -57,19 +59,19 @@ class EditorKit(ComponentContract):
 
 
 def texts(replies: Sequence[Reply]) -> list[str]:
-    """What was answered, for comparison; a failure by its error."""
+    """Return the answers as texts, and failures by their error."""
     return [reply.text if isinstance(reply, Answer) else repr(reply) for reply in replies]
 
 
 def expect_same(model: LanguageModel, digest: str, what: str) -> None:
-    """Fail with the sentence ``what`` unless the model computes what it computed when its digest was ``digest``."""
-    model.state()  # reads the weights afresh, whoever changed them
+    """Fail with the sentence ``what`` unless the model still has the given ``digest``."""
+    model.state()  # reads the weights again
     if model.digest != digest:
         raise AssertionError(f"{what}: its digest was {digest[:8]} and is {model.digest[:8]} now. {DIGEST_RULES}")
 
 
 def expect_other(model: LanguageModel, digest: str, what: str) -> None:
-    """Fail with the sentence ``what`` if the model still computes what it computed with that digest."""
+    """Fail with the sentence ``what`` if the model still has the given ``digest``."""
     model.state()
     if model.digest == digest:
         raise AssertionError(f"{what}: its digest is still {digest[:8]}. {DIGEST_RULES}")
@@ -91,7 +93,7 @@ def unchanged(model: LanguageModel) -> Iterator[None]:
 
 @contextmanager
 def one_clear_line(model: LanguageModel, error: type[KEError], why: str) -> Iterator[None]:
-    """The block raises ``error``, in one line that says ``why``, with a hint, and leaves the model as it was."""
+    """Check that the block raises ``error`` in one line with ``why`` and a hint, and does not change the model."""
     with unchanged(model), pytest.raises(error, match=why) as caught:
         yield
     assert len(str(caught.value).splitlines()) == 1

@@ -27,7 +27,7 @@ from ke_testing.toy import toy_record
 
 
 class MetricContract(ComponentContract):
-    """Set ``name``; override ``record`` where the toy benchmark's case says nothing to the metric."""
+    """Set ``name``; override ``record`` if the toy benchmark's case does not suit the metric."""
 
     kind: ClassVar[str] = "metric"
 
@@ -49,15 +49,15 @@ class MetricContract(ComponentContract):
     def test_is_pure(self, metric: Metric, record: CaseRecord) -> None:
         assert list(metric.values(record)) == list(metric.values(record))
 
-    def test_a_record_says_nothing_about_the_next(self, metric: Metric, record: CaseRecord) -> None:
-        """The same values, whatever was scored before: nothing is summed up inside."""
+    def test_records_are_independent(self, metric: Metric, record: CaseRecord) -> None:
+        """Values must not depend on what was scored before."""
         first = list(metric.values(record))
         list(metric.values(evolve(record, outcomes={})))
         list(metric.values(judged(record, Verdict.WRONG)))
         assert first == list(metric.values(record))
 
-    def test_v9_a_failed_answer_is_counted_with_the_others(self, metric: Metric, record: CaseRecord) -> None:
-        """As a value or as a reason for none: leaving it out would make what is left look better."""
+    def test_failed_answers_are_counted(self, metric: Metric, record: CaseRecord) -> None:
+        """As a value or as a missing one with a reason: dropping it would improve the score."""
         failed = Outcome(reply=Failure(error="ServerFailed", message="down"), judgment=Judgment(verdict=Verdict.WRONG))
         seen = _units(metric.values(record))
         for key in record.outcomes:
@@ -65,8 +65,10 @@ class MetricContract(ComponentContract):
             assert seen <= _units(metric.values(gone))
 
     @pytest.mark.parametrize("verdict", list(Verdict))
-    def test_no_verdict_leaves_an_answer_out(self, metric: Metric, record: CaseRecord, verdict: Verdict) -> None:
-        """The same units have a value, or a reason for none, whatever the answers were worth."""
+    def test_every_verdict_yields_a_value_or_a_reason(
+        self, metric: Metric, record: CaseRecord, verdict: Verdict
+    ) -> None:
+        """The same units must have a value or a reason, whatever the answers."""
         assert _units(metric.values(record)) == _units(metric.values(judged(record, verdict)))
 
     def test_order_of_outcomes_does_not_matter(self, metric: Metric, record: CaseRecord) -> None:
@@ -84,7 +86,7 @@ class MetricContract(ComponentContract):
         for value in (*metric.values(nothing), *metric.values(skipped)):
             assert value.value is not None or value.skipped_because
 
-    def test_labels_are_of_one_answer_each(self, spec: MetricSpec, metric: Metric, record: CaseRecord) -> None:
+    def test_each_answer_has_one_label(self, spec: MetricSpec, metric: Metric, record: CaseRecord) -> None:
         sorted_ = [value for value in metric.values(record) if value.aspect in spec.labels]
         assert all(value.value in (None, 0.0, 1.0) and value.tags["query"] for value in sorted_)
         answers = Counter((value.phase, value.style, value.tags["query"]) for value in sorted_ if value.value == 1)
@@ -97,7 +99,7 @@ class MetricContract(ComponentContract):
 
 
 class ModelMetricContract(ComponentContract):
-    """Of a metric about models as a whole. Set ``name`` and the fixture ``record``, an edited model's."""
+    """Contract of a metric about whole models. Set ``name`` and the fixture ``record`` of an edited model."""
 
     kind: ClassVar[str] = "metric"
 
@@ -120,12 +122,12 @@ class ModelMetricContract(ComponentContract):
             for value in metric.model_values(one):
                 assert value.value is not None or value.skipped_because
 
-    def test_a_model_that_was_not_made_has_no_number(self, metric: ModelMetric, record: ModelRecord) -> None:
+    def test_failed_edit_has_no_value(self, metric: ModelMetric, record: ModelRecord) -> None:
         values = list(metric.model_values(evolve(record, edits=0, replies={}, skipped="the edit failed")))
         assert values
         assert all(value.value is None for value in values)
 
-    def test_asks_have_a_query_each_and_survive_a_change_of_process(self, spec: MetricSpec, config: Any) -> None:
+    def test_requests_have_stable_unique_queries(self, spec: MetricSpec, config: Any) -> None:
         asks = spec.asks(config)
         assert len(asks) == len({ask.query for ask in asks})
         assert asks == spec.asks(config)
@@ -137,7 +139,7 @@ def _units(values: Iterable[Value]) -> set[tuple[str, str, str]]:
 
 
 def judged(record: CaseRecord, verdict: Verdict) -> CaseRecord:
-    """The same record with one verdict everywhere: an oracle's or an anti-oracle's."""
+    """Return the same record with one verdict everywhere, as for an upper bound or its opposite."""
     outcomes = {
         key: Outcome(reply=outcome.reply, judgment=evolve(outcome.judgment, verdict=verdict))
         for key, outcome in record.outcomes.items()

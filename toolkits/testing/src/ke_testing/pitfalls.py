@@ -1,4 +1,4 @@
-"""Mistakes of published methods, tried on every editor: each test is named after what must not happen."""
+"""Mistakes of published implementations, tested on every editor. Each test is named after the requirement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ke_core.plugin import (
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import EchoModel
 from ke_testing.kit import EditorKit, texts, unchanged
-from ke_testing.process import process_marks, stir
+from ke_testing.process import disturb, process_marks
 
 SECRETS = ("HF_TOKEN", "OPENAI_API_KEY")
 SECRET = "a-secret-that-nobody-may-see"  # noqa: S105  none
@@ -45,7 +45,7 @@ ELSEWHERE = "from ke_testing.pitfalls import tell; tell(*__import__('sys').argv[
 
 
 class DeadModel(EchoModel):
-    """A server that is down: every request comes back as an error, and is counted."""
+    """A server that is down: every request fails, and is counted."""
 
     id = "fake:dead"
 
@@ -62,28 +62,28 @@ class DeadModel(EchoModel):
 
 
 class EditorPitfalls(EditorKit):
-    """What the implementations of published methods got wrong, and any editor can."""
+    """Mistakes of published implementations that any editor can make."""
 
     def test_check_changes_nothing(self, editor: Editor, session: Session[Any]) -> None:
         with unchanged(session.model):
             assert editor.check(session, self.edits) == editor.check(session, self.edits) == {}
 
-    def test_a_decoder_is_left_alone(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
-        """By a method that only asks: on a real decoder, whose weights, hooks and flags can be looked at."""
+    def test_decoder_is_unchanged(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
+        """Methods that only send prompts are tested on a real decoder: its weights, hooks and flags must not change."""
         if spec.needs_weights:
-            pytest.skip("it opens the model: other promises look at that")
+            pytest.skip("it accesses the model's weights: other checks cover that")
         session = self.on(self.tiny(), tmp_path)
         with unchanged(session.model), editor.edit(session, [MOVE_TOWER]) as edited, unchanged(session.model):
             edited.answer(QUESTIONS[:1])
 
-    def test_the_process_is_left_as_it_was(
+    def test_process_state_is_restored(
         self, editor: Editor, session: Session[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Working folder, environment, random numbers, torch's switches (E5, X5). What is imported counts once."""
+        """Working folder, environment, random state, torch's switches (E5, X5). Imports are allowed."""
         found = dict(os.environ)
         for _ in range(2):
             monkeypatch.chdir(tmp_path)
-            stir(found)
+            disturb(found)
             before = process_marks()
             with editor.edit(session, [MOVE_TOWER]) as edited:
                 edited.answer(QUESTIONS)
@@ -92,7 +92,7 @@ class EditorPitfalls(EditorKit):
 
     def test_hidden_edits_are_not_used(self, editor: Editor, spec: EditorSpec, session: Session[Any]) -> None:
         if not spec.masks:
-            pytest.skip("its spec says masks=False, so that nobody hides an edit from it")
+            pytest.skip("its spec sets masks=False, so no edit is hidden from it")
         asks = [evolve(ask, hidden=frozenset({MOVE_TOWER.id})) for ask in QUESTIONS]
         for others in ([], [MOVE_GATE]):
             with editor.edit(session, [MOVE_TOWER, *others]) as edited:
@@ -100,21 +100,21 @@ class EditorPitfalls(EditorKit):
             with editor.edit(session, others) as edited:
                 assert texts(edited.answer(asks)) == hidden
 
-    def test_v17_a_model_that_fails_is_no_answer(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
+    def test_model_failure_is_not_an_answer(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
         if spec.needs_weights:
-            pytest.skip("the model that it opens does not fail")
+            pytest.skip("the model that it accesses does not fail")
         for ask in QUESTIONS:
             model = DeadModel()
             with editor.edit(self.on(model, tmp_path), [MOVE_TOWER]) as edited:
                 (reply,) = edited.answer([ask])
             assert isinstance(reply, Failure) or not model.asked
 
-    def test_m3_another_process_gives_the_same_answers(
+    def test_another_process_gives_the_same_answers(
         self, editor: Editor, spec: EditorSpec, session: Session[Any]
     ) -> None:
-        """With another PYTHONHASHSEED: the order of a set decides nothing."""
+        """With another PYTHONHASHSEED: results must not depend on the order of a set."""
         if spec.needs_weights or spec.trainer is not None:
-            pytest.skip("it is tried on methods that only ask a model, and need no training")
+            pytest.skip("only tested for methods that send prompts and need no training")
         own = type(self)
         environment = {**os.environ, "PYTHONHASHSEED": "7" if os.environ.get("PYTHONHASHSEED") != "7" else "8"}
         command = [sys.executable, "-c", ELSEWHERE, inspect.getfile(own), own.__qualname__]
@@ -122,7 +122,7 @@ class EditorPitfalls(EditorKit):
         assert done.returncode == 0, done.stderr
         assert loads(done.stdout.splitlines()[-1]) == _said(editor, session)
 
-    def test_s3_two_edited_models_share_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+    def test_two_edited_models_share_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
         first, second = (self.on(self.model(), tmp_path) for _ in range(2))
         with spec.build(config).edit(first, [MOVE_TOWER]) as one:
             alone = texts(one.answer(QUESTIONS))
@@ -131,7 +131,7 @@ class EditorPitfalls(EditorKit):
                 assert texts(one.answer(QUESTIONS)) == alone
             assert texts(one.answer(QUESTIONS)) == alone
 
-    def test_x3_no_secret_stands_in_details(
+    def test_details_contain_no_secret(
         self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name in SECRETS:
@@ -139,23 +139,21 @@ class EditorPitfalls(EditorKit):
         with editor.edit(session, [MOVE_TOWER]) as edited:
             assert SECRET not in json.dumps(edited.details)
 
-    def test_a_file_that_is_not_there_is_named_before_anything_is_asked(
+    def test_missing_file_is_reported_before_the_first_request(
         self, spec: EditorSpec, config: Any, tmp_path: Path
     ) -> None:
-        """By ``check`` without edits, or when the options are read: the unedited model has not been paid for yet."""
+        """By ``check`` without edits, or when the options are read: before any cost for the unedited model."""
         if spec.needs_weights:
             pytest.skip("its files are read with its first edit")
         model, gone = DeadModel(), str(tmp_path / "gone")
         for option in naming_files(spec.config):
-            if option == "encoder":  # whichever is named, a test's session has its own
+            if option == "encoder":  # a test's session has its own encoder, whatever the option
                 continue
             with pytest.raises(KEError, match="gone"):
                 spec.build(evolve(config, **{option: gone})).check(self.on(model, tmp_path), ())
         assert not model.asked
 
-    def test_the_encoder_that_answers_rest_on_is_in_the_specification(
-        self, editor: Editor, session: Session[Any]
-    ) -> None:
+    def test_encoder_is_in_the_specification(self, editor: Editor, session: Session[Any]) -> None:
         used = []
 
         def encoder(name: str) -> Encoder:
@@ -167,9 +165,9 @@ class EditorPitfalls(EditorKit):
         found = editor.dependencies(session) if isinstance(editor, HasDependencies) else {}
         assert set(used) <= set(found.values())
 
-    def test_a_senseless_number_is_refused_by_name_or_does_no_harm(self, spec: EditorSpec, tmp_path: Path) -> None:
-        """-1 for each number among its options, and NaN: refused, or the edit is made or refused in one clear line."""
-        for option, value in senseless(spec.config):
+    def test_invalid_number_is_rejected_or_harmless(self, spec: EditorSpec, tmp_path: Path) -> None:
+        """Set each numeric option to -1 and NaN: it is rejected, or the edit is applied or rejected in one line."""
+        for option, value in invalid_numbers(spec.config):
             try:
                 config = configure(spec, {**self.options, option: value})
             except BadConfig as refused:
@@ -184,8 +182,8 @@ class EditorPitfalls(EditorKit):
                     assert len(str(refused).splitlines()) == 1  # noqa: PT017  as above
 
 
-def senseless(config: type[Any]) -> list[tuple[str, str]]:
-    """(option, value) for every option that is a number."""
+def invalid_numbers(config: type[Any]) -> list[tuple[str, str]]:
+    """Return (option, value) for every numeric option."""
     found: list[tuple[str, str]] = []
     for name, hint in get_type_hints(config).items():
         kinds = {part for part in (get_args(hint) or (hint,)) if part is not types.NoneType}
@@ -195,7 +193,7 @@ def senseless(config: type[Any]) -> list[tuple[str, str]]:
 
 
 def tell(file: str, contract: str) -> None:
-    """Print the answers of the editor of the contract class called ``contract`` in ``file``, as JSON."""
+    """Print the answers of the editor of the contract class ``contract`` in ``file``, as JSON."""
     source = importlib.util.spec_from_file_location("contract_elsewhere", file)
     assert source is not None
     assert source.loader is not None

@@ -1,4 +1,4 @@
-"""The process: marks of what code may forget to put back in it, and others to compare its answers with."""
+"""The state of the process that code may forget to restore, and other processes to compare answers with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 def process_marks() -> dict[str, object]:
-    """By name, to be compared with ``==``; of numpy and torch only if somebody has imported them."""
+    """Return the state by name, to compare with ``==``; of numpy and torch only if they are imported."""
     marks: dict[str, object] = {
         "the working folder": os.getcwd(),  # noqa: PTH109  text compares
         "environment variables": dict(os.environ),
@@ -24,15 +24,17 @@ def process_marks() -> dict[str, object]:
         import torch
 
         marks["the state of torch's random numbers"] = bytes(torch.get_rng_state().numpy())
-        marks["whether torch takes gradients"] = torch.is_grad_enabled()
+        marks["whether torch computes gradients"] = torch.is_grad_enabled()
         marks["torch's default dtype"] = torch.get_default_dtype()
         marks["whether torch is deterministic"] = torch.are_deterministic_algorithms_enabled()
         marks["torch's number of threads"] = torch.get_num_threads()
     return marks
 
 
-def stir(environment: Mapping[str, str]) -> None:
-    """Put the environment back to that, and draw from every generator: who sets what he set before is then seen."""
+def disturb(environment: Mapping[str, str]) -> None:
+    """Set the environment to ``environment`` and advance every random generator, so that setting the same value is
+    detected.
+    """
     os.environ.clear()
     os.environ.update(environment)
     random.random()  # noqa: S311  nobody uses the number
@@ -47,7 +49,7 @@ def stir(environment: Mapping[str, str]) -> None:
 
 
 def under_hash_seeds(code: str) -> tuple[str, str]:
-    """What ``code`` prints in two processes that order their sets differently (M3). Raises CalledProcessError."""
+    """Return the output of ``code`` in two processes with different hash seeds (M3). Raises CalledProcessError."""
     one, other = (
         subprocess.run(
             [sys.executable, "-c", code],

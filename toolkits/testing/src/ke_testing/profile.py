@@ -16,23 +16,24 @@ from __future__ import annotations
 from ke_testing.editor import EditorContract
 
 BEHAVIOR = (
-    "test_answers_each_ask_once_in_order",
+    "test_answers_each_request_once_in_order",
     "test_answers_do_not_depend_on_batch_composition",
     "test_own_edits_are_read_only_if_declared",
     "test_hidden_edits_are_not_used",
     "test_no_edits_change_nothing",
-    "test_what_is_added_and_taken_off_again_was_never_there",
+    "test_adding_and_removing_an_edit_restores_the_edited_model",
     "test_same_seed_same_answers",
     "test_details_are_json",
-    "test_model_is_given_back_bit_for_bit",
+    "test_model_is_restored_bit_for_bit",
     "test_an_edit_does_not_leak_into_the_next",
-    "test_edited_models_that_solve_stand_side_by_side",
-    "test_v17_a_model_that_fails_is_no_answer",
-    "test_m3_another_process_gives_the_same_answers",
-    "test_s3_two_edited_models_share_nothing",
-    "test_the_encoder_that_answers_rest_on_is_in_the_specification",
+    "test_edited_models_with_solve_are_independent",
+    "test_model_failure_is_not_an_answer",
+    "test_another_process_gives_the_same_answers",
+    "test_two_edited_models_share_nothing",
+    "test_encoder_is_in_the_specification",
 )
-"""Tests whose result depends on the options. The others check the specification and the code, which profiles share."""
+"""Tests whose result depends on the options. The others check the specification and the code, which all profiles share.
+"""
 
 
 class EditorProfileContract(EditorContract):

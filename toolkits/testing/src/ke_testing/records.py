@@ -1,4 +1,4 @@
-"""Small records for the tests of metrics whose judge gives findings."""
+"""Small records for tests of metrics that read a judge's findings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def labeled_outcome(*labels: str, reply: Reply | None = None) -> Outcome:
 
 
 def reasoning_record(case: str = "1", scheme: str = "sorting", **outcomes: Outcome) -> CaseRecord:
-    """Return a case with one edit and one question, asked with a chain of thought.
+    """Return a case with one edit and one question with a chain of thought.
 
     ``before`` and ``after``: the outcomes of the question.
     """

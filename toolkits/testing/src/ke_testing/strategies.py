@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the data model: any valid value, for tests that hold for all of them."""
+"""Hypothesis strategies for the data model: any valid value, for property tests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ counts = st.integers(0, 10**6)
 
 
 def few(items: st.SearchStrategy[object], least: int = 0) -> st.SearchStrategy[tuple[object, ...]]:
-    """A short tuple."""
+    """Return a strategy for short tuples."""
     return st.lists(items, min_size=least, max_size=3).map(tuple)
 
 

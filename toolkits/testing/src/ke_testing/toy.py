@@ -1,4 +1,4 @@
-"""A benchmark of two cases: what the core's own tests, the contracts and the documentation run on."""
+"""A benchmark of two cases for the core's own tests, the contracts and the documentation."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class ToyConfig:
 
 @frozen(kw_only=True)
 class Toy:
-    """Two monuments move to other cities, and so to other countries."""
+    """Two monuments move to other cities, and therefore to other countries."""
 
     config: ToyConfig = ToyConfig()
 
     def cases(self) -> Iterator[Case]:
-        """Two two-hop cases of one edit each."""
+        """Return two two-hop cases with one edit each."""
         for number, edit in enumerate((MOVE_TOWER, MOVE_GATE), start=1):
             yield _case(str(number), edit)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Zero-shot; the bare cloze for a cloze; multi-hop questions only in the style ``cot``."""
+        """Return a zero-shot prompt, or the bare cloze; multi-hop questions only in the style ``cot``."""
         decoding = Decoding(max_tokens=8, stop=("\n",))
         if query.form == "cloze":
             return Prompt(text=query.texts[0], decoding=decoding) if style == "direct" else None
@@ -62,18 +62,18 @@ class Toy:
         return Prompt(text=f"Q: {query.texts[0]}{think} A:", decoding=decoding)
 
     def split(self, k: int, seed: int) -> Mapping[str, str] | None:
-        """No split of its own."""
+        """Return None: no split of its own."""
         del k, seed
         return None
 
     def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
-        """The edits that contradict the case's path, if asked to mask."""
+        """Return the edits that contradict the case's path, if ``mask`` is set."""
         if not self.config.mask:
             return frozenset()
         return contradicting(case.facts_after if edited else case.facts_before, bank)
 
     def material(self) -> Mapping[str, Material]:
-        """``answers``: ``case/query`` to the gold answer of the edited world."""
+        """Return ``answers``: ``case/query`` to the gold answer of the edited world."""
         answers = {
             f"{case.id}/{query.id}": query.gold.entities[0].label
             for case in self.cases()
@@ -83,12 +83,12 @@ class Toy:
         return {"answers": Material(value=answers, oracle=True)}
 
     def info(self) -> DatasetInfo:
-        """Made up here."""
+        """Return the description."""
         return DatasetInfo(title="toy", license="Apache-2.0", source="ke_testing.toy", sha256="0" * 64)
 
 
 def toy_spec(metrics: tuple[str, ...] = (), judge: str = "") -> DatasetSpec:
-    """The spec under which tests register it."""
+    """Return the spec for tests."""
     return DatasetSpec(
         name="toy",
         summary="two cases",
@@ -103,7 +103,7 @@ def toy_spec(metrics: tuple[str, ...] = (), judge: str = "") -> DatasetSpec:
 
 
 def toy_record(verdict: Verdict = Verdict.RIGHT) -> CaseRecord:
-    """Case 1 answered everywhere with one verdict, in the styles ``direct`` and ``cot``."""
+    """Return case 1 with one verdict for all answers, in the styles ``direct`` and ``cot``."""
     case = next(Toy().cases())
     outcome = Outcome(reply=Answer(text="Italy"), judgment=Judgment(verdict=verdict))
     phases: tuple[Phase, ...] = ("before", "after")

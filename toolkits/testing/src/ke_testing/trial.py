@@ -1,4 +1,4 @@
-"""Which contract a component is held to, once one try has shown that it can be held to it.
+"""Choose the contract of a component, after trying to use it once.
 
 A reason that prevents all checks is reported once.
 """
@@ -19,14 +19,14 @@ from ke_testing.checks import CheckResult
 from ke_testing.examples import MATERIAL, MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import ChecksumModel, make_session
 
-ITS_OWN = "fix that first: no other check can run before"
+ITS_OWN = "fix this first: no other check can run before"
 
 
 @frozen(kw_only=True)
 class Contract:
-    """The class ``base`` of ``module`` with ``settings``, and the example ``material`` that the options ask for.
+    """The class ``base`` of ``module`` with ``settings``, and the example ``material`` that the options require.
 
-    ``first``: what one try has found: why the component is held to no more than this.
+    ``first``: the result of the first use, if only a simpler contract applies.
     """
 
     module: str = "ke_testing.contract"
@@ -37,12 +37,14 @@ class Contract:
 
 
 def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own: Path) -> Contract:
-    """The contract of a component. It is built and, if it is an editor, makes an edit. ``own``: its code's folder."""
+    """Return the contract of a component. It is built and, if it is an editor, applies an edit. ``own``: its code's
+    folder.
+    """
     spec, plain = offer.spec, Contract(settings={"kind": kind})
-    if kind in ("model", "encoder"):  # building one loads a real model
+    if kind in ("model", "encoder"):  # building a model source loads a real model
         return evolve(plain, base="RegisteredContract", first=(_skipped("an id to load"),))
-    if isinstance(spec, JudgeSpec) and (needed := _to_judge_by(spec)):  # built, it might fetch that
-        return evolve(plain, first=(_skipped(f"{needed} (in its own tests, JudgeContract can try it)"),))
+    if isinstance(spec, JudgeSpec) and (needed := _missing_for_judge(spec)):  # building it might download that
+        return evolve(plain, first=(_skipped(f"{needed} (use JudgeContract in its own tests)"),))
     try:
         config = configure(spec, options)
         made = build_component(spec, config, plugin=offer.plugin.name)
@@ -56,7 +58,7 @@ def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own:
 
 
 def edit_once(spec: EditorSpec, editor: Editor, material: tuple[str, ...]) -> None:
-    """Make one edit, as every check of edits does. Raises what the editor raises."""
+    """Apply one edit, as every check of edits does. Raises the editor's errors."""
     model: LanguageModel = ChecksumModel()
     if spec.needs_weights:
         from ke_plugin_hf.testing import tiny_model
@@ -70,7 +72,7 @@ def edit_once(spec: EditorSpec, editor: Editor, material: tuple[str, ...]) -> No
 
 
 def line_in(own: Path, error: pytest.ExceptionInfo[BaseException]) -> str:
-    """The last line of the plugin's own code that the error came through."""
+    """Return the last line of the plugin's own code in the error's traceback."""
     for entry in reversed(error.traceback):
         path = Path(entry.path).resolve()
         if own in path.parents:
@@ -92,19 +94,19 @@ def _of_others(kind: str, made: object, plain: Contract) -> Contract:
     if kind == "judge":
         return Contract(module="ke_testing.judge", base="JudgeContract")
     if not isinstance(made, Metric):
-        needed = "the record of an edited model (in its own tests, ModelMetricContract can try it)"
+        needed = "the record of an edited model (use ModelMetricContract in its own tests)"
         return evolve(plain, first=(_skipped(needed),))
     return Contract(module="ke_testing.metric", base="MetricContract")
 
 
-def _to_judge_by(spec: JudgeSpec) -> str:
-    """What the contract of judges has not got for this one."""
+def _missing_for_judge(spec: JudgeSpec) -> str:
+    """Return what the contract of judges lacks for this one, or an empty text."""
     needs = {"a model": spec.needs_model, "log-probabilities": spec.scored, "facts to label": bool(spec.labels)}
     return ", ".join(what for what, needed in needs.items() if needed)
 
 
 def _skipped(needed: str) -> CheckResult:
-    return CheckResult(check="it does its work", outcome="skipped", found=f"what it does, which needs {needed}")
+    return CheckResult(check="it works", outcome="skipped", found=f"its work, which needs {needed}")
 
 
 def _fault(error: Exception, own: Path) -> CheckResult:
@@ -114,7 +116,7 @@ def _fault(error: Exception, own: Path) -> CheckResult:
         return _skipped(f"another setting: {one_line_reason(error)}" + (f" ({hint})" if hint else ""))
     cause = error.__cause__ if isinstance(error, PluginBroken) and error.__cause__ else error
     return CheckResult(
-        check="it can be built and do its work",
+        check="it can be built and used",
         outcome="failed",
         found=one_line_reason(error),
         where=line_in(own, pytest.ExceptionInfo.from_exception(cause)),

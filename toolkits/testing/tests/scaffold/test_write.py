@@ -139,7 +139,7 @@ def test_a_name_that_is_registered_is_taken(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, catalog: Catalog) -> None:
     (tmp_path / "ke-plugin-my-own").mkdir()
-    with pytest.raises(BadConfig, match="ke-plugin-my-own is there already"):
+    with pytest.raises(BadConfig, match="ke-plugin-my-own already exists"):
         write(plan(), tmp_path, catalog)
     assert list((tmp_path / "ke-plugin-my-own").iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Dataset ``atlas``: multi-hop questions and counterfactual edits over countries and cities, ready without a file."""
+"""Dataset ``atlas``: multi-hop questions and counterfactual edits about countries and cities. Needs no data file."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 
 @frozen(kw_only=True)
 class AtlasConfig:
-    """What is asked of which view; the facts and the edits are always the same."""
+    """Options of the dataset. The facts and the edits are always the same."""
 
     mask: bool = field(
         default=False,
-        metadata={"help": "hide from each question the edits that contradict the facts its answer rests on"},
+        metadata={"help": "hide from each question the edits that contradict the facts its answer depends on"},
     )
     view: Literal["cases", "edits"] = field(
         default="cases",
         metadata={
-            "help": "cases = multi-hop questions; edits = every distinct edit is a case of its own, asked its own fact "
-            "in two forms and ten facts of the same relation that must stay"
+            "help": "cases = multi-hop questions; edits = each distinct edit is a case of its own, with its fact "
+            "in two prompt formats and ten facts of the same relation that must not change"
         },
     )
 
 
 def build(config: AtlasConfig) -> Dataset:
-    """The dataset."""
+    """Build the dataset."""
     from ke_plugin_atlas.dataset import Atlas  # noqa: PLC0415  built late
 
     return Atlas(config=config)
 
 
 def hides(config: AtlasConfig) -> bool:
-    """Only when asked to."""
+    """Return whether edits are hidden: only with ``mask=true``."""
     return config.mask
 
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer ``atlas``."""
+    """Register ``atlas``."""
     return [
         DatasetSpec(
             name="atlas",
-            summary="two- and three-hop questions over countries, capitals, currencies, languages (embedded, offline)",
+            summary="two- and three-hop questions about countries, capitals, currencies, languages (embedded, offline)",
             config=AtlasConfig,
             build=build,
             cite="after Zhong et al. 2023, MQuAKE, section 3; facts from GeoNames (CC BY 4.0) and countryinfo (MIT)",

@@ -1,4 +1,6 @@
-"""A chain as a case: its edits, its single-hop questions before and after, its multi-hop question in three wordings."""
+"""Build a case from a chain: edits, single-hop questions before and after, and the multi-hop question in three
+wordings.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Fact, Gold, Probe, Query
 from ke_plugin_atlas.chains import AtlasChain, chains
 from ke_plugin_atlas.wording import WORDINGS
-from ke_plugin_atlas.world import AtlasHop, the_world
+from ke_plugin_atlas.world import AtlasHop, atlas_world
 
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """Every case, in order; the same in every process."""
-    graph = the_world().graph
+    """Return every case in order, identical in every process."""
+    graph = atlas_world().graph
     return tuple(_case(graph, str(number), chain) for number, chain in enumerate(chains(), start=1))
 
 
@@ -51,7 +53,7 @@ def _case(graph: Graph, name: str, chain: AtlasChain) -> Case:
 
 
 def make_edit(graph: Graph, hop: AtlasHop) -> Edit:
-    """The edit that makes ``hop`` true; its id says what it does: ``currency/NO=JPY``."""
+    """Return the edit that makes ``hop`` true. Its id names relation, subject and new object: ``currency/NO=JPY``."""
     after = _fact(graph, hop)
     return Edit(
         id=f"{_hop_id(hop)}={_short(hop.object)}",
@@ -74,7 +76,7 @@ def _fact(graph: Graph, hop: AtlasHop) -> Fact:
 
 
 def hop_query(graph: Graph, hop: AtlasHop) -> Query:
-    """The single-hop question of a hop as it is in the atlas."""
+    """Return the single-hop question of a hop in the original atlas."""
     return Query(
         id=_hop_id(hop),
         texts=(graph.question(hop.subject, hop.relation),),
@@ -85,7 +87,7 @@ def hop_query(graph: Graph, hop: AtlasHop) -> Query:
 
 
 def _edit_query(graph: Graph, hop: AtlasHop) -> Query:
-    """The single-hop question of an edited hop: one and the same for efficacy and for the instance."""
+    """Return the single-hop question of an edited hop, shared by the efficacy and the instance probe."""
     edit = make_edit(graph, hop)
     return Query(
         id=_hop_id(hop),
@@ -99,7 +101,7 @@ def _edit_query(graph: Graph, hop: AtlasHop) -> Query:
 
 
 def _wordings(graph: Graph, chain: AtlasChain, before: tuple[Query, ...], after: tuple[Query, ...]) -> Iterator[Query]:
-    """The multi-hop question, each wording first once; a method may consult the others."""
+    """Return the multi-hop question in each wording, with the others as alternatives."""
     for number in range(WORDINGS):
         yield Query(
             id=f"multi-hop-{number + 1}",

@@ -1,4 +1,4 @@
-"""Which walks through the counterfactual world become cases, and in which order. The rules are MQuAKE's (section 3)."""
+"""Select and order the paths through the counterfactual world that become cases, by MQuAKE's rules (section 3)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ke_plugin_atlas.world import (
     NEIGHBOUR,
     AtlasHop,
     AtlasWorld,
+    atlas_world,
     rank,
-    the_world,
 )
 
 ENDS = (CONTINENT, CURRENCY, LANGUAGE)
-# No relation twice, and never a relation and its inverse in one chain.
+# No relation occurs twice, or together with its inverse, in one chain.
 SEQUENCES: tuple[tuple[str, ...], ...] = (
     *((start, end) for start in (COUNTRY, NEIGHBOUR) for end in (*ENDS, CAPITAL)),
     *((CAPITAL_OF, end) for end in ENDS),
@@ -34,13 +34,15 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     *((CAPITAL_OF, NEIGHBOUR, end) for end in ENDS),
 )
 CASES = {2: 200, 3: 200}  # by hops
-PER_HEAD = 3  # cases that may start at one entity
-PER_END = 8  # cases that may end with one fact, so that a country with many small neighbours does not end them all
+PER_HEAD = 3  # maximum number of cases that start at one entity
+PER_END = 8  # maximum number of cases that end with one fact (some countries have many small neighbors)
 
 
 @frozen(kw_only=True)
 class AtlasChain:
-    """A question's way to its answer before and after the edits; ``edited`` are the new hops that are edits."""
+    """The path from a question to its answer before and after the edits. ``edited``: the hops of the new path that are
+    edits.
+    """
 
     questions: tuple[str, ...]
     before: tuple[AtlasHop, ...]
@@ -55,9 +57,9 @@ class AtlasChain:
 
 @cache
 def chains() -> tuple[AtlasChain, ...]:
-    """The cases' chains, drawn in turn from every stratum, in an order of which any first few are a fair sample."""
+    """Return the chains of all cases, sampled in turn from every stratum: the first cases are representative."""
     strata: dict[tuple[int, int, tuple[str, ...]], list[AtlasChain]] = defaultdict(list)
-    for chain in candidates(the_world()):
+    for chain in candidates(atlas_world()):
         strata[chain.stratum].append(chain)
     turns = [
         (number, rank("turn", str(number), str(stratum)), chain)
@@ -77,7 +79,7 @@ def chains() -> tuple[AtlasChain, ...]:
 
 
 def candidates(world: AtlasWorld) -> Iterator[AtlasChain]:
-    """Every walk that can be a case."""
+    """Yield every path that can be a case."""
     for relations in SEQUENCES:
         for subject in world.graph.subjects(relations[0]):
             before = world.walk(subject.key, relations, edited=False)
@@ -85,13 +87,13 @@ def candidates(world: AtlasWorld) -> Iterator[AtlasChain]:
             if before is None or after is None or before[-1].object == after[-1].object:
                 continue
             edited = tuple(hop for hop in after if hop.key in world.edits)
-            if edited and not _gives_away(world, subject, (*before, *after)):
+            if edited and not _reveals_answer(world, subject, (*before, *after)):
                 questions = wordings(world.graph, subject.key, relations)
                 yield AtlasChain(questions=questions, before=before, after=after, edited=edited)
 
 
 def _mixed(chosen: Sequence[AtlasChain]) -> tuple[AtlasChain, ...]:
-    """Every number of hops and of edits in every stretch as often as in the whole."""
+    """Interleave the chains so that every section has the same proportions of hops and edits as the whole."""
     groups: dict[tuple[int, int], list[AtlasChain]] = defaultdict(list)
     for chain in chosen:
         groups[chain.stratum[:2]].append(chain)
@@ -99,8 +101,10 @@ def _mixed(chosen: Sequence[AtlasChain]) -> tuple[AtlasChain, ...]:
     return tuple(chain for *_place, chain in sorted(places, key=lambda place: place[:2]))
 
 
-def _gives_away(world: AtlasWorld, head: Entity, hops: Sequence[AtlasHop]) -> bool:
-    """Whether the head's name holds the name of what lies on the way: "the country whose capital is Kuwait City"."""
+def _reveals_answer(world: AtlasWorld, head: Entity, hops: Sequence[AtlasHop]) -> bool:
+    """Return whether the name of the head contains the name of a later entity: "the country whose capital is Kuwait
+    City".
+    """
     names = (name for hop in hops for name in world.graph.entity(hop.object).names)
     return any(_words(name) in _words(head.label) for name in names)
 

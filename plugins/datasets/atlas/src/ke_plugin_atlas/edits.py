@@ -1,4 +1,4 @@
-"""The view of the dataset by its edits: every distinct edit is a case, tested by itself and beside its neighbours."""
+"""The view by edits: every distinct edit is a case of its own, with neighbors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ke_benchmarks import single_edit_probes
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Query
 from ke_plugin_atlas.cases import cases, hop_query
-from ke_plugin_atlas.world import AtlasHop, rank, the_world, uses
+from ke_plugin_atlas.world import AtlasHop, atlas_world, rank, uses
 
 NEAR = 10
-"""Clozes of other subjects with each edit, as CounterFact has neighbourhood prompts."""
+"""Clozes of other subjects for each edit, like CounterFact's neighborhood prompts."""
 
 
 @cache
 def edit_cases() -> tuple[Case, ...]:
-    """Each distinct edit as a case of its own, in order of first mention."""
+    """Return each distinct edit as a case, in the order of first mention."""
     found: dict[str, Case] = {}
     for case in cases():
         edits = {edit.id: edit for edit in case.edits}
@@ -44,9 +44,9 @@ def _case(edit: Edit, question: Query) -> Case:
 
 
 def _near(edit: Edit) -> Iterator[Query]:
-    """Ten clozes of the same relation whose subjects no edit touches and whose objects are not the edit's new one."""
+    """Return ten clozes of the same relation with unedited subjects, whose objects differ from the edit's new one."""
     assert edit.after is not None
-    graph, relation = the_world().graph, edit.after.relation.key
+    graph, relation = atlas_world().graph, edit.after.relation.key
     chosen = [hop for hop in _untouched(relation) if hop.object != edit.after.objects[0].key]
     for number, hop in enumerate(sorted(chosen, key=lambda hop: rank("near", edit.id, hop.subject))[:NEAR], start=1):
         yield evolve(hop_query(graph, hop), id=f"near-{number}")
@@ -54,9 +54,9 @@ def _near(edit: Edit) -> Iterator[Query]:
 
 @cache
 def _untouched(relation: str) -> tuple[AtlasHop, ...]:
-    """The true facts of a relation about subjects of no edit; an object with an article would not follow its cloze."""
+    """Return the true facts of a relation with unedited subjects. Objects with an article do not fit after a cloze."""
     touched = {edit.after.subject.key for case in cases() for edit in case.edits if edit.after}
-    graph: Graph = the_world().graph
+    graph: Graph = atlas_world().graph
     subjects = [s.key for s in graph.subjects(relation) if s.key not in touched and uses(graph, s.key, relation)]
     hops = [
         AtlasHop(subject=subject, relation=relation, object=found.key)

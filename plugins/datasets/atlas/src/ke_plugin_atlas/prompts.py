@@ -1,7 +1,7 @@
-"""How questions are put: few-shot prompts made from countries that no case touches, with the cases' own templates.
+"""Few-shot prompts about countries that occur in no case, with the cases' own templates.
 
 ``direct``: eight demonstrations, of the same relation for a single hop, mixed for a multi-hop question. ``cot``: four
-demonstrations that take one step a sentence. A cloze is put bare: it is a sentence that the answer completes.
+demonstrations with one sentence for each step. A cloze has no demonstrations: the answer completes its sentence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import Decoding, Parse, Prompt, Query
 from ke_plugin_atlas.wording import WORDINGS, wordings
-from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, CONTINENT, COUNTRY, CURRENCY, LANGUAGE, NEIGHBOUR, the_world
+from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, CONTINENT, COUNTRY, CURRENCY, LANGUAGE, NEIGHBOUR, atlas_world
 
 STYLES = ("direct", "cot")
 CLOZE = Decoding(max_tokens=8, stop=("\n",))
@@ -39,11 +39,11 @@ MULTI: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("city:KE/nairobi", (CAPITAL_OF, CONTINENT)),
     ("city:NO/trondheim", (COUNTRY, CAPITAL)),
 )
-REASONED = (0, 1, 2, 5)  # of these, the ones shown with their thoughts
+REASONED = (0, 1, 2, 5)  # the demonstrations with a chain of thought
 
 
 def prompt(query: Query, style: str) -> Prompt | None:
-    """The complete text; None for a single hop in the style ``cot``."""
+    """Return the complete prompt; None for a single hop in the style ``cot``."""
     question = query.texts[0]
     if query.form == "cloze":
         return Prompt(text=question, decoding=CLOZE) if style == "direct" else None
@@ -58,8 +58,8 @@ def prompt(query: Query, style: str) -> Prompt | None:
 
 @cache
 def single(relation: str) -> str:
-    """Eight questions and answers of one relation."""
-    graph = the_world().graph
+    """Return eight questions and answers of one relation."""
+    graph = atlas_world().graph
     kind = graph.links[relation].subject
     subjects = [f"{kind}:{key}" for key in SINGLE[relation].split()]
     return "".join(_pair(graph.question(s, relation), graph.objects(s, relation)[0].label) for s in subjects)
@@ -67,13 +67,13 @@ def single(relation: str) -> str:
 
 @cache
 def mixed() -> str:
-    """Eight multi-hop questions of two and three hops, and their answers."""
+    """Return eight multi-hop questions of two and three hops, and their answers."""
     return "".join(_pair(question, answer) for question, _thoughts, answer in _multi_hop())
 
 
 @cache
 def reasoned() -> str:
-    """Four multi-hop questions with a sentence for each hop, and their answers."""
+    """Return four multi-hop questions with a sentence for each hop, and their answers."""
     demonstrations = list(_multi_hop())
     return "".join(
         f"Question: {question}\nThoughts: {thoughts}\n{ANSWER} {answer}\n\n"
@@ -82,15 +82,15 @@ def reasoned() -> str:
 
 
 def _multi_hop() -> Iterator[tuple[str, str, str]]:
-    """Question, thoughts, answer; the wordings take turns."""
-    graph = the_world().graph
+    """Return question, thoughts, answer, alternating between the wordings."""
+    graph = atlas_world().graph
     for number, (head, relations) in enumerate(MULTI):
         thoughts, answer = _follow(graph, head, relations)
         yield wordings(graph, head, relations)[number % WORDINGS], thoughts, answer
 
 
 def _follow(graph: Graph, head: str, relations: tuple[str, ...]) -> tuple[str, str]:
-    """The facts on the way as sentences, and where it ends."""
+    """Return the facts of the path as sentences, and its end."""
     subject, sentences = graph.entity(head), []
     for relation in relations:
         fact = graph.fact(subject, relation)

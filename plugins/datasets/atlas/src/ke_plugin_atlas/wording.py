@@ -1,4 +1,4 @@
-"""Three wordings of every multi-hop question: the last relation asks, the ones before describe what it asks about."""
+"""Three wordings of each multi-hop question: the last relation is the question, the others describe its subject."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ASK = {
 
 
 def wordings(graph: Graph, head: str, relations: tuple[str, ...]) -> tuple[str, ...]:
-    """The question of a chain that starts at ``head``, in three wordings; it names the head and nothing else."""
+    """Return the question of a chain that starts at ``head`` in three wordings. It names the head and nothing else."""
     return tuple(_question(graph.mention(head), relations, number) for number in range(WORDINGS))
 
 

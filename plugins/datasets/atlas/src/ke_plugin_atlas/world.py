@@ -1,13 +1,13 @@
-"""One counterfactual world: which facts of the atlas are edited, and to what.
+"""The counterfactual world: the edited facts of the atlas and their new objects.
 
-Every case is a walk through this one world, and its edits are those that lie on the walk. So a (subject, relation)
-has one new object in the whole dataset, no case rests on a fact that another case edits, and all cases can be edited
-at once (``--batch all``). The world of MQuAKE-CF-3k is not one: injected together, its edits break 998 of 3,000 cases.
+Every case is a path through this world with the edits on the path. So a (subject, relation) has one new object in
+the whole dataset, no case depends on a fact that another case edits, and all cases can be edited at once
+(``--batch all``). In contrast, the edits of MQuAKE-CF-3k, applied together, invalidate 998 of its 3,000 cases.
 
-Relations that say the same thing backwards need care: after "The capital of France is Lima", is Lima still the
-capital of Peru? Here nobody asks. The countries are parted in two: of one half the dataset uses ``capital`` only, and
-the new capitals are those of that half; of the other half ``capital-of`` only, and the new countries are of that half.
-So for an edit (s, r, o -> o*) no case rests on what the inverse of r says of o or of o*.
+Inverse relations need care: after "The capital of France is Lima", is Lima still the capital of Peru? No case asks
+this. For one half of the countries the dataset uses ``capital`` only, and new capitals come from that half. For the
+other half it uses ``capital-of`` only, and new countries come from that half. So for an edit (s, r, o -> o*) no case
+depends on the inverse of r for o or o*.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from ke_benchmarks.graph import Graph, load_atlas
 CAPITAL, CAPITAL_OF, COUNTRY, NEIGHBOUR = "capital", "capital-of", "country", "largest-neighbour"
 CONTINENT, CURRENCY, LANGUAGE = "continent", "currency", "language"
 RELATIONS = (CAPITAL, CAPITAL_OF, COUNTRY, NEIGHBOUR, CONTINENT, CURRENCY, LANGUAGE)
-# Demonstrations come from these countries and their cities, which no case touches. They are closed under
+# Demonstrations use these countries and their cities, which occur in no case. The set is closed under
 # ``largest-neighbour`` as far as the demonstrations use it.
 HELD_OUT = frozenset(
     f"country:{code}"
     for code in "AU BZ CA DO EG ES FJ GT HT KE MX NO PT TH US UY".split()  # noqa: SIM905  as a table
 )
-# Share of the facts of a relation that are edited. Heads are edited often, so that chains turn early.
+# Fraction of the facts of a relation that are edited. Heads are edited often, so that chains change early.
 SHARE = {CAPITAL: 0.4, CAPITAL_OF: 0.6, COUNTRY: 0.6, NEIGHBOUR: 0.4, CONTINENT: 0.4, CURRENCY: 0.4, LANGUAGE: 0.4}
-KNOWN = 3  # cities in the atlas: new objects come from countries that a small model may have heard of
-LONGEST = 16  # characters of a new object's name: a short target is easier to write into a small model
+KNOWN = 3  # minimum number of cities in the atlas: new objects come from countries that a small model may know
+LONGEST = 16  # maximum characters of a new object's name: a short target is easier to edit into a small model
 
 
 @frozen(kw_only=True)
 class AtlasHop:
-    """One step of a chain; entities by id."""
+    """One step of a chain, with entities by id."""
 
     subject: str
     relation: str
@@ -45,7 +45,7 @@ class AtlasHop:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What can be asked of, or edited."""
+        """Subject and relation."""
         return self.subject, self.relation
 
 
@@ -57,9 +57,9 @@ class AtlasWorld:
     edits: Mapping[tuple[str, str], str]
 
     def walk(self, head: str, relations: tuple[str, ...], *, edited: bool) -> tuple[AtlasHop, ...] | None:
-        """The chain from ``head`` in this world, or in the real one.
+        """Return the chain from ``head`` in this world or in the real one.
 
-        None if it breaks off, comes back to where it was, or touches what is held out or not used.
+        None if it is incomplete, has a cycle, or contains a held-out or unused fact.
         """
         hops: list[AtlasHop] = []
         seen = {head}
@@ -80,8 +80,8 @@ class AtlasWorld:
 
 
 @cache
-def the_world() -> AtlasWorld:
-    """The world of this dataset: a function of the atlas alone, without random numbers."""
+def atlas_world() -> AtlasWorld:
+    """Return the world of this dataset. It depends on the atlas only and uses no random numbers."""
     graph = load_atlas()
     edits: dict[tuple[str, str], str] = {}
     for relation in RELATIONS:
@@ -94,7 +94,9 @@ def the_world() -> AtlasWorld:
 
 
 def uses(graph: Graph, subject: str, relation: str) -> bool:
-    """Whether the dataset asks this at all: not held out, and on the right side of ``capital`` and ``capital-of``."""
+    """Return whether the dataset uses this fact: not held out, and in the right half for ``capital`` and
+    ``capital-of``.
+    """
     if held_out(subject):
         return False
     if relation == CAPITAL:
@@ -106,13 +108,13 @@ def uses(graph: Graph, subject: str, relation: str) -> bool:
 
 
 def held_out(entity: str) -> bool:
-    """Whether an entity is kept for the demonstrations: one of their countries, or a city in one."""
+    """Return whether an entity is reserved for the demonstrations: one of their countries, or a city in one."""
     kind, _, key = entity.partition(":")
     return kind in ("country", "city") and f"country:{key.partition('/')[0]}" in HELD_OUT
 
 
 def new_objects(graph: Graph, relation: str) -> Iterator[str]:
-    """What an edit of that relation may say instead: objects that occur with it, short, known, on the right side."""
+    """Return the possible new objects of a relation: its objects that are short, known, and in the right half."""
     known = (s.key for s in graph.subjects(relation) if _known(graph, s.key) and not held_out(s.key))
     objects = {found.key for subject in known if (found := graph.object(subject, relation))}
     for key in sorted(objects):
@@ -128,12 +130,12 @@ def new_objects(graph: Graph, relation: str) -> Iterator[str]:
 
 
 def rank(*parts: str) -> str:
-    """A place in an order that looks drawn by lot but depends on nothing but the words (M3)."""
+    """Return a pseudo-random sort key that depends on the words only (M3)."""
     return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
 
 def _another(graph: Graph, subject: str, relation: str, pool: tuple[str, ...]) -> str:
-    """The new object: another one, that is not the subject nor, for a neighbour, one of the real ones."""
+    """Return the new object: different, not the subject, and for a neighbor not a real neighbor."""
     old = {o.key for o in graph.objects(subject, relation)}
     if relation == NEIGHBOUR:
         old |= {subject} | {o.key for o in graph.objects(subject, "neighbour")}
@@ -141,7 +143,7 @@ def _another(graph: Graph, subject: str, relation: str, pool: tuple[str, ...]) -
 
 
 def _known(graph: Graph, place: str) -> bool:
-    """Whether a country, or the one that a city lies in, has several large cities."""
+    """Return whether a country, or the country of a city, has several large cities."""
     code = place.partition(":")[2].partition("/")[0]
     return sum(key.startswith(f"city:{code}/") for key in graph.triples[COUNTRY]) >= KNOWN
 

@@ -1,4 +1,4 @@
-"""Dataset ``cases``: a file in ke's own format, as ``ke datasets export`` writes it."""
+"""Dataset ``cases``: a file in ke's own format, as written by ``ke datasets export``."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ CLASSIC = tuple(name for name in SINGLE_ASPECTS if name != EFFICACY)
 
 @frozen(kw_only=True)
 class CasesConfig:
-    """Which file, and whether edits are hidden."""
+    """Options: the file, and whether to hide edits."""
 
-    file: str = field(default="", metadata={"help": "the file, as `ke datasets export` writes it (JSON lines)"})
+    file: str = field(default="", metadata={"help": "the file, as written by `ke datasets export` (JSON lines)"})
     mask: bool = field(
-        default=False, metadata={"help": "hide from each case the edits that contradict the facts its answer rests on"}
+        default=False,
+        metadata={"help": "hide from each case the edits that contradict the facts its answer depends on"},
     )
     data_dir: str | None = field(
-        default=None, metadata={"help": "folder in which the file is looked for too; else KE_DATA_DIR, cache"}
+        default=None, metadata={"help": "another folder to search for the file; also searched: KE_DATA_DIR, cache"}
     )
 
 
 def path_of(config: CasesConfig) -> Path:
-    """The file: as it was named, else of that name in the data folders. Raises BadConfig, BadData."""
+    """Return the file: the given path, otherwise a file of that name in the data folders. Raises BadConfig, BadData."""
     if not config.file:
-        raise BadConfig("dataset cases: which file?", hint="-o cases.file=FILE; `ke datasets export` writes one")
+        raise BadConfig(
+            "dataset cases: no file given", hint="pass -o cases.file=FILE; `ke datasets export` writes such a file"
+        )
     named = Path(config.file).expanduser()
     if named.is_file():
         return named
@@ -37,14 +40,14 @@ def path_of(config: CasesConfig) -> Path:
 
 
 def build(config: CasesConfig) -> Dataset:
-    """The dataset."""
+    """Build the dataset."""
     from ke_plugin_cases.dataset import Cases  # noqa: PLC0415  built late
 
     return Cases(config=config, path=path_of(config))
 
 
 def usual(config: CasesConfig) -> Defaults:
-    """The metrics of the aspects that the file's header names, then others that it names itself."""
+    """Return the default metrics: those for the aspects in the file's header, and those that the header names."""
     header = read_header(path_of(config))
     found = ["multi-hop"] if set(MULTI_HOP) & set(header.aspects) or not header.aspects else []
     found += ["classic"] if set(CLASSIC) & set(header.aspects) else []
@@ -54,11 +57,11 @@ def usual(config: CasesConfig) -> Defaults:
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer ``cases``."""
+    """Register ``cases``."""
     return [
         DatasetSpec(
             name="cases",
-            summary="cases from a file: exported, built from a graph, or written by hand (-o cases.file=FILE)",
+            summary="cases from a file: exported, built from a graph, or written manually (-o cases.file=FILE)",
             config=CasesConfig,
             build=build,
             aspects=(*SINGLE_ASPECTS, *MULTI_HOP),

@@ -1,4 +1,4 @@
-"""The dataset: a file is all there is."""
+"""The dataset class."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ke_plugin_cases import CasesConfig
 
 @frozen(kw_only=True)
 class Cases(CaseDataset):
-    """Cases(config=..., path=...): the file is read case by case, each time it is asked for."""
+    """The dataset ``cases``. It reads the file case by case, each time the cases are requested."""
 
     config: CasesConfig
     path: Path
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in the order of the file. Raises BadData that names file, line and field."""
+        """Yield every case in the order of the file. Raises BadData with file, line and field."""
         return read_cases(self.path)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Few-shot, or the bare cloze; see :mod:`ke_plugin_cases.dataset`."""
+        """Return the few-shot prompt, or the bare cloze."""
         return put(query) if style == "direct" else None
 
     def info(self) -> DatasetInfo:
-        """What the header says; ``sha256`` is of the whole file."""
+        """Return the description from the header. ``sha256`` covers the whole file."""
         header = read_header(self.path)
         return DatasetInfo(
             title=header.title or header.name,
@@ -48,11 +48,11 @@ SHOWN = (
     ("Which metal is liquid at room temperature?", "mercury"),
 )
 DEMONSTRATIONS = "".join(f"Q: {question}\nA: {answer}\n" for question, answer in SHOWN)
-ANSWER = Decoding(max_tokens=32, stop=("\n",))  # an answer of several names is longer than one name
+ANSWER = Decoding(max_tokens=32, stop=("\n",))  # an answer with several names is longer than one name
 
 
 def put(query: Query) -> Prompt:
-    """Return the complete text. A question whose answer is long or has several lines has room for it."""
+    """Return the complete prompt. Long or multi-line answers get a larger token limit."""
     text, bare = query.texts[0], query.form == "cloze"
     prompt = Prompt(text=text if bare else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)
     golds = [gold for gold in (query.gold, query.stale) if gold is not None]

@@ -1,17 +1,17 @@
-"""CompKE's reasoning links (section 3.1 of the paper) as a small algebra over sets of things, evaluated step by step.
+"""CompKE's reasoning links (section 3.1 of the paper) as operations on sets of entities, evaluated step by step.
 
 ============ ========================================================================================
 step         result
 ============ ========================================================================================
-map          everything that something in the set is related to: the union of A_r(s) over s in S
-filter       what of the set is related to the value: { s in S : (s, r, v) in D }
-filter_not   what of the set is not: the complement of ``filter`` within the set
-intersect    what is in every one of the sets
-union        what is in any of them
+map          all entities related to a member of the set: the union of A_r(s) over s in S
+filter       the members related to the value: { s in S : (s, r, v) in D }
+filter_not   the members not related to the value: the complement of ``filter`` within the set
+intersect    the entities in all of the sets
+union        the entities in any of the sets
 ============ ========================================================================================
 
-Sets are tuples of keys without repetition, in order of first mention, so that nothing depends on hashing. What is true
-is a function of subject and relation: the graph, or the graph with edits laid over it.
+Sets are tuples of distinct keys in order of first mention, so nothing depends on hashing. Facts are a function of
+subject and relation: the graph, or the graph with edits applied.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ OPS: tuple[Op, ...] = ("map", "filter", "filter_not", "intersect", "union")
 LOGICAL: tuple[Op, ...] = ("intersect", "union")
 Keys = tuple[str, ...]
 World = Callable[[str, str], Sequence[str]]
-"""Subject and relation to objects, all by key; nothing where there is no such fact."""
+"""Subject and relation to objects, all by key; empty if there is no such fact."""
 Place = tuple[str, str]
 """Subject and relation, by key."""
 
 
 @frozen(kw_only=True)
 class SetStep:
-    """One step. An input is the number of an earlier step (from 1 on) or the key of a thing.
+    """One step. An input is the number of an earlier step (from 1) or the key of an entity.
 
-    ``relation`` stands where the step maps or filters, ``value`` (a key) where it filters. Raises ValueError for a
-    step that has not what it needs.
+    ``relation`` is for map and filter steps, ``value`` (a key) for filter steps. Raises ValueError if a required field
+    is missing.
     """
 
     op: Op = field(validator=validators.in_(OPS))
@@ -45,18 +45,18 @@ class SetStep:
     value: str = ""
 
     def __attrs_post_init__(self) -> None:
-        """A set alone is its own intersection, which would be no step."""
-        wanted = "two inputs or more" if self.op in LOGICAL else "one input"
+        """Validate the number of inputs: intersecting or joining a single set would do nothing."""
+        wanted = "two or more inputs" if self.op in LOGICAL else "one input"
         if (len(self.inputs) > 1) != (self.op in LOGICAL):
-            raise ValueError(f"{self.op} takes {wanted}")
+            raise ValueError(f"{self.op} needs {wanted}")
         if (self.op not in LOGICAL) != bool(self.relation):
-            raise ValueError(f"{self.op} takes {'no' if self.relation else 'a'} relation")
+            raise ValueError(f"{self.op} needs {'no' if self.relation else 'a'} relation")
         if self.op.startswith("filter") != bool(self.value):
-            raise ValueError(f"{self.op} takes {'no' if self.value else 'a'} value")
+            raise ValueError(f"{self.op} needs {'no' if self.value else 'a'} value")
 
 
 def evaluate(steps: Sequence[SetStep], world: World) -> tuple[Keys, ...]:
-    """The set after each step. Raises ValueError for an input that no earlier step makes."""
+    """Return the set after each step. Raises ValueError for an input that is not the result of an earlier step."""
     made: list[Keys] = []
     for number, step in enumerate(steps, start=1):
         made.append(_result(step, [_input(given, made, number) for given in step.inputs], world))
@@ -64,7 +64,9 @@ def evaluate(steps: Sequence[SetStep], world: World) -> tuple[Keys, ...]:
 
 
 def places(steps: Sequence[SetStep], made: Sequence[Keys]) -> tuple[Place, ...]:
-    """The facts that the steps look at, by subject and relation, each once, in order; ``made``: their results."""
+    """Return the facts that the steps use, by subject and relation, each once, in order. ``made``: results of the
+    steps.
+    """
     found: dict[Place, None] = {}
     for number, step in enumerate(steps, start=1):
         for given in step.inputs if step.relation else ():
@@ -90,10 +92,10 @@ def _input(given: int | str, made: Sequence[Keys], number: int) -> Keys:
     if isinstance(given, str):
         return (given,)
     if not 1 <= given <= len(made):
-        raise ValueError(f"step {number} takes the result of step {given}, which does not come before it")
+        raise ValueError(f"step {number} uses the result of step {given}, which does not come before it")
     return made[given - 1]
 
 
 def distinct(keys: Iterable[str]) -> Keys:
-    """Each key once, in order of first mention."""
+    """Return each key once, in order of first mention."""
     return tuple(dict.fromkeys(keys))

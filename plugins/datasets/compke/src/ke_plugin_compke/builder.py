@@ -22,27 +22,27 @@ from ke_plugin_compke.sampling import GraphSample
 from ke_plugin_compke.words import QuestionWriter
 from ke_plugin_compke.writing import RecordWriter
 
-TRIES = 1000  # draws in a row without a new case, after which a structure counts as used up
-SUBJECTS = 1000  # of each relation, at the least
-SPARE = 2  # candidates for each case that is wanted, where the conflict filter takes some away
+TRIES = 1000  # samples in a row without a new case after which a structure is exhausted
+SUBJECTS = 1000  # minimum for each relation
+SPARE = 2  # candidates for each requested case if the conflict filter is used
 
 
 @frozen(kw_only=True)
 class CompkeBuilder:
-    """CompkeBuilder(config, templates): ``templates`` say how relations are worded, before what the graph says."""
+    """Builder of CompKE cases. ``templates``: phrases of relations that replace those of the graph."""
 
     config: CompkeBuild
     templates: Templates
 
     def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[JsonRecord]:
-        """Up to ``tools.cases`` records as JSON values, in an order of which the first few are a fair sample.
+        """Yield up to ``tools.cases`` records as JSON values, ordered so that the first ones are representative.
 
-        Raises BadData if the graph has no one-to-many relation or too little for a single case.
+        Raises BadData if the graph has no one-to-many relation or not enough facts for a single case.
         """
         return (record.json() for record in self.built(graph, tools))
 
     def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[CompkeRecord]:
-        """The same as values."""
+        """Yield the records as objects."""
         work = BuildState.of(graph, tools, self)
         wanted = tools.cases * (SPARE if self.config.edits == "case" else 1)
         found = work.candidates(wanted)
@@ -50,8 +50,9 @@ class CompkeBuilder:
             found = _consistent(found, tools)
         if not found:
             raise BadData(
-                f"{graph.name}: no question over sets of objects can be made of it",
-                hint="it takes a relation with several objects a subject (functional: false), with cloze and question",
+                f"{graph.name} has no usable question about sets of objects",
+                hint="it needs a relation with several objects per subject (functional: false), with cloze and "
+                "question",
             )
         random.Random(f"{tools.seed}/order").shuffle(found)  # noqa: S311  a choice, not a secret
         for number, candidate in enumerate(found[: tools.cases], start=1):
@@ -60,7 +61,7 @@ class CompkeBuilder:
 
 @frozen(kw_only=True, slots=False)
 class BuildState:
-    """One build: where candidates are drawn from, and what was made so far."""
+    """State of one build: where candidates are sampled from, and the cases so far."""
 
     leaves: LeafSampler
     writing: RecordWriter
@@ -68,13 +69,13 @@ class BuildState:
     tools: BuildTools
     config: CompkeBuild
     known: dict[Place, bool]
-    """What the model was asked already."""
+    """Facts that were already checked for recall."""
     rested: set[tuple[object, ...]]
-    """What cases rest on already: two forms that ask the same of the same facts are duplicates to an audit."""
+    """Facts and answers of existing cases: two structures with the same ones would be duplicates for an audit."""
 
     @classmethod
     def of(cls, graph: KnowledgeGraph, tools: BuildTools, builder: CompkeBuilder) -> BuildState:
-        """What a build of that graph works with."""
+        """Return the initial state for that graph."""
         config = builder.config
         words = QuestionWriter(graph=graph, templates=builder.templates)
         sampling = GraphSample(
@@ -100,22 +101,22 @@ class BuildState:
         )
 
     def candidates(self, wanted: int) -> list[StructureCandidate]:
-        """As many as are wanted, each structure with its share; what one cannot give, the others do."""
-        feeds = {form.name: self._draws(form) for form in FORMS}
+        """Yield the requested number of candidates by structure. Other structures replace exhausted ones."""
+        feeds = {form.name: self._new_candidates(form) for form in FORMS}
         total = sum(form.share for form in FORMS)
         found: list[StructureCandidate] = []
         for form in FORMS:
-            found += _take(feeds[form.name], round(wanted * form.share / total))
+            found += _next_items(feeds[form.name], round(wanted * form.share / total))
         while len(found) < wanted and feeds:
             for name in sorted(feeds, key=lambda name: -BY_NAME[name].share):
-                more = _take(feeds[name], 1) if len(found) < wanted else ()
+                more = _next_items(feeds[name], 1) if len(found) < wanted else ()
                 found += more
                 if not more and len(found) < wanted:
                     del feeds[name]
         return found[:wanted]
 
-    def _draws(self, form: QuestionStructure) -> Iterator[StructureCandidate]:
-        """New candidates of one structure, as long as there are any."""
+    def _new_candidates(self, form: QuestionStructure) -> Iterator[StructureCandidate]:
+        """Yield new candidates of one structure until it is exhausted."""
         relations = self.leaves.sampling.assignments(form)
         draw = random.Random(f"{self.tools.seed}/{form.name}")  # noqa: S311  a choice, not a secret
         seen: set[tuple[object, ...]] = set()
@@ -138,17 +139,17 @@ class BuildState:
             seen.add(place)
             rests = found.facts_after, found.before[-1], found.after[-1], found.edited
             if rests in self.rested:
-                self.tools.dropped("another case rests on the same facts and answers")
+                self.tools.dropped("another case depends on the same facts and answers")
                 continue
             self.rested.add(rests)
             if not self._recalled(found):
-                self.tools.dropped("the model does not know a fact")
+                self.tools.dropped("the model does not recall a fact")
                 continue
             tries = 0
             yield found
 
     def _recalled(self, found: StructureCandidate) -> bool:
-        """Whether the model knows every fact as it is before the edits (step 2 of the construction)."""
+        """Return whether the model recalls every fact before the edits (step 2 of the construction)."""
         new = [place for place in found.facts_before if place not in self.known]
         if new:
             asked = [self._asked(place, self.world.before(*place)) for place in new]
@@ -161,12 +162,12 @@ class BuildState:
         return RecallProbe(question=words.question(*place), cloze=words.cloze(*place), gold=gold)
 
 
-def _take(feed: Iterator[StructureCandidate], number: int) -> list[StructureCandidate]:
+def _next_items(feed: Iterator[StructureCandidate], number: int) -> list[StructureCandidate]:
     return [found for _at, found in zip(range(number), feed, strict=False)]
 
 
 def _consistent(found: Sequence[StructureCandidate], tools: BuildTools) -> list[StructureCandidate]:
-    """Step 5: every (s, r) has one O' over the whole set."""
+    """Apply step 5: every (s, r) has one O' in the whole dataset."""
     changes: dict[int, Mapping[Place, frozenset[str]]] = {
         number: {place: frozenset(candidate.world.after(*place)) for place in candidate.edited}
         for number, candidate in enumerate(found)

@@ -1,7 +1,7 @@
-"""Step 3 of CompKE's construction: a structure with its leaves filled, computed before and after the edits, or refused.
+"""Step 3 of CompKE's construction: fill the leaves of a structure and compute its sets before and after the edits.
 
-The paper drops a case with an empty answer or an empty set on the way; we do so before the edits and after them. The
-other refusals keep a question from being wrong or giving its answer away; each is counted by its name.
+The paper drops a case if its answer or an intermediate set is empty; this module checks that before and after the
+edits. The other checks prevent wrong questions and questions that reveal their answer. Each reason is counted.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ke_plugin_compke.forms import QuestionStructure
 from ke_plugin_compke.sampling import GraphSample, Names
 
 MOST_EDITS = 5  # as published
-EAGER = 8  # subjects looked at for one that is edited
-MOST_OBJECTS = 12  # a longer list is a test of patience
+EAGER = 8  # subjects tried to find an edited one
+MOST_OBJECTS = 12  # a longer list makes an unreadable question
 
 
 class InvalidLeaves(Exception):
-    """Why these leaves make no case."""
+    """The reason why these leaves make no case."""
 
 
 @frozen(kw_only=True)
 class StructureCandidate:
-    """A structure about these things, with the sets of its steps before and after the edits, and the edits' places."""
+    """A structure with its leaves, the sets of its steps before and after the edits, and the edited facts."""
 
     form: QuestionStructure
     names: Names
@@ -41,18 +41,18 @@ class StructureCandidate:
 
     @property
     def facts_before(self) -> tuple[Place, ...]:
-        """What the steps look at before the edits; what a member of a set has no fact of contributes nothing."""
+        """Return the facts that the steps use before the edits. Members without a fact contribute nothing."""
         return _known(places(self.steps, self.before), self.world.before)
 
     @property
     def facts_after(self) -> tuple[Place, ...]:
-        """What they look at after them."""
+        """Return the facts that the steps use after the edits."""
         return _known(places(self.steps, self.after), self.world.after)
 
 
 @frozen(kw_only=True)
 class LeafSampler:
-    """Draws what a structure is about. ``closed``: what the graph does not say is not so (else it is unknown)."""
+    """Samples the leaves of structures. ``closed``: a fact that is not in the graph is false, otherwise unknown."""
 
     sampling: GraphSample
     closed: bool
@@ -60,13 +60,13 @@ class LeafSampler:
     def draw(
         self, form: QuestionStructure, relations: Names, world: Counterfactual, draw: random.Random
     ) -> StructureCandidate:
-        """One candidate. Raises Refused."""
+        """Return one candidate. Raises InvalidLeaves."""
         names = dict(relations)
         names["a"] = self._first(names["r1"], world, draw)
         if any("b" in step.inputs for step in form.steps):
             names["b"] = self._other(form, names, world, draw)
             if names["a"] == names["b"]:
-                raise InvalidLeaves("one thing twice")
+                raise InvalidLeaves("the same entity occurs twice")
         if any(step.value for step in form.steps):
             names["v"] = self._value(form, names, world, draw)
         steps = form.filled(names)
@@ -81,13 +81,15 @@ class LeafSampler:
         )
 
     def _first(self, relation: str, world: Counterfactual, draw: random.Random) -> str:
-        """The first thing; every other time, rather one whose fact is edited: few questions change otherwise."""
+        """Return the first leaf. Every other time it prefers one with an edited fact, because few questions change
+        otherwise.
+        """
         tried = draw.choices(self.sampling.subjects[relation], k=draw.choice((1, EAGER)))
         edited = (key for key in tried if world.after(key, relation) != world.before(key, relation))
         return next(edited, tried[0])
 
     def _other(self, form: QuestionStructure, names: Names, world: Counterfactual, draw: random.Random) -> str:
-        """The second thing: any for a union, else one that leads to something to which the first one leads."""
+        """Return the second leaf: any for a union, otherwise one that shares an object with the first."""
         relation = names["r2"]
         if form.name == "2":
             return draw.choice(self.sampling.subjects[relation])
@@ -100,17 +102,17 @@ class LeafSampler:
         graph, floor = self.sampling.graph, self.sampling.floor[relation]
         found = [entity.key for entity in graph.holders(relation, key) if graph.popularity(entity) >= floor]
         if not found:
-            raise InvalidLeaves("nothing well known to share a member with")
+            raise InvalidLeaves("no popular entity shares a member with the first")
         return draw.choice(found)
 
     def _value(self, form: QuestionStructure, names: Names, world: Counterfactual, draw: random.Random) -> str:
-        """A value that some member has, before or after."""
+        """Return a value that some member has, before or after the edits."""
         steps, relation = form.steps[-1], names[form.steps[-1].relation]
         truth: World = draw.choice([world.before, world.after])
         leading = form.filled({**names, "v": "v"})[: steps.inputs[0]] if isinstance(steps.inputs[0], int) else ()
         values = sorted({value for key in evaluate(leading, truth)[-1] for value in truth(key, relation)})
         if not values:
-            raise InvalidLeaves("no value to select by")
+            raise InvalidLeaves("no value to filter by")
         return draw.choice(values)
 
     def _wrong(
@@ -121,28 +123,28 @@ class LeafSampler:
         after: Sequence[Keys],
         world: Counterfactual,
     ) -> Iterator[str]:
-        """Why it makes no case, cheap reasons first."""
+        """Return why the candidate makes no case, cheap checks first."""
         if not all((*before, *after)):
             yield "a set is empty"
         if set(before[-1]) == set(after[-1]):
-            yield "the edits leave the answer as it is"
+            yield "the edits do not change the answer"
         if max(map(len, (*before, *after))) > MOST_OBJECTS:
             yield "a set is too large"
         if _selects_all(steps, before) and _selects_all(steps, after):
-            yield "the condition selects nothing out"
+            yield "the condition excludes no member"
         if not self.closed and (_unknown(steps, before, world.before) or _unknown(steps, after, world.after)):
             yield "a fact is unknown"
         heads = {names[name] for name in ("a", "b") if name in names}
-        if _comes_back(steps, before, heads) or _comes_back(steps, after, heads):
-            yield "it comes back to where it was"
-        if _touches(names, before, after):
-            yield "an edit joins or parts what the question names"
+        if _has_cycle(steps, before, heads) or _has_cycle(steps, after, heads):
+            yield "a step leads back to an earlier entity"
+        if _relates(names, before, after):
+            yield "an edit relates two entities that the question names"
         named = heads | {names[name] for name in ("v",) if name in names}
         answers = dict.fromkeys((*before[-1], *after[-1]))
         graph = self.sampling.graph
         if named & set(answers) or _gives_away(graph, named, answers):
             yield "the question names an answer"
-        if _alike(graph, answers):
+        if _share_a_name(graph, answers):
             yield "two answers share a name"
 
 
@@ -151,7 +153,7 @@ def _known(found: Sequence[Place], truth: World) -> tuple[Place, ...]:
 
 
 def _selects_all(steps: Sequence[SetStep], made: Sequence[Keys]) -> bool:
-    """A condition that every member meets tests nothing: dropping it would give the same answer."""
+    """Return whether every member meets the condition: dropping it would give the same answer."""
     last = steps[-1]
     given = last.inputs[0]
     return last.op.startswith("filter") and isinstance(given, int) and len(made[-1]) == len(made[given - 1]) > 1
@@ -161,8 +163,8 @@ def _unknown(steps: Sequence[SetStep], made: Sequence[Keys], truth: World) -> bo
     return any(not truth(*place) for place in places(steps, made))
 
 
-def _comes_back(steps: Sequence[SetStep], made: Sequence[Keys], named: set[str]) -> bool:
-    """Whether a mapping leads to something that lies on the way to it: the capital of a country of a capital."""
+def _has_cycle(steps: Sequence[SetStep], made: Sequence[Keys], named: set[str]) -> bool:
+    """Return whether a mapping leads back to an earlier entity, as in the capital of a country of a capital."""
     for number, step in enumerate(steps, start=1):
         if step.op == "map" and set(made[number - 1]) & {*named, *_way(steps, made, step)}:
             return True
@@ -179,22 +181,22 @@ def _way(steps: Sequence[SetStep], made: Sequence[Keys], step: SetStep) -> Itera
 
 
 def _gives_away(graph: KnowledgeGraph, named: Iterable[str], answers: Iterable[str]) -> bool:
-    """Whether a name in the question holds an answer's name: which languages are official in "French Guiana"."""
+    """Return whether a name in the question contains the name of an answer, as in the languages of "French Guiana"."""
     said = [_words(graph.entity(key).label) for key in sorted(named)]
     return any(_words(name) in words for key in answers for name in graph.entity(key).names for words in said)
 
 
-def _alike(graph: KnowledgeGraph, answers: Iterable[str]) -> bool:
-    """Whether one name stands for two of the answers, so that nobody could tell which was meant."""
+def _share_a_name(graph: KnowledgeGraph, answers: Iterable[str]) -> bool:
+    """Return whether two of the answers share a name."""
     seen: dict[str, str] = {}
     return any(seen.setdefault(name.casefold(), key) != key for key in answers for name in graph.entity(key).names)
 
 
-def _touches(names: Names, before: Sequence[Keys], after: Sequence[Keys]) -> bool:
-    """Whether one named thing comes to be, or ceases to be, an object of the other.
+def _relates(names: Names, before: Sequence[Keys], after: Sequence[Keys]) -> bool:
+    """Return whether one named entity becomes, or stops being, an object of the other.
 
-    Many one-to-many relations hold both ways (neighbours, siblings): an edit that says that Peru borders Italy would
-    leave open whether Italy borders Peru, of which the question speaks too.
+    Many one-to-many relations are symmetric (neighbors, siblings): after an edit "Peru borders Italy", it is undefined
+    whether Italy borders Peru, and the question depends on that too.
     """
     if "b" not in names:
         return False

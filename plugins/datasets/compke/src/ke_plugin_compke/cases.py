@@ -1,10 +1,10 @@
-"""Records to cases.
+"""Convert records to cases.
 
 ========== ===== ====== =================================================================
 probe      phase passes queries
 ========== ===== ====== =================================================================
-efficacy-N after any    the question of edit N: all its new objects are to be named
-complex    both  any    every wording of the complex question: all of A* are to be named
+efficacy-N after any    the question of edit N; the answer must name all its new objects
+complex    both  any    every wording of the complex question; the answer must name all of A*
 ========== ===== ====== =================================================================
 """
 
@@ -21,7 +21,7 @@ PLAIN = RelationTemplate()
 
 
 def case(record: CompkeRecord, file: str) -> Case:
-    """One record. Raises BadData for a relation that is unknown and has no words in the record."""
+    """Convert one record. Raises BadData for an unknown relation without phrases in the record."""
     edits = {_place(rewrite): _edit(rewrite, record, file) for rewrite in record.edits}
     before, after = _facts(record.triples, edits), _facts(record.new_triples, edits)
     hops_before, hops = _hops(record.triples, {}, "old-"), _hops(record.new_triples, edits, "")
@@ -49,7 +49,7 @@ def case(record: CompkeRecord, file: str) -> Case:
 
 
 def _complex(record: CompkeRecord, hops: Sequence[Query], hops_before: Sequence[Query]) -> Iterator[Query]:
-    """Every wording as a query, itself first and the others behind it. ``stale`` is None where nothing changes."""
+    """Return each wording as a query that lists the others. ``stale`` is None if the answer does not change."""
     wordings = tuple(dict.fromkeys(record.questions))
     same = {answer.id for answer in record.answers} == {answer.id for answer in record.new_answers}
     for number, own in enumerate(wordings, start=1):
@@ -64,13 +64,13 @@ def _complex(record: CompkeRecord, hops: Sequence[Query], hops_before: Sequence[
 
 
 def _edit(rewrite: CompkeRewrite, record: CompkeRecord, file: str) -> Edit:
-    """One rewrite; its id names the fact and its new objects, in any order, so that cases that make it share it."""
+    """Return one edit. Its id names the fact and its sorted new objects, so cases with the same edit share it."""
     known = wikidata().get(rewrite.relation_id, PLAIN)
     question = rewrite.question or known.question.replace(SLOT, rewrite.subject)
     if not question:
         raise BadData(
             f"{file}, case {record.case_id}: edits: relation {rewrite.relation_id} is unknown and has no question",
-            hint="give the edit a question, or use one of the 40 properties of the paper's table 9",
+            hint="give the edit a question, or use one of the 40 properties in the paper's table 9",
         )
     cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
     relation = Relation(label=rewrite.relation or known.label or rewrite.relation_id, id=rewrite.relation_id)
@@ -93,7 +93,7 @@ def _edit(rewrite: CompkeRewrite, record: CompkeRecord, file: str) -> Edit:
 
 
 def _asked(edit: Edit) -> Query:
-    """The edit's own fact as a question; the id names the fact, since a hop may ask the same."""
+    """Return the edit's fact as a question. The id names the fact, because a hop may have the same question."""
     assert edit.before is not None
     assert edit.after is not None
     assert edit.cloze is not None
@@ -109,7 +109,7 @@ def _asked(edit: Edit) -> Query:
 
 
 def _hops(triples: Sequence[CompkeTriple], edits: Mapping[tuple[str, str], Edit], prefix: str) -> tuple[Query, ...]:
-    """A single-fact question for each fact that can be asked for; an edited one is the edit's own."""
+    """Return a single-fact question for each fact with a question; edited facts use the question of the edit."""
     return tuple(
         hop for triple in triples if (hop := _hop(triple, edits.get((triple.subject.id, triple.relation_id)), prefix))
     )
@@ -132,7 +132,7 @@ def _hop(triple: CompkeTriple, edit: Edit | None, prefix: str) -> Query | None:
 
 
 def _facts(triples: Sequence[CompkeTriple], edits: Mapping[tuple[str, str], Edit]) -> tuple[Fact, ...]:
-    """The facts that a case rests on: what masking and audits compare, by the ids of subject and relation."""
+    """Return the facts of a case for masking and audits, by the ids of subject and relation."""
     found = []
     for triple in triples:
         known = wikidata().get(triple.relation_id, PLAIN)
@@ -152,7 +152,7 @@ def _facts(triples: Sequence[CompkeTriple], edits: Mapping[tuple[str, str], Edit
 
 
 def _tags(record: CompkeRecord, edits: Iterable[Edit]) -> dict[str, str]:
-    """What tables are broken down by. The numbers of steps and of edits are published each by itself, not crossed."""
+    """Return the tags that tables are grouped by. The paper groups by steps and by edits separately."""
     made = list(edits)
     steps = len(record.operations) or len(record.steps)
     structure = record.structure and {

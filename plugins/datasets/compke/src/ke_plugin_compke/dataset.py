@@ -1,4 +1,4 @@
-"""The datasets themselves: what the core calls."""
+"""The dataset classes of CompKE."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ from ke_plugin_compke.builder import CompkeBuilder
 from ke_plugin_compke.cases import case
 from ke_plugin_compke.prompts import FILES, prompt
 from ke_plugin_compke.records import CompkeRecord
-from ke_plugin_compke.relations import of_the_atlas
+from ke_plugin_compke.relations import atlas_templates
 
 ATLAS_CASES = 400
-# The largest neighbour is left out: it would have to follow the neighbours, wherever those are edited.
-ATLAS_BUILD = CompkeBuild(share=0.3, popular=0.8, relations=",".join(of_the_atlas()))
+# The largest neighbor is omitted: it would have to be consistent with edited neighbors.
+ATLAS_BUILD = CompkeBuild(share=0.3, popular=0.8, relations=",".join(atlas_templates()))
 
 
 @frozen(kw_only=True)
 class Compke(FileDataset):
-    """Compke(variant, config): a file, read record by record. Set operations join its hops."""
+    """A file, read record by record. Set operations combine its hops."""
 
     hop_by_hop: ClassVar[bool] = False
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in the order of the file. Raises BadData that names file, case and field."""
+        """Yield every case in the order of the file. Raises BadData with file, case and field."""
         return (case(record, self.variant.file) for record in self.records(CompkeRecord))
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Few-shot, with lists for answers; see :mod:`ke_plugin_compke.prompts`."""
+        """Return the few-shot prompt, with lists as answers; see :mod:`ke_plugin_compke.prompts`."""
         return prompt(query) if style == "direct" else None
 
     def material(self) -> Mapping[str, Material]:
-        """What every family has, and ``decompositions``: worked questions in MeLLo's lines, with their logical steps.
+        """Return the material of every family, and ``decompositions``: worked questions in MeLLo's format with logical
+        steps.
 
-        ``scoped-decompositions``: the same in PokeMQA's lines.
+        ``scoped-decompositions``: the same in PokeMQA's format.
         """
         return {
             **super().material(),
@@ -49,26 +50,26 @@ class Compke(FileDataset):
         }
 
     def checksum(self) -> str:
-        """Of the file and the demonstrations together; empty while the file is not here."""
+        """Return the checksum of the file and the demonstrations; empty if the file is missing."""
         own = super().checksum()
         return digest_of((own, FILES.sha256)) if own else ""
 
 
 @frozen(kw_only=True)
 class CompkeAtlas(EmbeddedDataset, Compke):
-    """The builder applied to the atlas, through the same records and cases."""
+    """The builder applied to the embedded graph, with the same records and cases."""
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in an order of which any first few are a fair sample."""
+        """Return every case, ordered so that the first cases are representative."""
         return iter(_atlas())
 
     def checksum(self) -> str:
-        """Of the records that were made and the demonstrations together."""
+        """Return the checksum of the built records and the demonstrations."""
         return digest_of((_digest(), FILES.sha256))
 
 
 def compke(config: CompkeConfig) -> Compke:
-    """The published file, or the one that the option ``file`` names. Raises BadData where that is not there."""
+    """Return the dataset of the published file or of the option ``file``. Raises BadData if that file is missing."""
     if config.file is None:
         return Compke(variant=COMPKE, config=config)
     path = user_file(config.file, "compke", form="the format of the plugin's README")
@@ -77,8 +78,8 @@ def compke(config: CompkeConfig) -> Compke:
 
 @cache
 def atlas_records() -> tuple[CompkeRecord, ...]:
-    """The records of ``compke-atlas``; the same in every process."""
-    builder = CompkeBuilder(config=ATLAS_BUILD, templates=of_the_atlas())
+    """Return the records of ``compke-atlas``, identical in every process."""
+    builder = CompkeBuilder(config=ATLAS_BUILD, templates=atlas_templates())
     return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))
 
 

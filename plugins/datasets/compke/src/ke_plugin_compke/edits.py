@@ -1,8 +1,8 @@
-"""Step 4 of CompKE's construction: O is replaced by a counterfactual O', by adding, deleting and retaining objects.
+"""Step 4 of CompKE's construction: replace O with a counterfactual O' by adding, deleting and keeping objects.
 
-What is edited, and to what, is a function of subject, relation, seed and ``salt`` alone. Without salt that is one
-counterfactual world, in which all cases live: no two of them edit one fact differently, none rests on a fact that
-another edits. With the case's number as salt, each case has a world of its own, as in the paper.
+Edits depend on subject, relation, seed and ``salt`` only. Without salt, all cases share one counterfactual world: no
+two cases edit one fact differently, and none depends on a fact that another edits. With the case's number as salt,
+each case has its own world, as in the paper.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from attrs import field, frozen
 from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_compke.algebra import Keys, Place
 
-MOST_NEW = 2  # objects that an edit adds
+MOST_NEW = 2  # maximum number of objects that an edit adds
 
 
 @frozen(kw_only=True, slots=False)
 class Counterfactual:
-    """The graph with edits laid over it.
+    """The graph with edits applied.
 
-    ``share``: how many of the facts are edited. ``pools``: relation to what may be a new object, by key.
+    ``share``: fraction of the facts that are edited. ``pools``: relation to possible new objects, by key.
     """
 
     graph: KnowledgeGraph
@@ -33,11 +33,11 @@ class Counterfactual:
     _made: dict[Place, tuple[Keys, Keys]] = field(factory=dict, init=False, repr=False)
 
     def before(self, subject: str, relation: str) -> Keys:
-        """The objects in the graph."""
+        """Return the objects in the graph."""
         return self._both(subject, relation)[0]
 
     def after(self, subject: str, relation: str) -> Keys:
-        """The objects once everything is edited."""
+        """Return the objects after all edits."""
         return self._both(subject, relation)[1]
 
     def _both(self, subject: str, relation: str) -> tuple[Keys, Keys]:
@@ -48,7 +48,7 @@ class Counterfactual:
         return self._made[place]
 
     def _edited(self, subject: str, relation: str, old: Keys) -> Keys:
-        """O', never empty; nothing where the fact stays as it is."""
+        """Return O', which is never empty, or an empty tuple if the fact is not edited."""
         draw = random.Random(f"{self.seed}/{self.salt}/{relation}/{subject}")  # noqa: S311  a choice, not a secret
         if draw.random() >= self.share:
             return ()

@@ -1,8 +1,8 @@
-"""The reasoning structures: figure 10's seven, and the one-step and two-step questions that it does not draw.
+"""Reasoning structures: the seven of figure 10, and the one-step and two-step questions that it does not show.
 
-Each is a list of steps in which ``a`` and ``b`` stand for the things that the question names, ``r1`` to ``r3`` for
-relations, ``v`` for the value of a condition. As the figure counts, a condition is two steps: what each member of the
-set is related to, then the selection.
+In a list of steps, ``a`` and ``b`` are the entities that the question names, ``r1`` to ``r3`` relations, and ``v``
+the value of a condition. As in the figure, a condition counts as two steps: the related entities of each member, then
+the selection.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def _selected(steps: tuple[SetStep, ...], relation: str, *, negated: bool = Fals
 
 @frozen(kw_only=True)
 class QuestionStructure:
-    """A structure: its steps, and what share of the cases has it.
+    """A structure: its steps and its fraction of the cases.
 
-    ``share``: the published counts by steps are 200, 424, 5,770, 2,949 and 2,581 of 11,924; structures of as many
-    steps share theirs alike, which is our choice.
+    ``share``: the published counts by steps are 200, 424, 5,770, 2,949 and 2,581 of 11,924. Structures with the same
+    number of steps have equal fractions, which is our choice.
     """
 
     name: str
@@ -43,7 +43,7 @@ class QuestionStructure:
         return tuple(dict.fromkeys(step.relation for step in self.steps if step.relation))
 
     def filled(self, names: Mapping[str, str]) -> tuple[SetStep, ...]:
-        """Its steps about these things, relations and this value."""
+        """Return its steps with these entities, relations and this value."""
         return tuple(
             evolve(
                 step,

@@ -1,8 +1,8 @@
-"""The records of a CompKE file, checked field by field: nothing of a data file is trusted.
+"""The records of a CompKE file, validated field by field.
 
-The paper names the parts of a case (its Table 1) but prints no file, so the spelling is ours; the README has one record
-in full. Every field that is used must be there, of its type, and agree with the others; fields that we do not know are
-left alone.
+The paper names the parts of a case (Table 1) but prints no file, so the spelling is ours; the README shows a complete
+record. Every field that is used must be present, have the right type, and agree with the others. Unknown fields are
+ignored.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ke_plugin_compke.algebra import OPS, Op, SetStep, evaluate
 
 Text = str  # inside ``NamedEntity``, ``str`` is a field
 STEP = "#"
-"""Before the number of a step, where an input is a step's result: "#1"."""
+"""Prefix of the number of a step that is used as an input: "#1"."""
 
 
 @frozen(kw_only=True)
 class NamedEntity:
-    """A thing: its label, its id, other names."""
+    """An entity: its label, id and aliases."""
 
     str: Text = field(validator=has_label)
     id: Text = field(validator=not_blank)
@@ -36,16 +36,16 @@ def _a_set(_instance: object, attribute: Attribute[tuple[NamedEntity, ...]], val
     seen: set[str] = set()
     for named in value:
         if named.id in seen:
-            raise ValueError(f"{attribute.name} holds {named.id} twice")
+            raise ValueError(f"{attribute.name} contains {named.id} twice")
         seen.add(named.id)
 
 
 @frozen(kw_only=True)
 class CompkeRewrite:
-    """An edit e = (s, r, O -> O'): ``prompt`` with the subject goes before the objects.
+    """An edit e = (s, r, O -> O'): ``prompt`` with the subject precedes the objects.
 
-    ``question``, ``relation`` and ``statement`` are optional: without them they are made from the relation's templates
-    (``relations.json``) and from the prompt.
+    ``question``, ``relation`` and ``statement`` are optional. They default to the relation's templates
+    (``relations.json``) and the prompt.
     """
 
     subject: str = field(validator=has_label)
@@ -59,14 +59,14 @@ class CompkeRewrite:
     statement: str = ""
 
     def __attrs_post_init__(self) -> None:
-        """Two equal sets are no edit."""
+        """Reject two equal sets, which are no edit."""
         if {old.id for old in self.old_objects} == {new.id for new in self.new_objects}:
             raise ValueError("old_objects and new_objects are the same set")
 
 
 @frozen(kw_only=True)
 class CompkeTriple:
-    """One fact (s, r, O). ``question`` and ``cloze`` ask for it; without them, the relation's templates do."""
+    """One fact (s, r, O). ``question`` and ``cloze`` default to the relation's templates."""
 
     subject: NamedEntity
     relation_id: str = field(validator=not_blank)
@@ -77,7 +77,7 @@ class CompkeTriple:
 
 @frozen(kw_only=True)
 class Operation:
-    """One step: an input is "#1" (the result of step 1) or the id of a thing; ``output`` are ids."""
+    """One step: an input is "#1" (the result of step 1) or the id of an entity; ``output`` contains ids."""
 
     op: Op = field(validator=validators.in_(OPS))
     inputs: tuple[str, ...] = field(validator=some_not_blank)
@@ -86,7 +86,7 @@ class Operation:
     value: str = ""
 
     def step(self) -> SetStep:
-        """The same as a step of the algebra. Raises ValueError."""
+        """Return the step as one of the algebra. Raises ValueError."""
         inputs = tuple(_number(given) for given in self.inputs)
         return SetStep(op=self.op, inputs=inputs, relation=self.relation_id, value=self.value)
 
@@ -108,10 +108,10 @@ class CompkeRecord:
     steps: tuple[str, ...] = field(default=(), validator=all_not_blank)
 
     def __attrs_post_init__(self) -> None:
-        """What says the same thing twice must agree; the answers must follow from the facts where steps are given."""
+        """Check that redundant fields agree, and that the answers follow from the facts if steps are given."""
         edited = [(edit.subject_id, edit.relation_id) for edit in self.edits]
         if len(set(edited)) < len(edited):
-            raise ValueError("edits: two of them change one subject and relation")
+            raise ValueError("edits: two of them change the same subject and relation")
         before, after = _facts(self.triples, "triples"), _facts(self.new_triples, "new_triples")
         for at, edit in enumerate(self.edits):
             place = edit.subject_id, edit.relation_id
@@ -122,15 +122,15 @@ class CompkeRecord:
                 if place in facts and set(facts[place]) != {named.id for named in objects}:
                     raise ValueError(f"edits[{at}] and {name} give {place[0]} {place[1]} different objects")
             if place not in before and place not in after:
-                raise ValueError(f"edits[{at}] changes a fact that neither triples nor new_triples hold")
+                raise ValueError(f"edits[{at}] changes a fact that is in neither triples nor new_triples")
         _follows("operations", self.operations, before, self.answers)
         _follows("new_operations", self.new_operations, after, self.new_answers)
         if self.steps and self.operations and len(self.steps) != len(self.operations):
             raise ValueError(f"steps has {len(self.steps)} items, operations {len(self.operations)}")
 
     def json(self) -> dict[str, object]:
-        """The record as JSON values."""
-        made: dict[str, object] = json.loads(json.dumps(asdict(self)))  # lists where there are tuples
+        """Return the record as JSON values."""
+        made: dict[str, object] = json.loads(json.dumps(asdict(self)))  # lists instead of tuples
         return made
 
 
@@ -144,7 +144,7 @@ def _facts(triples: Sequence[CompkeTriple], name: str) -> Mapping[tuple[str, str
     for triple in triples:
         place = triple.subject.id, triple.relation_id
         if place in found:
-            raise ValueError(f"{name} hold {place[0]} {place[1]} twice")
+            raise ValueError(f"{name} contain {place[0]} {place[1]} twice")
         found[place] = tuple(named.id for named in triple.objects)
     return found
 
@@ -155,17 +155,19 @@ def _follows(
     facts: Mapping[tuple[str, str], tuple[str, ...]],
     answers: Sequence[NamedEntity],
 ) -> None:
-    """Each output is what the step makes of the facts; the last one is the answer."""
+    """Check that each output follows from the facts and that the last one is the answer."""
     if not operations:
         return
     made = evaluate([operation.step() for operation in operations], lambda subject, r: facts.get((subject, r), ()))
     for number, (operation, keys) in enumerate(zip(operations, made, strict=True), start=1):
         if set(operation.output) != set(keys):
             raise ValueError(
-                f"{name}: step {number} gives {_said(keys)} by the facts, its output says {_said(operation.output)}"
+                f"{name}: step {number} gives {_said(keys)} from the facts, but its output is {_said(operation.output)}"
             )
     if set(made[-1]) != {named.id for named in answers}:
-        raise ValueError(f"{name} end in {_said(made[-1])}, the answers are {_said(named.id for named in answers)}")
+        raise ValueError(
+            f"{name} end with {_said(made[-1])}, but the answers are {_said(named.id for named in answers)}"
+        )
 
 
 def _said(keys: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""The 40 properties that CompKE's table 9 lists, by Wikidata id, with templates of our own."""
+"""The 40 properties of CompKE's table 9, by Wikidata id, with our own templates."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ SLOT = "{}"
 
 @frozen(kw_only=True)
 class RelationTemplate:
-    """How a relation is asked and told, each text with one ``{}`` for what it is about.
+    """Phrases of a relation, each with one ``{}`` for its subject or object.
 
-    ``cloze`` stops where the objects start. ``many`` and ``one`` name the objects by the subject ("official languages
-    of {}"). ``has`` and ``lacks`` say of several subjects that they have this object ("have {} as ...").
-    ``functional``: a subject has one object only; the others are the paper's one-to-many (P57, P106 could be either).
+    ``cloze`` stops before the objects. ``many`` and ``one`` describe the objects by the subject ("official languages of
+    {}"). ``has`` and ``lacks`` state that several subjects have, or lack, this object ("have {} as ...").
+    ``functional``: a subject has one object only; other relations are the paper's one-to-many (P57, P106 could be
+    either).
     """
 
     label: str = ""
@@ -37,13 +38,15 @@ Templates = Mapping[str, RelationTemplate]
 
 @cache
 def wikidata() -> Templates:
-    """By Wikidata id. P1037 and P57 are both directors, P27 and P17 both countries: nothing goes by wording."""
+    """Return the templates by Wikidata id. Labels are ambiguous: P1037 and P57 are both directors, P27 and P17
+    countries.
+    """
     return _read("relations.json")
 
 
 @cache
-def of_the_atlas() -> Templates:
-    """For the relations of the atlas that its dataset uses; their questions and clozes are the graph's own."""
+def atlas_templates() -> Templates:
+    """Return templates for the relations of the embedded graph. Their questions and clozes come from the graph."""
     return _read("atlas.json")
 
 

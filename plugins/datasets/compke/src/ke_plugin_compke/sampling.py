@@ -1,7 +1,7 @@
-"""What questions may be about: relations that fit a structure, subjects and objects that are well known.
+"""Sample what questions are about: relations that fit a structure, and popular subjects and objects.
 
-Steps 1 and 2 of CompKE's construction. The paper ranks facts by how often their pages are visited and by how many
-sourced statements an entity has; a graph knows neither, so an entity counts as known by the facts it stands in.
+Steps 1 and 2 of CompKE's construction. The paper ranks facts by page views and by the number of sourced statements of
+an entity. A graph has neither, so popularity is the number of facts of an entity.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Names = Mapping[str, str]
 
 @frozen(kw_only=True, slots=False)
 class GraphSample:
-    """The part of a graph that is drawn from. Of each relation ``size`` subjects at most are looked at.
+    """The sampled part of a graph, with at most ``size`` subjects for each relation.
 
-    ``relations``: those to use, all if empty; ``knows`` says which of them have words. ``popular``: the share
-    of subjects and objects that is kept, the best known ones.
+    ``relations``: relations to use, all if empty. ``knows``: whether a relation has phrases. ``popular``: fraction of
+    the subjects and objects that is kept, the most popular first.
     """
 
     graph: KnowledgeGraph
@@ -37,9 +37,9 @@ class GraphSample:
 
     @cached_property
     def links(self) -> Mapping[str, Link]:
-        """The relations that sets can be made of. Of a relation and its inverse, only the first by name.
+        """The relations for sets. Of a relation and its inverse, only the first by name is used.
 
-        An edit of one would say something about the other that nobody edited.
+        An edit of one would also change the other, which is not edited.
         """
         return {
             name: link
@@ -52,12 +52,12 @@ class GraphSample:
 
     @cached_property
     def subjects(self) -> Mapping[str, Keys]:
-        """Relation to its best known subjects, by key."""
+        """Relation to its most popular subjects, by key."""
         return {name: self._best(self._some(name)) for name in self.links}
 
     @cached_property
     def pools(self) -> Mapping[str, Keys]:
-        """Relation to the best known objects of those subjects: what an edit may put in."""
+        """Relation to the most popular objects of those subjects: the possible new objects."""
         return {
             name: self._best(
                 dict.fromkeys(found.key for key in self.subjects[name] for found in self.graph.objects(key, name))
@@ -67,15 +67,15 @@ class GraphSample:
 
     @cached_property
     def floor(self) -> Mapping[str, int]:
-        """Relation to the popularity of its least known subject that is kept."""
+        """Relation to the popularity of its least popular subject that is kept."""
         return {
             name: min((self.graph.popularity(key) for key in keys), default=0) for name, keys in self.subjects.items()
         }
 
     def assignments(self, form: QuestionStructure) -> tuple[Names, ...]:
-        """Every choice of relations that fits the structure: sets that meet are of one kind and can have members.
+        """Return every choice of relations that fits the structure: combined sets have one type and can have members.
 
-        What is shared, joined or selected from is one-to-many, else there is nothing to share or to select from.
+        The relations of intersections, unions and filters must be one-to-many.
         """
         fits = FITS.get(form.name, _pair)
         found = []
@@ -88,7 +88,7 @@ class GraphSample:
         return tuple(found)
 
     def _some(self, relation: str) -> Keys:
-        """A fair sample of its subjects, in memory for ``size`` of them (reservoir: Vitter 1985, algorithm R)."""
+        """Return a random sample of ``size`` subjects (reservoir sampling: Vitter 1985, algorithm R)."""
         draw, kept = random.Random(f"{self.seed}/{relation}"), list[str]()  # noqa: S311  a choice, not a secret
         for number, entity in enumerate(self.graph.subjects(relation)):
             if number < self.size:

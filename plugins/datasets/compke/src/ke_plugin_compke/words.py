@@ -1,8 +1,8 @@
-"""What a case is called in English: three wordings of its question, its sub-questions, its facts.
+"""Wording of a case: three wordings of its question, its sub-questions, its facts.
 
-A relation's own templates (``relations.Template``) say "official languages of Peru"; one without them takes the noun
-that its cloze begins with ("The products of {} are"), or is quoted: 'answers to "Where does Ada work?"'. All are plural
-nouns, so that the same sentences take them.
+A relation's own templates (``relations.RelationTemplate``) say "official languages of Peru". A relation without them
+uses the noun at the start of its cloze ("The products of {} are"), or is quoted: 'answers to "Where does Ada
+work?"'. All are plural nouns, so the same sentences fit.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ PLAIN = RelationTemplate()
 
 @frozen(kw_only=True)
 class QuestionWriter:
-    """Words(graph, templates): templates by relation, for what the graph's own do not say."""
+    """Writes questions and facts. ``templates``: phrases by relation that replace those of the graph."""
 
     graph: KnowledgeGraph
     templates: Templates
 
     def knows(self, relation: str) -> bool:
-        """Whether the relation has a question and a cloze, here or in the graph."""
+        """Return whether the relation has a question and a cloze, here or in the graph."""
         return bool(self._own(relation, "question") and self._own(relation, "cloze"))
 
     # --- facts -------------------------------------------------------------------------------------------
 
     def question(self, subject: str, relation: str) -> str:
-        """The relation's question about that subject."""
+        """Return the relation's question about that subject."""
         return self._about(subject, relation, "question").replace(SLOT, self.graph.entity(subject).label)
 
     def prompt(self, subject: str, relation: str) -> str:
-        """The cloze with ``{}`` for the subject's label; an article belongs to the template."""
+        """Return the cloze with ``{}`` for the subject's label. An article is part of the template."""
         return self._about(subject, relation, "cloze")
 
     def cloze(self, subject: str, relation: str) -> str:
-        """The cloze about that subject: a sentence that stops where the objects start."""
+        """Return the cloze about that subject: a sentence that stops before the objects."""
         return self.prompt(subject, relation).replace(SLOT, self.graph.entity(subject).label)
 
     def statement(self, subject: str, relation: str, objects: Sequence[str]) -> str:
-        """The whole fact: the cloze, then the objects."""
+        """Return the whole fact: the cloze, then the objects."""
         return f"{self.cloze(subject, relation)} {listed([self.graph.mention(key) for key in objects])}"
 
     # --- nouns -------------------------------------------------------------------------------------------
 
     def noun(self, relation: str, about: str, *, single: bool = True) -> str:
-        """What the relation leads to, without an article; ``about`` is one thing if ``single``."""
+        """Return the noun for the relation's objects, without an article. ``about`` is one entity if ``single``."""
         own, link = self._given(relation), self.graph.links[relation]
         one = own.one or (self.graph.noun(relation) if link.functional and not own.many else None)
         if link.functional and single and one:
@@ -62,18 +62,18 @@ class QuestionWriter:
         return f'answers to "{self._own(relation, "question").replace(SLOT, BLANK)}" for {about}'
 
     def of(self, relation: str, subject: str) -> str:
-        """The noun of a relation about something that the question names."""
+        """Return the noun of a relation about an entity that the question names."""
         if self._many(relation):
             return self.noun(relation, self.graph.mention(subject))
         return f'answers to "{self.question(subject, relation)}"'
 
     def _many(self, relation: str) -> str | None:
-        """The plural noun: the table's, or what the cloze of a relation to several things begins with."""
+        """Return the plural noun: from the table, or from the start of the cloze of a one-to-many relation."""
         functional = self.graph.links[relation].functional
         return self._given(relation).many or (None if functional else self.graph.noun(relation))
 
     def condition(self, relation: str, value: str, *, negated: bool = False) -> str:
-        """What the members of a set do, or do not: "have Spanish as an official language"."""
+        """Return the condition on the members of a set: "have Spanish as an official language"."""
         own = self._given(relation)
         template = own.lacks if negated else own.has
         if template:
@@ -84,7 +84,7 @@ class QuestionWriter:
     # --- questions ---------------------------------------------------------------------------------------
 
     def questions(self, form: str, names: Mapping[str, str]) -> Wordings:  # noqa: PLR0911  a table of forms
-        """A question of that form in three wordings."""
+        """Return a question of that structure in three wordings."""
         first = self.of(names["r1"], names["a"])
         match form:
             case "one-step":
@@ -121,7 +121,7 @@ class QuestionWriter:
                 )
 
     def joint(self, names: Mapping[str, str]) -> str:
-        """What ``a`` and ``b`` share, in one noun where both are asked the same relation."""
+        """Return a noun for the common members of ``a`` and ``b``, shorter if both have the same relation."""
         second = self.of(names["r2"], names["b"])
         return self._joint(names["r1"], names["r2"], names["a"], self.graph.mention(names["b"]), second)
 
@@ -133,7 +133,7 @@ class QuestionWriter:
     # --- steps -------------------------------------------------------------------------------------------
 
     def steps(self, steps: Sequence[SetStep]) -> tuple[str, ...]:
-        """One sub-question a step; a logical step is spelled out as an operation on earlier ones."""
+        """Return one sub-question for each step. A logical step is an operation on earlier steps."""
         return tuple(self._step(steps, number) for number in range(1, len(steps) + 1))
 
     def _step(self, steps: Sequence[SetStep], number: int) -> str:
@@ -159,7 +159,7 @@ class QuestionWriter:
         return template.replace(SLOT, f"The {SLOT}" if template.startswith(SLOT) else f"the {SLOT}")
 
     def _own(self, relation: str, name: str) -> str:
-        """The given template, else the graph's, else that of Wikidata's property of that id; empty if there is none."""
+        """Return the given template, otherwise that of the graph or of the Wikidata property, or an empty text."""
         return getattr(self._given(relation), name) or str(getattr(self.graph.relation(relation), name, None) or "")
 
     def _given(self, relation: str) -> RelationTemplate:
@@ -171,7 +171,7 @@ class QuestionWriter:
 
 
 def listed(parts: Sequence[str]) -> str:
-    """Put commas and an "and" between them."""
+    """Join with commas and "and"."""
     return " and ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else "".join(parts)
 
 

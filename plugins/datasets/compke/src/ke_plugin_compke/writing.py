@@ -1,4 +1,4 @@
-"""A candidate as a record: its edits, facts, steps and answers, with their words."""
+"""Convert a candidate to a record: edits, facts, steps and answers, with their wording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ke_plugin_compke.words import QuestionWriter
 
 @frozen(kw_only=True)
 class RecordWriter:
-    """Writing(graph, words)."""
+    """Writes records of a graph's candidates."""
 
     graph: KnowledgeGraph
     words: QuestionWriter
@@ -23,7 +23,7 @@ class RecordWriter:
     def record(
         self, number: int, found: StructureCandidate, phrase: Callable[[Sequence[str]], Sequence[str]]
     ) -> CompkeRecord:
-        """The record of a candidate; ``phrase`` may put its questions in other words."""
+        """Return the record of a candidate. ``phrase`` may rewrite its questions."""
         before, after = found.world.before, found.world.after
         return CompkeRecord(
             case_id=number,

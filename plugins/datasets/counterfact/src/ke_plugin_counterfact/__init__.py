@@ -1,4 +1,4 @@
-"""Dataset ``counterfact``: one counterfactual edit a case, with paraphrases and neighbors (ROME)."""
+"""Dataset ``counterfact``: one counterfactual edit per case, with paraphrases and neighbors (ROME)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ STYLES = ("direct",)
 
 @frozen(kw_only=True)
 class CounterfactConfig:
-    """Where the file is, and what is asked of it."""
+    """Options: the folder of the file, and the queries of a case."""
 
     data_dir: str | None = data_dir_option("counterfact.json", "counterfact")
     openings: int = field(
         default=0,
         validator=validators.ge(0),
         metadata={
-            "help": "how many of a case's openings about the subject are continued by 100 tokens, for fluency and "
-            "consistency (the file has up to 10)"
+            "help": "how many of a case's openings about the subject are continued by 100 tokens, for fluency "
+            "and consistency (the file has up to 10)"
         },
     )
 
 
 def build(config: CounterfactConfig) -> Dataset:
-    """The dataset."""
+    """Build the dataset."""
     from ke_plugin_counterfact.dataset import Counterfact  # noqa: PLC0415  built late
 
     return Counterfact(variant=COUNTERFACT, config=config)
@@ -35,7 +35,7 @@ def build(config: CounterfactConfig) -> Dataset:
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer ``counterfact``."""
+    """Register ``counterfact``."""
     return [
         COUNTERFACT.spec(
             config=CounterfactConfig,

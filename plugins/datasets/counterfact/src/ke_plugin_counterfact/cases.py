@@ -1,4 +1,4 @@
-"""Records to cases: every prompt of CounterFact is a sentence that stops where the object starts."""
+"""Convert records to cases: every prompt of CounterFact is a sentence that stops before the object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OPENING = "opening-"
 
 
 def case(record: CounterfactRecord, openings: int = 0) -> Case:
-    """One record: its edit, asked as itself, in its paraphrases and beside its neighbors; some openings too."""
+    """Convert one record: its edit with paraphrases, neighbors and optional openings."""
     edit = _edit(record.requested_rewrite)
     assert edit.before is not None
     assert edit.after is not None
@@ -48,7 +48,7 @@ def case(record: CounterfactRecord, openings: int = 0) -> Case:
 
 
 def _continued(record: CounterfactRecord, edit: Edit, openings: int) -> tuple[Probe, ...]:
-    """Openings about the subject, which both models continue: there is no right answer to them."""
+    """Return a probe of openings about the subject, continued by both models. They have no right answer."""
     queries = tuple(
         Query(id=f"{OPENING}{at}", texts=(text.rstrip(),), form="cloze", gold=Gold())
         for at, text in enumerate(_once(record.generation_prompts)[:openings], start=1)
@@ -57,7 +57,7 @@ def _continued(record: CounterfactRecord, edit: Edit, openings: int) -> tuple[Pr
 
 
 def _edit(rewrite: CounterfactRewrite) -> Edit:
-    """Its id is its statement: the file has no id for a subject, and one fact in two wordings is two statements."""
+    """Return the edit. Its id is its statement, because the file has no subject ids."""
     cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
     relation = Relation(label=rewrite.relation_id, id=rewrite.relation_id, cloze=rewrite.prompt)
 

@@ -1,4 +1,4 @@
-"""The dataset itself: what the core calls."""
+"""The dataset class."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from ke_plugin_counterfact.records import CounterfactRecord
 
 WORDS = Decoding(max_tokens=24, stop=("\n",))
 ON = Decoding(max_tokens=100)
-"""As long as ROME's fluency is measured on; nothing ends it."""
+"""Length of the texts in ROME's fluency measurement; nothing stops them earlier."""
 
 
 @frozen(kw_only=True)
 class Counterfact(FileDataset):
-    """CounterFact. Its cases are read from the file as they are asked for."""
+    """CounterFact. It reads cases from the file as they are requested."""
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in the order of the file."""
+        """Yield every case in the order of the file."""
         return (case(record, self.config.openings) for record in self.records(CounterfactRecord))
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """The bare sentence, as ROME is evaluated; an opening is gone on from, whatever is written."""
+        """Return the bare sentence, as in ROME's evaluation. Openings have no stop rule."""
         if style in STYLES and query.id.startswith(OPENING):
             return Prompt(text=query.texts[0], decoding=ON, parse=Parse(until=""))
         return Prompt(text=query.texts[0], decoding=WORDS) if style in STYLES else None
 
     def material(self) -> Mapping[str, Material]:
-        """The oracle tables of every dataset, and two of this one, oracle too, by case id.
+        """Return the oracle tables of every dataset, and two more by case id.
 
-        ``generation-prompts``: openings about the subject, for a measure of fluency. ``attribute-prompts``: clozes of
-        subjects that have the edit's new object in truth. Neither counts in the scores of this dataset.
+        ``generation-prompts``: openings about the subject, to measure fluency. ``attribute-prompts``: clozes about
+        subjects
+        that really have the edit's new object. Neither is scored.
         """
         return {
             **super().material(),

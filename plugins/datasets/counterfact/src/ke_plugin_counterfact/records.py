@@ -1,4 +1,4 @@
-"""The published JSON, checked field by field; fields that we do not use are left alone."""
+"""The published JSON, validated field by field. Unused fields are ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CounterfactObject:
     id: Text = field(validator=not_blank)
 
     def __attrs_post_init__(self) -> None:
-        """A label that Wikidata lacked is sometimes replaced by the id; nothing can be asked with that (X7)."""
+        """Reject an id in place of a missing Wikidata label: no question can use it (X7)."""
         if self.str.strip() == self.id:
             raise ValueError(f"{self.id} has no label, only its Wikidata id")
 
@@ -34,14 +34,14 @@ class CounterfactRewrite:
     target_true: CounterfactObject
 
     def __attrs_post_init__(self) -> None:
-        """Two objects of one spelling could not be told apart."""
+        """Reject two objects with the same spelling."""
         if self.target_new.str.strip() == self.target_true.str.strip():
             raise ValueError(f"target_new and target_true are both {self.target_new.str.strip()!r}")
 
 
 @frozen(kw_only=True)
 class CounterfactRecord:
-    """One case. Neighbors share the edit's old object, the subjects of ``attribute_prompts`` its new one."""
+    """One case. Neighbors have the edit's old object, the subjects of ``attribute_prompts`` its new one."""
 
     case_id: int
     requested_rewrite: CounterfactRewrite

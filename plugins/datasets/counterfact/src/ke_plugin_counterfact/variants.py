@@ -1,4 +1,4 @@
-"""The published file and what its publishers say of it."""
+"""The published file and its published counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COUNTERFACT = Variant(
     summary="21,919 single counterfactual edits with paraphrases and neighbors",
     file="counterfact.json",
     url="https://rome.baulab.info/data/dsets/counterfact.json",
-    license="MIT (of the ROME project, github.com/kmeng01/rome; the file itself names none)",
+    license="MIT (of the ROME project, github.com/kmeng01/rome; the file itself states none)",
     cite="""@article{meng2022locating,
   title   = {Locating and Editing Factual Associations in {GPT}},
   author  = {Meng, Kevin and Bau, David and Andonian, Alex and Belinkov, Yonatan},

@@ -1,4 +1,4 @@
-"""The datasets of MQuAKE-Remastered: MQuAKE corrected, with edits hidden where they would contaminate a case."""
+"""MQuAKE-Remastered datasets: MQuAKE corrected, with edits hidden from cases that they would contaminate."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ MASK = "hide from each case the edits that contradict its own path"
 
 @frozen(kw_only=True)
 class RemasteredConfig(MquakeConfig):
-    """The options of the three sets that the paper masks: those of MQuAKE, with masking on."""
+    """Options of the three masked datasets: those of MQuAKE, with masking on."""
 
-    mask: bool = mask_option(f"{MASK} (on: the sets are published for it)", default=True)
+    mask: bool = mask_option(f"{MASK} (on, as published)", default=True)
 
 
 @frozen(kw_only=True)
 class RemasteredFixedConfig(MquakeConfig):
-    """The options of CF-6334, whose edits are all in force for everybody."""
+    """Options of CF-6334, whose edits are active for all cases."""
 
-    mask: bool = mask_option(f"{MASK} (off: its edited cases need none)")
+    mask: bool = mask_option(f"{MASK} (off: its edited cases do not need it)")
 
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer every variant."""
+    """Register every variant."""
     return [
         variant_spec(variant, RemasteredConfig if variant.masked else RemasteredFixedConfig, partial(build, variant))
         for variant in VARIANTS
@@ -38,7 +38,7 @@ def ke_datasets() -> list[DatasetSpec]:
 
 
 def build(variant: RemasteredVariant, config: MquakeConfig) -> Dataset:
-    """Build one split."""
+    """Build the dataset of one variant."""
     from ke_plugin_mquake_remastered.dataset import Remastered  # noqa: PLC0415  built late
 
     return Remastered(variant=variant, config=config)
@@ -46,5 +46,5 @@ def build(variant: RemasteredVariant, config: MquakeConfig) -> Dataset:
 
 @hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
-    """Offer the paper's tables 1 to 4 and 8 to 12."""
+    """Register tables 1 to 4 and 8 to 12 of the paper."""
     return reproductions_in("ke_plugin_mquake_remastered", "mquake-remastered")

@@ -1,4 +1,4 @@
-"""The dataset: MQuAKE's, from other records, with a split of its own."""
+"""The dataset class: MQuAKE's, with other records and a published split."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ke_plugin_mquake_remastered.variants import (
 )
 
 SEED = 100
-"""Of the published lists of edited cases; the flat layout holds the lists themselves."""
+"""Seed of the published lists of edited cases. The flat layout contains the lists themselves."""
 
 
 @frozen(kw_only=True)
@@ -33,11 +33,13 @@ class Remastered(Mquake):
     variant: RemasteredVariant
 
     def split(self, k: int, seed: int) -> Mapping[str, str] | None:
-        """Case id to ``edited`` or ``unedited`` for the published k; None for another k, and for the view of edits.
+        """Return case id to ``edited`` or ``unedited`` for a published k; None for another k, and with ``view=edits``.
 
-        Whatever the seed: the published split was drawn once. In CF-6334 the edits of all ``train_edited`` and
-        ``test_edited`` cases are in force, ``test_unedited`` cases are asked without theirs, and the rest is left out.
-        None too for a file without a split that lacks some of the published cases.
+        The published split is the same for every seed. In CF-6334 the edits of all ``train_edited`` and ``test_edited``
+        cases
+        are active, ``test_unedited`` cases are asked without their edits, and all other cases are excluded. Also None
+        for a
+        file without a split that lacks some of the published cases.
         """
         del seed
         if k not in self.variant.sizes or self.config.view == "edits":
@@ -46,7 +48,9 @@ class Remastered(Mquake):
         return {case_id: side for case_id, side in parts.items() if side} or None
 
     def chains(self) -> tuple[Case, ...]:
-        """Every case; those of CF-6334 say for each k in a tag ``part-K`` which bucket of its tables they are in."""
+        """Return every case. Cases of CF-6334 have a tag ``part-K`` for each k with their bucket in the published
+        tables.
+        """
         found = cases([one.record for one in self._records])
         if self.variant.masked:
             return found
@@ -55,7 +59,7 @@ class Remastered(Mquake):
 
     @cached_property
     def _labels(self) -> dict[str, dict[int, frozenset[str]]]:
-        """Each case's labels for each published k, as the file gives them, else as the authors drew them."""
+        """Return each case's labels for each published k, from the file or computed like the authors'."""
         drawn = self._drawn()
         found: dict[str, dict[int, frozenset[str]]] = {}
         for one in self._records:
@@ -64,7 +68,7 @@ class Remastered(Mquake):
         return found
 
     def _drawn(self) -> dict[int, dict[int, frozenset[str]]]:
-        """The published lists of a masked set, drawn anew; empty for a file with another number of cases."""
+        """Compute the published lists of a masked dataset; empty for a file with another number of cases."""
         ids = [one.case_id for one in self._records]
         found: dict[int, dict[int, frozenset[str]]] = {k: {} for k in self.variant.sizes}
         if self.variant.masked and len(ids) == max(self.variant.sizes):
@@ -75,7 +79,7 @@ class Remastered(Mquake):
 
     @cached_property
     def _records(self) -> tuple[FlatRecord | NestedRecord, ...]:
-        """Every record, in whichever published layout; one record a line is as good as a list."""
+        """Return every record, in either published layout, as a JSON list or one record per line."""
         nested = next(self.records(RecordLayout, key="", lines=True)).nested
         layout: type[FlatRecord | NestedRecord] = NestedRecord if nested else FlatRecord
         found = tuple(self.records(layout, lines=True))
@@ -84,7 +88,7 @@ class Remastered(Mquake):
         return found
 
     def _check(self, record: FlatRecord | NestedRecord) -> None:
-        """Raise BadData for a split that is not of this file."""
+        """Raise BadData for a split that does not fit this file."""
         name = SPLIT_6334 if isinstance(record, NestedRecord) else "split"
         if record.split is None:
             if not self.variant.masked:
@@ -93,7 +97,10 @@ class Remastered(Mquake):
         for k in self.variant.sizes:
             labels = frozenset(record.split.get(str(k)) or ())
             if wrong := sorted(labels - self.variant.labels):
-                self._refuse(record, f"{name}.{k}: {wrong[0]!r} is none of {', '.join(sorted(self.variant.labels))}")
+                self._refuse(
+                    record,
+                    f"{name}.{k}: unknown label {wrong[0]!r}; expected one of {', '.join(sorted(self.variant.labels))}",
+                )
             if len({_SIDES[label] for label in labels}) > 1:
                 self._refuse(record, f"{name}.{k}: both edited and unedited")
             if self.variant.masked and not labels:
@@ -102,7 +109,7 @@ class Remastered(Mquake):
     def _refuse(self, record: FlatRecord | NestedRecord, problem: str) -> None:
         raise BadData(
             f"{self.variant.file}, case {record.case_id}: {problem}",
-            hint=f"get {self.variant.file} again where it is published",
+            hint=f"get {self.variant.file} again from where it is published",
         )
 
 
@@ -116,7 +123,9 @@ def _side(labels: frozenset[str]) -> str:
 
 
 def _buckets(labels: Mapping[int, frozenset[str]]) -> dict[str, str]:
-    """The published tables' (test only, shared by train and test, unedited); what is in none has no tag."""
+    """Return the buckets of the published tables: test only, shared by train and test, unedited. Other cases have no
+    tag.
+    """
     found = {f"part-{k}": _bucket(of) for k, of in labels.items()}
     return {name: bucket for name, bucket in found.items() if bucket}
 

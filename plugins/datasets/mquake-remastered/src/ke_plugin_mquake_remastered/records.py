@@ -1,7 +1,7 @@
-"""The two published layouts, checked field by field and turned into MQuAKE's record.
+"""The two published layouts, validated field by field and converted to MQuAKE's record.
 
-The Hugging Face dataset is flat (``FlatRecord``): it names the objects of edits by label only; their ids are in the
-chains. The files of the authors' repository have MQuAKE's own nested layout (``NestedRecord``).
+The Hugging Face dataset is flat (``FlatRecord``): it has the objects of edits by label only; their ids are in the
+chains. The files of the authors' repository have MQuAKE's nested layout (``NestedRecord``).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ke_plugin_mquake.records import Chains, MquakeRecord, MquakeRewrite, Single
 SPLIT_6334 = "6334_split"
 """The name of the split in the repository's file of CF-6334."""
 Split = Mapping[str, tuple[str, ...] | None]
-"""A number of edited cases to the labels of a case then; null for none."""
+"""Number of edited cases to the labels of a case; null for none."""
 
 
 @frozen(kw_only=True)
 class RecordLayout:
-    """What tells the two layouts apart: only the nested one has ``orig``."""
+    """Field that distinguishes the two layouts: only the nested one has ``orig``."""
 
     orig: Any = None
 
     @property
     def nested(self) -> bool:
-        """Whether the record has the nested layout."""
+        """Return whether the record has the nested layout."""
         return self.orig is not None
 
 
@@ -41,7 +41,7 @@ class NestedRecord(MquakeRecord):
 
     @property
     def record(self) -> MquakeRecord:
-        """Itself."""
+        """Return the record itself."""
         return self
 
 
@@ -78,7 +78,7 @@ class FlatRecord:
     record: MquakeRecord = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Made here, so that whatever does not fit together is said of this record."""
+        """Convert the record now, so that errors name it."""
         object.__setattr__(self, "record", self._record())
 
     def _record(self) -> MquakeRecord:
@@ -104,14 +104,14 @@ class FlatRecord:
         )
 
     def _edited(self, at: int) -> int:
-        """The hop of the new chain that is this edit's fact."""
+        """Return the hop of the new chain that is this edit's fact."""
         rewrite = self.requested_rewrite[at]
         wanted = (rewrite.subject, rewrite.relation_id, rewrite.target_new_str)
         both = zip(self.new_triples, self.new_triples_labeled, self.new_single_hops, strict=False)
         for hop, (ids, labels, _asked) in enumerate(both):
             if (labels[0], ids[1], labels[2]) == wanted:
                 return hop
-        raise ValueError(f"requested_rewrite[{at}] is no hop of new_triples_labeled")
+        raise ValueError(f"requested_rewrite[{at}] is not a hop of new_triples_labeled")
 
     def _rewrite(self, rewrite: FlatRewrite, hop: int) -> MquakeRewrite:
         return MquakeRewrite(
@@ -124,7 +124,7 @@ class FlatRecord:
         )
 
     def _old_object(self, rewrite: FlatRewrite) -> str | None:
-        """Its id, where the edit rewrites a hop of the old chain; other old objects are known by label alone."""
+        """Return the old object. It has an id only if the edit rewrites a hop of the old chain."""
         wanted = (rewrite.subject, rewrite.relation_id, rewrite.target_true_str)
         for ids, labels in zip(self.orig_triples, self.orig_triples_labeled, strict=False):
             if (labels[0], ids[1], labels[2]) == wanted:

@@ -1,4 +1,4 @@
-"""The published files, where they come from, and what their publishers say they hold."""
+"""The published files, their sources and published counts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TRAIN, TEST, TEST_ONLY, TEST_UNEDITED = "train_edited", "test_edited", "test_edi
 
 @frozen(kw_only=True)
 class RemasteredVariant(MquakeVariant):
-    """One split of the published dataset. ``masked``: whether the paper masks it; ``sizes``: the k of its split.
+    """One split of the published dataset. ``masked``: whether the paper masks it. ``sizes``: the k of its split.
 
-    ``labels``: what a case's split may say.
+    ``labels``: allowed labels of a case in the split.
     """
 
     family: str = "mquake-remastered"
-    license: str = "CC BY 4.0 (github.com/henryzhongsc/MQuAKE-Remastered); made from MQuAKE, MIT"
+    license: str = "CC BY 4.0 (github.com/henryzhongsc/MQuAKE-Remastered); derived from MQuAKE, MIT"
     cite: str = CITE
     url: str = HUB
     masked: bool = True
@@ -54,7 +54,7 @@ VARIANTS = (
     ),
     RemasteredVariant(
         name="mquake-remastered-t",
-        summary="MQuAKE-T corrected: 1,864 cases of one real change each, masked",
+        summary="MQuAKE-T corrected: 1,864 cases with one real-world change each, masked",
         file="T.json",
         blobs={"032bfcaa": REPOSITORY},
         sizes=(1, 100, 500, 1864),
@@ -62,7 +62,8 @@ VARIANTS = (
     ),
     RemasteredVariant(
         name="mquake-remastered-cf6334",
-        summary="6,334 counterfactual cases that leave one another alone, split for training and test; not masked",
+        summary="6,334 counterfactual cases whose edits do not affect each other, split for training and test; "
+        "not masked",
         file="CF6334.json",
         blobs={"d1dad73f": REPOSITORY},
         sizes=(100, 1000, 3000, 6334),

@@ -1,4 +1,4 @@
-"""The datasets of MQuAKE, which ask whether what follows from an edited fact changes with it."""
+"""MQuAKE datasets: multi-hop questions whose answers change with the edited facts."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ STYLES = ("direct", "cot")
 
 @frozen(kw_only=True)
 class MquakeConfig:
-    """The options that all variants share: ``-o mquake.mask=true``."""
+    """Options shared by all variants, for example ``-o mquake.mask=true``."""
 
     data_dir: str | None = data_dir_option("the published JSON", "mquake")
     prompts: str = field(
         default="own",
         metadata={
-            "help": "demonstrations: own = written for this package; published = the authors' files, from the data "
-            "folder; else a folder with recall.json, multi-hop.txt, cot.txt and decompose.txt"
+            "help": "demonstrations: own = written for this package; published = the authors' files, from the "
+            "data folder; or a folder with recall.json, multi-hop.txt, cot.txt and decompose.txt"
         },
     )
     file: str | None = file_option("for the dataset mquake: a file in the published format, built or your own")
@@ -41,41 +41,42 @@ class MquakeConfig:
     view: Literal["cases", "edits"] = field(
         default="cases",
         metadata={
-            "help": "cases as published; edits = every distinct edit is a case of its own, asked its own fact in two "
-            "forms and ten facts of the same relation that must stay"
+            "help": "cases = as published; edits = each distinct edit is a case of its own, with its fact in two "
+            "prompt formats and ten facts of the same relation that must not change"
         },
     )
 
 
 @frozen(kw_only=True)
 class MquakeBuild:
-    """How cases are made from a graph: ``ke build mquake -o build.share=0.3``."""
+    """Options for building cases from a graph, for example ``ke build mquake -o build.share=0.3``."""
 
     hops: tuple[int, ...] = field(default=(2, 3, 4), metadata={"help": "lengths of chains"})
     edits: Literal["world", "case"] = field(
         default="world",
         metadata={
-            "help": "world = one counterfactual world, in which no case contradicts another or rests on what another "
-            "edits; case = as in the paper: each case draws its own"
+            "help": "world = one counterfactual world: no case contradicts another or depends on a fact that "
+            "another edits; case = each case samples its own edits, as in the paper"
         },
     )
     share: float = field(
         default=0.4,
         validator=[validators.gt(0), validators.le(1)],
-        metadata={"help": "which share of the facts is edited in the one world: more make more edits a case"},
+        metadata={
+            "help": "fraction of the facts that are edited in the one world; higher values give more edits per case"
+        },
     )
     popular: float = field(
         default=1.0,
         validator=[validators.gt(0), validators.le(1)],
-        metadata={"help": "which share of the entities is used, those in the most facts first; the paper: 0.2"},
+        metadata={"help": "fraction of the entities that are used, starting with those in the most facts (paper: 0.2)"},
     )
     relations: str = relations_option()
     newer: str = field(
-        default="",
-        metadata={"help": "a newer graph: edits are the facts that it states differently (MQuAKE-T)", "file": True},
+        default="", metadata={"help": "a newer graph: edits are the facts that differ in it (MQuAKE-T)", "file": True}
     )
     newer_relations: str = field(
-        default="", metadata={"help": "the newer graph's table of relations, if it needs one", "file": True}
+        default="", metadata={"help": "the newer graph's table of relations, if needed", "file": True}
     )
 
 
@@ -95,7 +96,7 @@ BUILDER = BuilderSpec(
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer every published variant, files of one's own, and the embedded one."""
+    """Register the published variants, the dataset for your own files, and the embedded dataset."""
     return [
         variant_spec(variant, MquakeConfig, partial(build, variant), builder=BUILDER if variant is OWN else None)
         for variant in (*VARIANTS, OWN, ATLAS)
@@ -103,16 +104,16 @@ def ke_datasets() -> list[DatasetSpec]:
 
 
 def build(variant: MquakeVariant, config: MquakeConfig) -> Dataset:
-    """Build one variant."""
-    from ke_plugin_mquake.dataset import made  # noqa: PLC0415  built late
+    """Build the dataset of one variant."""
+    from ke_plugin_mquake.dataset import make_dataset  # noqa: PLC0415  built late
 
-    return made(variant, config)
+    return make_dataset(variant, config)
 
 
 def variant_spec(
     variant: Variant, config: type, build: Callable[[Any], Dataset], *, builder: BuilderSpec | None = None
 ) -> DatasetSpec:
-    """Return the specification of a dataset whose questions are those of MQuAKE."""
+    """Return the specification of a dataset with MQuAKE's questions."""
     return variant.spec(
         config=config,
         build=build,
@@ -127,5 +128,5 @@ def variant_spec(
 
 @hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
-    """Offer the paper's tables 3, 4, 5, 12, 13, 14 and figure 2."""
+    """Register tables 3, 4, 5, 12, 13, 14 and figure 2 of the paper."""
     return reproductions_in("ke_plugin_mquake", "mquake")

@@ -1,4 +1,4 @@
-"""What the builder is told for the embedded graph: the relations that make good chains, and how they are said."""
+"""Relations and phrases of the embedded graph for the builder."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""MQuAKE's construction (section 3 of the paper) over any knowledge graph: ``ke build mquake``.
+"""MQuAKE's construction (section 3 of the paper) for any knowledge graph: ``ke build mquake``.
 
-1. Sequences of 2 to 4 relations, and chains of facts along them (``chains``).
-2. Edits: in one counterfactual world for all cases, or drawn case by case as in the paper, or, with ``newer``, the
-   facts that a newer graph states differently. The chain is walked again with them; it must not break, and must end
-   elsewhere.
-3. Chains with a fact that the model does not recall are dropped, but for the facts that are edited.
-4. Questions that name the head of the chain and nothing else on it, in three wordings (``wording``).
+1. Enumerate sequences of 2 to 4 relations, and chains of facts along them (``chains``).
+2. Sample edits: in one counterfactual world for all cases, separately for each case as in the paper, or, with
+   ``newer``, the facts that differ in a newer graph. The edited chain must be complete and have another end.
+3. Drop chains with an unedited fact that the model does not recall.
+4. Write questions that name the head of the chain and nothing else on it, in three wordings (``wording``).
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from ke_plugin_mquake.records import Chains, MquakeRecord, MquakeRewrite, Single
 from ke_plugin_mquake.snapshots import TwoSnapshots
 from ke_plugin_mquake.wording import RelationPhrases, wordings
 
-BATCH = 64  # chains whose facts are put to the model together
-TURNS = 40  # heads tried for a sequence of relations before the next one has its turn
-BROKEN, SAME = "the chain breaks off or comes back", "no fact on the chain is edited"
-ANSWER = "the answer stays, or shares a name with the old one"
-NAMES = "the question names something on the way"
-LABELS = "two things on the way have one name"
+BATCH = 64  # chains whose facts are checked for recall in one batch
+TURNS = 40  # heads tried for a sequence of relations before the next sequence gets its turn
+BROKEN, SAME = "the chain is incomplete or has a cycle", "no fact on the chain is edited"
+ANSWER = "the answer does not change, or shares a name with the old one"
+NAMES = "the question names another entity of the chain"
+LABELS = "two entities of the chain share a name"
 UNKNOWN = "the model does not recall a fact of the chain"
-CLASH = "another thing of the same name has an edit of its own"
+CLASH = "another entity with the same name has a different edit"
 
 
 @frozen(kw_only=True)
 class CaseCandidate:
-    """Both chains of a case that may be."""
+    """Original and edited chain of a possible case."""
 
     path: tuple[str, ...]
     before: tuple[ChainHop, ...]
@@ -47,27 +46,27 @@ class CaseCandidate:
 
 @frozen(kw_only=True)
 class MquakeBuilder:
-    """MquakeBuilder(config, words): ``words`` by relation, where a graph's own templates are to be bettered."""
+    """Builder of MQuAKE cases. ``words``: phrases by relation that replace the templates of the graph."""
 
     config: MquakeBuild
     words: Mapping[str, RelationPhrases] = field(factory=dict)
 
     def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Mapping[str, object]]:
-        """Records in the published format. Raises BadData if the graph has no chain that does."""
+        """Yield records in the published format. Raises BadData if the graph has no usable chain."""
         for record in self.built(graph, tools):
             raw = asdict(record)
             raw.pop("answer_extended")
             yield raw
 
     def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[MquakeRecord]:
-        """The same as values."""
+        """Yield the records as objects."""
         edits = self._edits(graph, tools.seed)
         done, found = 0, self._found(edits, tools)
         taken: dict[tuple[str, str], tuple[str, str]] = {}
         while some := list(islice(found, min(BATCH, max(1, tools.cases - done)))):
             for candidate in self._recalled(some, edits.ground.graph, tools):
                 record = self._record(candidate, edits.ground.graph, tools, done + 1)
-                if record is None or not _alone(candidate, taken, tools):
+                if record is None or not _is_unambiguous(candidate, taken, tools):
                     continue
                 yield record
                 done += 1
@@ -75,8 +74,8 @@ class MquakeBuilder:
                     return
         if not done:
             raise BadData(
-                f"{graph.name} has no chain of {self.config.hops} relations that would make a case",
-                hint="a chain needs relations with one object each, whose objects have facts of their own",
+                f"{graph.name} has no usable chain of {self.config.hops} relations",
+                hint="a chain needs relations with one object each, and objects that have facts of their own",
             )
 
     # --- edits ---------------------------------------------------------------------------------------------
@@ -102,7 +101,7 @@ class MquakeBuilder:
     # --- chains --------------------------------------------------------------------------------------------
 
     def _found(self, edits: Edits, tools: BuildTools) -> Iterator[CaseCandidate]:
-        """Candidates; hop counts take turns, and so do sequences of relations."""
+        """Yield candidates, alternating between numbers of hops and between sequences of relations."""
         lengths = [self._of_length(edits, hops, tools) for hops in self.config.hops]
         return (one for turn in zip_longest(*lengths) for one in turn if one)
 
@@ -130,15 +129,15 @@ class MquakeBuilder:
             elif tried == max(TURNS, len(heads) // 50):
                 return
 
-    # --- what the model knows --------------------------------------------------------------------------------
+    # --- recall ---------------------------------------------------------------------------------------------
 
     def _recalled(
         self, some: Sequence[CaseCandidate], graph: KnowledgeGraph, tools: BuildTools
     ) -> Iterator[CaseCandidate]:
-        facts = {fact: None for one in some for fact in _to_know(one)}
-        known = dict(zip(facts, tools.recalls([_asked(graph, fact) for fact in facts]), strict=True))
+        facts = {fact: None for one in some for fact in _facts_to_recall(one)}
+        known = dict(zip(facts, tools.recalls([_recall_probe(graph, fact) for fact in facts]), strict=True))
         for one in some:
-            if all(known[fact] for fact in _to_know(one)):
+            if all(known[fact] for fact in _facts_to_recall(one)):
                 yield one
             else:
                 tools.dropped(UNKNOWN)
@@ -150,7 +149,7 @@ class MquakeBuilder:
         questions = wordings(graph, head, one.path, self.words)
         said = tuple(dict.fromkeys(tools.phrase(questions)))
         others = {hop.object.key: hop.object for hop in (*one.before, *one.after)}
-        if any(_named(text, entity, head) for text in said for entity in others.values()):
+        if any(_names_entity(text, entity, head) for text in said for entity in others.values()):
             tools.dropped(NAMES)
             return None
         edited = [hop for hop in one.after if hop.old]
@@ -195,8 +194,8 @@ def _candidate(edits: Edits, head: Entity, path: tuple[str, ...], tools: BuildTo
     return CaseCandidate(path=path, before=before, after=after)
 
 
-def _alone(one: CaseCandidate, taken: dict[tuple[str, str], tuple[str, str]], tools: BuildTools) -> bool:
-    """Whether no other thing of the same name has another object: a question cannot tell the two apart."""
+def _is_unambiguous(one: CaseCandidate, taken: dict[tuple[str, str], tuple[str, str]], tools: BuildTools) -> bool:
+    """Return whether no other subject of the same name has another new object, which would be ambiguous."""
     said = {(hop.subject.label.casefold(), hop.relation): (hop.subject.key, hop.object.key) for hop in one.after}
     for name, (subject, object_) in said.items():
         other = taken.get(name, (subject, object_))
@@ -207,13 +206,13 @@ def _alone(one: CaseCandidate, taken: dict[tuple[str, str], tuple[str, str]], to
     return True
 
 
-def _to_know(one: CaseCandidate) -> list[tuple[str, str]]:
-    """Every fact but the new ones: of the old chain, and the unedited ones of the new chain."""
+def _facts_to_recall(one: CaseCandidate) -> list[tuple[str, str]]:
+    """Return the facts that the model must recall: the old chain, and the unedited facts of the new chain."""
     hops = (*one.before, *(hop for hop in one.after if not hop.old))
     return list(dict.fromkeys((hop.subject.key, hop.relation) for hop in hops))
 
 
-def _asked(graph: KnowledgeGraph, fact: tuple[str, str]) -> RecallProbe:
+def _recall_probe(graph: KnowledgeGraph, fact: tuple[str, str]) -> RecallProbe:
     return RecallProbe(
         question=graph.question(*fact),
         cloze=graph.cloze(*fact).prompt,
@@ -254,7 +253,7 @@ def _folded(entity: Entity) -> set[str]:
     return {name.casefold() for name in entity.names}
 
 
-def _named(text: str, entity: Entity, head: Entity) -> bool:
-    """Whether the text names the entity, elsewhere than in the head's own name."""
+def _names_entity(text: str, entity: Entity, head: Entity) -> bool:
+    """Return whether the text names the entity outside the name of the head."""
     rest = text.replace(head.label, " ")
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", rest, re.IGNORECASE) for name in entity.names)

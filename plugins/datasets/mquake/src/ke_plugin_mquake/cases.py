@@ -1,6 +1,6 @@
-"""Records to cases.
+"""Convert records to cases.
 
-One case holds these probes (section 2 of the paper and its appendix B):
+A case has these probes (section 2 of the paper and its appendix B):
 
 ============== ====== ======= ===================================================================
 probe          phase  passes  queries
@@ -23,13 +23,13 @@ from ke_plugin_mquake.records import SLOT, MquakeRecord, MquakeRewrite, SingleHo
 
 
 def cases(records: Sequence[MquakeRecord]) -> tuple[Case, ...]:
-    """Every record as a case, in order."""
+    """Return every record as a case, in the order of the file."""
     build = CaseBuilder(aliases=known_aliases(records), relations=relations(records))
     return tuple(build.case(record) for record in records)
 
 
 def consistent(found: Sequence[Case]) -> tuple[Case, ...]:
-    """The cases whose new chain no edit contradicts when the edits of all cases are made together."""
+    """Return the cases whose new chain stays valid when the edits of all cases are applied together."""
     rewritten: dict[tuple[str, str], set[str]] = {}
     for fact in (edit.after for case in found for edit in case.edits if edit.after):
         rewritten.setdefault((fact.subject.key, fact.relation.key), set()).add(fact.objects[0].key)
@@ -44,7 +44,7 @@ def consistent(found: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def known_aliases(records: Iterable[MquakeRecord]) -> dict[str, tuple[str, ...]]:
-    """Aliases by Wikidata id, from every answer of a hop: an edit's own objects have none in the file."""
+    """Return aliases by Wikidata id, from the answers of all hops: objects of edits have no aliases in the file."""
     found: dict[str, tuple[str, ...]] = {}
     for record in records:
         for hops, triples in (
@@ -52,12 +52,12 @@ def known_aliases(records: Iterable[MquakeRecord]) -> dict[str, tuple[str, ...]]
             (record.new_single_hops, record.orig.new_triples),
         ):
             for hop, (_subject, _relation, answer) in zip(hops, triples, strict=True):
-                found.setdefault(answer, spelled(hop.answer_alias))
+                found.setdefault(answer, non_blank(hop.answer_alias))
     return found
 
 
 def relations(records: Iterable[MquakeRecord]) -> dict[str, Relation]:
-    """Relations by Wikidata id, with the templates that their hops are made from."""
+    """Return relations by Wikidata id, with the templates of their hops."""
     found: dict[str, Relation] = {}
     for record in records:
         for hop, (_s, key, _o), (subject, label, _object) in hops_of(record):
@@ -72,30 +72,30 @@ def relations(records: Iterable[MquakeRecord]) -> dict[str, Relation]:
 
 
 def hops_of(record: MquakeRecord) -> Iterator[tuple[SingleHop, Triple, Triple]]:
-    """(hop, ids, labels) of the old chain, then of the new one."""
+    """Yield (hop, ids, labels) of the old chain, then of the new one."""
     orig = record.orig
     yield from zip(record.single_hops, orig.triples, orig.triples_labeled, strict=True)
     yield from zip(record.new_single_hops, orig.new_triples, orig.new_triples_labeled, strict=True)
 
 
 def template(text: str, subject: str) -> str | None:
-    """``text`` with ``{}`` for its subject; None where the subject does not stand there exactly once (E2)."""
+    """Return ``text`` with ``{}`` for its subject, or None unless the subject occurs exactly once (E2)."""
     return text.replace(subject, SLOT) if text.count(subject) == 1 and SLOT not in text else None
 
 
 def edit_id(triple: Triple) -> str:
-    """One edit a fact: ids are what tells "Ford Mustang" the car of one year from the car of another."""
+    """Return the id of a fact's edit. It uses Wikidata ids because labels are ambiguous ("Ford Mustang")."""
     return "|".join(triple)
 
 
-def spelled(aliases: Iterable[str]) -> tuple[str, ...]:
-    """The aliases that are something: a blank one would be found in every answer (V4)."""
+def non_blank(aliases: Iterable[str]) -> tuple[str, ...]:
+    """Return the non-blank aliases: a blank alias would match every answer (V4)."""
     return tuple(alias for alias in aliases if alias.strip())
 
 
 @frozen(kw_only=True)
 class CaseBuilder:
-    """What the whole file says of an entity or a relation, needed for each case."""
+    """Builds cases with the aliases and relations of the whole file."""
 
     aliases: dict[str, tuple[str, ...]]
     relations: dict[str, Relation]
@@ -103,7 +103,7 @@ class CaseBuilder:
     _golds: dict[tuple[str, str, tuple[str, ...]], Gold] = field(factory=dict)
 
     def case(self, record: MquakeRecord) -> Case:
-        """One record: its edits, chains and probes."""
+        """Convert one record: its edits, chains and probes."""
         orig = record.orig
         edits = tuple(map(self.edit, record.requested_rewrite, orig.edit_triples))
         new = self._new_hops(record, edits)
@@ -135,7 +135,7 @@ class CaseBuilder:
         )
 
     def edit(self, rewrite: MquakeRewrite, triple: Triple) -> Edit:
-        """One rewrite; its id names the new fact, so that cases that make the same edit share it."""
+        """Convert one rewrite. The id identifies the new fact, so cases with the same edit share it."""
         subject = self.entity(rewrite.subject, triple[0])
         cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
 
@@ -158,20 +158,20 @@ class CaseBuilder:
         )
 
     def entity(self, label: str, key: str | None) -> Entity:
-        """The entity of that label and id, with the aliases that the file has for it anywhere."""
+        """Return the entity of that label and id, with its aliases from the whole file."""
         if (label, key) not in self._entities:
             self._entities[label, key] = Entity(label=label, aliases=self.aliases.get(key or "", ()), id=key)
         return self._entities[label, key]
 
     def gold(self, label: str, aliases: tuple[str, ...], key: str) -> Gold:
-        """An answer with the aliases that stand beside it; the same one once, since a file repeats it a lot."""
+        """Return the gold answer with its aliases. Equal ones are cached, because files repeat them often."""
         if (label, key, aliases) not in self._golds:
-            entity = Entity(label=label, aliases=spelled(aliases), id=key)
+            entity = Entity(label=label, aliases=non_blank(aliases), id=key)
             self._golds[label, key, aliases] = Gold(entities=(entity,))
         return self._golds[label, key, aliases]
 
     def _new_hops(self, record: MquakeRecord, edits: Sequence[Edit]) -> tuple[Query, ...]:
-        """The new chain; a hop that is the fact of an edit asks for that edit."""
+        """Return the queries of the new chain. The hop of an edit refers to that edit."""
         own = {edit.id: edit for edit in edits}
         return tuple(
             Query(
@@ -189,7 +189,7 @@ class CaseBuilder:
         )
 
     def _old_hops(self, record: MquakeRecord, ids: dict[str, str]) -> tuple[Query, ...]:
-        """The old chain; a hop that is asked in the new chain too keeps its id there."""
+        """Return the queries of the old chain. A hop that is in the new chain too keeps its id there."""
         return tuple(
             Query(
                 id=ids.get(hop.question, f"old-hop-{at}"),
@@ -204,7 +204,7 @@ class CaseBuilder:
         )
 
     def _multi_hop(self, record: MquakeRecord, new: tuple[Query, ...], old: tuple[Query, ...]) -> tuple[Query, ...]:
-        """Every wording as a query, itself first and the other wordings behind it; any number of them (V14)."""
+        """Return each wording as a query that lists the other wordings; any number of wordings works (V14)."""
         orig = record.orig
         wordings = tuple(dict.fromkeys(record.questions))
         answer = self.gold(record.new_answer, record.new_answer_alias, orig.new_triples[-1][2])

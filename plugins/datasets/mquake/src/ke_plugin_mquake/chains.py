@@ -1,8 +1,8 @@
-"""Chains of relations through a graph, in the world as it is and in one where some facts are others.
+"""Chains of relations through a graph, in the original world and in a world with edited facts.
 
-The sanity rules of the paper's section 3.1, for any graph: relations that give one object; of which the next one can
-be asked; none twice, nor with its inverse; no entity twice. Its rules by kind (a country in the last two hops only)
-are of its 37 relations and are left to the table of relations that goes with a graph.
+The rules of the paper's section 3.1, for any graph: each relation has one object; the next relation applies to that
+object; no relation occurs twice or with its inverse; no entity occurs twice. The paper's rules by type (a country in
+the last two hops only) apply to its 37 relations; put them into the graph's table of relations.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ke_benchmarks.graph import KnowledgeGraph, Link
 from ke_benchmarks.graph.base import LITERALS
 from ke_core.plugin import Entity
 
-PATHS = 3000  # sequences of relations that are looked at, of one length
-ASKS = 40  # draws for a new object
+PATHS = 3000  # maximum number of sequences of relations of one length
+ASKS = 40  # attempts to sample a new object
 
 
 @frozen(kw_only=True)
 class ChainHop:
-    """One step: whose fact, of which relation, what it gives, and what it gave before if an edit changed it."""
+    """One step of a chain: subject, relation, object, and the original object if an edit changed it."""
 
     subject: Entity
     relation: str
@@ -33,9 +33,9 @@ class ChainHop:
 
 @frozen(kw_only=True, slots=False)
 class WalkableGraph:
-    """What may be walked on: the relations that do, and the entities that are known well enough.
+    """A graph with the relations and entities that may occur in chains.
 
-    ``popular``: which share of the entities with facts of these relations, those in the most facts first.
+    ``popular``: fraction of the entities with facts of these relations, starting with those in the most facts.
     """
 
     graph: KnowledgeGraph
@@ -46,7 +46,9 @@ class WalkableGraph:
 
     @cached_property
     def links(self) -> Mapping[str, Link]:
-        """Relations with one object that is a thing; one that is its own inverse would say an edit backwards too."""
+        """Relations with one object that is an entity. Self-inverse relations are excluded: an edit would change both
+        directions.
+        """
         return {
             name: link
             for name, link in self.graph.links.items()
@@ -57,7 +59,7 @@ class WalkableGraph:
         }
 
     def paths(self, hops: int) -> list[tuple[str, ...]]:
-        """Sequences of so many relations, in an order drawn by lot; at most ``PATHS``."""
+        """Return up to ``PATHS`` sequences of ``hops`` relations, in pseudo-random order."""
         found: list[tuple[str, ...]] = []
         for path in self._longer((), hops):
             found.append(path)
@@ -66,7 +68,7 @@ class WalkableGraph:
         return sorted(found, key=lambda path: self.rank("path", *path))
 
     def heads(self, relation: str) -> tuple[str, ...]:
-        """Known subjects of the relation, in an order drawn by lot."""
+        """Return the popular subjects of the relation, in pseudo-random order."""
         if relation not in self._heads:
             keys = (s.key for s in self.graph.subjects(relation))
             known = [key for key in keys if self.known(key)]
@@ -74,15 +76,15 @@ class WalkableGraph:
         return self._heads[relation]
 
     def known(self, entity: str) -> bool:
-        """Whether it is one of the popular ones."""
+        """Return whether the entity is one of the popular ones."""
         return self.popular >= 1 or self.graph.popularity(entity) >= self._least
 
     def rank(self, *parts: str) -> str:
-        """A place in an order that looks drawn by lot and depends on nothing but the seed and the words (M3)."""
+        """Return a pseudo-random sort key that depends on the seed and the words only (M3)."""
         return hashlib.sha256("\x1f".join((str(self.seed), *parts)).encode()).hexdigest()
 
     def number(self, *parts: str) -> int:
-        """A whole number drawn in the same way."""
+        """Return a pseudo-random integer that depends on the seed and the words only."""
         return int(self.rank(*parts)[:12], 16)
 
     @cached_property
@@ -107,11 +109,12 @@ class WalkableGraph:
 
 @frozen(kw_only=True)
 class EditedFacts:
-    """Which facts are edited, and to what: (subject, relation) to a new object, or None where it stays.
+    """The edits of one world: (subject, relation) to a new object, or None if the fact is not edited.
 
-    One world for all cases, so that no case edits what another rests on. Of a relation and its inverse the world uses
-    one side for half of the facts and the other side for the rest, and new objects are of the same half: after "The
-    capital of France is Lima" nobody asks which country has Lima as its capital.
+    All cases share the world, so no case edits a fact that another depends on. Of a relation and its inverse, half of
+    the
+    facts use only one and the other half only the other, and new objects come from the same half: after "The capital of
+    France is Lima", no question asks which country has Lima as its capital.
     """
 
     ground: WalkableGraph
@@ -119,16 +122,16 @@ class EditedFacts:
     _edits: dict[tuple[str, str], Entity | None] = field(factory=dict)
 
     def changed(self, subject: Entity, relation: str, chain: Sequence[str], at: int) -> Entity | None:
-        """The new object; None if the fact stays, or nothing else could stand there."""
+        """Return the new object, or None if the fact is not edited or has no alternative object."""
         del chain, at
         where = subject.key, relation
         if where not in self._edits:
             drawn = self.ground.number("edit", *where) % 10_000 < self.share * 10_000
-            self._edits[where] = draw(self.ground, subject, relation, self.uses) if drawn else None
+            self._edits[where] = sample_object(self.ground, subject, relation, self.uses) if drawn else None
         return self._edits[where]
 
     def uses(self, subject: str, relation: str) -> bool:
-        """Whether the world asks this at all."""
+        """Return whether questions may use this fact."""
         graph, link = self.ground.graph, self.ground.graph.links[relation]
         if link.inverse is None:
             return True
@@ -139,31 +142,31 @@ class EditedFacts:
 
 @frozen(kw_only=True)
 class IndependentEdits:
-    """Each case draws its own edits, as in the paper (section 3.2): so many of its hops, wherever they lie."""
+    """Separate edits for each case, as in the paper (section 3.2): a sampled number of hops at sampled positions."""
 
     ground: WalkableGraph
 
     def changed(self, subject: Entity, relation: str, chain: Sequence[str], at: int) -> Entity | None:
-        """The new object, if this hop of this chain is one of the edited ones."""
+        """Return the new object if this hop of this chain is edited."""
         hops = range(len(chain) - 1)
         count = 1 + self.ground.number("count", *chain) % len(hops)
         order = sorted(hops, key=lambda hop: self.ground.rank("which", *chain, str(hop)))
-        return draw(self.ground, subject, relation, self.uses, *chain) if at in order[:count] else None
+        return sample_object(self.ground, subject, relation, self.uses, *chain) if at in order[:count] else None
 
     def uses(self, _subject: str, _relation: str) -> bool:
-        """Everything."""
+        """Return True: all facts are used."""
         return True
 
 
 @frozen(kw_only=True)
 class RealChanges:
-    """The facts that a newer graph states differently: real changes (section 3.4)."""
+    """Facts that differ in a newer graph: real changes (section 3.4)."""
 
     ground: WalkableGraph
     newer: KnowledgeGraph
 
     def changed(self, subject: Entity, relation: str, chain: Sequence[str], at: int) -> Entity | None:
-        """What the newer graph says, where it says another thing alone."""
+        """Return the newer graph's object if it is unique and different."""
         del chain, at
         if relation not in self.newer.links:
             return None
@@ -171,7 +174,7 @@ class RealChanges:
         return new if new and (old is None or new.key != old.key) else None
 
     def uses(self, _subject: str, _relation: str) -> bool:
-        """Everything."""
+        """Return True: all facts are used."""
         return True
 
 
@@ -179,8 +182,8 @@ Edits = EditedFacts | IndependentEdits | RealChanges
 Uses = Callable[[str, str], bool]
 
 
-def draw(ground: WalkableGraph, subject: Entity, relation: str, uses: Uses, *salt: str) -> Entity | None:
-    """Another object that occurs with the relation: of the old one's kind, no name in common, not the subject."""
+def sample_object(ground: WalkableGraph, subject: Entity, relation: str, uses: Uses, *salt: str) -> Entity | None:
+    """Return another object of the relation: of the same type, without a common name, and not the subject."""
     graph, heads = ground.graph, ground.heads(relation)
     old = {found.key for found in graph.objects(subject, relation)}
     old_names = {name.casefold() for key in (*old, subject.key) for name in graph.entity(key).names}
@@ -191,14 +194,14 @@ def draw(ground: WalkableGraph, subject: Entity, relation: str, uses: Uses, *sal
             continue
         names = {name.casefold() for name in found.names}
         if graph.node(found.key).article:
-            continue  # a statement is the cloze and the bare label
+            continue  # a statement is the cloze and the label
         if not names & old_names and graph.kind(found) == ground.links[relation].object:
             return found
     return None
 
 
 def walk(edits: Edits, head: Entity, path: Sequence[str], *, after: bool) -> tuple[ChainHop, ...] | None:
-    """The chain from ``head``; None if it breaks off, comes back to where it was, or is not to be asked."""
+    """Return the chain from ``head``, or None if it is incomplete, has a cycle, or contains an unusable fact."""
     graph, seen, hops = edits.ground.graph, {head.key}, list[ChainHop]()
     subject = head
     for at, relation in enumerate(path):

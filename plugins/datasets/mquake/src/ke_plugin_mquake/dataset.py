@@ -1,4 +1,4 @@
-"""The dataset itself: what the core calls."""
+"""The dataset classes of MQuAKE."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ ATLAS_CASES = 400
 
 @frozen(kw_only=True)
 class Mquake(FileDataset):
-    """A variant of MQuAKE. The file is read once, at the first need of it."""
+    """A variant of MQuAKE. The file is read once, when it is first needed."""
 
     variant: MquakeVariant
     config: MquakeConfig = field(factory=MquakeConfig)
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in the order of the file; with ``view=edits`` every distinct edit."""
+        """Return every case in the order of the file, or every distinct edit with ``view=edits``."""
         return iter(self._cases)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Single hops are asked directly, in the form of their eight demonstrations or as the bare cloze."""
+        """Return the prompt. Single hops use the style direct, with eight demonstrations or as a bare cloze."""
         if style not in STYLES:
             return None
         if query.form == "cloze":
@@ -55,11 +55,12 @@ class Mquake(FileDataset):
         return ask(query.texts[0])
 
     def material(self) -> Mapping[str, Material]:
-        """What methods may be given, by name: the oracle tables of every dataset, and two more.
+        """Return material for methods by name: the oracle tables of every dataset, and two more.
 
-        ``question-entities`` (oracle): question to the label of its head; the file does not say what kind of thing it
-        is. ``decompositions`` is a text: four worked questions in MeLLo's lines (Question, Subquestion, Generated
-        answer, Retrieved fact, whether that contradicts the answer, Final answer).
+        ``question-entities`` (oracle): question to the label of its head; the file does not contain the type of the
+        head.
+        ``decompositions``: text with four worked questions in MeLLo's format (Question, Subquestion, Generated answer,
+        Retrieved fact, whether it contradicts the answer, Final answer).
         """
         return {
             "decompositions": Material(value=self._prompts.decompositions),
@@ -68,12 +69,12 @@ class Mquake(FileDataset):
         }
 
     def checksum(self) -> str:
-        """Of data and prompts together; empty while the data file is not here."""
+        """Return the checksum of data and prompts; empty if the data file is missing."""
         data = super().checksum()
         return digest_of([data, self._prompts.sha256]) if data else ""
 
     def published(self) -> Mapping[str, int]:
-        """The counts that the publishers print; in the view of edits those that say how many there are."""
+        """Return the published counts; with ``view=edits`` only the counts of edits."""
         counts = self.variant.published
         if self.config.view == "cases":
             return counts
@@ -81,16 +82,18 @@ class Mquake(FileDataset):
         return {"cases": statements, "distinct statements": statements} if statements else {}
 
     def audit(self) -> PublishedAudit | None:
-        """Of the cases as published; nobody audited the view of edits."""
+        """Return the published audit of the cases; there is none for ``view=edits``."""
         return self.variant.audit if self.config.view == "cases" else None
 
     @property
     def embedded(self) -> bool:
-        """Whether its records are made here."""
+        """Return whether the records are built here."""
         return False
 
     def chains(self) -> tuple[Case, ...]:
-        """Every case of the file. All of them are read, since an edit's aliases stand with other cases' hops."""
+        """Return every case of the file. An edit's aliases are stored with hops of other cases, so this reads the whole
+        file.
+        """
         found = cases(tuple(self.records(MquakeRecord)))
         return consistent(found) if self.variant.consistent else found
 
@@ -108,43 +111,43 @@ class Mquake(FileDataset):
         return load(self.config.prompts, folder_of(self.data_dir, self.variant.family))
 
     def _check_demonstrations(self, found: tuple[Case, ...]) -> None:
-        """Better now than in the middle of a run."""
+        """Check that every relation has demonstrations, before the run starts."""
         asked = {query.relation for _case, query in queries_of(found) if query.relation}
         for relation in sorted(asked):
             if relation not in self._prompts.recall:
                 raise BadData(
-                    f"no demonstrations for relation {relation} of {self.variant.file}",
-                    hint="add them to recall.json in a folder of prompts, and pass -o mquake.prompts=FOLDER",
+                    f"{self.variant.file} has no demonstrations for relation {relation}",
+                    hint="add them to recall.json in a folder of prompts and pass -o mquake.prompts=FOLDER",
                 )
 
 
 @frozen(kw_only=True)
 class MquakeAtlas(EmbeddedDataset, Mquake):
-    """The builder applied to the embedded graph, through the same records and cases."""
+    """The builder applied to the embedded graph, with the same records and cases."""
 
     @property
     def embedded(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def chains(self) -> tuple[Case, ...]:
-        """Every case, in an order of which any first few are a fair sample."""
+        """Return every case, ordered so that the first cases are a representative sample."""
         return cases(atlas_records())
 
     def checksum(self) -> str:
-        """Of the records that were made and the demonstrations together."""
+        """Return the checksum of the built records and the demonstrations."""
         return digest_of([digest_of_json([asdict(record) for record in atlas_records()]), self._prompts.sha256])
 
 
 @cache
 def atlas_records() -> tuple[MquakeRecord, ...]:
-    """The records of ``mquake-atlas``; the same in every process."""
+    """Return the records of ``mquake-atlas``, identical in every process."""
     builder = MquakeBuilder(config=MquakeBuild(relations=",".join(RELATIONS)), words=WORDS)
     return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))
 
 
-def made(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
-    """The dataset of that variant. Raises BadData for a file that is not there, or one that is not read."""
+def make_dataset(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
+    """Return the dataset of that variant. Raises BadData if a file is missing, or given but not used."""
     if variant.name == ATLAS.name:
         found: Mquake = MquakeAtlas(variant=variant, config=config)
     elif variant.name == OWN.name and config.file:
@@ -153,7 +156,7 @@ def made(variant: MquakeVariant, config: MquakeConfig) -> Mquake:
     else:
         found = Mquake(variant=variant, config=config)
     if config.file:
-        raise BadData(f"{variant.name} does not read mquake.file", hint="say --dataset mquake")
+        raise BadData(f"{variant.name} does not read mquake.file", hint="use --dataset mquake")
     if variant.name == OWN.name:
-        raise BadData("the dataset mquake is a file of your own", hint="name it: -o mquake.file=FILE")
+        raise BadData("the dataset mquake needs a file", hint="pass -o mquake.file=FILE")
     return found

@@ -1,4 +1,4 @@
-"""The view of a benchmark by its edits: every distinct edit is a case, tested by itself and beside its neighbours."""
+"""The view by edits: every distinct edit is a case of its own, with neighbors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ke_benchmarks import single_edit_probes
 from ke_core.plugin import EFFICACY, Case, Edit, Fact, Query
 
 NEAR = 10
-"""Clozes of other subjects with each edit, as CounterFact has neighbourhood prompts."""
+"""Clozes of other subjects for each edit, like CounterFact's neighborhood prompts."""
 
 
 def edit_cases(found: Sequence[Case]) -> Iterator[Case]:
-    """Each distinct edit as a case of its own, in order of first mention."""
+    """Return each distinct edit as a case, in the order of first mention."""
     neighbours = UneditedFacts.of(found)
     seen: set[str] = set()
     for case in found:
@@ -40,13 +40,13 @@ def edit_cases(found: Sequence[Case]) -> Iterator[Case]:
 
 @frozen(kw_only=True)
 class UneditedFacts:
-    """By relation, the true facts of the file whose subjects no edit of the file touches, in a drawn order."""
+    """True facts whose subjects no edit of the file changes, by relation, in pseudo-random order."""
 
     facts: Mapping[str, Sequence[tuple[Fact, Query]]] = field(factory=dict)
 
     @classmethod
     def of(cls, found: Sequence[Case]) -> UneditedFacts:
-        """From every old chain. Subjects go by id and by label: "Ford Mustang" is several things (known limits)."""
+        """Collect the facts of all old chains. Subjects are compared by id and by label: labels are ambiguous."""
         edits = [edit for case in found for edit in case.edits if edit.after is not None]
         touched = {name for edit in edits if edit.after for name in (edit.after.subject.key, edit.after.subject.label)}
         facts: dict[str, dict[str, tuple[Fact, Query]]] = {}
@@ -57,18 +57,19 @@ class UneditedFacts:
                     facts.setdefault(fact.relation.key, {}).setdefault(hop.cloze, (fact, hop))
         return cls(
             facts={
-                relation: [known[cloze] for cloze in sorted(known, key=lambda cloze: _lot(relation, cloze))]
+                relation: [known[cloze] for cloze in sorted(known, key=lambda cloze: _sort_key(relation, cloze))]
                 for relation, known in facts.items()
             }
         )
 
     def near(self, edit: Edit, after: Fact) -> tuple[Query, ...]:
-        """Up to ten clozes, of other objects than the edit's new one: such an answer could not show a change.
+        """Return up to ten clozes whose objects differ from the edit's new one: equal objects could not reveal a
+        change.
 
-        Drawn by a hash of the edit's id, so that they depend neither on the run nor on the other edits.
+        A hash of the edit's id selects them, so they depend neither on the run nor on the other edits.
         """
         known = self.facts.get(after.relation.key, ())
-        start = int(_lot("start", edit.id)[:8], 16)
+        start = int(_sort_key("start", edit.id)[:8], 16)
         turned = (known[(start + at) % len(known)] for at in range(len(known)))
         taken = {name.casefold() for name in after.objects[0].names}
         names = ((fact, hop) for fact, hop in turned if fact.objects[0].key != after.objects[0].key)
@@ -76,6 +77,6 @@ class UneditedFacts:
         return tuple(evolve(hop, id=f"near-{number}") for number, hop in enumerate(chosen, start=1))
 
 
-def _lot(*parts: str) -> str:
-    """A place in an order that looks drawn but depends on nothing but the words."""
+def _sort_key(*parts: str) -> str:
+    """Return a pseudo-random sort key that depends on the words only."""
     return hashlib.sha256("/".join(parts).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""The demonstrations, and the text put to the model for each kind of query (appendices A.2 and D of the paper).
+"""Demonstrations, and the prompt for each kind of query (appendices A.2 and D of the paper).
 
-The paper gives no decoding rules for these prompts. Ours: greedy; short answers end with their line; a chain
-of thought ends at a blank line or where the next question would start, and what follows its last ``Answer:``
+The paper states no decoding rules for these prompts. Here decoding is greedy, and short answers end at the end of
+their line. A chain of thought ends at a blank line or before the next question; the text after its last ``Answer:``
 is the answer.
 """
 
@@ -25,16 +25,16 @@ PUBLISHED = ("rel-prompts.json", "multihop-prompts.txt", "multihop-cot-prompts.t
 
 # The longest gold label of CF-3k takes 16 tokens of a small model's vocabulary.
 SHORT = Decoding(max_tokens=24, stop=("\n",))
-# One sentence a hop, at most four, then the answer.
+# One sentence for each of at most four hops, then the answer.
 THOUGHTS = Decoding(max_tokens=200, stop=("\n\n", "\nQuestion:"))
 LAST_ANSWER = Parse(after="Answer:", until="\n")
 
 
 @frozen(kw_only=True, slots=False)
 class MquakePrompts:
-    """One set of demonstrations: ``recall`` by relation id, the others as they stand in their files.
+    """A set of demonstrations: ``recall`` by relation id, the others as in their files.
 
-    ``sha256`` is of the four files.
+    ``sha256`` is the checksum of the four files.
     """
 
     recall: Mapping[str, str]
@@ -44,30 +44,30 @@ class MquakePrompts:
     sha256: str
 
     def single_hop(self, question: str, relation: str) -> Prompt:
-        """Eight questions about the same relation, or about eight others, then this one, a line each."""
+        """Return eight questions about the same relation, or about eight others, then this one, each on its line."""
         return Prompt(text=f"{self.recall.get(relation, self._general)}\nQ: {question} A:", decoding=SHORT)
 
     @cached_property
     def _general(self) -> str:
-        """One question of each of eight relations, for a relation without demonstrations."""
+        """One question of each of eight relations, for relations without demonstrations."""
         return "\n".join(text.splitlines()[0] for text in islice(self.recall.values(), 8))
 
     def direct(self, question: str) -> Prompt:
-        """Sixteen questions of one or more hops, then this one, a line each."""
+        """Return sixteen questions with one or more hops, then this question, one on each line."""
         return Prompt(text=f"{self.multi_hop}\nQ: {question} A:", decoding=SHORT)
 
     def chain_of_thought(self, question: str) -> Prompt:
-        """Five blocks of question, thoughts and answer, then this question."""
+        """Return five blocks of question, thoughts and answer, then this question."""
         return Prompt(text=f"{self.cot}\n\nQuestion: {question}\nThoughts:", decoding=THOUGHTS, parse=LAST_ANSWER)
 
 
 def cloze(text: str) -> Prompt:
-    """The bare sentence: a model edited with such sentences knows their form (README of the released code)."""
+    """Return the bare sentence: the edit has the same form (README of the released code)."""
     return Prompt(text=text, decoding=SHORT)
 
 
 def load(which: str, data_dir: Path | None) -> MquakePrompts:
-    """``own``, ``published``, or a folder with files named and written like our own. Raises BadData."""
+    """Load ``own``, ``published``, or a folder with files like our own. Raises BadData."""
     if which == "published":
         return _read([_published(name, data_dir) for name in PUBLISHED], _published_recall)
     folder = Path(__file__).parent / "prompts" if which == "own" else Path(which).expanduser()
@@ -81,7 +81,7 @@ def load(which: str, data_dir: Path | None) -> MquakePrompts:
 
 
 def _published(name: str, data_dir: Path | None) -> Path:
-    """Never shipped and never fetched unseen: nobody here could check what the files should be."""
+    """Load the authors' files. They are neither included nor downloaded, because their checksums are not known."""
     return find_data("mquake", name, explicit=data_dir, url=f"{PRINCETON}prompts/{name}")
 
 
@@ -108,14 +108,16 @@ def _text(content: bytes, path: Path) -> str:
 
 
 def _published_recall(raw: Any, path: Path) -> Mapping[str, str]:
-    """Relation id to the eight lines."""
+    """Return relation ids with their eight lines."""
     if not isinstance(raw, dict) or not all(isinstance(text, str) and text.strip() for text in raw.values()):
-        raise BadData(f"{path}: must map relation ids to demonstrations", hint="get it again where it is published")
+        raise BadData(
+            f"{path}: must map relation ids to demonstrations", hint="get it again from where it is published"
+        )
     return {relation: text.strip() for relation, text in raw.items()}
 
 
 def _own_recall(raw: Any, path: Path) -> Mapping[str, str]:
-    """Relation id to ``{"question": template, "answers": {subject: answer}}``."""
+    """Return relation ids with lines from ``{"question": template, "answers": {subject: answer}}``."""
     hint = 'write {"P36": {"question": "What is the capital of {}?", "answers": {"Peru": "Lima", ...}}, ...}'
     if not isinstance(raw, dict):
         raise BadData(f"{path}: must map relation ids to demonstrations", hint=hint)
@@ -126,5 +128,5 @@ def _own_recall(raw: Any, path: Path) -> Mapping[str, str]:
                 lines = [f"Q: {question.replace('{}', subject)} A: {answer}" for subject, answer in answers.items()]
                 found[relation] = "\n".join(lines)
             case _:
-                raise BadData(f"{path}: the demonstrations of {relation} do not fit", hint=hint)
+                raise BadData(f"{path}: the demonstrations of {relation} have the wrong format", hint=hint)
     return found

@@ -1,7 +1,7 @@
-"""The published JSON, checked field by field: nothing of a data file is trusted.
+"""The published JSON, validated field by field.
 
-Fields that we do not know are left alone (some publishers add their own); every field that is used must be
-there, of its type, and agree with the others.
+Unknown fields are ignored, because some publishers add their own. Every field that is used must be present, have the
+right type, and agree with the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ke_core.plugin import one_slot
 
 SLOT = "{}"
 BARE = re.compile(r"[QPL]\d+\Z|.*://")
-"""Ids that are no names; in a graph of one's own a name may be the id."""
+"""Ids that are never names. In your own graph a name may be the id."""
 
 Text = str  # inside ``WikidataEntity``, ``str`` is a field
 Triple = tuple[str, str, str]
@@ -23,13 +23,13 @@ Triple = tuple[str, str, str]
 
 @frozen(kw_only=True)
 class WikidataEntity:
-    """A Wikidata entity: its label and its id, null where a file does not tell it."""
+    """A Wikidata entity: label and id. The id is null if the file has none."""
 
     str: Text = field(validator=not_blank)
     id: Text | None = field(validator=validators.optional(not_blank))
 
     def __attrs_post_init__(self) -> None:
-        """A label that Wikidata lacked is sometimes replaced by the id; such a prompt asks nothing."""
+        """Reject an id in place of a missing label: a prompt with it is meaningless."""
         if self.str == self.id and BARE.match(self.id):
             raise ValueError(f"{self.id} has no label, only its Wikidata id")
 
@@ -58,7 +58,7 @@ class SingleHop:
 
 @frozen(kw_only=True)
 class Chains:
-    """The chains behind a case, by ids and by labels, and the edits by ids, aligned with the rewrites."""
+    """The chains of a case, by ids and by labels, and the edits by ids, in the order of the rewrites."""
 
     triples: tuple[Triple, ...]
     triples_labeled: tuple[Triple, ...]
@@ -69,7 +69,7 @@ class Chains:
 
 @frozen(kw_only=True)
 class MquakeRecord:
-    """One case of the file. ``answer_extended`` exists in MQuAKE-T only."""
+    """One case of the file. Only MQuAKE-T has ``answer_extended``."""
 
     case_id: int
     requested_rewrite: tuple[MquakeRewrite, ...] = field(validator=validators.min_len(1))
@@ -84,7 +84,7 @@ class MquakeRecord:
     answer_extended: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        """What is read side by side must be of one length and say the same."""
+        """Check that parallel lists have the same length and agree."""
         orig = self.orig
         for name, hops, ids, labels in (
             ("", self.single_hops, orig.triples, orig.triples_labeled),
@@ -103,7 +103,7 @@ class MquakeRecord:
             )
         for at, (rewrite, triple) in enumerate(zip(self.requested_rewrite, orig.edit_triples, strict=True)):
             if (rewrite.relation_id, rewrite.target_new.id) != triple[1:]:
-                raise ValueError(f"requested_rewrite[{at}] and orig.edit_triples[{at}] are of different facts")
+                raise ValueError(f"requested_rewrite[{at}] and orig.edit_triples[{at}] are different facts")
             if triple not in orig.new_triples:
                 raise ValueError(f"orig.edit_triples[{at}] is not in orig.new_triples")
 

@@ -1,4 +1,4 @@
-"""Two states of one graph: facts are the older one's, things and their names are known from either."""
+"""Two versions of one graph: facts of the older one, entities and names of both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ke_core.plugin import Entity
 
 @frozen(kw_only=True, slots=False)
 class TwoSnapshots(KnowledgeGraph):
-    """Made by ``TwoSnapshots.of(older, newer)``."""
+    """A graph that combines two versions. Create it with ``TwoSnapshots.of(older, newer)``."""
 
     name: str
     version: str
@@ -26,7 +26,7 @@ class TwoSnapshots(KnowledgeGraph):
 
     @classmethod
     def of(cls, older: KnowledgeGraph, newer: KnowledgeGraph) -> Self:
-        """The two; relations and their words are the older one's."""
+        """Combine two graphs. Relations and their phrases come from the older one."""
         return cls(
             name=f"{older.name} and {newer.name}",
             version=f"{older.version}, {newer.version}",
@@ -38,31 +38,31 @@ class TwoSnapshots(KnowledgeGraph):
         )
 
     def node(self, key: str) -> Node:
-        """The older graph's, else the newer one's. Raises KeyError."""
+        """Return the node of the older graph, otherwise of the newer one. Raises KeyError."""
         try:
             return self.older.node(key)
         except KeyError:
             return self.newer.node(key)
 
     def entities(self, kind: str) -> tuple[Entity, ...]:
-        """Of the older graph."""
+        """Return the entities of the older graph."""
         return self.older.entities(kind)
 
     def objects(self, subject: Subject, relation: str) -> tuple[Entity, ...]:
-        """The older graph's; for what only the newer one knows, its own."""
+        """Return the objects in the older graph, or in the newer one for subjects that only it contains."""
         found = self.older.objects(subject, relation)
         if found or self.older.popularity(subject) or relation not in self.newer.links:
             return found
         return self.newer.objects(subject, relation)
 
     def holders(self, relation: str, object_: Subject) -> tuple[Entity, ...]:
-        """Of the older graph."""
+        """Return the holders in the older graph."""
         return self.older.holders(relation, object_)
 
     def subjects(self, relation: str) -> Iterator[Entity]:
-        """Of the older graph."""
+        """Yield the subjects of the older graph."""
         return self.older.subjects(relation)
 
     def popularity(self, entity: Subject) -> int:
-        """In both."""
+        """Return the number of facts in both graphs."""
         return self.older.popularity(entity) + self.newer.popularity(entity)

@@ -1,4 +1,4 @@
-"""The published files, where they come from, and what their publishers say they hold."""
+"""The published files, their sources and published counts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ CITE = """@inproceedings{zhong2023mquake,
 
 @frozen(kw_only=True)
 class MquakeVariant(Variant):
-    """One dataset of the family. ``consistent`` drops the cases whose answers other cases' edits change when all
-    edits are made together.
+    """One dataset of the family. ``consistent`` drops the cases whose answers change when the edits of all cases are
+    applied
+    together.
     """
 
     family: str = "mquake"
@@ -31,7 +32,9 @@ class MquakeVariant(Variant):
 
 
 def cells(*rows: tuple[int, ...]) -> dict[str, int]:
-    """Cases by hops and edits: one row per number of edits from 1 on, columns from 2 hops on; 0 is no cell."""
+    """Return counts of cases by hops and edits. Rows: number of edits from 1; columns: number of hops from 2; 0 is
+    omitted.
+    """
     found = {(hops, edits): n for edits, row in enumerate(rows, start=1) for hops, n in enumerate(row, start=2) if n}
     names = {
         f"{hops} hops, {edits} edit{'s' if edits > 1 else ''}": found[hops, edits] for hops, edits in sorted(found)
@@ -41,11 +44,11 @@ def cells(*rows: tuple[int, ...]) -> dict[str, int]:
 
 CF_3K = "MQuAKE-CF-3k.json"
 CF_3K_URL = f"{PRINCETON}datasets/{CF_3K}"
-# Of the file as published, git blob b9d0963c6c1c81b24d8113ffdc3fd0865a423e18.
+# SHA-256 of the published file, git blob b9d0963c6c1c81b24d8113ffdc3fd0865a423e18.
 CF_3K_SIZE = 16_055_945
 CF_3K_SHA256 = "ce27a39c39f2983512b9b5578fadea5fbe352e5368f49d64f38d37ce304edc80"
 
-# MQuAKE-Remastered: tables 1 and 2, 8 and 9; what it says of the temporal set in its text.
+# MQuAKE-Remastered: tables 1, 2, 8 and 9, and its text for the temporal set.
 REMASTERED = "MQuAKE-Remastered"
 CF_3K_AUDIT = PublishedAudit(
     source=REMASTERED,
@@ -78,7 +81,7 @@ T_AUDIT = PublishedAudit(
 VARIANTS = (
     MquakeVariant(
         name="mquake-cf-3k",
-        summary="3,000 cases of counterfactual edits and two- to four-hop questions: the set of the paper's tables",
+        summary="3,000 cases of counterfactual edits with two- to four-hop questions, used in the paper's tables",
         file=CF_3K,
         url=CF_3K_URL,
         sha256=CF_3K_SHA256,
@@ -93,7 +96,7 @@ VARIANTS = (
     ),
     MquakeVariant(
         name="mquake-cf-3k-v2",
-        summary="the 3,000 cases of 2024, made so that no case's edits contradict another's",
+        summary="the 3,000 cases of 2024 whose edits do not contradict each other",
         file="MQuAKE-CF-3k-v2.json",
         url=f"{PRINCETON}datasets/MQuAKE-CF-3k-v2.json",
         blobs={"6cf09043": "princeton-nlp/MQuAKE"},
@@ -110,7 +113,7 @@ VARIANTS = (
     ),
     MquakeVariant(
         name="mquake-t",
-        summary="1,868 cases of one real change of the world each",
+        summary="1,868 cases with one real-world change each",
         file="MQuAKE-T.json",
         url=f"{PRINCETON}datasets/MQuAKE-T.json",
         blobs={"afd89d0c": "princeton-nlp/MQuAKE", "b0266d90": "DeepEdit and PokeMQA, an older version"},
@@ -119,15 +122,15 @@ VARIANTS = (
     ),
     MquakeVariant(
         name="mquake-hard",
-        summary="429 four-hop cases of four edits each, chosen from mquake-cf by DeepEdit's authors",
+        summary="429 four-hop cases with four edits each, selected from mquake-cf by DeepEdit's authors",
         file="MQuAKE-hard.json",
         url=f"{DEEPEDIT}datasets/MQuAKE-hard.json",
-        license="MIT (of MQuAKE, from which the cases are taken)",
+        license="MIT (as MQuAKE, the source of the cases)",
         published={**cells((), (), (), (0, 0, 429)), "edit mentions": 1716, "distinct statements": 769},
     ),
     MquakeVariant(
         name="mquake-2002",
-        summary="the 2,002 cases of mquake-cf-3k that stay right when all edits are made together, from its file",
+        summary="the 2,002 cases of mquake-cf-3k that stay valid when all edits are applied together",
         file=CF_3K,
         url=CF_3K_URL,
         sha256=CF_3K_SHA256,
@@ -139,16 +142,16 @@ VARIANTS = (
 
 OWN = MquakeVariant(
     name="mquake",
-    summary="a file of your own in the published format, such as `ke build mquake` writes",
+    summary="your own file in the published format, for example from `ke build mquake`",
     file="MQuAKE.json",
     url="",
-    license="that of its facts",
+    license="license of its facts",
 )
 ATLAS = MquakeVariant(
     name="mquake-atlas",
-    summary="400 cases over countries and cities in one counterfactual world, embedded: needs no download",
+    summary="400 cases about countries and cities in one counterfactual world; embedded, needs no download",
     file="",
-    url="made by the builder of mquake from the graph that comes with the core",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    url="built by the builder of mquake from the embedded graph",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
     published={**cells((159, 108), (41, 79), (0, 13)), "edit mentions": 546, "distinct statements": 222},
 )

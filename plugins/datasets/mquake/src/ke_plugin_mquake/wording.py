@@ -1,6 +1,6 @@
-"""Three wordings of a multi-hop question: the last relation asks, those before describe what it asks about.
+"""Three wordings of a multi-hop question: the last relation is the question, the others describe its subject.
 
-They are made from a relation's cloze and question, whatever the graph; a table can give better ones.
+They are built from a relation's cloze and question in any graph. A table can provide better phrases.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ke_core.plugin import Entity
 WORDINGS = 3
 NOUN = re.compile(r"The (?P<noun>.+) of (?:the city of )?\{\} (?:is|was)(?: the)?\Z")
 VERB = re.compile(r"\{\} (?P<verb>.+)\Z")
-COPULA = re.compile(r"\{\} (?:is|was)(?:(?: an?| the)?\Z| an? )")  # "is a city in": what it is, not what is asked
+COPULA = re.compile(r"\{\} (?:is|was)(?:(?: an?| the)?\Z| an? )")  # "is a city in" states a type, not the object
 
 
 @frozen(kw_only=True)
 class RelationPhrases:
-    """Of one relation: what it leads to, and how it asks; three of each, ``{}`` stands for what it starts from."""
+    """Phrases of one relation: three descriptions of its object and three questions, with ``{}`` for the subject."""
 
     describe: tuple[str, str, str]
     ask: tuple[str, str, str]
@@ -30,19 +30,19 @@ class RelationPhrases:
 def wordings(
     graph: KnowledgeGraph, head: Entity, path: Sequence[str], table: Mapping[str, RelationPhrases]
 ) -> tuple[str, str, str]:
-    """The question of a chain that starts at ``head``; it names the head and nothing else."""
+    """Return the question of a chain that starts at ``head``. It names the head and nothing else."""
     *way, last = path
     found = []
     for number in range(WORDINGS):
         mention = graph.mention(head)
         for relation in way:
-            mention = _words(graph, relation, table).describe[number].replace("{}", mention)
-        asked = _words(graph, last, table).ask[number].replace("{}", mention)
+            mention = _phrases(graph, relation, table).describe[number].replace("{}", mention)
+        asked = _phrases(graph, last, table).ask[number].replace("{}", mention)
         found.append(asked[:1].upper() + asked[1:])
     return found[0], found[1], found[2]
 
 
-def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhrases]) -> RelationPhrases:
+def _phrases(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhrases]) -> RelationPhrases:
     if relation in table:
         return table[relation]
     link = graph.links[relation]
@@ -51,7 +51,7 @@ def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhr
     if noun:
         described = f"the {noun['noun']} of {{}}"
     elif verb and not COPULA.match(cloze):
-        described = f"the {_thing(link.object)} that {{}} {verb['verb']}"
+        described = f"the {_type_noun(link.object)} that {{}} {verb['verb']}"
     else:
         described = f"the {link.relation.label} of {{}}"
     asks = dict.fromkeys((question, f"Can you name {described}?", f"Do you know {described}?", f"Name {described}."))
@@ -59,6 +59,6 @@ def _words(graph: KnowledgeGraph, relation: str, table: Mapping[str, RelationPhr
     return RelationPhrases(describe=(described, described, described), ask=(first, second, third))
 
 
-def _thing(kind: str) -> str:
-    """A kind as a word, where it is one."""
+def _type_noun(kind: str) -> str:
+    """Return the type as a noun if it looks like one, otherwise "one"."""
     return kind.lower() if re.fullmatch(r"[A-Za-z]+(?: [A-Za-z]+)?", kind) and kind != "thing" else "one"

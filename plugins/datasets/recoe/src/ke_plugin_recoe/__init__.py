@@ -1,4 +1,4 @@
-"""The datasets of ReCoE: questions that take reasoning over edited facts, in six schemes."""
+"""ReCoE datasets: questions that require reasoning over edited facts, in six schemes."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ CITE = (
 STYLES = ("direct", "cot")
 PERPLEXITY = "fact-perplexity"
 METRICS = ("correct-flip", PERPLEXITY, "retrieval")
-"""Of sections 4.2 and 5.1 of the paper; the two that a model judges (5.2, 5.3) come with ``ke judge``."""
+"""Metrics of sections 4.2 and 5.1 of the paper. Those of 5.2 and 5.3 need a judge model (``ke judge``)."""
 REASONING = "reasoning"
-"""The aspect of the questions that follow from the edits."""
+"""Aspect of the questions that follow from the edits."""
 GROUPS = {
     "superlative": "swap", "comparative": "swap", "counting": "alter",
     "sorting": "swap", "aggregation": "alter", "subtraction": "alter",
 }  # fmt: skip
-"""Scheme to how its counterfactual facts are made, in the order of the paper's tables."""
+"""Scheme to the construction of its counterfactual facts, in the order of the paper's tables."""
 RELEASED = {
     "superlative": 1172, "comparative": 1153, "counting": 643, "sorting": 1034, "aggregation": 508, "subtraction": 500,
 }  # fmt: skip
-"""How many records the release has; the paper's sets are a little larger."""
+"""Number of records in the release. The paper's datasets are slightly larger."""
 WHAT = {
-    "superlative": "which of several things is extreme",
-    "comparative": "a comparison of two things, or with a threshold",
-    "counting": "how many there are",
-    "sorting": "an order of several things",
+    "superlative": "which of several entities is extreme",
+    "comparative": "a comparison of two entities, or with a threshold",
+    "counting": "a count",
+    "sorting": "an order of several entities",
     "aggregation": "a sum of counts",
     "subtraction": "a difference of two counts",
 }
 MADE = {"swap": "swapped", "alter": "altered"}
-LICENSE = "CC BY-NC-ND 4.0: not shipped and not fetched"
+LICENSE = "CC BY-NC-ND 4.0: neither included nor downloaded"
 URL = "https://arxiv.org/abs/2401.17585"
-"""The paper, which leads to the release."""
+"""The paper, which links to the release."""
 FILE = "counterfactual_datapoints_verified_atomic.json"
-"""The name of the file of each scheme in the release, in the folder of the scheme."""
+"""File name of each scheme in the release, in the folder of the scheme."""
 BLOBS = {
     "superlative": "9ad9a143", "comparative": "914eba22", "counting": "eb7b7322", "sorting": "abbc5338",
     "aggregation": "2fa3b9aa",
 }  # fmt: skip
-"""The first digits of the Git blob ids of those files, as far as known."""
+"""First digits of the Git blob ids of those files, if known."""
 
 
 def _variant(scheme: str, size: int) -> Variant:
@@ -76,7 +76,7 @@ VARIANTS = {scheme: _variant(scheme, size) for scheme, size in RELEASED.items()}
 WHOLE = Variant(
     name="recoe",
     family="recoe",
-    summary="5,010 questions in six schemes of reasoning, from the release or from a file of your own",
+    summary="5,010 questions in six reasoning schemes, from the release or your own file",
     file="data",
     url=URL,
     license=LICENSE,
@@ -86,10 +86,10 @@ WHOLE = Variant(
 ATLAS = Variant(
     name="recoe-atlas",
     family="recoe",
-    summary="360 questions in six schemes about populations, areas and borders, embedded: needs no download",
+    summary="360 questions in six schemes about populations, areas and borders; embedded, needs no download",
     file="",
-    url="made by the builder of recoe from the graph that comes with the core",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    url="built by the builder of recoe from the embedded graph",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
     cite=CITE,
 )
 
@@ -101,13 +101,13 @@ def _perplexity_option() -> Any:
 
 @frozen(kw_only=True)
 class RecoeConfig:
-    """The options of the family: ``-o recoe.mask=true``."""
+    """Options of the family, for example ``-o recoe.mask=true``."""
 
     data_dir: str | None = field(
-        default=None, metadata={"help": "folder that holds the release's folders, SCHEME/*.json or data/SCHEME/*.json"}
+        default=None, metadata={"help": "folder with the release's folders, SCHEME/*.json or data/SCHEME/*.json"}
     )
     file: str | None = file_option(
-        "a file of your own in the format of the README, in place of the release; of the dataset recoe, each of its "
+        "your own file in the format of the README, instead of the release; in the dataset recoe, each of its "
         "records names its scheme"
     )
     mask: bool = mask_option()
@@ -116,7 +116,7 @@ class RecoeConfig:
 
 @frozen(kw_only=True)
 class RecoeAtlasConfig:
-    """The options of ``recoe-atlas``."""
+    """Options of ``recoe-atlas``."""
 
     mask: bool = mask_option(f"{HIDE}: none, for edited cases")
     perplexity: bool = _perplexity_option()
@@ -124,27 +124,27 @@ class RecoeAtlasConfig:
 
 @frozen(kw_only=True)
 class RecoeBuild:
-    """How cases are made from a graph: ``ke build recoe -o build.margin=2``."""
+    """Options for building cases from a graph, for example ``ke build recoe -o build.margin=2``."""
 
     relations: str = relations_option()
     margin: float = field(
         default=1.5,
         validator=validators.gt(1),
-        metadata={"help": "how many times the smaller the larger of two numbers is at least, where they are compared"},
+        metadata={"help": "minimum ratio of the larger to the smaller of two compared numbers"},
     )
     share: float = field(
         default=0.6,
         validator=[validators.gt(0), validators.lt(1)],
-        metadata={"help": "how many of the things have their numbers swapped or altered; the others stay as they are"},
+        metadata={"help": "fraction of the entities whose numbers are exchanged or changed"},
     )
     words: str = field(
         default="",
-        metadata={"help": "a JSON file that words relations, as the README has it, in place of general words"},
+        metadata={"help": "a JSON file with phrases for relations (see the README), instead of general ones"},
     )
     facts: int = field(
         default=3,
         validator=validators.ge(1),
-        metadata={"help": "with --from: how many facts the model is asked for about each thing"},
+        metadata={"help": "with --from: number of facts requested for each entity"},
     )
     prompts: str = field(
         default="own", metadata={"help": "with --from: the prompts, own or a folder with files of the same names"}
@@ -152,7 +152,7 @@ class RecoeBuild:
 
 
 def build_builder(config: RecoeBuild) -> Builder:
-    """The builder, with the wording that the options name."""
+    """Build the builder with the phrases of the options."""
     from ke_plugin_recoe.builder import RecoeBuilder  # noqa: PLC0415  built late
     from ke_plugin_recoe.words import read_words  # noqa: PLC0415  as above
 
@@ -160,7 +160,7 @@ def build_builder(config: RecoeBuild) -> Builder:
 
 
 def build_atlas(config: RecoeAtlasConfig) -> Dataset:
-    """The builder applied to the atlas."""
+    """Build the dataset of the embedded graph."""
     from ke_plugin_recoe.dataset import RecoeAtlas  # noqa: PLC0415  built late
 
     return RecoeAtlas(variant=ATLAS, config=config)
@@ -168,10 +168,10 @@ def build_atlas(config: RecoeAtlasConfig) -> Dataset:
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer ``recoe``, its six schemes and ``recoe-atlas``."""
+    """Register ``recoe``, its six schemes and ``recoe-atlas``."""
     builder = BuilderSpec(
         name="recoe",
-        summary="questions that take reasoning over swapped or altered numbers, in six schemes",
+        summary="questions that require reasoning over exchanged or changed numbers, in six schemes",
         config=RecoeBuild,
         build=build_builder,
         cite=CITE,
@@ -197,7 +197,7 @@ def ke_datasets() -> list[DatasetSpec]:
 
 
 def build_released(variant: Variant, config: RecoeConfig) -> Dataset:
-    """Return one scheme of the release, or all of them."""
+    """Build the dataset of one scheme of the release, or of all."""
     from ke_plugin_recoe.dataset import Recoe  # noqa: PLC0415  built late
 
     return Recoe(variant=variant, config=config)
@@ -210,5 +210,5 @@ def _usual(config: Any) -> Defaults:
 
 @hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
-    """Offer the paper's tables 2 to 6 and figures 4 to 6."""
+    """Register tables 2 to 6 and figures 4 to 6 of the paper."""
     return reproductions_in("ke_plugin_recoe", "recoe")

@@ -1,4 +1,4 @@
-"""ReCoE's construction: from any knowledge graph, or (``ke_plugin_recoe.construction``) from questions and a model."""
+"""ReCoE's construction: from any knowledge graph, or from questions and a model (``ke_plugin_recoe.construction``)."""
 
 from __future__ import annotations
 
@@ -15,46 +15,48 @@ from ke_benchmarks.graph import Record as JsonRecord
 from ke_core.plugin import BadData
 from ke_plugin_recoe import GROUPS, RecoeBuild
 from ke_plugin_recoe.cases import golds
-from ke_plugin_recoe.construction import generated
+from ke_plugin_recoe.construction import generate_records
 from ke_plugin_recoe.records import RecoeRecord, Scheme
 from ke_plugin_recoe.schemes import Schemes
 from ke_plugin_recoe.words import RecoeWording, Table
 from ke_plugin_recoe.world import WorldSampler
 
-SUBJECTS = 1000  # of each relation, at the least
-UNKNOWN = "the model does not answer the question right"
+SUBJECTS = 1000  # minimum for each relation
+UNKNOWN = "the model does not answer the question correctly"
 
 
 @frozen(kw_only=True)
 class RecoeBuilder:
-    """RecoeBuilder(config, words): ``words`` say how relations are worded, before what the graph says."""
+    """Builder of ReCoE cases. ``words``: phrases of relations that replace those of the graph."""
 
     config: RecoeBuild
     words: Table
 
     def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[JsonRecord]:
-        """Up to ``tools.cases`` records as JSON values, in an order of which the first few are a fair sample.
+        """Yield up to ``tools.cases`` records as JSON values, ordered so that the first ones are representative.
 
         Raises BadData if the graph has neither numbers to compare nor sets to count.
         """
         return (record.json() for record in self.built(graph, tools))
 
     def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[RecoeRecord]:
-        """The same as values."""
-        found = _shares(self._schemes(graph, tools), tools)
+        """Yield the records as objects."""
+        found = _records_by_scheme(self._schemes(graph, tools), tools)
         if not found:
             raise BadData(
-                f"{graph.name}: no question of any scheme can be made of it",
-                hint="it takes a relation to numbers (object: number), or one with several objects a subject "
-                "(functional: false), of two subjects at least",
+                f"{graph.name} has no usable question of any scheme",
+                hint="it needs a relation to numbers (object: number), or one with several objects per subject "
+                "(functional: false), with at least two subjects",
             )
         random.Random(f"{tools.seed}/order").shuffle(found)  # noqa: S311  a choice, not a secret
         questions = tools.phrase([record.question for record in found])
         return (evolve(record, question=new) for record, new in zip(found, questions, strict=True))
 
     def from_questions(self, path: Path, tools: BuildTools) -> Iterator[JsonRecord]:
-        """The paper's own way: facts and counterfactuals of a model, for the questions of a file."""
-        return (record.json() for record in generated(path, tools, self.config))
+        """Yield records by the paper's construction: a model writes facts and counterfactuals for the questions of a
+        file.
+        """
+        return (record.json() for record in generate_records(path, tools, self.config))
 
     def _schemes(self, graph: KnowledgeGraph, tools: BuildTools) -> Schemes:
         named = tuple(name.strip() for name in self.config.relations.split(",") if name.strip())
@@ -78,8 +80,8 @@ class RecoeBuilder:
         )
 
 
-def _shares(schemes: Schemes, tools: BuildTools) -> list[RecoeRecord]:
-    """As many of each scheme; what one cannot give, the others do."""
+def _records_by_scheme(schemes: Schemes, tools: BuildTools) -> list[RecoeRecord]:
+    """Return the same number of records for each scheme. Other schemes replace exhausted ones."""
     feeds = {scheme: _recalled(schemes.records(cast("Scheme", scheme)), tools) for scheme in GROUPS}
     found: list[RecoeRecord] = []
     while feeds and len(found) < tools.cases:
@@ -92,7 +94,7 @@ def _shares(schemes: Schemes, tools: BuildTools) -> list[RecoeRecord]:
 
 
 def _recalled(records: Iterator[RecoeRecord], tools: BuildTools) -> Iterator[RecoeRecord]:
-    """Those that the model answers with A: only these can ever flip."""
+    """Yield the records that the model answers with A: only these can flip."""
     for record in records:
         gold = golds(record)[0]
         cloze = f"{record.question} The answer is"

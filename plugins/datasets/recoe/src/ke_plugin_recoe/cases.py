@@ -1,12 +1,13 @@
-"""Records to cases.
+"""Convert records to cases.
 
 ========================== ===== ====== ================================================================
 probe                      phase passes queries
 ========================== ===== ====== ================================================================
 efficacy-N                 after any    the atomic fact of edit N, with a blank for its object, or as a
                                         cloze
-reasoning                  both  any    the question: right is CA after the edits, A before them
-perplexity-facts           both         how probable each atomic sentence of the facts is (section 5.1)
+reasoning                  both  any    the question; CA is right after the edits, A before them
+perplexity-facts           both         log-probability of each atomic sentence of the facts (section
+                                        5.1)
 perplexity-counterfactuals both         the same of the counterfactual facts
 ========================== ===== ====== ================================================================
 """
@@ -28,11 +29,12 @@ Truth = {"yes": ("Yes", "yes", "true", "True"), "no": ("No", "no", "false", "Fal
 
 
 def case(record: RecoeRecord, number: int, *, perplexity: bool = True) -> Case:
-    """Return the case of a record; ``number`` is its place among those of its scheme.
+    """Return the case of a record; ``number`` is its position among those of its scheme.
 
-    ``perplexity``: ask how probable its facts and counterfactuals are too. Direct facts and unchanged facts are in
-    neither: the former are never edited, the latter belong to no side. The tag ``edited as`` is set where no triple
-    changes, so that only editors that take a sentence can make the edit; the tag ``note`` says what was repaired.
+    ``perplexity``: add probes for its facts and counterfactuals. These exclude direct facts, which are never edited,
+    and
+    unchanged facts, which belong to neither side. The tag ``edited as`` is set if no triple changes, so only editors
+    that accept a sentence can apply the edit. The tag ``note`` lists repairs.
     """
     reason = reason_not_editable(record)
     edits = () if reason else edits_of(record)
@@ -72,7 +74,7 @@ def case(record: RecoeRecord, number: int, *, perplexity: bool = True) -> Case:
 
 
 def golds(record: RecoeRecord) -> tuple[Gold, Gold]:
-    """Return A and CA. A name that both have is A's: CA wins only where A does not match."""
+    """Return A and CA. A name that both have belongs to A: CA wins only if A does not match."""
     a, ca = record.answer, record.counterfactual_answer
     if record.scheme == "sorting":
         orders = ordered(a), ordered(ca)
@@ -85,17 +87,17 @@ def golds(record: RecoeRecord) -> tuple[Gold, Gold]:
 
 
 def ordered(text: str) -> list[str]:
-    """The members of an ordered list that is written as one text."""
+    """Return the members of an ordered list written as one text."""
     return [part for part in SEPARATOR.split(text.strip().removesuffix(".")) if part]
 
 
 def _whole(*sides: Iterable[StatedFact]) -> tuple[str, ...]:
-    """The sentences of these facts, whole: what was thought is judged against all of them (section 5.2)."""
+    """Return the complete sentences of these facts, which judges compare thoughts with (section 5.2)."""
     return tuple(dict.fromkeys(fact.fact.strip() for side in sides for fact in side))
 
 
 def _sentences(facts: Iterator[StatedFact]) -> Iterator[str]:
-    """The atomic sentences of these facts."""
+    """Return the atomic sentences of these facts."""
     for fact in facts:
         yield from fact.sentences
 
@@ -117,14 +119,14 @@ def _own(edit: Edit, at: int) -> Query:
 
 
 def _entity(label: str, aliases: tuple[str, ...], taken: set[str]) -> Entity:
-    """Yes and no are words, not names: letters' case makes no other answer."""
+    """Return the answer as an entity. Case is ignored for yes and no, which are words, not names."""
     more = Truth.get(plain(label).removesuffix("."), ())
     names = [name for name in dict.fromkeys((*aliases, *more)) if name != label and folded(name) not in taken]
     return Entity(label=label, aliases=tuple(names))
 
 
 def _order(members: list[str], aliases: tuple[str, ...]) -> Gold:
-    """Aliases are whole lists too; place by place, they are other names of the members."""
+    """Return the ordered members. Aliases are whole lists too, so each position gets its aliases."""
     others = [found for found in map(ordered, aliases) if len(found) == len(members)]
     labels = {plain(member) for member in members}
     return Gold(

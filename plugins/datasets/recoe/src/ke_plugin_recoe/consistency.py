@@ -1,4 +1,4 @@
-"""Step 6 of the construction: of datapoints whose counterfactuals contradict one another, one random survivor each."""
+"""Step 6 of the construction: of records with contradicting counterfactuals, keep a random one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ World = dict[Place, frozenset[str]]
 
 
 def consistent(records: Sequence[RecoeRecord], seed: int) -> list[RecoeRecord]:
-    """Those that are kept, in their order. Schemes do not see one another.
+    """Return the records to keep, in order. Each scheme is processed separately.
 
-    Two records contradict each other where they give one subject and relation different objects, be it by an edit or by
-    a fact that stays. A record whose own edits are like that (several objects) is compared by all of them together.
+    Two records contradict each other if they give one subject and relation different objects, by an edit or by an
+    unchanged fact. If a record's own edits give several objects, all of them are compared together.
     """
     order = list(range(len(records)))
     random.Random(seed).shuffle(order)  # noqa: S311  a choice, not a secret
@@ -30,7 +30,7 @@ def consistent(records: Sequence[RecoeRecord], seed: int) -> list[RecoeRecord]:
 
 
 def world_of(record: RecoeRecord) -> World:
-    """What is true once the record's edits are made: subject and relation to objects."""
+    """Return the facts after the record's edits: subject and relation to objects."""
     found: dict[Place, set[str]] = {}
     for fact in (*record.counterfactuals(), *record.unchanged()):
         for atom in fact.atoms():

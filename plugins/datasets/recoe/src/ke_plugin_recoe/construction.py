@@ -1,20 +1,20 @@
-"""The paper's own way (section 3.2): for questions with answers, a model writes facts, and what is to be believed.
+"""The paper's construction (section 3.2): for questions with answers, a model writes facts and counterfactuals.
 
 =============== ==============================================================================================
-step            what is asked of the model
+step            request to the model
 =============== ==============================================================================================
-counterfactual  another answer, where the file has none
-facts           sentences about the entities of both answers; each is verified, against passages where given
-filter          answered from the facts alone, the question must have the answer A (so that they refute CA)
-counterfactuals group 1: the subjects are exchanged (``swap``); group 2: the model alters the sentences
+counterfactual  another answer, if the file has none
+facts           sentences about the entities of both answers; each is verified, with passages if there are any
+filter          answered from the facts only, the question must have the answer A (so they refute CA)
+counterfactuals group 1: the subjects are exchanged (``swap``); group 2: the model changes the sentences
 entailment      answered from the counterfactual facts, the question must have the answer CA
-atoms           each sentence in its smallest statements, as sentences and as OpenIE triples
+atoms           each sentence as atomic statements, as sentences and as OpenIE triples
 aliases         other names of A and CA
-consistency     of datapoints that contradict one another, one random survivor (``consistency``)
+consistency     of contradicting records, a random one is kept (``consistency``)
 =============== ==============================================================================================
 
-The paper asks Claude throughout and verifies against retrieved pages of Wikipedia; here it is any model, and the
-passages stand in the file, if anybody has put some there.
+The paper uses Claude for all steps and verifies with pages of Wikipedia. Here the model is an option, and the passages
+come from the file.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from ke_plugin_recoe.swap import swapped
 
 LINE, PARAGRAPH = ("\n",), ("\n\n",)
 PROMPTS = ("aliases", "alter", "answer", "atoms", "counterfactual", "counts", "facts", "state", "things", "verify")
-INCONSISTENT = "its counterfactuals contradict another datapoint's"
+INCONSISTENT = "its counterfactuals contradict another record's"
 Texts = Generator[Any, Any, str]
 
 
 @frozen(kw_only=True)
 class GivenQuestion:
-    """A line of the file: a question with its answer. ``passages`` are what facts are verified against."""
+    """A line of the file: a question with its answer. ``passages``: text to verify facts with."""
 
     question: str = field(validator=has_label)
     answer: str = field(validator=has_label)
@@ -64,17 +64,17 @@ class GivenQuestion:
 
 
 class DatapointDropped(Exception):
-    """Why there is no datapoint."""
+    """The reason why a record was dropped."""
 
 
-def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[RecoeRecord]:
-    """Up to ``tools.cases`` records, in the order of the file, or none. Raises BadData for a wrong line, BadConfig."""
+def generate_records(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[RecoeRecord]:
+    """Return up to ``tools.cases`` records in the order of the file. Raises BadData for an invalid line, BadConfig."""
     if tools.run is None:
-        raise BadConfig("facts are written by a model", hint="name it with --with-model")
+        raise BadConfig("a model is required to write the facts", hint="pass --with-model")
     writer = DatapointBuilder(config=config)
     file = path.expanduser().absolute()
     if not file.is_file():
-        raise BadData(f"no file {file}", hint="--from names a JSON file of questions with answers")
+        raise BadData(f"no file {file}", hint="--from must be a JSON file of questions with answers")
     lines = read_records(file, GivenQuestion, key="", lines=True)
     results = tools.run({f"recoe/{at}": writer.datapoint(one) for at, one in enumerate(lines, start=1)})
     found = []
@@ -91,19 +91,19 @@ def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[Rec
 
 @frozen(kw_only=True)
 class DatapointBuilder:
-    """DatapointBuilder(config): the construction of one datapoint as a procedure on the engine."""
+    """Builds one record as a procedure on the engine."""
 
     config: RecoeBuild
     prompts: Mapping[str, str] = field(init=False)
 
     @prompts.default
     def _read(self) -> Mapping[str, str]:
-        """All of them, before the model is asked anything. Raises BadConfig."""
+        """Read all questions before the first request. Raises BadConfig."""
         folder = self.config.prompts
         return {name: prompt_text("ke_plugin_recoe", f"{name}.txt", folder, option="build.prompts") for name in PROMPTS}
 
     def datapoint(self, given: GivenQuestion) -> Procedure[RecoeRecord | str]:
-        """The record, or the reason why there is none."""
+        """Return the record, or the reason why it was dropped."""
         try:
             made: RecoeRecord = yield from self._record(given)
         except (DatapointDropped, ValueError) as why:
@@ -115,7 +115,7 @@ class DatapointBuilder:
         if not new:
             new = yield from self._ask("counterfactual", 48, question=given.question, answer=given.answer)
         if not new or plain(new) == plain(given.answer):
-            raise DatapointDropped("no other answer was written")
+            raise DatapointDropped("the model wrote no other answer")
         if GROUPS[given.scheme] == "swap":
             facts, turned = yield from self._swapped(given, new)
         else:
@@ -153,19 +153,21 @@ class DatapointBuilder:
         return facts, {"choice_1_counterfactuals": first, "choice_2_counterfactuals": second, UNCHANGED: ()}
 
     def _things(self, given: GivenQuestion, new: str) -> Procedure[tuple[str, str]]:
-        """Whose facts are exchanged: the two answers, what changes places in an order, or what is compared."""
+        """Return the entities whose facts are exchanged: the two answers, the swapped members of an order, or what is
+        compared.
+        """
         if given.scheme == "sorting":
             pairs = zip(ordered(given.answer), ordered(new), strict=False)
             moved = [old for old, place in pairs if plain(old) != plain(place)]
             if len(moved) != 2:
-                raise DatapointDropped("the two orders differ by more than two that change places")
+                raise DatapointDropped("the two orders differ by more than one exchange")
             return moved[0], moved[1]
         if plain(given.answer) not in ("yes", "no"):
             return given.answer, new
         names = yield from self._ask("things", 48, question=given.question)
         found = [name.strip() for name in names.split(";") if name.strip()]
         if len(found) != 2:
-            raise DatapointDropped("it is not clear what is compared")
+            raise DatapointDropped("unclear what is compared")
         return found[0], found[1]
 
     # --- group 2 --------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ class DatapointBuilder:
             sentences="\n".join(fact.fact for fact in held),
         )
         if len(changed) != len(held):
-            raise DatapointDropped("the altered facts are not as many as the facts")
+            raise DatapointDropped("the number of changed facts differs from the number of facts")
         own, stay = list[StatedFact](), list[StatedFact]()
         for old, sentence in zip(held, changed, strict=True):
             if plain(old.fact) == plain(sentence):
@@ -198,10 +200,10 @@ class DatapointBuilder:
                 groups[name] = ((yield from self._stated(sentence)),)
         return facts, turned
 
-    # --- what both do ---------------------------------------------------------------------------------------
+    # --- both groups ----------------------------------------------------------------------------------------
 
     def _verified(self, sentences: list[str], given: GivenQuestion) -> Procedure[Group]:
-        """Each sentence as the model lets it stand, in atoms."""
+        """Return each sentence after verification by the model, as atomic facts."""
         found = []
         for sentence in sentences:
             told = yield from self._ask(
@@ -209,11 +211,13 @@ class DatapointBuilder:
             )
             found.append((yield from self._stated(told)))
         if not found:
-            raise DatapointDropped("no fact was written")
+            raise DatapointDropped("the model wrote no fact")
         return tuple(found)
 
     def _entails(self, given: GivenQuestion, groups: dict[str, Group], wrong: str, right: str) -> Procedure[None]:
-        """The facts must lead to the right answer, and thereby not to the wrong one. Direct facts give it away."""
+        """Check that the facts lead to the right answer and therefore not to the wrong one. Direct facts would reveal
+        it.
+        """
         facts = " ".join(fact.fact for name, group in groups.items() if name not in DIRECT for fact in group)
         told = yield from self._ask("answer", 48, facts=facts, question=given.question)
         if not same(told, right, given.scheme):
@@ -239,12 +243,12 @@ class DatapointBuilder:
         return tuple(dict.fromkeys(name for name in names if name and plain(name) not in ("none", plain(answer))))
 
     def _ask(self, prompt: str, tokens: int, **parts: str) -> Texts:
-        """One line."""
+        """Return one line."""
         written: Generated = yield Generate(prompt=self._prompt(prompt, parts), max_tokens=tokens, stop=LINE)
         return written.text.strip()
 
     def _lines(self, prompt: str, tokens: int, **parts: str) -> Procedure[list[str]]:
-        """Lines up to an empty one, without marks of a list."""
+        """Return the lines before the first empty line, without list markers."""
         text = self._prompt(prompt, parts)
         written: Generated = yield Generate(prompt=text, max_tokens=tokens, stop=PARAGRAPH)
         lines = [line.strip().lstrip("-*\u2022").strip() for line in written.text.strip().splitlines()]
@@ -258,7 +262,7 @@ class DatapointBuilder:
 
 
 def same(told: str, answer: str, scheme: Scheme) -> bool:
-    """Whether an answer is that answer: the number, the order, or the name."""
+    """Return whether two answers are equal: the same number, order, or name."""
     told = told.strip().removesuffix(".")
     if scheme == "sorting":
         return [plain(name) for name in ordered(told)] == [plain(name) for name in ordered(answer)]

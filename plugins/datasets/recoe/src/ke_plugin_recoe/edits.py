@@ -1,4 +1,4 @@
-"""The edits of a record: one for each subject and relation to which its counterfactuals give a new object."""
+"""The edits of a record: one for each subject and relation with a new object in the counterfactuals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ke_plugin_recoe.records import JOINED, Atom, OpenIETriple, RecoeRecord, Sta
 BLANK = "___"
 Place = tuple[str, str]
 Places = dict[Place, dict[str, Atom]]
-"""Subject and relation to the atomic facts about them, by object."""
+"""Subject and relation to their atomic facts, by object."""
 
 
 def edits_of(record: RecoeRecord) -> tuple[Edit, ...]:
-    """Return the edits, in the order of the file; from sentences where no triple changes.
+    """Return the edits in the order of the file, or edits of sentences if no triple changes.
 
-    An atomic counterfactual that is also an original fact, as a sentence or as a triple, is no edit. Several objects of
-    one subject and relation are one edit.
+    An atomic counterfactual that is also an original fact, as a sentence or as a triple, is not an edit. Several
+    objects
+    of one subject and relation are one edit.
     """
     return _from_triples(record) or _from_sentences(record)
 
@@ -25,16 +26,16 @@ def edits_of(record: RecoeRecord) -> tuple[Edit, ...]:
 def reason_not_editable(record: RecoeRecord) -> str:
     """Return why the record cannot be edited; empty if it can."""
     if record.answers_equal:
-        return "the counterfactual answer is the answer"
+        return "the counterfactual answer equals the answer"
     if not any(record.counterfactuals()):
         return "there are no counterfactual facts"
     return "" if edits_of(record) else "the edit changes nothing: every counterfactual fact is an original fact"
 
 
 def paths_of(record: RecoeRecord) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
-    """Return the facts that a record depends on, before and after: what masking and audits compare.
+    """Return the facts that a record depends on, before and after, for masking and audits.
 
-    A subject and relation with several objects determine none of them, so they are left out.
+    Subjects and relations with several objects are omitted, because none of the objects is determined.
     """
     found = []
     for facts in (record.facts(), record.counterfactuals()):
@@ -45,7 +46,7 @@ def paths_of(record: RecoeRecord) -> tuple[tuple[Fact, ...], tuple[Fact, ...]]:
 
 
 def question_of(atom: Atom) -> str:
-    """Return the atomic fact as a task, since the files have no questions for atomic facts."""
+    """Return the atomic fact as a task, because the files have no questions for atomic facts."""
     triple, sentence = atom.triple, atom.sentence.strip().removesuffix(".")
     if triple.subject in sentence and sentence.count(triple.object) == 1 and triple.object not in triple.subject:
         return f'Fill in the blank: "{sentence.replace(triple.object, BLANK)}."'
@@ -53,7 +54,7 @@ def question_of(atom: Atom) -> str:
 
 
 def cloze_of(atom: Atom) -> Cloze | None:
-    """Return the cloze that the record gives, else subject and relation; None if the relation has braces."""
+    """Return the record's cloze, otherwise subject and relation; None if the relation contains braces."""
     template = atom.cloze or f"{{}} {atom.triple.relation}"
     return Cloze(template=template, subject=atom.triple.subject) if template.count("{}") == 1 else None
 
@@ -71,7 +72,7 @@ def _from_triples(record: RecoeRecord) -> tuple[Edit, ...]:
         ]
         if new:
             statement = _statement(new)
-            if statement in made:  # a sentence that states two triples: one statement is one edit
+            if statement in made:  # a sentence with two triples: one statement is one edit
                 statement = _in_words(new[0].triple)
             made[statement] = _edit(statement, new, [atom for name, atom in old.items() if name not in held])
     return tuple(made.values())
@@ -84,7 +85,7 @@ def _from_sentences(record: RecoeRecord) -> tuple[Edit, ...]:
 
 
 def _said(record: RecoeRecord) -> frozenset[str]:
-    """The original atomic sentences."""
+    """Return the original atomic sentences."""
     return frozenset(plain(text) for fact in record.facts() for text in fact.sentences)
 
 

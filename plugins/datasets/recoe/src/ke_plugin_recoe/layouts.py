@@ -1,4 +1,4 @@
-"""Read records from any of ReCoE's layouts.
+"""Read records in any of ReCoE's layouts.
 
 ================================ ==================================== ================================================
 schemes                          original facts                       counterfactual facts (the edits)
@@ -8,9 +8,9 @@ counting                         ``facts``                            ``counterf
 aggregation, subtraction         ``indirect_fact``                    ``indirect_counterfactual_fact``
 ================================ ==================================== ================================================
 
-The keys are recognized by their words, since not every layout is documented. A value may be a list of facts, lists of
-facts nested to any depth, or an object whose members are such lists. Direct facts state the answer and extended facts
-list what is counted; neither is edited, and they are not read.
+Keys are recognized by the words in them, because not every layout is documented. A value may be a list of facts, lists
+of facts nested to any depth, or an object whose members are such lists. Direct facts, which state the answer, and
+extended facts, which list what is counted, are never edited and are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNEVEN = "triples not used: not as many as atomic facts"
 def record_of(raw: Mapping[str, Any], scheme: Scheme | None) -> RecoeRecord:
     """Return the record. ``scheme``: None if the record names its own.
 
-    Raises ValueError or TypeError that names the key, for a record without question, answers or facts.
+    Raises ValueError or TypeError with the key, for a record without question, answers or facts.
     """
     notes: dict[str, None] = {}
     sides: dict[str, dict[str, Group]] = {"facts": {}, "counterfactuals": {}}
@@ -43,7 +43,7 @@ def record_of(raw: Mapping[str, Any], scheme: Scheme | None) -> RecoeRecord:
             sides[side] |= _groups(value, key, notes)
     for side, groups in sides.items():
         if not groups:
-            raise ValueError(f"{side}: unknown layout, no key holds {side}")
+            raise ValueError(f"{side}: unknown layout, no key contains {side}")
     return RecoeRecord(
         question=_text(raw, "question", {}),
         answer=_text(raw, "answer", notes),
@@ -58,7 +58,7 @@ def record_of(raw: Mapping[str, Any], scheme: Scheme | None) -> RecoeRecord:
 
 
 def _side(key: str) -> str:
-    """Which facts a key of a record holds; empty if it holds no facts or facts that are not read."""
+    """Return which facts a key of a record contains; empty if none, or facts that are ignored."""
     words = set(key.split("_"))
     if words & NOT_READ:
         return ""
@@ -75,10 +75,10 @@ def _groups(value: Any, key: str, notes: dict[str, None]) -> dict[str, Group]:
 
 
 def _facts(value: Any, key: str, notes: dict[str, None]) -> Iterator[StatedFact]:
-    """Yield every fact, however deep the lists around it are. Raises TypeError."""
+    """Yield every fact at any depth of nested lists. Raises TypeError."""
     for raw in _flat(value):
         if not isinstance(raw, dict):
-            raise TypeError(f"{key}: {raw!r} is no fact (an object with a sentence and atomic facts)")
+            raise TypeError(f"{key}: {raw!r} is not a fact (an object with a sentence and atomic facts)")
         fact = _fact(raw, key)
         if fact is None:
             notes[EMPTY_FACT] = None
@@ -88,7 +88,7 @@ def _facts(value: Any, key: str, notes: dict[str, None]) -> Iterator[StatedFact]
 
 
 def _flat(value: Any) -> Iterator[Any]:
-    """Yield what lists, and objects that are no facts, hold at any depth."""
+    """Yield the members of nested lists, and of objects that are not facts."""
     if isinstance(value, dict) and not _is_fact(value):
         value = list(value.values())
     if isinstance(value, list):
@@ -99,7 +99,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _repairs(fact: StatedFact) -> Iterator[str]:
-    """Yield what is wrong with the triples of a fact."""
+    """Yield the problems of a fact's triples."""
     if len(fact.atomic_facts) != len(fact.atomic_triples):
         yield UNEVEN
     for text in fact.atomic_triples:
@@ -116,7 +116,7 @@ def _is_fact(value: dict[str, Any]) -> bool:
 
 
 def _fact(raw: dict[str, Any], key: str) -> StatedFact | None:
-    """Return the fact; None if it has no atomic facts, as an apology of the model that wrote it has none."""
+    """Return the fact; None if it has no atomic facts, such as an apology of the model that wrote it."""
     sentences = tuple(_texts(raw.get("atomic_facts"), f"{key}.atomic_facts"))
     if not any(sentences):
         return None
@@ -131,7 +131,7 @@ def _fact(raw: dict[str, Any], key: str) -> StatedFact | None:
 
 
 def _texts(value: Any, key: str) -> Iterator[str]:
-    """Yield the texts of a list, of lists in it, or one text without a list."""
+    """Yield the texts of nested lists, or a single text."""
     if value is None:
         return
     if isinstance(value, list):
@@ -142,11 +142,11 @@ def _texts(value: Any, key: str) -> Iterator[str]:
     elif _is_number(value):
         yield str(value)
     else:
-        raise TypeError(f"{key}: {value!r} is no text")
+        raise TypeError(f"{key}: {value!r} is not a text")
 
 
 def _text(raw: Mapping[str, Any], key: str, notes: dict[str, None]) -> str:
-    """Return a text; a number is read as text, and 0 is a number like others."""
+    """Return a text. Numbers, including 0, are converted to text."""
     value = raw.get(key)
     if value is None:
         raise ValueError(f"{key}: missing")
@@ -154,7 +154,7 @@ def _text(raw: Mapping[str, Any], key: str, notes: dict[str, None]) -> str:
         notes[NUMBER_READ] = None
         return str(value)
     if not isinstance(value, str):
-        raise TypeError(f"{key}: {value!r} is no text")
+        raise TypeError(f"{key}: {value!r} is not a text")
     return value.strip()
 
 

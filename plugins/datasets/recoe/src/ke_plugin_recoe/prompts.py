@@ -1,7 +1,7 @@
-"""The text put to the model for each kind of query (section 4.3 of the paper: directly, and by a chain of thought).
+"""The prompt for each kind of query (section 4.3 of the paper: direct, and with a chain of thought).
 
-The paper prints no demonstrations, and asks instruction-tuned models. Ours have one example of each scheme, about
-buildings, planets, books and music, of which the atlas knows nothing; their facts are true.
+The paper prints no demonstrations and uses instruction-tuned models. Ours have one example of each scheme: true facts
+about buildings, planets, books and music, which do not occur in the atlas.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from ke_benchmarks import PromptFiles
 from ke_core.plugin import Decoding, Parse, Prompt, Query
 
-# Three names take about 30 tokens.
+# Three names are about 30 tokens.
 SHORT = Decoding(max_tokens=40, stop=("\n",))
 THOUGHTS = Decoding(max_tokens=200, stop=("\n\n", "\nQuestion:"))
 LAST_ANSWER = Parse(after="Answer:", until="\n")
@@ -17,7 +17,9 @@ FILES = PromptFiles("ke_plugin_recoe", ("direct.txt", "cot.txt"))
 
 
 def prompt(query: Query, style: str) -> Prompt | None:
-    """The complete text. Single facts, and how probable they are, are asked directly only; a cloze stands alone."""
+    """Return the complete prompt. Single facts and log-probabilities use the style direct only; a cloze has no
+    demonstrations.
+    """
     asked = query.texts[0]
     if style == "cot":
         if query.edit is not None or query.continuations:

@@ -24,7 +24,7 @@ WORDS = "zero one two three four five six seven eight nine ten eleven twelve".sp
 
 @frozen(kw_only=True)
 class OpenIETriple:
-    """(subject; relation; object), as OpenIE has them: a subject may be a clause, and objects are often not unique.
+    """(subject; relation; object), as in OpenIE: a subject may be a clause, and objects are often not unique.
 
     ``note``: how its text was repaired; empty if it needed no repair.
     """
@@ -36,16 +36,16 @@ class OpenIETriple:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Subject and relation, without regard to case and spaces."""
+        """Subject and relation, ignoring case and spaces."""
         return plain(self.subject), plain(self.relation)
 
     def __str__(self) -> str:
-        """The triple as files spell it."""
+        """Return the triple as in the files."""
         return f"({self.subject}; {self.relation}; {self.object})"
 
 
 def parse_triple(text: str) -> OpenIETriple:
-    """Read a triple. Semicolons inside parentheses separate nothing; parts after the third belong to the object.
+    """Parse a triple. Semicolons inside parentheses are not separators; parts after the third belong to the object.
 
     Raises ValueError if subject, relation or object is missing.
     """
@@ -60,7 +60,7 @@ def parse_triple(text: str) -> OpenIETriple:
     subject, relation, *objects = map(str.strip, (*parts, "", ""))
     objects = [part for part in objects if part]
     if not (subject and relation and objects):
-        raise ValueError(f"{text!r} is no (subject; relation; object)")
+        raise ValueError(f"{text!r} is not a (subject; relation; object)")
     return OpenIETriple(
         subject=subject, relation=relation, object="; ".join(objects), note=JOINED if len(objects) > 1 else note
     )
@@ -99,17 +99,17 @@ class StatedFact:
     atomic_clozes: tuple[str, ...] = field(default=(), validator=validators.deep_iterable(one_slot))
 
     def __attrs_post_init__(self) -> None:
-        """Check that there is a cloze for each sentence, or none at all."""
+        """Check that there is a cloze for each sentence, or none."""
         if self.atomic_clozes and len(self.atomic_clozes) != len(self.atomic_facts):
             raise ValueError(f"{len(self.atomic_facts)} atomic_facts have {len(self.atomic_clozes)} atomic_clozes")
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The atomic sentences that are not blank."""
+        """Return the atomic sentences that are not blank."""
         return tuple(text for text in self.atomic_facts if text.strip())
 
     def atoms(self) -> Iterator[Atom]:
-        """Yield the atomic facts whose triple is readable: none if sentences and triples are not equally many."""
+        """Yield the atomic facts with a readable triple: none if the numbers of sentences and triples differ."""
         if len(self.atomic_facts) != len(self.atomic_triples):
             return
         clozes = self.atomic_clozes or repeat("")
@@ -127,7 +127,7 @@ Group = tuple[StatedFact, ...]
 
 @frozen(kw_only=True)
 class RecoeRecord:
-    """One datapoint. ``notes``: what was repaired when it was read."""
+    """One record. ``notes``: repairs made by the loader."""
 
     question: str = field(validator=has_label)
     answer: str = field(validator=has_label)
@@ -141,11 +141,11 @@ class RecoeRecord:
 
     @property
     def answers_equal(self) -> bool:
-        """Whether the counterfactual answer is the answer."""
+        """Return whether both answers are equal."""
         return folded(self.answer) == folded(self.counterfactual_answer)
 
     def facts(self) -> Iterator[StatedFact]:
-        """Yield the facts that support the answer, without those that state it (direct facts)."""
+        """Yield the facts that support the answer, without direct facts, which state it."""
         return _indirect(self.facts_per_choice)
 
     def counterfactuals(self) -> Iterator[StatedFact]:
@@ -153,7 +153,7 @@ class RecoeRecord:
         return _indirect(self.counterfactuals_per_choice)
 
     def unchanged(self) -> Group:
-        """Return the facts that stay: context, not edits."""
+        """Return the unchanged facts: context, not edits."""
         return self.counterfactuals_per_choice.get(UNCHANGED, ())
 
     def json(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class RecoeRecord:
 
 
 def number_of(text: str) -> str:
-    """The number that a text is, in digits without separators; empty if it is anything else."""
+    """Return the number that a text is, in digits without separators, or an empty text."""
     found = plain(text).removesuffix(".")
     if found in WORDS:
         return str(WORDS.index(found))
@@ -178,12 +178,12 @@ def number_of(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Letters' case and spaces aside."""
+    """Normalize case and spaces."""
     return " ".join(text.split()).casefold()
 
 
 def folded(name: str) -> str:
-    """What two spellings of one name, or of one number, share."""
+    """Return a normal form shared by the spellings of a name or a number."""
     number = number_of(name)
     return str(float(number)) if number else plain(name)
 

@@ -1,4 +1,4 @@
-"""The six schemes of reasoning over a counterfactual world (table 1 of the paper): a generator of records for each."""
+"""The six reasoning schemes over a counterfactual world (table 1 of the paper): a generator of records for each."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from attrs import frozen
 
 from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_recoe.records import DIRECT, UNCHANGED, OpenIETriple, RecoeRecord, Scheme, StatedFact
-from ke_plugin_recoe.words import SLOT, WORDS, RecoeWording, a, written
+from ke_plugin_recoe.words import SLOT, WORDS, RecoeWording, a, format_number
 from ke_plugin_recoe.world import ObjectCounts, RecoeWorld, SwappedNumbers, interleaved
 
 T = TypeVar("T")
-ROUNDS = 6  # records of one scheme from one pair of things, each with another third thing
+ROUNDS = 6  # records of one scheme from one pair of entities, each with another third entity
 FORMS = ["entity", "yes-no", "bound", "entity-bound"]
-"""Of comparisons; the last two are with a threshold."""
+"""Forms of comparisons; the last two have a threshold."""
 Aliases = tuple[str, ...]
 Answer = tuple[str, Aliases]
 Groups = dict[str, tuple[StatedFact, ...]]
@@ -28,7 +28,7 @@ NO: Answer = ("no", ("No",))
 
 @frozen(kw_only=True, slots=False)
 class Schemes:
-    """Schemes(graph, wording, world, margin, seed): every record that the world has, scheme by scheme."""
+    """Yields every record of a world, scheme by scheme."""
 
     graph: KnowledgeGraph
     wording: RecoeWording
@@ -37,15 +37,15 @@ class Schemes:
     seed: int
 
     def records(self, scheme: Scheme) -> Iterator[RecoeRecord]:
-        """Records of a scheme, no two alike, those that share no fact first."""
+        """Return the records of a scheme, without duplicates, starting with those that share no fact."""
         draw = random.Random(f"{self.seed}/{scheme}")  # noqa: S311  a choice, not a secret
         made: Callable[[random.Random], Iterator[RecoeRecord]] = getattr(self, scheme)
         return made(draw)
 
-    # --- group 1: swapped -----------------------------------------------------------------------------------
+    # --- group 1: exchanged numbers ----------------------------------------------------------------------------
 
     def superlative(self, draw: random.Random) -> Iterator[RecoeRecord]:
-        """Which of three is extreme; one keeps its number, and the two others exchange theirs."""
+        """Yield questions for the extreme of three: one keeps its number, the other two exchange theirs."""
         for swaps, (high, low), third in self._triads(draw):
             words, value = self.wording.words(swaps.relation), swaps.numbers
             largest = value[third] < value[high] and (value[third] > value[low] or draw.random() < 1 / 2)
@@ -57,7 +57,7 @@ class Schemes:
             yield self._swapped("superlative", question, self._named(old), self._named(new), (swaps, old, new, third))
 
     def comparative(self, draw: random.Random) -> Iterator[RecoeRecord]:
-        """Two things compared, or one or both with a threshold between them. One question a pair."""
+        """Yield comparisons of two entities, or with a threshold between them. One question for each pair."""
         for swaps, (high, low) in self._pairs(draw):
             first, second = draw.sample((high, low), 2)
             words, which = self.wording.words(swaps.relation), self.wording.which(swaps.relation)
@@ -84,7 +84,7 @@ class Schemes:
             yield self._swapped("comparative", question, *answers, (swaps, old, new, ""))
 
     def sorting(self, draw: random.Random) -> Iterator[RecoeRecord]:
-        """Three in order; one keeps its number, and the two others change places."""
+        """Yield orders of three: one keeps its number, the other two exchange positions."""
         for swaps, (high, low), third in self._triads(draw):
             words = self.wording.words(swaps.relation)
             order = sorted((high, low, third), key=lambda key: swaps.numbers[key])
@@ -99,10 +99,10 @@ class Schemes:
             old, new = self._list(order), self._list([exchange[key] for key in order])
             yield self._swapped("sorting", question, old, new, (swaps, high, low, third))
 
-    # --- group 2: altered -----------------------------------------------------------------------------------
+    # --- group 2: changed counts ------------------------------------------------------------------------------
 
     def counting(self, draw: random.Random) -> Iterator[RecoeRecord]:
-        """How many there are of one thing."""
+        """Yield questions for the count of one entity."""
         for counts, key in interleaved(
             [[(one, key) for key in _mixed(draw, one.altered)] for one in self.world.counts]
         ):
@@ -119,7 +119,7 @@ class Schemes:
             )
 
     def aggregation(self, draw: random.Random) -> Iterator[RecoeRecord]:
-        """The sum of two counts of one relation."""
+        """Yield sums of two counts of one relation."""
         for counts, first, second in self._two(draw):
             sums = [held[first] + held[second] for held in (counts.before, counts.after)]
             if sums[0] != sums[1]:
@@ -128,7 +128,7 @@ class Schemes:
                 yield self._composed("aggregation", total, (counts, first, second), (sums[0], sums[1]))
 
     def subtraction(self, draw: random.Random) -> Iterator[RecoeRecord]:
-        """The difference of two counts of one relation, which is never below one."""
+        """Yield differences of two counts of one relation, at least one."""
         for counts, one, other in self._two(draw):
             first, second = (one, other) if counts.before[one] > counts.before[other] else (other, one)
             gaps = [held[first] - held[second] for held in (counts.before, counts.after)]
@@ -137,13 +137,13 @@ class Schemes:
                 total = f"number of {many[0]} minus the number of {many[1]}"
                 yield self._composed("subtraction", total, (counts, first, second), (gaps[0], gaps[1]))
 
-    # --- what they are drawn from ---------------------------------------------------------------------------
+    # --- sampling -------------------------------------------------------------------------------------------
 
     def _pairs(self, draw: random.Random) -> Iterator[tuple[SwappedNumbers, tuple[str, str]]]:
         return interleaved([[(one, pair) for pair in _mixed(draw, one.pairs)] for one in self.world.swaps])
 
     def _triads(self, draw: random.Random) -> Iterator[tuple[SwappedNumbers, tuple[str, str], str]]:
-        """Each pair with a third thing of its kind whose number is clearly another, and which keeps it."""
+        """Yield each pair with a third entity of its type that keeps its clearly different number."""
         seen: set[tuple[str, tuple[str, str], str]] = set()
         for _round in range(ROUNDS):
             for swaps, pair in self._pairs(draw):
@@ -161,7 +161,7 @@ class Schemes:
                     yield swaps, pair, third
 
     def _two(self, draw: random.Random) -> Iterator[tuple[ObjectCounts, str, str]]:
-        """Each thing whose count is altered with another of its kind."""
+        """Yield each entity with a changed count, with another of its type."""
         seen: set[tuple[str, frozenset[str]]] = set()
         for _round in range(ROUNDS):
             for counts, key in interleaved(
@@ -177,17 +177,17 @@ class Schemes:
     def _differ(self, one: float, other: float) -> bool:
         return max(one, other) >= self.margin * min(one, other)
 
-    # --- what a record is made of ---------------------------------------------------------------------------
+    # --- parts of a record ------------------------------------------------------------------------------------
 
     def _swapped(
         self, scheme: Scheme, question: str, old: Answer, new: Answer, things: tuple[SwappedNumbers, str, str, str]
     ) -> RecoeRecord:
-        """``things``: the first and the second choice, and one that stays."""
+        """Return a record. ``things``: the first and the second choice, and one that stays."""
         swaps, first, second, third = things
         numbers = swaps.numbers
 
         def stated(key: str, value: float) -> tuple[StatedFact, ...]:
-            return (self._stated(key, swaps.relation, written(value)),)
+            return (self._stated(key, swaps.relation, format_number(value)),)
 
         return RecoeRecord(
             scheme=scheme,
@@ -207,7 +207,9 @@ class Schemes:
     def _composed(
         self, scheme: Scheme, total: str, things: tuple[ObjectCounts, str, str], values: tuple[int, int]
     ) -> RecoeRecord:
-        """Component counts are indirect facts; the direct fact states the answer, and is never edited."""
+        """Return a record. The component counts are indirect facts; the direct fact states the answer and is never
+        edited.
+        """
         counts, first, second = things
         groups: tuple[Groups, Groups] = {}, {UNCHANGED: ()}
         for at, key in enumerate((first, second), start=1):
@@ -240,7 +242,7 @@ class Schemes:
         return _fact(self.wording.count(key, counts.relation, value), triple)
 
     def _listed(self, draw: random.Random, keys: Sequence[str], relation: str) -> str:
-        """Their names in a random order, which gives no answer away."""
+        """Return their names in a random order, which does not reveal the answer."""
         return self.wording.listed(draw.sample(keys, len(keys)), relation)
 
     def _named(self, key: str) -> Answer:
@@ -256,7 +258,7 @@ class Schemes:
         return ", ".join(labels), tuple(", ".join(names) for names in lists)
 
     def _aliases(self, key: str) -> Aliases:
-        """Other names, but for those that another thing has, and those that cannot stand in a list."""
+        """Return the aliases without those of other entities and those that cannot occur in a list."""
         own = self.graph.entity(key)
         return tuple(name for name in own.aliases if name.casefold() not in self._labels and not set(name) & set(",;"))
 
@@ -268,13 +270,13 @@ class Schemes:
 
 
 def between(low: float, high: float) -> str:
-    """A round number between two numbers, near the middle of their ratio; empty where there is none."""
+    """Return a round number between two numbers, near their geometric mean, or an empty text."""
     middle = math.sqrt(low * high)
     for digits in (1, 2):
         unit = 10.0 ** (math.floor(math.log10(middle)) + 1 - digits)
         bound = round(middle / unit) * unit
         if low < bound < high:
-            return written(round(bound, 9))
+            return format_number(round(bound, 9))
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Group 1: the subjects of the facts of two choices are exchanged (step 3 of section 3.2)."""
+"""Group 1: exchange the subjects of the facts of two choices (step 3 of section 3.2)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ke_plugin_recoe.records import Group, plain
 
 
 def swapped(first: Group, second: Group, one: str, other: str) -> tuple[Group, Group]:
-    """What becomes true of choice 1 (called ``one``), then of choice 2 (``other``), if each takes the other's facts.
+    """Return the new facts of choice 1 (called ``one``), then of choice 2 (``other``), after exchanging their facts.
 
-    Raises ValueError where the two are one subject, or a name is part of the other, or a fact does not say whose it is:
-    then nobody could tell what was exchanged.
+    Raises ValueError for ambiguous exchanges: both have one subject, a name is part of the other, or a fact does not
+    name its subject.
     """
     names = plain(one), plain(other)
     if names[0] in names[1] or names[1] in names[0]:
@@ -25,7 +25,7 @@ def swapped(first: Group, second: Group, one: str, other: str) -> tuple[Group, G
 
 
 def _exchanged(group: Group, one: str, other: str) -> Group:
-    """Both names at once, so that a fact about both stays a fact about both."""
+    """Replace both names at once, so that a fact about both remains one about both."""
     either = re.compile(f"{_named(one).pattern}|{_named(other).pattern}")
 
     def turn(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How numbers and counts are worded: a table of words by relation, and general words for every other relation."""
+"""Wording of numbers and counts: a table of phrases by relation, and general phrases for other relations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ke_benchmarks.graph import KnowledgeGraph
 from ke_core.plugin import BadData, parse_json
 
 SLOT = "{}"
-SMALL = 10_000  # below it, numbers have no separators: 8849 metres, the year 1999
+SMALL = 10_000  # smaller numbers have no separators: 8849 metres, the year 1999
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 HINT = 'write {"RELATION": {"noun": "population", "more": "larger", "less": "smaller", ...}}; see the README'
 
@@ -26,10 +26,10 @@ def _one_slot_or_none(_instance: object, attribute: Attribute[str], value: str) 
 
 @frozen(kw_only=True)
 class RelationWords:
-    """One relation. A number has a ``noun`` and is ``more``, ``less``, ``most`` or ``least``, in a ``unit``.
+    """Phrases of one relation. A number has a ``noun`` and is ``more``, ``less``, ``most`` or ``least``, in a ``unit``.
 
-    ``one`` and ``several`` are what its subjects are called where their names are not enough: city, cities. A count is
-    of ``many``: "countries that border {}"; ``how_many`` asks for it: "How many countries border {}?".
+    ``one`` and ``several`` name the type of its subjects if their names are not enough: city, cities. A count is of
+    ``many``: "countries that border {}"; ``how_many`` is its question: "How many countries border {}?".
     """
 
     noun: str = ""
@@ -49,69 +49,71 @@ Table = Mapping[str, RelationWords]
 
 @frozen(kw_only=True)
 class RecoeWording:
-    """Wording(graph, table): what is said of a graph's things."""
+    """Writes questions and facts about a graph's entities."""
 
     graph: KnowledgeGraph
     table: Table
 
     def words(self, relation: str) -> RelationWords:
-        """The table's words, or the general ones."""
+        """Return the table's phrases, or the general ones."""
         return self.table.get(relation, RelationWords())
 
     def noun(self, relation: str) -> str:
-        """What the number is: "population"."""
+        """Return the noun of the number: "population"."""
         return self.words(relation).noun or self.graph.relation(relation).label
 
     def above(self, relation: str, bound: str) -> str:
-        """More than a bound, in the relation's unit: "more than 500,000 square kilometres"."""
+        """Return a comparison with a bound in the relation's unit: "more than 500,000 square kilometres"."""
         own = self.words(relation).unit
         unit = self.graph.links[relation].unit if own is None else own
         return f"more than {bound} {unit}".rstrip()
 
     def which(self, relation: str) -> str:
-        """The start of a question for one of its subjects: "Which", "Which city"."""
+        """Return the start of a question for one of its subjects: "Which", "Which city"."""
         return f"Which {self.words(relation).one}".rstrip()
 
     def subject(self, subject: str, relation: str) -> str:
-        """A subject by itself: "Peru", "the city of Lima"."""
+        """Return a single subject: "Peru", "the city of Lima"."""
         own, name = self.words(relation).one, self.graph.mention(subject)
         return f"the {own} of {name}" if own else name
 
     def listed(self, subjects: Sequence[str], relation: str) -> str:
-        """Several of them: "Peru and Chile", "the cities Lima and Quito"."""
+        """Return several subjects: "Peru and Chile", "the cities Lima and Quito"."""
         own, (*names, last) = self.words(relation).several, [self.graph.mention(key) for key in subjects]
         return f"{f'the {own} ' if own else ''}{', '.join(names)} and {last}"
 
     def number(self, subject: str, relation: str, value: str) -> str:
-        """The sentence of a number."""
+        """Return the sentence of a number."""
         return f"{self.graph.cloze(subject, relation).prompt} {value}."
 
     def many(self, subject: str, relation: str) -> str:
-        """What is counted: "countries that border Peru"; else the cloze's noun, or "answers to" the question."""
+        """Return what is counted: "countries that border Peru"; otherwise the cloze's noun, or "answers to" the
+        question.
+        """
         own = self.words(relation).many or self.graph.noun(relation)
         if own:
             return own.replace(SLOT, self.graph.mention(subject))
         return f'answers to "{self.graph.question(subject, relation)}"'
 
     def how_many(self, subject: str, relation: str) -> str:
-        """The question for a count."""
+        """Return the question for a count."""
         own = self.words(relation).how_many
         if own:
             return own.replace(SLOT, self.graph.mention(subject))
         return f"What is the number of {self.many(subject, relation)}?"
 
     def count(self, subject: str, relation: str, value: int) -> str:
-        """The sentence of a count."""
+        """Return the sentence of a count."""
         return f"The number of {self.many(subject, relation)} is {value}."
 
     def counted(self, relation: str) -> str:
-        """The relation of a count's triple, which is another than that of the things counted."""
+        """Return the relation of a count's triple, which differs from the relation of the counted entities."""
         many = self.words(relation).many
         return f"number of {many.replace(SLOT, '').strip() if many else self.graph.relation(relation).label}"
 
 
-def written(value: float) -> str:
-    """A number as it is read: 31,989,256; 8849; 0.5."""
+def format_number(value: float) -> str:
+    """Format a number: 31,989,256; 8849; 0.5."""
     whole = int(value)
     if value != whole:
         return f"{value:,}" if value >= SMALL else str(value)
@@ -119,12 +121,12 @@ def written(value: float) -> str:
 
 
 def a(word: str) -> str:
-    """The word with its article."""
+    """Add the indefinite article."""
     return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
 
 
-def of_the_atlas() -> Table:
-    """The words of the relations of the atlas."""
+def atlas_phrases() -> Table:
+    """Return the phrases of the embedded graph's relations."""
     return _atlas()
 
 
@@ -135,7 +137,7 @@ def _atlas() -> Table:
 
 
 def read_words(name: str) -> Table:
-    """The table in a JSON file; empty without a name. Raises BadData that names file, relation and field."""
+    """Read the table from a JSON file; empty without a path. Raises BadData with file, relation and field."""
     if not name:
         return {}
     path = Path(name).expanduser()
@@ -148,7 +150,7 @@ def read_words(name: str) -> Table:
 
 def _table(raw: Any, where: str) -> Table:
     if not isinstance(raw, dict):
-        raise BadData(f"{where}: must map relations to words", hint=HINT)
+        raise BadData(f"{where}: must map relations to phrases", hint=HINT)
     known = {one.name for one in fields(RelationWords)}
     found = {}
     for relation, given in raw.items():

@@ -1,8 +1,8 @@
-"""The one counterfactual world in which all cases live, so that no two of them change one fact differently.
+"""The counterfactual world of all cases, so that no two cases change one fact differently.
 
-Step 3 of the paper's construction (its section 3.2), over numbers: in group 1 two things of a kind exchange their
-numbers, once and for all; in group 2 a count is altered to a close one, once and for all. What is neither swapped nor
-altered stays as it is in every case, so that cases may rest on it.
+Step 3 of the paper's construction (section 3.2), for numbers. In group 1, two entities of a type exchange their
+numbers; in group 2, a count changes to a close one. Each change is sampled once. All other facts are the same in every
+case, so cases may depend on them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ STEPS = (-2, -1, 1, 2)  # a close number
 
 @frozen(kw_only=True)
 class SwappedNumbers:
-    """One numeric relation: the numbers, who exchange theirs (the larger first), and who keep theirs."""
+    """One numeric relation: the numbers, the pairs that exchange theirs (larger first), and the entities that keep
+    theirs.
+    """
 
     relation: str
     numbers: Mapping[str, float]
@@ -35,7 +37,7 @@ class SwappedNumbers:
 
 @frozen(kw_only=True)
 class ObjectCounts:
-    """One relation with several objects a subject: how many there are, and how many in the counterfactual world."""
+    """One relation with several objects per subject: the counts in the original and in the counterfactual world."""
 
     relation: str
     before: Mapping[str, int]
@@ -43,13 +45,13 @@ class ObjectCounts:
 
     @property
     def altered(self) -> tuple[str, ...]:
-        """Whose count is another then."""
+        """The entities whose count changes."""
         return tuple(key for key in self.before if self.before[key] != self.after[key])
 
 
 @frozen(kw_only=True)
 class RecoeWorld:
-    """Everything that can be asked about, by relation."""
+    """All facts that can be used in questions, by relation."""
 
     swaps: tuple[SwappedNumbers, ...]
     counts: tuple[ObjectCounts, ...]
@@ -57,7 +59,7 @@ class RecoeWorld:
 
 @frozen(kw_only=True)
 class WorldSampler:
-    """Sampling(graph, relations, share, margin, size, seed): how a world is drawn; ``size`` subjects a relation."""
+    """Samples a world from a graph, with ``size`` subjects for each relation."""
 
     graph: KnowledgeGraph
     relations: tuple[str, ...]
@@ -67,7 +69,7 @@ class WorldSampler:
     seed: int
 
     def world(self) -> RecoeWorld:
-        """The world of a graph and a seed."""
+        """Return the world of a graph and a seed."""
         graph, numeric, several = self.graph, [], []
         for name in self.relations:
             link = graph.links[name]
@@ -94,7 +96,7 @@ class WorldSampler:
         return {one.key: len(self.graph.objects(one, relation)) for one in self._subjects(relation)}
 
     def _subjects(self, relation: str) -> list[Entity]:
-        """Some subjects, drawn without holding all of them; the same in every process."""
+        """Return sampled subjects without holding all of them in memory, identical in every process."""
 
         def rank(one: Entity) -> tuple[int, str]:
             return crc32(f"{self.seed}/{relation}/{one.key}".encode()), one.key
@@ -102,7 +104,7 @@ class WorldSampler:
         return sorted(nsmallest(self.size, self.graph.subjects(relation), key=rank), key=lambda one: one.key)
 
     def _unambiguous(self, pools: list[Iterable[str]]) -> frozenset[str]:
-        """Things whose label no other thing has: records name things by label alone."""
+        """Return the entities with a unique label: records name entities by label only."""
         keys = {key for pool in pools for key in pool}
         labels = Counter(self.graph.entity(key).label.casefold() for key in keys)
         return frozenset(
@@ -126,7 +128,7 @@ class WorldSampler:
         return SwappedNumbers(relation=relation, numbers=numbers, pairs=tuple(pairs), rest=tuple(rest))
 
     def _pair(self, keys: list[str], numbers: Mapping[str, float]) -> tuple[list[tuple[str, str]], list[str]]:
-        """Each with the one whose number is nearest to its own among those that differ enough: comparable things."""
+        """Pair each entity with the one whose number is nearest to its own among those that differ enough."""
         waiting, pairs, left = sorted(keys, key=lambda key: (-numbers[key], key)), list[tuple[str, str]](), list[str]()
         while waiting:
             first = waiting.pop(0)
@@ -150,11 +152,11 @@ class WorldSampler:
 
 
 def interleaved(many: Sequence[Sequence[T]]) -> Iterator[T]:
-    """One of each list in turn."""
+    """Yield one member of each list in turn."""
     for at in range(max(map(len, many), default=0)):
         yield from (one[at] for one in many if at < len(one))
 
 
 def _plain(label: str) -> bool:
-    """Whether a label can stand in a list and in a triple: "Saint Kitts and Nevis" could be two things of a list."""
+    """Return whether a label can occur in a list and in a triple. "Saint Kitts and Nevis" looks like two members."""
     return not set(label) & set(",;()\n{}") and " and " not in label

@@ -1,4 +1,4 @@
-"""The datasets of RippleEdits: for each edit what must follow from it, and what it must leave alone."""
+"""RippleEdits datasets: for each edit, what must change because of it and what must not."""
 
 from __future__ import annotations
 
@@ -24,53 +24,54 @@ ASPECTS = (
 )
 OWN = RippleVariant(
     name=FAMILY,
-    summary="edits with their ripple effects from a file of your own, in the format of RippleEdits",
+    summary="edits with their ripple effects from your own file in the format of RippleEdits",
     file="own.json",
-    url="a file of yours: -o ripple-edits.file=FILE",
+    url="your own file: -o ripple-edits.file=FILE",
     license="yours",
 )
 ATLAS = RippleVariant(
     name="ripple-edits-atlas",
     summary="edits of countries and cities with their ripple effects, by six criteria (embedded, offline)",
     file="",
-    url="made from the atlas of ke_benchmarks.graph by the builder of ripple-edits",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt of ke-core)",
+    url="built from the atlas of ke_benchmarks.graph by the builder of ripple-edits",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
 )
 
 
 @frozen(kw_only=True)
 class RippleEditsConfig:
-    """The options that all share: ``-o ripple-edits.mask=true``."""
+    """Options shared by all datasets, for example ``-o ripple-edits.mask=true``."""
 
     data_dir: str | None = data_dir_option("the published JSON", FAMILY)
-    file: str | None = file_option("dataset ripple-edits: a file of yours in the published format")
-    mask: bool = mask_option("hide from each case the edits that contradict the facts its tests rest on")
+    file: str | None = file_option("dataset ripple-edits: your own file in the published format")
+    mask: bool = mask_option("hide from each case the edits that contradict the facts its tests depend on")
 
 
 @frozen(kw_only=True)
 class RippleBuildConfig:
-    """How cases are made from a graph: ``-o build.subset=popular``."""
+    """Options for building cases from a graph, for example ``-o build.subset=popular``."""
 
     subset: Literal["recent", "random", "popular"] = field(
         default="random",
         metadata={
-            "help": "random = subjects drawn evenly from ten buckets by how many facts they have, edited to another "
-            "object; popular = the tenth with most facts, the same; recent = the graph's own facts, injected"
+            "help": "random = the same number of subjects from each of ten buckets by number of facts, edited to "
+            "another object; popular = the tenth with the most facts, edited to another object; recent = "
+            "the graph's own facts, injected"
         },
     )
     rules: str | None = field(
         default=None,
-        metadata={"help": "a TOML table of logical rules and wordings, beside the one that comes along", "file": True},
+        metadata={"help": "a TOML table of logical rules and phrases, in addition to the included one", "file": True},
     )
     backwards: int = field(
         default=10,
         validator=validators.ge(0),
-        metadata={"help": "compositionality II: subjects of each relation that points at the edited entity"},
+        metadata={"help": "compositionality II: number of subjects for each relation that points at the edited entity"},
     )
 
 
 def build(config: RippleBuildConfig) -> Builder:
-    """The builder."""
+    """Build the builder."""
     from ke_plugin_ripple_edits.build import RippleBuilder  # noqa: PLC0415  built late
 
     return RippleBuilder(config=config)
@@ -87,7 +88,7 @@ BUILDER = BuilderSpec(
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer the three subsets, a file of the user's own, and the embedded one."""
+    """Register the three subsets, the dataset for your own file, and the embedded one."""
     return [_spec(OWN), *map(_spec, VARIANTS), _spec(ATLAS)]
 
 
@@ -114,5 +115,5 @@ def _spec(variant: RippleVariant) -> DatasetSpec:
 
 @hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
-    """Offer the paper's tables 1 to 7 and figures 6 and 7."""
+    """Register tables 1 to 7 and figures 6 and 7 of the paper."""
     return reproductions_in("ke_plugin_ripple_edits", FAMILY)

@@ -1,4 +1,4 @@
-"""The builder: edits drawn from a graph, each with its tests, as records in the published format."""
+"""The builder: sample edits from a graph and write each with its tests as a record in the published format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ke_plugin_ripple_edits.wording import FactWriter
 from ke_plugin_ripple_edits.world import RippleWorld, UniqueNames
 
 SPARE = 2
-"""So many edits are drawn for each that is wanted: some have no consequence, some the model does not know."""
+"""Edits sampled for each requested one: some have no consequence, some are not recalled by the model."""
 
 
 @frozen(kw_only=True)
@@ -30,7 +30,9 @@ class RippleBuilder:
     config: RippleBuildConfig
 
     def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
-        """Up to ``tools.cases`` records; none rests on a fact that another one edits. Raises BadData for none."""
+        """Return up to ``tools.cases`` records; none depends on a fact that another edits. Raises BadData if there are
+        none.
+        """
         path = Path(self.config.rules).expanduser() if self.config.rules else None
         rules, names = Rules.of(read(path), graph), UniqueNames(graph)
         chooser = EditSampler(graph=graph, rules=rules, config=self.config, tools=tools, names=names)
@@ -47,14 +49,14 @@ class RippleBuilder:
                 break
         if not together.cases:
             raise BadData(
-                f"{graph.name} has no fact whose edit has a consequence",
-                hint="give it relations with a cloze, and objects that have facts of their own",
+                f"no edit of a fact in {graph.name} has a consequence",
+                hint="add relations with a cloze, and objects that have facts of their own",
             )
         for case in together.cases:
             yield self._record(case.world, case.tests, tools)
 
     def _known(self, drawn: Sequence[RippleWorld], tools: BuildTools) -> Iterator[RippleWorld]:
-        """Edits whose old fact the model knows; for injected facts, all."""
+        """Yield edits whose old fact the model recalls; injected facts always pass."""
         if self.config.subset == "recent" or not drawn:
             yield from drawn
             return
@@ -70,7 +72,7 @@ class RippleBuilder:
             if known:
                 yield world
             else:
-                tools.dropped("the model does not know the fact that is edited")
+                tools.dropped("the model does not recall the edited fact")
 
     def _record(self, world: RippleWorld, tests: dict[str, list[BuiltTest]], tools: BuildTools) -> Record:
         plan, phrase = world.plan, _cloze(world)

@@ -1,15 +1,15 @@
-"""Records to cases: one edit, its own fact, and a probe for every test of the six criteria.
+"""Convert records to cases: one edit, its own fact, and a probe for every test of the six criteria.
 
 ==================== ====== =============================================================================
 probe                phase  queries
 ==================== ====== =============================================================================
 efficacy             after  the edit's phrase; the new object (condition b of section 5.1)
 known                before the same phrase; the old object, or for an injected fact the new one
-LG-1, CI-1 ...       after  the test's queries, one right or all as it says; ``given``: its conditions
+LG-1, CI-1 ...       after  the test's queries, any or all must be right; ``given``: its conditions
 ==================== ====== =============================================================================
 
-All are clozes. Several gold targets: any one (section 5.1). Queries of one prompt and answer share an id, so that
-they are asked once. The metric ``ripple`` puts conditions and edits' success together.
+All queries are clozes. Any of several gold targets is right (section 5.1). Queries with the same prompt and answer
+share an id and are sent once. The metric ``ripple`` combines conditions and success of edits.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from attrs import evolve, field, frozen
 
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
 from ke_plugin_ripple_edits.records import KEYS, Ids, RippleEdit, RippleQuery, RippleRecord, RippleTarget, ids
-from ke_plugin_ripple_edits.words import Sentence, cloze, take_apart
+from ke_plugin_ripple_edits.words import Sentence, cloze, split_prompt
 
 KNOWN = "known"
 SHORT = dict(zip(KEYS, ("LG", "CI", "CII", "SA", "PV", "RS"), strict=True))
 RENAMED, BACKWARDS = ("subject-aliasing", "compositionality-2")
-"""Criteria whose right answer is the edit's new object, so that the old one is the unedited model's."""
+"""Criteria whose right answer is the edit's new object, so the pre-edit answer is the old object."""
 BARE = re.compile(r"Q\d+\Z")
 
 
 def case(record: RippleRecord, number: int) -> Case:
-    """The record as a case; its id is its place in the file, from 1. Raises ValueError for an unreadable prompt."""
+    """Convert the record. The id is its position in the file, from 1. Raises ValueError for an unreadable prompt."""
     return _Case(record=record).made(str(number))
 
 
@@ -42,7 +42,7 @@ class _Case:
     _queries: dict[tuple[str, tuple[Entity, ...]], Query] = field(factory=dict)
 
     def made(self, name: str) -> Case:
-        """Everything together."""
+        """Return the case."""
         return Case(
             id=name,
             edits=(self.edit,),
@@ -60,12 +60,12 @@ class _Case:
 
     @cached_property
     def said(self) -> Sentence:
-        """The edit's prompt, taken apart; by the record's own labels where it has them."""
+        """The edit's prompt split into its parts, by the record's own labels if it has them."""
         change, old = self.change, self.change.original_fact
         if change.phrase is not None and change.target_label is not None:
             return Sentence(phrase=change.phrase.rstrip(), object=change.target_label, cloze=self._cloze())
         known = [self.labels[key].label for key in ids(change.target_id) if key in self.labels]
-        return take_apart(change.prompt, change.relation, objects=known, other=old.prompt if old else "")
+        return split_prompt(change.prompt, change.relation, objects=known, other=old.prompt if old else "")
 
     def _cloze(self) -> Cloze | None:
         phrase, subject = (self.change.phrase or "").rstrip(), self.change.subject_label
@@ -76,7 +76,7 @@ class _Case:
 
     @cached_property
     def subject(self) -> Entity:
-        """The edited entity; by its id alone where the prompt does not show its label."""
+        """The edited entity; by its id only if the prompt does not contain its label."""
         cloze_ = self.said.cloze
         label = self.change.subject_label or (cloze_.subject if cloze_ else ids(self.change.subject_id)[0])
         return Entity(label=label, aliases=self.change.subject_aliases, id=ids(self.change.subject_id)[0])
@@ -90,7 +90,7 @@ class _Case:
 
     @cached_property
     def old(self) -> Entity | None:
-        """The old object; None for an injected fact, and where its prompt lacks it."""
+        """The old object; None for an injected fact, or if its prompt lacks it."""
         old = self.change.original_fact
         if old is None:
             return None
@@ -103,7 +103,7 @@ class _Case:
 
     @cached_property
     def edit(self) -> Edit:
-        """One edit a fact: the same change in two records has one id."""
+        """The edit. Two records with the same change share its id."""
         change = self.change
         return Edit(
             id=f"{self.subject.key}|{change.relation}|{self.new.key}",
@@ -145,7 +145,7 @@ class _Case:
 
     @cached_property
     def own(self) -> Query:
-        """The edit's own fact, as a cloze."""
+        """Return the edit's own fact as a cloze."""
         phrase = self.said.phrase
         return Query(
             id="edit",
@@ -159,7 +159,7 @@ class _Case:
         )
 
     def _query(self, asked: RippleQuery, aspect: str, *, tests: bool = False) -> Query:
-        """One query: of a test, or a condition."""
+        """Return the query of a test or a condition."""
         entities = _named(asked)
         key = (asked.prompt, entities)
         if key not in self._queries:
@@ -174,10 +174,10 @@ class _Case:
             )
         return self._queries[key]
 
-    # --- what it rests on --------------------------------------------------------------------------------
+    # --- facts for masking and audits ------------------------------------------------------------------------
 
     def _facts(self, *, after: bool) -> tuple[Fact, ...]:
-        """The edit's fact, what its tests' conditions say of other facts, and after the edit what follows from it."""
+        """Return the edit's fact, the facts of the tests' conditions, and the consequences after the edit."""
         own = self.edit.after if after else self.edit.before
         found: dict[tuple[str, str], Fact] = {}
         for aspect in KEYS:
@@ -202,7 +202,7 @@ class _Case:
 
     @cached_property
     def labels(self) -> dict[str, Entity]:
-        """What the record's answers say of ids."""
+        """Labels by id, from the record's answers."""
         found: dict[str, Entity] = {}
         for aspect in KEYS:
             for test in self.record.tests(aspect):
@@ -218,7 +218,7 @@ class _Case:
 
 
 def _named(asked: RippleQuery) -> tuple[Entity, ...]:
-    """The answers that have a name."""
+    """Return the answers that have a name."""
     keys: Sequence[str | None] = (
         asked.gold_ids if len(asked.gold_ids) == len(asked.answers) else [None] * len(asked.answers)
     )
@@ -227,9 +227,9 @@ def _named(asked: RippleQuery) -> tuple[Entity, ...]:
 
 
 def _entity(answer: RippleTarget, key: str | None, bare: Ids) -> Entity | None:
-    """A gold target; None where nobody can say it.
+    """Return a gold target; None if it has no name.
 
-    Where Wikidata has no label, the file has the bare id (X7), or a blank: then its first alias is its label.
+    Without a label in Wikidata, the file has the bare id (X7) or a blank: then the first alias is the label.
     """
     if BARE.match(answer.value) and answer.value in bare:
         return None
@@ -239,7 +239,7 @@ def _entity(answer: RippleTarget, key: str | None, bare: Ids) -> Entity | None:
 
 
 def _spelled(aliases: Sequence[str], bare: Ids) -> tuple[str, ...]:
-    """A blank alias would be found in every answer (V4)."""
+    """Return the non-blank aliases: a blank alias would match every answer (V4)."""
     return tuple(alias for alias in aliases if alias.strip() and alias not in bare)
 
 

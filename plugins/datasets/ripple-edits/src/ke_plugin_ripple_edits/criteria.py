@@ -2,14 +2,14 @@
 
 With S(x) the facts about x and T(x) the facts that name x, for the edit (e, r, o) -> (e, r, o*):
 
-LG   what the rules of r derive, and o* with the inverse of r               condition: the facts that were looked up
+LG   the consequences of r by rules, and o* with the inverse of r           condition: the facts that were used
 CI   for (o*, r', z) in S(o*): e, then r, then r' leads to z (not from o)   condition: (o*, r', z)
 CII  for (z, r', e) in T(e): z, then r', then r leads to o*                 condition: (z, r', e)
 SA   under every other name e' of e: (e', r, o*)                            condition: (e', r, o), the old object
-PV   where r takes several objects: those it had                            condition: the same
+PV   if r has several objects: the previous ones                            condition: the same
 RS   every other fact about e of a relation that does not depend on r       condition: the same
 
-SA's condition is not that of the published files, which ask for o* before the edit.
+The condition of SA differs from the published files, which require o* before the edit.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from attrs import frozen
 from ke_benchmarks.graph import KnowledgeGraph, literal
 from ke_core.plugin import Entity
 from ke_plugin_ripple_edits.rules import Rule, RuleQuery
-from ke_plugin_ripple_edits.wording import FactWriter, asked, gives_away
+from ke_plugin_ripple_edits.wording import FactWriter, asked, contains_answer
 from ke_plugin_ripple_edits.world import Lookup, Place, PlannedEdit, RippleWorld, UniqueNames
 
 OTHERS = 3
-"""More things than these are not listed in "Besides ...": such a test is left out."""
+"""Maximum number of entities listed in "Besides ..."; tests with more are dropped."""
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 @frozen(kw_only=True)
 class BuiltTest:
-    """A test in the published format, and where the facts stand on which it rests."""
+    """A test in the published format, and the facts it depends on."""
 
     test: Mapping[str, Any]
     rests: frozenset[Place]
@@ -41,7 +41,7 @@ class BuiltTest:
 
 @frozen(kw_only=True)
 class CriteriaBuilder:
-    """Makes tests of one edited world."""
+    """Builds the tests of one edited world."""
 
     world: RippleWorld
     wording: FactWriter
@@ -59,7 +59,7 @@ class CriteriaBuilder:
         return self.world.plan
 
     def tests(self) -> dict[str, list[BuiltTest]]:
-        """By the key of the published format."""
+        """Return the tests by the keys of the published format."""
         return {
             "Logical_Generalization": list(self._unique(self.logical())),
             "Compositionality_I": list(self.forwards()),
@@ -72,7 +72,7 @@ class CriteriaBuilder:
     # --- logical generalization --------------------------------------------------------------------------
 
     def logical(self) -> Iterator[BuiltTest]:
-        """What the inverse and the rules derive."""
+        """Return the consequences by the inverse and the rules."""
         inverse = self.world.inverse
         if inverse is not None and self._is_listed(inverse):
             found = self._derived(self.plan.new, inverse, (self.plan.subject,))
@@ -84,7 +84,7 @@ class CriteriaBuilder:
                 yield made
 
     def _is_listed(self, inverse: str) -> bool:
-        """Whether the graph says what else the new object is related to backwards, so that it can be excluded."""
+        """Return whether the graph lists the other subjects of the new object, which the question has to exclude."""
         new, relation = self.plan.new, self.plan.relation
         if literal(new.key) is not None:
             return False
@@ -112,7 +112,7 @@ class CriteriaBuilder:
         return self._made(queries, conditions) if queries and not untold else None
 
     def _answers(self, ask: RuleQuery) -> tuple[tuple[Entity, ...], list[Lookup]]:
-        """What the rule's walks lead to; the edited entity itself only where a walk says so."""
+        """Return the ends of the rule's walks. The edited entity itself is included only if a walk says so."""
         if ask.says:
             return (Entity(label=ask.says[0], aliases=ask.says[1:]),), []
         found: dict[Entity, None] = {}
@@ -121,7 +121,7 @@ class CriteriaBuilder:
             ends, looked_up = self.world.walk(way)
             read += looked_up
             if ask.count and "/" in way and not looked_up:
-                return (), []  # none on record is not none
+                return (), []  # no recorded fact does not mean that there is none
             found.update(dict.fromkeys(end for end in ends if way == "subject" or end != self.plan.subject))
         kept = tuple(entity for entity in found if self._is(entity, ask.where))
         if not ask.count:
@@ -130,7 +130,7 @@ class CriteriaBuilder:
         return (Entity(label=number, aliases=NUMBERS[len(kept) : len(kept) + 1], id=f"number:{number}"),), read
 
     def _held(self, ask: RuleQuery, answers: Sequence[Entity]) -> bool:
-        """Whether every right answer was right before the edit too: a model that ignores the edit would pass."""
+        """Return whether every right answer was right before the edit too: a model that ignores the edit would pass."""
         old = {entity for way in ask.answer if way != "subject" for entity in self.world.before(way)}
         return set(answers) <= old
 
@@ -139,7 +139,7 @@ class CriteriaBuilder:
         return all(any(label in found.names for found in objects[:1]) for objects, label in rows)
 
     def _derived(self, subject: Entity, relation: str, answers: Sequence[Entity]) -> dict[str, Any] | None:
-        """A query whose answer follows; what else would be right is excluded by name."""
+        """Return a query for a derived fact. Other right answers are excluded by name."""
         prompt = self.wording.cloze(subject, relation)
         link = self.graph.links.get(relation)
         others = []
@@ -148,7 +148,7 @@ class CriteriaBuilder:
         if prompt is None or len(others) > OTHERS:
             return None
         prompt = self.wording.besides(prompt, others) if others else prompt
-        return None if gives_away(prompt, answers) else asked(prompt, subject, relation, answers)
+        return None if contains_answer(prompt, answers) else asked(prompt, subject, relation, answers)
 
     def _unique(self, made: Iterator[BuiltTest]) -> Iterator[BuiltTest]:
         seen: set[str] = set()
@@ -161,7 +161,7 @@ class CriteriaBuilder:
     # --- compositionality --------------------------------------------------------------------------------
 
     def forwards(self) -> Iterator[BuiltTest]:
-        """Compositionality I."""
+        """Yield tests of compositionality I."""
         plan = self.plan
         if not self._one_object():
             return
@@ -183,13 +183,15 @@ class CriteriaBuilder:
             )
 
     def back(self) -> Iterator[BuiltTest]:
-        """Compositionality II."""
+        """Yield tests of compositionality II."""
         plan = self.plan
         if not self._one_object():
             return
         kind = self.graph.kind(plan.subject)
         for relation, link in self.graph.links.items():
-            quiet = self.world.rules.words(relation).quiet or not link.functional  # "the neighbour of" one of several
+            quiet = (
+                self.world.rules.words(relation).quiet or not link.functional
+            )  # "the neighbor of" would be ambiguous
             if link.object != kind or relation == self.world.inverse or quiet:
                 continue
             holders = nsmallest(
@@ -208,12 +210,12 @@ class CriteriaBuilder:
                 )
 
     def _leads_here(self, z: Entity, relation: str) -> bool:
-        """Whether the description fits the edited entity alone, before and after the edit."""
+        """Return whether the description fits only the edited entity, before and after the edit."""
         own = (z.key, relation) not in self.world.affected and z not in (self.plan.new, self.plan.subject)
         return own and self.names.clear(z) and self.graph.objects(z, relation) == (self.plan.subject,)
 
     def _one_object(self) -> bool:
-        """Two hops lead somewhere if the edited relation has one object and it is a thing."""
+        """Return whether two-hop tests are possible: the edited relation has one object, and it is an entity."""
         alone = self.plan.functional or not self.plan.old
         return alone and literal(self.plan.new.key) is None
 
@@ -227,37 +229,37 @@ class CriteriaBuilder:
         **second: Any,
     ) -> Iterator[BuiltTest]:
         conditions = self._conditions([rests_on])
-        if prompt is not None and conditions and not gives_away(prompt, answers):
+        if prompt is not None and conditions and not contains_answer(prompt, answers):
             yield self._made([asked(prompt, *query, answers=answers, **second)], conditions)
 
-    # --- what stays, and other names ---------------------------------------------------------------------
+    # --- unchanged facts, and other names --------------------------------------------------------------------
 
     def aliases(self) -> Iterator[BuiltTest]:
-        """Subject aliasing."""
+        """Yield tests of subject aliasing."""
         plan = self.plan
         for alias in dict.fromkeys(plan.subject.aliases):
             prompt = self.wording.renamed(plan.subject, alias, plan.relation) if alias.strip() else None
             if prompt is None or not self.names.own(alias, plan.subject) or alias == plan.subject.label:
                 continue
-            if not gives_away(prompt, (plan.new, *plan.old)):
+            if not contains_answer(prompt, (plan.new, *plan.old)):
                 old = [asked(prompt, plan.subject, plan.relation, plan.old)] if plan.old else []
                 yield self._made(
                     [asked(prompt, plan.subject, plan.relation, (plan.new,))], [(item, None) for item in old]
                 )
 
     def preserved(self) -> Iterator[BuiltTest]:
-        """Preservation."""
+        """Yield tests of preservation."""
         plan = self.plan
         prompt = self.wording.cloze(plan.subject, plan.relation)
         if plan.functional or not plan.old or prompt is None:
             return
         prompt = self.wording.besides(prompt, (plan.new,))
-        if not gives_away(prompt, plan.old):
+        if not contains_answer(prompt, plan.old):
             query = asked(prompt, plan.subject, plan.relation, plan.old)
             yield self._made([query], [(query, None)])
 
     def unrelated(self) -> Iterator[BuiltTest]:
-        """Relation specificity."""
+        """Yield tests of relation specificity."""
         plan = self.plan
         touched = self.world.rules.touched(plan.relation)
         for relation in self._relations_of(plan.subject):
@@ -267,21 +269,21 @@ class CriteriaBuilder:
             conditions = self._conditions([Lookup(subject=plan.subject, relation=relation, objects=found)])
             yield from (self._made([query], [(query, place)]) for query, place in conditions)
 
-    # --- together ----------------------------------------------------------------------------------------
+    # --- common parts ----------------------------------------------------------------------------------------
 
     def _relations_of(self, entity: Entity) -> Iterator[str]:
-        """Those whose subjects are of its kind, and whose objects can be asked for."""
+        """Return the relations of the entity's type whose objects have a question."""
         kind = self.graph.kind(entity)
         for relation, link in self.graph.links.items():
             if link.subject == kind and link.object != "number" and not self.world.rules.words(relation).quiet:
                 yield relation
 
     def _conditions(self, read: Sequence[Lookup]) -> list[tuple[dict[str, Any], Place | None]]:
-        """Facts that the unedited model must know: those that the edit leaves as they are."""
+        """Return the facts that the unedited model must recall: those that the edit does not change."""
         found: dict[Place, tuple[dict[str, Any], Place | None]] = {}
         for row in read:
             prompt = self.wording.cloze(row.subject, row.relation)
-            if prompt is not None and self._stays(row) and not gives_away(prompt, row.objects):
+            if prompt is not None and self._stays(row) and not contains_answer(prompt, row.objects):
                 found[row.place] = asked(prompt, row.subject, row.relation, row.objects), row.place
         return list(found.values())
 

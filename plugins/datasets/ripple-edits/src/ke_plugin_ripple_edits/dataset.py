@@ -1,4 +1,4 @@
-"""The datasets: the published files, a file of the user's own, and what the builder makes of the atlas."""
+"""The dataset classes: the published files, your own file, and the embedded one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ke_plugin_ripple_edits.records import RippleRecord
 from ke_plugin_ripple_edits.variants import RippleVariant
 
 AS_PUBLISHED = Decoding(max_tokens=20)
-"""Section 5.1: greedy, at most 20 tokens; the answer is looked for in all of them."""
+"""Section 5.1: greedy, at most 20 tokens; the answer may be anywhere in them."""
 WHOLE = Parse(until="")
 KNOWN_FLAWS = frozenset({"answer", "edit", "label"})
 """Published records have tests without answers and targets without labels; two targets may share a label."""
@@ -29,13 +29,13 @@ AGAIN = "compare with the published format in the plugin's README"
 
 @frozen(kw_only=True)
 class RippleEdits(FileDataset):
-    """A subset, or a file in its format. Of most of its queries nothing says what was right before the edit."""
+    """A subset, or a file in its format. Most of its queries have no pre-edit answer."""
 
     hop_by_hop: ClassVar[bool] = False
     config: RippleEditsConfig = field(factory=RippleEditsConfig)
 
     def cases(self) -> Iterator[Case]:
-        """Every edit, in the order of the file, read as they are asked for."""
+        """Yield every edit in the order of the file, as they are requested."""
         for number, record in enumerate(self.records(RippleRecord, key=""), start=1):
             try:
                 yield case(record, number)
@@ -44,11 +44,11 @@ class RippleEdits(FileDataset):
                 raise BadData(f"{where}, record {number}: {wrong}", hint=AGAIN) from wrong
 
     def info(self) -> DatasetInfo:
-        """Return the usual facts, and for a file in the published format the rules that its records may break."""
+        """Return the description. For a file in the published format it lists the checks that its records may fail."""
         return evolve(super().info(), known_flaws=KNOWN_FLAWS if self.files() else frozenset())
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """The bare sentence; no demonstrations, no context."""
+        """Return the bare sentence, without demonstrations or context."""
         return Prompt(text=query.texts[0], decoding=AS_PUBLISHED, parse=WHOLE) if style == STYLE else None
 
 
@@ -57,37 +57,37 @@ class MissingFile(EmbeddedDataset, RippleEdits):
     """The dataset ``ripple-edits`` without a file."""
 
     def cases(self) -> Iterator[Case]:
-        """Raises BadData that says how to name one."""
+        """Raise BadData with instructions."""
         raise BadData(
-            "ripple-edits reads a file of your own, and none is named",
-            hint="pass -o ripple-edits.file=FILE, make one with ke build ripple-edits, or choose "
+            "the dataset ripple-edits needs a file",
+            hint="pass -o ripple-edits.file=FILE, build one with ke build ripple-edits, or use "
             "ripple-edits-recent, -random, -popular or -atlas",
         )
 
     def checksum(self) -> str:
-        """Of nothing."""
+        """Return an empty checksum."""
         return ""
 
 
 @frozen(kw_only=True)
 class RippleAtlas(EmbeddedDataset, RippleEdits):
-    """The builder's records of the atlas, made in memory."""
+    """The builder's records of the embedded graph, built in memory."""
 
     def cases(self) -> Iterator[Case]:
-        """Every edit; the same in every process."""
+        """Return every edit, identical in every process."""
         return iter(_atlas_cases())
 
     def checksum(self) -> str:
-        """Of the records."""
+        """Return the checksum of the records."""
         return _atlas_checksum()
 
     def published(self) -> Mapping[str, int]:
-        """What there was when this version was made."""
+        """Return the counts of this version."""
         return {"cases": CASES}
 
 
 def own(variant: RippleVariant, config: RippleEditsConfig) -> RippleEdits:
-    """The file that the option ``file`` names. Raises BadData where that is not there."""
+    """Return the dataset of the option ``file``. Raises BadData if that file is missing."""
     if config.file is None:
         return MissingFile(variant=variant, config=config)
     path = user_file(config.file, "ripple-edits", form="the published format")
@@ -99,7 +99,7 @@ CASES = 300
 
 @cache
 def atlas_records() -> tuple[Mapping[str, Any], ...]:
-    """What ``ke build ripple-edits --graph atlas`` writes."""
+    """Return the records of ``ke build ripple-edits --graph atlas``."""
     return tuple(RippleBuilder(config=RippleBuildConfig()).records(load_atlas(), BuildTools(cases=CASES)))
 
 
@@ -107,7 +107,7 @@ def atlas_records() -> tuple[Mapping[str, Any], ...]:
 def _atlas_cases() -> tuple[Case, ...]:
     where = "ripple-edits-atlas, record"
     return tuple(
-        case(fit(parse_json(text, f"{where} {at}"), RippleRecord, where=f"{where} {at}", hint="report it"), at)
+        case(fit(parse_json(text, f"{where} {at}"), RippleRecord, where=f"{where} {at}", hint="report this bug"), at)
         for at, text in enumerate(map(json.dumps, atlas_records()), start=1)
     )
 

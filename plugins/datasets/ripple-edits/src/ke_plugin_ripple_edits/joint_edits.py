@@ -1,4 +1,4 @@
-"""Cases that can all be edited at once: none rests on a fact that another one edits."""
+"""Cases that can all be edited together: none depends on a fact that another edits."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ke_plugin_ripple_edits.criteria import BuiltTest
 from ke_plugin_ripple_edits.world import Place, RippleWorld
 
 CONSEQUENCES = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Forgetfulness")
-"""An edit is of use if there is something of these to ask: the other criteria are met by leaving things alone."""
+"""Criteria of which an edit must have a test. The others are met by changing nothing."""
 LEAST = 2
-"""So many of these a case must keep when a later one takes some away."""
-EMPTY, NEEDED = "nothing follows from the edit", "other cases rest on what the edit changes"
+"""Minimum number of such tests that a case keeps if a later case removes some."""
+EMPTY, NEEDED = "the edit has no consequence", "other cases depend on the changed facts"
 
 
 @frozen(kw_only=True)
@@ -27,14 +27,14 @@ class AcceptedEdit:
 
 @define(kw_only=True)
 class JointEdits:
-    """Takes one case after another; a test that a later edit would undo goes, if its case can do without it."""
+    """Accepts one case after another. Tests that a later edit would change are removed if enough others remain."""
 
     cases: list[AcceptedEdit] = field(factory=list)
     _affected: set[Place] = field(factory=set)
     _resting: dict[Place, list[tuple[AcceptedEdit, str, BuiltTest]]] = field(factory=dict)
 
     def take(self, world: RippleWorld, tests: Mapping[str, Sequence[BuiltTest]]) -> str:
-        """Take the case; why not, if it cannot be."""
+        """Accept the case, or return why it is rejected."""
         kept = {key: [test for test in found if not test.rests & self._affected] for key, found in tests.items()}
         if not any(kept[key] for key in CONSEQUENCES):
             return EMPTY
@@ -53,7 +53,7 @@ class JointEdits:
         return ""
 
     def _lost(self, world: RippleWorld) -> list[tuple[AcceptedEdit, str, BuiltTest]]:
-        """Every test that rests on what the edit changes, once."""
+        """Return each test that depends on the changed facts, once."""
         rows = (row for place in sorted(world.affected) for row in self._resting.get(place, ()))
         return [row for row in {id(row[2]): row for row in rows}.values() if row[2] in row[0].tests[row[1]]]
 

@@ -1,9 +1,9 @@
-"""The published JSON, checked field by field; what real records hold is allowed, however odd.
+"""The published JSON, validated field by field, with the anomalies of the real records.
 
-Ids are texts, numbers or lists of them; ``answers`` may be empty, and so may an answer's label (Wikidata has none in
-English); the old object may be missing from its own prompt; the key ``Relation_Specificity`` also occurs without its
-second "ic". Files that are made here (``ke build``) add the labels that the published ones leave out, in
-fields that other software skips.
+Ids are texts, numbers or lists of them. ``answers`` may be empty, and so may an answer's label (Wikidata has none in
+English). The old object may be missing from its own prompt. The key ``Relation_Specificity`` also occurs without its
+second "ic". Files of ``ke build`` contain the labels that the published ones lack, in fields that other software
+ignores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEYS = {
 
 
 def one_of(*allowed: str) -> Any:
-    """Attrs validator: the text is one of these."""
+    """Attrs validator: the text is one of ``allowed``."""
 
     def check(_instance: object, attribute: Attribute[str], value: str) -> None:
         if value not in allowed:
@@ -38,19 +38,19 @@ def one_of(*allowed: str) -> Any:
 
 
 def are_ids(_instance: object, attribute: Attribute[Any], value: Any) -> None:
-    """Attrs validator: a text or a number, or a list of such."""
+    """Attrs validator: a text or a number, or a list of them."""
     if not all(type(item) in (str, int, float) for item in (value if isinstance(value, list) else [value])):
-        raise TypeError(f"{attribute.name} must be a text, a number or a list of such")
+        raise TypeError(f"{attribute.name} must be a text, a number or a list of them")
 
 
 def ids(value: Any) -> Ids:
-    """An id, or a list of them, as texts."""
+    """Return an id, or a list of them, as texts."""
     return tuple(map(str, value if isinstance(value, list) else [value]))
 
 
 @frozen(kw_only=True)
 class RippleTarget:
-    """A gold target: its label, which may be blank, and its other names."""
+    """A gold target: its label, which may be blank, and its aliases."""
 
     value: str
     aliases: tuple[str, ...]
@@ -58,7 +58,7 @@ class RippleTarget:
 
 @frozen(kw_only=True)
 class RippleQuery:
-    """A query. With ``two_hop`` its answers are those of the second hop."""
+    """A query. With ``two_hop``, its answers are those of the second hop."""
 
     prompt: str = field(validator=not_blank)
     answers: tuple[RippleTarget, ...]
@@ -71,26 +71,26 @@ class RippleQuery:
     second_hop_target_ids: Any = field(default=None, validator=validators.optional(are_ids))
 
     def __attrs_post_init__(self) -> None:
-        """The second hop is there where there is one."""
+        """Check that a two-hop query has its second hop."""
         if self.query_type == "two_hop" and (self.second_relation is None or self.second_hop_target_ids is None):
             raise ValueError("second_relation or second_hop_target_ids is missing from a two_hop query")
 
     @property
     def two_hop(self) -> bool:
-        """Whether it asks about what it describes instead of naming it."""
+        """Whether the query describes its subject instead of naming it."""
         return self.query_type == "two_hop"
 
     @property
     def gold_ids(self) -> Ids:
-        """Of the answers."""
+        """Return the ids of the answers."""
         return ids(self.second_hop_target_ids if self.two_hop else self.target_ids)
 
 
 @frozen(kw_only=True)
 class RippleTest:
-    """Queries of which one (OR) or each (AND) must be right, if the unedited model knows the conditions."""
+    """Queries of which one (OR) or all (AND) must be right, if the unedited model meets the conditions."""
 
-    __test__ = False  # no test of pytest's
+    __test__ = False  # not a pytest test
 
     test_queries: tuple[RippleQuery, ...] = field(validator=validators.min_len(1))
     condition_queries: tuple[RippleQuery, ...]
@@ -99,7 +99,7 @@ class RippleTest:
 
 @frozen(kw_only=True)
 class OldFact:
-    """What the edit takes the place of."""
+    """The fact that the edit replaces."""
 
     prompt: str = field(validator=not_blank)
     subject_id: Any = field(validator=are_ids)
@@ -111,7 +111,7 @@ class OldFact:
 
 @frozen(kw_only=True)
 class RippleEdit:
-    """The edit. Everything after ``original_fact`` is ours."""
+    """The edit. All fields after ``original_fact`` are our own."""
 
     prompt: str = field(validator=not_blank)
     subject_id: Any = field(validator=are_ids)
@@ -126,11 +126,11 @@ class RippleEdit:
     target_aliases: tuple[str, ...] = field(default=(), validator=all_not_blank)
 
     def __attrs_post_init__(self) -> None:
-        """What the prompt says must be in it."""
+        """Check that the labels are in the prompt."""
         for name in ("phrase", "subject_label", "target_label"):
             text = getattr(self, name)
             if text is not None and text not in self.prompt:
-                raise ValueError(f"{name} does not stand in prompt")
+                raise ValueError(f"{name} is not in prompt")
 
 
 @frozen(kw_only=True)
@@ -148,11 +148,11 @@ class RippleRecord:
     Relation_Specifity: tuple[RippleTest, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
-        """One of the two spellings."""
+        """Check that one of the two spellings is present."""
         if self.Relation_Specificity is None and self.Relation_Specifity is None:
             raise ValueError("Relation_Specificity is missing")
 
     def tests(self, aspect: str) -> tuple[RippleTest, ...]:
-        """Those of that criterion."""
+        """Return the tests of that criterion."""
         found: tuple[RippleTest, ...] | None = getattr(self, KEYS[aspect])
         return found if found is not None else self.Relation_Specifity or ()

@@ -1,4 +1,4 @@
-"""The table of rules (``rules.toml``, where its format is explained), and what of it a graph has."""
+"""The table of rules (``rules.toml``, which explains its format), and the part that applies to a graph."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ke_benchmarks.graph import KnowledgeGraph
 from ke_core.plugin import one_slot, parse_toml, read_toml
 
 ENDS = ("subject", "object")
-HINT = "see the head of rules.toml in ke-plugin-ripple-edits for the format"
+HINT = "rules.toml in ke-plugin-ripple-edits explains the format at the top"
 optional_slot = validators.optional(one_slot)
 
 
 @frozen(kw_only=True)
 class RelationTexts:
-    """What the table knows of a relation."""
+    """Phrases and properties of a relation in the table."""
 
     also: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
@@ -48,14 +48,14 @@ class RuleQuery:
     says: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        """Walks or words."""
+        """Check that there are either walks or text."""
         if bool(self.answer) == bool(self.says):
-            raise ValueError("needs answer or says, and not both")
+            raise ValueError("exactly one of answer and says is required")
 
 
 @frozen(kw_only=True)
 class Rule:
-    """After an edit of one of these relations, one of these queries must be answered right."""
+    """After an edit of one of these relations, one of these queries must be answered correctly."""
 
     edit: tuple[str, ...] = field(validator=validators.min_len(1))
     any: tuple[RuleQuery, ...] = field(validator=validators.min_len(1))
@@ -70,7 +70,7 @@ class RuleFile:
     articles: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
-        """No rule speaks of a relation that the table does not have: it would never hold, without a word."""
+        """Reject rules with unknown relations, which would never apply."""
         for at, rule in enumerate(self.rule, start=1):
             for name in (*rule.edit, *(step for ask in rule.any for step in _steps(ask))):
                 if name not in self.relations:
@@ -87,7 +87,7 @@ def _steps(ask: RuleQuery) -> tuple[str, ...]:
 
 
 def read(path: Path | None = None) -> RuleFile:
-    """Our own table; with ``path``, that file's relations and rules beside it. Raises BadData."""
+    """Read our own table, and with ``path`` add that file's relations and rules. Raises BadData."""
     raw = parse_toml(files("ke_plugin_ripple_edits").joinpath("rules.toml").read_bytes(), "rules.toml")
     if path is None:
         return fit(raw, RuleFile, where="rules.toml", hint=HINT)
@@ -104,7 +104,7 @@ def _table(own: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @frozen(kw_only=True, slots=False)
 class Rules:
-    """The table as a graph has it: relations go by the graph's keys, or by the table's names where it lacks them."""
+    """The table applied to a graph. Relations have the graph's keys, or the table's names if the graph lacks them."""
 
     table: RuleFile
     graph: KnowledgeGraph
@@ -113,7 +113,7 @@ class Rules:
 
     @classmethod
     def of(cls, table: RuleFile, graph: KnowledgeGraph) -> Rules:
-        """Found by key, then by label."""
+        """Match relations by key, then by label."""
         labels = {link.relation.label.casefold(): key for key, link in reversed(list(graph.links.items()))}
         keys: dict[str, str] = {}
         for name, words in table.relations.items():
@@ -125,15 +125,15 @@ class Rules:
         return cls(table=table, graph=graph, keys=keys)
 
     def key(self, name: str) -> str:
-        """The graph's key of the table's name; the name itself where the graph has no such relation."""
+        """Return the graph's key of the table's name, or the name itself if the graph has no such relation."""
         return self.keys.get(name, name)
 
     def words(self, key: str) -> RelationTexts:
-        """What the table knows of the graph's relation."""
+        """Return the table's entry for the graph's relation."""
         return self.table.relations.get(self._names.get(key, key), RelationTexts())
 
     def inverse(self, key: str) -> str | None:
-        """The relation that says it backwards, if the graph has it."""
+        """Return the inverse relation, if the graph has it."""
         link = self.graph.links.get(key)
         if link is not None and link.inverse is not None:
             return link.inverse
@@ -141,16 +141,18 @@ class Rules:
         return self.keys.get(name) if name else None
 
     def rules(self, key: str) -> tuple[Rule, ...]:
-        """Those that hold after an edit of the graph's relation."""
+        """Return the rules for an edit of the graph's relation."""
         return tuple(rule for rule in self.table.rule if key in map(self.key, rule.edit))
 
     def touched(self, key: str) -> frozenset[str]:
-        """Relations of the edited subject that an edit may change: D_r of the paper, and the relation itself."""
+        """Return the relations of the edited subject that an edit may change: D_r of the paper, and the relation
+        itself.
+        """
         asked = {ask.ask for rule in self.rules(key) for ask in rule.any if ask.about == "subject"}
         return frozenset({key, *map(self.key, (*self.words(key).changes, *asked))})
 
     def touched_object(self, key: str) -> frozenset[str]:
-        """Relations of the new object that an edit changes."""
+        """Return the relations of the new object that an edit changes."""
         asked = {self.key(ask.ask) for rule in self.rules(key) for ask in rule.any if ask.about == "object"}
         inverse = self.inverse(key)
         return frozenset(asked | ({inverse} if inverse else set()))

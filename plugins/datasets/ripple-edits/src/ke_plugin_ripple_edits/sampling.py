@@ -1,7 +1,7 @@
-"""Which facts are edited, and to what (section 4.1, steps 1 and 2).
+"""Sample the edited facts and their new objects (section 4.1, steps 1 and 2).
 
-All edits together are one counterfactual world: no two touch the same facts, so that none of them undoes what
-follows from another.
+All edits share one counterfactual world: no two change the same facts, so none of them undoes the consequences of
+another.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ke_plugin_ripple_edits.world import Place, PlannedEdit, RippleWorld, Unique
 
 BUCKETS = 10
 TRIPLES = 100_000
-"""So many facts of a relation are read for its candidate objects (the paper's N_cand)."""
+"""Facts of a relation that are read for candidate objects (the paper's N_cand)."""
 TRIED = 50
-"""So many candidates are looked at for one edit."""
+"""Candidates that are tried for one edit."""
 
 
 @define(kw_only=True)
 class EditSampler:
-    """Draws edits until nobody wants more."""
+    """Samples edits as they are requested."""
 
     graph: KnowledgeGraph
     rules: Rules
@@ -38,7 +38,7 @@ class EditSampler:
     _taken: set[Place] = field(factory=set)
 
     def worlds(self) -> Iterator[RippleWorld]:
-        """One edit a subject, each with the graph as it is after it."""
+        """Yield one edit per subject, each with the edited graph."""
         for key in self._subjects():
             world = self._of(self.graph.entity(key))
             if world is not None:
@@ -47,7 +47,7 @@ class EditSampler:
 
     @property
     def editable(self) -> tuple[str, ...]:
-        """Relations between things, and those whose objects are dates or texts."""
+        """Return the relations between entities, and those whose objects are dates or texts."""
         return tuple(
             key
             for key, link in self.graph.links.items()
@@ -55,7 +55,7 @@ class EditSampler:
         )
 
     def _subjects(self) -> Iterator[str]:
-        """Keys: in turn from ten buckets of equal size by how many facts a subject has, or from the last alone."""
+        """Yield keys of subjects: in turn from ten equal buckets by number of facts, or from the last one only."""
         popular: dict[str, int] = {}
         for relation in self.editable:
             for subject in self.graph.subjects(relation):
@@ -65,29 +65,29 @@ class EditSampler:
         ends = [round(len(ordered) * at / BUCKETS) for at in range(BUCKETS + 1)]
         buckets = [ordered[low:high] for low, high in pairwise(ends)]
         wanted = buckets[-1:] if self.config.subset == "popular" else buckets
-        drawn = [sorted(bucket, key=lambda key: self._lot("subject", key)) for bucket in wanted]
+        drawn = [sorted(bucket, key=lambda key: self._sort_key("subject", key)) for bucket in wanted]
         return (key for key in chain.from_iterable(zip_longest(*drawn)) if key is not None)
 
     def _of(self, subject: Entity) -> RippleWorld | None:
         if not self.names.clear(subject):
-            self.tools.dropped("the subject's label is missing, or another thing's name")
+            self.tools.dropped("the subject has no label, or shares it with another entity")
             return None
         own = [relation for relation in self.editable if self.graph.objects(subject, relation)]
-        for relation in sorted(own, key=lambda relation: self._lot("relation", subject.key, relation)):
+        for relation in sorted(own, key=lambda relation: self._sort_key("relation", subject.key, relation)):
             plan = self._plan(subject, relation)
             if plan is None:
                 continue
             world = RippleWorld(graph=self.graph, rules=self.rules, plan=plan)
             if not world.affected & self._taken:
                 return world
-        self.tools.dropped("no edit of the subject is free of the others")
+        self.tools.dropped("every edit of the subject conflicts with another edit")
         return None
 
     def _plan(self, subject: Entity, relation: str) -> PlannedEdit | None:
         objects = self.graph.objects(subject, relation)
         functional = self.graph.links[relation].functional
         if functional and len(objects) > 1:
-            return None  # which of them the edit takes the place of, nobody could say
+            return None  # ambiguous which object the edit replaces
         if self.config.subset == "recent":
             new, old = objects[0], objects[1:]
         else:
@@ -100,11 +100,11 @@ class EditSampler:
         return PlannedEdit(subject=subject, relation=relation, new=new, old=old, functional=functional)
 
     def _another(self, subject: Entity, relation: str, objects: Sequence[Entity]) -> Entity | None:
-        """Another object of the same relation, and so of the same type (step 2)."""
+        """Return another object of the same relation, and therefore of the same type (step 2)."""
         pool = self._pool(relation)
         taken = {name.casefold() for entity in (subject, *objects) for name in entity.names}
         inverse = self.rules.inverse(relation)
-        start = int(self._lot("object", subject.key, relation)[:12], 16)
+        start = int(self._sort_key("object", subject.key, relation)[:12], 16)
         for at in range(min(TRIED, len(pool))):
             new = pool[(start + at) % len(pool)]
             if taken & {name.casefold() for name in new.names} or not self.names.clear(new):
@@ -114,16 +114,18 @@ class EditSampler:
         return None
 
     def _pool(self, relation: str) -> Sequence[Entity]:
-        """Objects of the relation, each once, in an order without meaning."""
+        """Return the distinct objects of the relation, in pseudo-random order."""
         if relation not in self._pools:
             found: Mapping[str, Entity] = {
                 entity.key: entity
                 for subject in islice(self.graph.subjects(relation), TRIPLES)
                 for entity in self.graph.objects(subject, relation)
             }
-            self._pools[relation] = sorted(found.values(), key=lambda entity: self._lot("pool", relation, entity.key))
+            self._pools[relation] = sorted(
+                found.values(), key=lambda entity: self._sort_key("pool", relation, entity.key)
+            )
         return self._pools[relation]
 
-    def _lot(self, *parts: str) -> str:
-        """A place in an order that looks drawn but depends on seed and words alone."""
+    def _sort_key(self, *parts: str) -> str:
+        """Return a pseudo-random sort key that depends on the seed and the words only."""
         return hashlib.sha256("/".join((str(self.tools.seed), *parts)).encode()).hexdigest()

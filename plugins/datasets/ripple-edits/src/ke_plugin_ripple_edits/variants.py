@@ -1,4 +1,4 @@
-"""The published files, and what their publishers say they hold."""
+"""The published files and their published counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CITE = """@article{cohen2024evaluating,
 
 @frozen(kw_only=True)
 class RippleVariant(Variant):
-    """One of the three subsets. Its counts are the paper's nominal ones: the released statistics cover fewer."""
+    """One of the three subsets, with the nominal counts of the paper. The released statistics cover fewer."""
 
     family: str = FAMILY
     license: str = "MIT"
@@ -29,17 +29,17 @@ class RippleVariant(Variant):
 
 RECENT = RippleVariant(
     name="ripple-edits-recent",
-    summary="2,000 real facts that entered Wikidata after July 2022, injected",
+    summary="2,000 real facts that were added to Wikidata after July 2022, injected",
     file="recent.json",
     url=f"{PUBLISHED_AT}recent.json",
-    # of the file in git-lfs, from its pointer; nobody here has read the file itself
+    # from the git-lfs pointer of the file
     sha256="bc71807ea72280e2587bd1974fc79ae7e23aa24b1d5887bcdced40d448910547",
     size=19_658_316,
     published={"cases": 2000},
 )
 RANDOM = RippleVariant(
     name="ripple-edits-random",
-    summary="1,000 counterfactual edits of entities drawn evenly by how much is known of them",
+    summary="1,000 counterfactual edits of entities sampled evenly by their number of facts",
     file="random.json",
     url=f"{PUBLISHED_AT}random.json",
     blobs={"9da7717e": "edenbiran/RippleEdits"},
@@ -47,7 +47,7 @@ RANDOM = RippleVariant(
 )
 POPULAR = RippleVariant(
     name="ripple-edits-popular",
-    summary="1,000 counterfactual edits of entities with much-read Wikipedia pages",
+    summary="1,000 counterfactual edits of entities with popular Wikipedia pages",
     file="popular.json",
     url=f"{PUBLISHED_AT}popular.json",
     blobs={"67a707cc": "edenbiran/RippleEdits"},

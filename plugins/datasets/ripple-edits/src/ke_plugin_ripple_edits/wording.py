@@ -1,4 +1,4 @@
-"""Triples to sentences that stop where the answer starts (step 4), from the graph's clozes and the table's."""
+"""Write triples as sentences that stop before the answer (step 4), with clozes from the graph and the table."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ IS = re.compile(r" (?:is|are)\Z")
 
 @frozen(kw_only=True)
 class FactWriter:
-    """Says facts of a graph."""
+    """Writes the facts of a graph as sentences."""
 
     graph: KnowledgeGraph
     rules: Rules
 
     def cloze(self, subject: Entity, relation: str) -> str | None:
-        """The sentence about a thing that is named; None where nobody has written one for its kind."""
+        """Return the sentence about a named entity; None if its type has no cloze."""
         link = self.graph.links.get(relation)
         if link is not None and link.relation.cloze and link.subject == self.graph.kind(subject):
             return self.graph.cloze(subject, relation).prompt
         return _filled(self.rules.words(relation).cloze, self.graph.mention(subject))
 
     def renamed(self, subject: Entity, alias: str, relation: str) -> str | None:
-        """The sentence about a thing by another name of its."""
+        """Return the sentence about an entity under another name."""
         link = self.graph.links[relation]
         words = alias.split()
         the = words[0].casefold() != "the" and any(word in self.rules.table.articles for word in words)
         return _filled(link.relation.cloze, f"the {alias}" if the else alias)
 
     def composed(self, subject: Entity, first: str, second: str) -> str | None:
-        """The sentence about a thing that is described by its relation to another: (subject, first then second, ?)."""
+        """Return the sentence about an entity described by its relation to another: (subject, first then second, ?)."""
         described = self._described(subject, first)
         if described is None:
             return None
@@ -46,7 +46,7 @@ class FactWriter:
         return _filled(self.rules.words(second).cloze or link.relation.cloze, described)
 
     def besides(self, sentence: str, others: Sequence[Entity]) -> str:
-        """The same, asking for something else than ``others``."""
+        """Return the same sentence, excluding ``others``."""
         named = [self.graph.mention(other) for other in others]
         listed = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
         if IS.search(sentence) and len(named) == 1:
@@ -56,7 +56,9 @@ class FactWriter:
         return f"Besides {listed}, {'t' + sentence[1:] if lower else sentence}"
 
     def _described(self, subject: Entity, relation: str) -> str | None:
-        """``the capital of Peru``: the table's noun phrase, or what the graph's own sentence begins with."""
+        """Return a description such as ``the capital of Peru``: the table's noun phrase, or the start of the graph's
+        cloze.
+        """
         mention = self.graph.mention(subject)
         own = self.rules.words(relation).describe
         if own is not None:
@@ -72,8 +74,8 @@ def _filled(template: str | None, mention: str) -> str | None:
     return said[0].upper() + said[1:]
 
 
-def gives_away(prompt: str, answers: Sequence[Entity]) -> bool:
-    """Whether a right answer stands in the prompt: "the country whose capital is Kuwait City"."""
+def contains_answer(prompt: str, answers: Sequence[Entity]) -> bool:
+    """Return whether a right answer is in the prompt: "the country whose capital is Kuwait City"."""
     return any(_words(name) in _words(prompt) for entity in answers for name in entity.names if _words(name).strip())
 
 
@@ -82,7 +84,7 @@ def _words(text: str) -> str:
 
 
 def asked(prompt: str, subject: Entity, relation: str, objects: Sequence[Entity], **two_hop: Any) -> dict[str, Any]:
-    """A query in the published format; ``two_hop``: its second relation, targets and answers."""
+    """Return a query in the published format. ``two_hop``: its second relation, targets and answers."""
     answers = two_hop.pop("answers", objects)
     return {
         "prompt": prompt,

@@ -1,7 +1,7 @@
-"""Where subject and object stand in a prompt: the published files give whole sentences and ids, but no labels.
+"""Find subject and object in a prompt: the published files have whole sentences and ids, but no labels.
 
-A prompt is a relation's phrase with the subject in it, then the object and a full stop. Of every relation it is known
-which words stand around its subject; in most they are the relation's own name.
+A prompt is a relation's phrase with the subject in it, then the object and a full stop. For every relation, the words
+around its subject are known; for most they are the relation's own name.
 """
 
 from __future__ import annotations
@@ -48,23 +48,24 @@ RELATIONS = {**AROUND, **{name: f" {name.lower().replace('_', ' ')} of {SLOT} is
 
 @frozen(kw_only=True)
 class Sentence:
-    """A statement taken apart: ``phrase`` is what stands before the object."""
+    """A statement split into its parts. ``phrase``: the text before the object."""
 
     phrase: str
     object: str
     cloze: Cloze | None
 
 
-def take_apart(prompt: str, relation: str, *, objects: Iterable[str], other: str = "") -> Sentence:
-    """The prompt of an edit. ``objects``: labels that its object may have; ``other``: the old fact's prompt.
+def split_prompt(prompt: str, relation: str, *, objects: Iterable[str], other: str = "") -> Sentence:
+    """Split the prompt of an edit. ``objects``: possible labels of its object. ``other``: the old fact's prompt.
 
-    A label that the prompt ends with is the object. Else the phrase ends with the relation's last words, as late as it
-    may be: within what both prompts have in common.
+    If the prompt ends with one of the labels, it is the object. Otherwise the phrase ends with the relation's last
+    words,
+    at their last position within the common prefix of both prompts.
     """
     said = prompt.strip()
     stem = said.removesuffix(".")
     for label in objects:
-        for whole in (stem, said):  # a label may bring its own full stop
+        for whole in (stem, said):  # a label may end with its own full stop
             if whole.endswith(f" {label}"):
                 phrase = whole[: -len(label)].rstrip()
                 return Sentence(phrase=phrase, object=label, cloze=cloze(phrase, relation))
@@ -74,13 +75,13 @@ def take_apart(prompt: str, relation: str, *, objects: Iterable[str], other: str
     if end < 0:
         end = stem.rfind(f"{tail} ")
     if end < 0:
-        raise ValueError(f"edit.prompt does not have the form of {relation}: no {tail.strip()!r} in it")
+        raise ValueError(f"edit.prompt does not have the form of {relation}: {tail.strip()!r} is missing")
     phrase = stem[: end + len(tail)]
     return Sentence(phrase=phrase, object=stem[end + len(tail) :].strip(), cloze=cloze(phrase, relation))
 
 
 def cloze(phrase: str, relation: str) -> Cloze | None:
-    """The phrase with the place of its subject; None where it is not of the relation's form."""
+    """Return the phrase with a slot for its subject; None if it does not have the relation's form."""
     head, tail = _words(relation)
     start = phrase.find(head) + len(head)
     end = len(phrase) - len(tail)
@@ -90,7 +91,7 @@ def cloze(phrase: str, relation: str) -> Cloze | None:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

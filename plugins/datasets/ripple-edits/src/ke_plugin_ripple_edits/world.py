@@ -1,4 +1,4 @@
-"""One edit, and the graph as it is once it is made."""
+"""One edit, and the graph after it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ke_core.plugin import Entity
 from ke_plugin_ripple_edits.rules import Rules
 
 Place = tuple[str, str]
-"""Subject and relation, by key: where a fact stands."""
+"""Subject and relation, by key."""
 BARE = re.compile(r"[QP][1-9]\d*\Z")
 
 
 @frozen(kw_only=True)
 class Lookup:
-    """A fact that was read on the way, edited or not."""
+    """A fact that was read on a walk, edited or not."""
 
     subject: Entity
     relation: str
@@ -27,7 +27,7 @@ class Lookup:
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Subject and relation of the fact."""
         return self.subject.key, self.relation
 
 
@@ -35,7 +35,7 @@ class Lookup:
 class PlannedEdit:
     """An edit: (subject, relation) gets the object ``new``.
 
-    ``old`` are its objects before; where a subject may have several, they stay.
+    ``old``: its objects before. If a subject may have several, they stay.
     """
 
     subject: Entity
@@ -46,13 +46,13 @@ class PlannedEdit:
 
     @property
     def place(self) -> Place:
-        """What is edited."""
+        """Subject and relation of the edit."""
         return self.subject.key, self.relation
 
 
 @frozen(kw_only=True, slots=False)
 class RippleWorld:
-    """Reads facts as they are after the edit."""
+    """Reads facts after the edit."""
 
     graph: KnowledgeGraph
     rules: Rules
@@ -60,12 +60,12 @@ class RippleWorld:
 
     @cached_property
     def inverse(self) -> str | None:
-        """The relation that says the edited one backwards."""
+        """The inverse of the edited relation."""
         return self.rules.inverse(self.plan.relation)
 
     @cached_property
     def affected(self) -> frozenset[Place]:
-        """Where facts change, or may: no other case may edit them or rest on them."""
+        """Facts that change or may change: no other case may edit or depend on them."""
         plan, rules = self.plan, self.rules
         found = {(plan.subject.key, name) for name in rules.touched(plan.relation)}
         found |= {(plan.new.key, name) for name in rules.touched_object(plan.relation)}
@@ -73,7 +73,7 @@ class RippleWorld:
         return frozenset(found)
 
     def objects(self, subject: Entity, relation: str) -> tuple[Entity, ...]:
-        """What the subject is related to after the edit; what rules derive is not in it."""
+        """Return the objects of the subject after the edit, without those derived by rules."""
         plan = self.plan
         found = self.graph.objects(subject, relation) if relation in self.graph.links else ()
         if (subject.key, relation) == plan.place:
@@ -85,7 +85,7 @@ class RippleWorld:
         return found
 
     def before(self, way: str) -> tuple[Entity, ...]:
-        """Where the same walk ended before the edit: from an old object instead of the new one."""
+        """Return the end of the same walk before the edit: from an old object instead of the new one."""
         start, *steps = way.split("/")
         found = (self.plan.subject,) if start == "subject" else self.plan.old
         for name in steps:
@@ -95,7 +95,7 @@ class RippleWorld:
         return found
 
     def walk(self, way: str) -> tuple[tuple[Entity, ...], tuple[Lookup, ...]]:
-        """Where a walk such as ``subject/father/child`` ends, and the facts on the way."""
+        """Return the end of a walk such as ``subject/father/child``, and the facts on it."""
         start, *steps = way.split("/")
         found: tuple[Entity, ...] = (self.plan.subject,) if start == "subject" else (self.plan.new,)
         read: list[Lookup] = []
@@ -112,22 +112,22 @@ def _with(found: tuple[Entity, ...], more: Entity) -> tuple[Entity, ...]:
 
 
 class UniqueNames:
-    """Which names of a graph's entities stand for one thing only."""
+    """Names in a graph that belong to one entity only."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self._graph = graph
 
     def clear(self, entity: Entity) -> bool:
-        """Whether the label is one, and no other thing's label or alias."""
+        """Return whether the label is a real one, and not another entity's label or alias."""
         return bool(entity.label.strip()) and not BARE.match(entity.label) and self.own(entity.label, entity)
 
     def own(self, name: str, entity: Entity) -> bool:
-        """Whether nothing else is called that."""
+        """Return whether no other entity has this name."""
         return self._owners.get(name.casefold(), entity.key) == entity.key
 
     @cached_property
     def _owners(self) -> dict[str, str | None]:
-        """Name to the key of its only bearer; None where there are several."""
+        """Name to the key of its entity; None if there are several."""
         found: dict[str, str | None] = {}
         for entity in things(self._graph):
             for name in {name.casefold() for name in entity.names}:
@@ -136,7 +136,7 @@ class UniqueNames:
 
 
 def things(graph: KnowledgeGraph) -> Iterator[Entity]:
-    """Every entity that relations join, by kind."""
+    """Yield every entity with a fact, by type."""
     kinds: Iterable[str] = dict.fromkeys(kind for link in graph.links.values() for kind in (link.subject, link.object))
     for kind in kinds:
         yield from graph.entities(kind)

@@ -1,4 +1,4 @@
-"""Dataset ``zsre``: one question a case whose answer is edited, with a rephrased and an unrelated question."""
+"""Dataset ``zsre``: one question with an edited answer per case, a rephrased question and an unrelated one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ STYLES = ("direct",)
 
 @frozen(kw_only=True)
 class ZsreConfig:
-    """Where the file is, and which of its answers an edit makes true."""
+    """Options: the folder of the file, and the target of an edit."""
 
     data_dir: str | None = data_dir_option("zsre_mend_eval.json", "zsre")
     target: Literal["alt", "answers"] = field(
         default="alt",
         metadata={
-            "help": "what an edit makes true: alt = another answer than the true one (MEND); answers = the true one "
-            "(ROME, MEMIT)"
+            "help": "the new answer of an edit: alt = a wrong answer (MEND); answers = the true answer (ROME, MEMIT)"
         },
     )
 
 
 def build(config: ZsreConfig) -> Dataset:
-    """The dataset."""
+    """Build the dataset."""
     from ke_plugin_zsre.dataset import Zsre  # noqa: PLC0415  built late
 
     return Zsre(variant=ZSRE, config=config)
@@ -36,7 +35,7 @@ def build(config: ZsreConfig) -> Dataset:
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer ``zsre``."""
+    """Register ``zsre``."""
     return [
         ZSRE.spec(
             config=ZsreConfig,

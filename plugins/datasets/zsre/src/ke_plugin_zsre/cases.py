@@ -1,4 +1,4 @@
-"""Records to cases. A question is also the sentence that stops where its answer starts: the answer follows it."""
+"""Convert records to cases. A question is also the cloze: its answer follows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SLOT = "{}"
 
 
 def case(name: str, record: ZsreRecord) -> Case:
-    """One record, by its place in the file. The edit makes its other answer true, or without one the true one."""
+    """Convert one record. The target is ``alt`` if it was read, otherwise the true answer."""
     true = Entity(label=record.answers[0].strip(), aliases=_others(record.answers))
     other = Entity(label=record.alt.strip()) if isinstance(record, ZsreAlternative) else None
     new, old = (other, _different(true, other)) if other else (true, None)
@@ -35,7 +35,7 @@ def case(name: str, record: ZsreRecord) -> Case:
 
 
 def _edit(record: ZsreRecord, new: Entity, old: Entity | None) -> Edit:
-    """Its id is its statement, the question with its answer: the file has ids for nothing."""
+    """Return the edit. Its id is its statement (question and answer), because the file has no ids."""
     question = record.src.strip()
     template = _template(question, record.subject)
     relation = Relation(label=template or question, question=template)
@@ -56,14 +56,14 @@ def _edit(record: ZsreRecord, new: Entity, old: Entity | None) -> Edit:
 
 
 def _template(question: str, subject: str) -> str | None:
-    """The question with a slot where it first names its subject (E2); None where it does not name it."""
+    """Return the question with a slot at the first mention of its subject (E2), or None if it does not name it."""
     if subject not in question or SLOT in question:
         return None
     return question.replace(subject, SLOT, 1)
 
 
 def _near(record: ZsreRecord, new: Entity) -> tuple[Query, ...]:
-    """The unrelated question; none where its answer is the edit's new one, which could not show a change."""
+    """Return the unrelated question, unless its answer is the edit's new one, which could not reveal a change."""
     if record.loc_ans.strip().casefold() == new.label.casefold():
         return ()
     text = record.loc.strip()
@@ -72,7 +72,7 @@ def _near(record: ZsreRecord, new: Entity) -> tuple[Query, ...]:
 
 
 def _different(true: Entity, other: Entity) -> Entity | None:
-    """The old answer, unless the new one is a spelling of it."""
+    """Return the old answer, unless the new one is a spelling of it."""
     return None if other.label.casefold() in {name.casefold() for name in true.names} else true
 
 
@@ -88,9 +88,9 @@ def _blank_or_labeled(instance: object, attribute: Attribute[str], value: str) -
 
 @frozen(kw_only=True)
 class ZsreRecord:
-    """One question. ``answers`` are spellings of the true answer. ``alt`` is read with ``ZsreAlternative`` alone.
+    """One question. ``answers``: spellings of the true answer. ``ZsreAlternative`` reads ``alt``.
 
-    ``loc`` is a question about something else, in lower case and without a question mark, ``loc_ans`` its answer.
+    ``loc``: an unrelated question in lower case without a question mark; ``loc_ans``: its answer.
     """
 
     subject: str = field(validator=has_label)
@@ -103,6 +103,6 @@ class ZsreRecord:
 
 @frozen(kw_only=True)
 class ZsreAlternative(ZsreRecord):
-    """One question with another answer than the true one, which may be blank."""
+    """One question with a wrong answer, which may be blank."""
 
     alt: str = field(validator=_blank_or_labeled)

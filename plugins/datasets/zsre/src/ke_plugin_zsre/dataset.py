@@ -1,4 +1,4 @@
-"""The dataset itself: what the core calls."""
+"""The dataset class."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ WORDS = Decoding(max_tokens=24, stop=("\n",))
 
 @frozen(kw_only=True)
 class Zsre(FileDataset):
-    """zsRE. Its cases are read from the file as they are asked for."""
+    """zsRE. It reads cases from the file as they are requested."""
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in the order of the file, named by its place there from 0 on.
+        """Yield every case in the order of the file, with its position from 0 as id.
 
-        With ``target=alt`` a record whose ``alt`` is blank is none; how many there are, a warning says at the end.
+        With ``target=alt``, records with a blank ``alt`` are skipped; a warning at the end states how many.
         """
         left_out = 0
         for place, record in enumerate(
@@ -33,8 +33,8 @@ class Zsre(FileDataset):
             else:
                 yield case(str(place), record)
         if left_out:
-            warnings.warn(f"{self.variant.file}: left out for a blank alt: {left_out}", stacklevel=2)
+            warnings.warn(f"{self.variant.file}: skipped because of a blank alt: {left_out}", stacklevel=2)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """The bare question, as the published evaluations put it."""
+        """Return the bare question, as in the published evaluations."""
         return Prompt(text=query.texts[0], decoding=WORDS) if style in STYLES else None

@@ -1,4 +1,4 @@
-"""The published file and what its publishers say of it."""
+"""The published file and its published counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ZSRE = Variant(
     summary="questions of zsRE as single edits, each with a rephrased and an unrelated question",
     file="zsre_mend_eval.json",
     url="https://rome.baulab.info/data/dsets/zsre_mend_eval.json",
-    license="MIT (of ROME and MEND, which publish it; the file names none); loc: Natural Questions, CC BY-SA 3.0",
+    license="MIT (of ROME and MEND, which publish it; the file states none); loc: Natural Questions, CC BY-SA 3.0",
     cite="""@inproceedings{levy2017zero,
   title     = {Zero-Shot Relation Extraction via Reading Comprehension},
   author    = {Levy, Omer and Seo, Minjoon and Choi, Eunsol and Zettlemoyer, Luke},

@@ -1,4 +1,4 @@
-"""Judge ``alias``: an answer is right if it names the gold entity, by its label or by an alias."""
+"""Judge ``alias``: an answer is right if it names the gold entity, by its label or an alias."""
 
 from __future__ import annotations
 
@@ -14,53 +14,56 @@ Normalization = Literal["none", "case", "text"]
 
 @frozen(kw_only=True)
 class AliasConfig:
-    """The defaults are the comparison of MQuAKE's released runner."""
+    """Options. The defaults are the comparison in MQuAKE's released code."""
 
     match: Literal["exact", "contains", "substring"] = field(
         default="exact",
         metadata={
-            "help": "an answer to a question is nothing but the gold name, or contains it: between word borders, or "
-            "(substring) inside words too"
+            "help": "how an answer to a question is compared: exact = it is the gold name; contains = it "
+            "contains the name as whole words; substring = also inside words"
         },
     )
     normalize: Normalization = field(
         default="none",
         metadata={
-            "help": "before comparing: none = as written; case = fold case; text = also drop diacritics, punctuation, "
-            "articles and extra spaces"
+            "help": "normalization before comparing: none; case = fold case; text = also drop diacritics, "
+            "punctuation, articles and extra spaces"
         },
     )
     cloze: Rule = field(
         default="prefix",
-        metadata={"help": "a continuation of a cloze begins with the gold name, is nothing else, or contains it"},
+        metadata={
+            "help": "how a continuation of a cloze is compared: prefix = it begins with the gold name; the "
+            "others as for match"
+        },
     )
 
 
 @frozen(kw_only=True)
 class ContainmentConfig:
-    """The comparison of RippleEdits: one of the names occurs somewhere in the text, be it question or cloze."""
+    """The comparison of RippleEdits: one of the names occurs anywhere in the text, for questions and clozes."""
 
     rule: Literal["contains", "substring"] = field(
         default="contains",
         metadata={
-            "help": "contains = between word borders; substring = inside words too: RippleEdits' released code. Names "
-            "of one character (no digits) count under neither, as there"
+            "help": "contains = as whole words; substring = also inside words, as in RippleEdits' released code. "
+            "Names of one character (except digits) never count, as in that code"
         },
     )
     normalize: Normalization = field(
-        default="none", metadata={"help": "what is evened out before comparing, as for the judge alias"}
+        default="none", metadata={"help": "normalization before comparing, as in the judge alias"}
     )
 
 
 def build(config: AliasConfig) -> Judge:
-    """The judge of that configuration."""
+    """Build the judge ``alias``."""
     from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
 
     return Alias(config=config)
 
 
 def build_containment(config: ContainmentConfig) -> Judge:
-    """The same judge, with one rule for questions and clozes."""
+    """Build the judge ``containment``: the same with one rule for questions and clozes."""
     from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
 
     return Alias(config=AliasConfig(match=config.rule, cloze=config.rule, normalize=config.normalize), single=False)
@@ -68,18 +71,18 @@ def build_containment(config: ContainmentConfig) -> Judge:
 
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Offer ``alias`` and ``containment``."""
+    """Register ``alias`` and ``containment``."""
     return [
         JudgeSpec(
             name="alias",
-            summary="right if the answer names the gold entity, by its label or by an alias",
+            summary="right if the answer names the gold entity, by its label or an alias",
             config=AliasConfig,
             build=build,
-            cite="Zhong et al. 2023, MQuAKE, section 3.2 and its released runner",
+            cite="Zhong et al. 2023, MQuAKE, section 3.2 and its released code",
         ),
         JudgeSpec(
             name="containment",
-            summary="right if a name of the gold entity occurs anywhere in what was written",
+            summary="right if a name of the gold entity occurs anywhere in the output",
             config=ContainmentConfig,
             build=build_containment,
             cite="Cohen et al. 2024, RippleEdits, section 5.1",

@@ -1,6 +1,6 @@
 """The verdict on an answer: it names what is right after the edit, what was right before it, or neither.
 
-Only ``Answer.text`` is read, never ``raw`` nor the question: a name that stands in the prompt is no answer (V3).
+Only ``Answer.text`` is read, not ``raw`` or the question: a name in the prompt is not an answer (V3).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from attrs import frozen
 
 from ke_core.plugin import Finding, Gold, Item, Judgment, Query, Session, Verdict
 from ke_plugin_alias import AliasConfig, Normalization, Rule
-from ke_plugin_alias.names import GoldNames, named, tells
+from ke_plugin_alias.names import GoldNames, is_distinctive, named
 from ke_plugin_alias.numbers import joined, number, numbers
 
 
 @frozen(kw_only=True)
 class NameMatches:
-    """What an answer holds of one gold: the findings, and whether they are all it takes."""
+    """Matches of one gold in an answer: the findings, and whether they are sufficient."""
 
     findings: tuple[Finding, ...] = ()
     enough: bool = False
@@ -28,16 +28,16 @@ class NameMatches:
 
 @frozen(kw_only=True)
 class Alias:
-    """Compares each answer with the gold names, then with the stale ones.
+    """Compares each answer with the gold names, then with the pre-edit ones.
 
-    ``single``: a name of one letter counts, where the rule does not leave it out anyway.
+    ``single``: whether a name of one letter counts, unless the rule excludes it.
     """
 
     config: AliasConfig
     single: bool = True
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order; needs no session."""
+        """Return one judgment for each item, in order. Needs no session."""
         del session
         return [self._one(item) for item in items]
 
@@ -64,12 +64,14 @@ class Alias:
     def _look(
         self, answer: str, rule: Rule, gold: Gold, names: GoldNames, other: GoldNames, *, label: str
     ) -> NameMatches:
-        """The names of ``gold`` in the answer; a longer name of the ``other`` gold is not taken for a shorter one."""
+        """Return the names of ``gold`` in the answer. A longer name of the ``other`` gold does not count as a shorter
+        one.
+        """
         if gold.require == "number":
             found = self._numbers(answer, rule, names, other)
         else:
             found = named(normal(answer, self.config.normalize), rule, names, other)
-        spelled = [names.spelled[name] for name in dict.fromkeys(found) if self.single or tells(name)]
+        spelled = [names.spelled[name] for name in dict.fromkeys(found) if self.single or is_distinctive(name)]
         findings = tuple(
             Finding(item=name, label=label, entity=gold.entities[index].key) for name, at in spelled for index in at
         )
@@ -77,7 +79,7 @@ class Alias:
         return NameMatches(findings=findings, enough=_enough(gold, order))
 
     def _numbers(self, answer: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str]:
-        """Numbers by their value, then names that are none ("twenty-one", "21 moons") as they are spelled."""
+        """Return numbers by their value, then names that are not numbers ("twenty-one", "21 moons") as text."""
         found = [name for name in map(str, numbers(answer, rule)) if name in names.spelled]
         literal = GoldNames(spelled={name: at for name, at in names.spelled.items() if number(name) is None})
         text = normal(joined(answer), self.config.normalize)
@@ -96,9 +98,9 @@ class Alias:
 
 
 def _enough(gold: Gold, order: list[int]) -> bool:
-    """Whether these entities (indexes, in order of first mention) are what the gold answer requires."""
+    """Return whether these entities (indexes, in order of first mention) satisfy the gold answer."""
     if not order:
-        return False  # an empty gold requires nothing, which is no reason to call everything right
+        return False  # an empty gold requires nothing, but must not make every answer right
     if gold.require == "ordered":
         return order == list(range(len(gold.entities)))
     return gold.require != "all" or len(order) == len(gold.entities)
@@ -114,7 +116,7 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 
 def normal(text: str, how: Normalization) -> str:
-    """``text`` without the space around it, and without what ``how`` says not to compare."""
+    """Return ``text`` without surrounding spaces, normalized as ``how`` states."""
     text = text.strip()
     if how == "none":
         return text
@@ -123,5 +125,5 @@ def normal(text: str, how: Normalization) -> str:
         return text
     text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     text = " ".join(PUNCTUATION.sub(" ", JOINED.sub("", text)).split())
-    # a band may be called "The The": a name that is all articles keeps them
+    # a name that consists of articles keeps them ("The The")
     return " ".join(ARTICLES.sub(" ", text).split()) or text

@@ -1,4 +1,4 @@
-"""Finding names in an answer."""
+"""Find names in an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import field, frozen
 from ke_core.plugin import Entity
 from ke_plugin_alias import Rule
 
-# A hyphen joins: "Guinea" does not stand in "Guinea-Bissau".
+# A hyphen joins words: "Guinea" does not match in "Guinea-Bissau".
 BEFORE, AFTER = r"(?<!\w)(?<!\w-)", r"(?!\w|-\w)"
 SEPARATOR = re.compile(r"(?:[\s,;&/]|\band\b)+")
 END = re.compile(r"\s*\.?")
@@ -18,13 +18,13 @@ END = re.compile(r"\s*\.?")
 
 @frozen(kw_only=True)
 class GoldNames:
-    """The names of a gold answer's entities: normalized name to (as the data spell it, indexes of its entities)."""
+    """The names of a gold answer's entities: normalized name to (original spelling, indexes of its entities)."""
 
     spelled: Mapping[str, tuple[str, tuple[int, ...]]] = field(factory=dict)
 
     @classmethod
     def of(cls, entities: Sequence[Entity], normalized: Callable[[str], str]) -> GoldNames:
-        """Label and every alias of each entity; a name of which nothing is left is in every answer, so in none (V4)."""
+        """Collect label and aliases of each entity. Names that are empty after normalization match nothing (V4)."""
         spelled: dict[str, tuple[str, tuple[int, ...]]] = {}
         for index, entity in enumerate(entities):
             for name in entity.names:
@@ -35,17 +35,19 @@ class GoldNames:
 
 
 def named(text: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str]:
-    """Which of ``names`` the text gives under the rule, in order.
+    """Return the ``names`` that the text gives under the rule, in order.
 
-    ``contains``: anywhere between word borders. ``substring``: anywhere, for names of more than one character (or a
-    digit), each on its own. ``prefix``: the text begins with a name, or with a list of
-    names. ``exact``: it is a name or a list of names and nothing else, but for one final full stop.
+    ``contains``: anywhere as whole words. ``substring``: anywhere, for names of more than one character (or a digit),
+    each
+    searched independently. ``prefix``: the text begins with a name, or with a list of names. ``exact``: it is a name or
+    a
+    list of names and nothing else, except one final full stop.
     """
     if rule == "substring":
-        inside = [name for name in names.spelled if tells(name) and name in text]
+        inside = [name for name in names.spelled if is_distinctive(name) and name in text]
         return sorted(inside, key=lambda name: (text.index(name), -len(name)))
     if text in names.spelled:
-        return [text]  # the common answer: no expression need be compiled for it
+        return [text]  # fast path for the common answer: no regular expression
     found = _mentions(text, [*names.spelled, *other.spelled])
     if rule == "contains":
         return [match.group() for match in found if match.group() in names.spelled]
@@ -53,13 +55,13 @@ def named(text: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str
     return listed if rule == "prefix" or END.fullmatch(text, end) else []
 
 
-def tells(name: str) -> bool:
-    """Whether a name is more than one letter: RippleEdits' released code leaves the others out."""
+def is_distinctive(name: str) -> bool:
+    """Return whether a name has more than one letter. RippleEdits' released code ignores other names."""
     return len(name) > 1 or name.isdigit()
 
 
 def _list(text: str, found: Iterator[re.Match[str]], names: GoldNames) -> tuple[list[str], int]:
-    """The names that ``text`` begins with, each entity once, and where they end."""
+    """Return the names that ``text`` begins with, each entity once, and where they end."""
     listed: list[str] = []
     seen: set[int] = set()
     end = 0
@@ -75,7 +77,7 @@ def _list(text: str, found: Iterator[re.Match[str]], names: GoldNames) -> tuple[
 
 
 def _mentions(text: str, names: Sequence[str]) -> Iterator[re.Match[str]]:
-    """Mentions from left to right that do not overlap; of names that start together, the longest."""
+    """Return non-overlapping mentions from left to right; of names with the same start, the longest."""
     inside = {name for name in names if name in text}  # compiling the others would take most of a judge's time
     if not inside:
         return iter(())

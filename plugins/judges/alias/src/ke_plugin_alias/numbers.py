@@ -1,6 +1,6 @@
 """Numbers in answers: digits with or without thousands separators, or English words ("twenty-one").
 
-A number is read whole: 21 stands neither in "1,021" nor in "21 million", and 1 not in "twenty-one".
+A number is read as a whole: 21 matches neither "1,021" nor "21 million", and 1 does not match "twenty-one".
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 
 
 def number(text: str) -> Decimal | None:
-    """The number that ``text`` is, in its shortest form (3.0 is 3); none if it is anything else."""
+    """Return the number that ``text`` is, in its shortest form (3.0 is 3), or an empty text."""
     found = numbers(text, "exact")
     return found[0] if found else None
 
 
 def numbers(text: str, rule: Rule) -> list[Decimal]:
-    """Every number in ``text``; the only thing in it (``exact``) or at its start (``prefix``), if the rule says so."""
+    """Return every number in ``text``: the whole text (``exact``), at its start (``prefix``), or anywhere."""
     text = text.strip()
     found = list(NUMERAL.finditer(text))
     if rule not in ("contains", "substring"):
         found = [match for match in found[:1] if match.start() == 0]
     if rule == "exact":
         found = [match for match in found if text[match.end() :] in ("", ".")]
-    values = (_value(match.group()) for match in found if _alone(text, match))
+    values = (_value(match.group()) for match in found if _is_separate(text, match))
     return [value for value in values if value is not None]
 
 
 def joined(text: str) -> str:
-    """``text`` with every number as one word, so that a name with a number in it is not found inside another number."""
+    """Return ``text`` with every number as one word, so that names with a number do not match inside other numbers."""
     return NUMERAL.sub(_as_word, text)
 
 
@@ -57,24 +57,24 @@ def _as_word(match: re.Match[str]) -> str:
     return sign + re.sub("[ -]+", "x", digits)
 
 
-def _alone(text: str, match: re.Match[str]) -> bool:
-    """Whether no letter or digit stands beside it."""
+def _is_separate(text: str, match: re.Match[str]) -> bool:
+    """Return whether no letter or digit is next to it."""
     before, after = text[max(match.start() - 1, 0) : match.start()], text[match.end() : match.end() + 1]
     return not re.match(r"[\w.]", before) and not re.match(r"\w", after)
 
 
 def _value(text: str) -> Decimal | None:
-    """Return the value; None for a numeral that is not read ("3,5", "21 million")."""
+    """Return the value; None for an unsupported numeral ("3,5", "21 million")."""
     if not DIGITS.match(text):
-        return _in_words(text.lower())
+        return _word_value(text.lower())
     value = Decimal(text.replace(",", ""))
     return value.to_integral_value() if value == value.to_integral_value() else value.normalize()
 
 
-def _in_words(text: str) -> Decimal | None:
-    """Return the value of a number in words; None if the words make no number, as "one two" do not."""
+def _word_value(text: str) -> Decimal | None:
+    """Return the value of a number in words; None if the words are not a number, such as "one two"."""
     whole = part = 0
-    below, power = 1000, 10**15  # what comes next must be smaller
+    below, power = 1000, 10**15  # the next value must be smaller
     for word in re.split(r" +and +|[ -]+", text):
         value = VALUES.get(word, 0)
         if word in VALUES and value < below and (value or text == word):

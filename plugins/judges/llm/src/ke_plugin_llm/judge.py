@@ -1,14 +1,13 @@
-"""What a language model says of the thoughts before an answer.
+"""Labels of a language model for the thoughts before an answer.
 
 ::
 
     for each answer with thoughts:                          split:   thoughts -> facts
         for each fact:                                      fact:    case's facts, fact -> label
-        the answer, if the thoughts came to one             support: question, thoughts, answer -> label
+        the answer, if the thoughts have one                support: question, thoughts, answer -> label
 
-The verdict is UNSURE, since nobody was asked whether the answer is right; WRONG where there is no answer. Everything
-else is in the findings, each with what the model wrote. What it wrote is never taken for more than it says: a text
-without a label of the set is ``fact-unsure`` or ``support-unsure``.
+The verdict is UNSURE, because the answer itself is not judged, or WRONG if there is no answer. The findings contain
+all labels with the model's output. An output without a valid label becomes ``fact-unsure`` or ``support-unsure``.
 """
 
 from __future__ import annotations
@@ -47,27 +46,27 @@ from ke_plugin_llm import LLMConfig
 PACKAGE = "ke_plugin_llm"
 FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
 SPLIT_STOP, FACT_STOP, SUPPORT_STOP = ("\nText:",), ("\nParagraph:",), ("\nQuestion:",)
-"""Where a model that goes on writes the next example: what follows is about nothing that was asked."""
+"""Start of the next example, which a model may append: the text after it is ignored."""
 
 
 @frozen(kw_only=True)
 class LLMJudge:
-    """Asks the session's model; ``prompts`` by the names of their files."""
+    """Sends requests to the session's model; ``prompts`` by file name."""
 
     config: LLMConfig
     prompts: Mapping[str, str] = field(factory=dict)
 
     @classmethod
     def of(cls, config: LLMConfig) -> Self:
-        """With its prompts read. Raises BadConfig."""
+        """Create the judge and read its prompts. Raises BadConfig."""
         names = ("split", "fact", "support")
         found = {name: prompt_text(PACKAGE, f"{name}.txt", config.prompts, option="llm.prompts") for name in names}
         return cls(config=config, prompts=found)
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order.
+        """Return one judgment for each item, in order.
 
-        Raises KEError where the model fails: nothing is judged by another rule instead (V15).
+        Raises KEError if the model fails: there is no fallback rule (V15).
         """
         thoughts = [thoughts_of(item.answer) for item in items]
         splits = {
@@ -89,7 +88,7 @@ class LLMJudge:
         ]
 
     def _split(self, thoughts: str) -> Procedure[tuple[str, ...] | Finding]:
-        """The facts in ``thoughts``; where the model lists none, a finding that says so."""
+        """Return the facts in ``thoughts``, or a finding that the model listed none."""
         if self.config.split == "sentences":
             return sentences(thoughts)
         written: Generated = yield Generate(
@@ -101,7 +100,7 @@ class LLMJudge:
         return facts or Finding(item=thoughts, label=FACT_UNSURE, note=written.text.strip())
 
     def _fact(self, fact: str, held: Sequence[str]) -> Procedure[Finding]:
-        paragraph = " ".join(_ended(sentence) for sentence in held)
+        paragraph = " ".join(_trimmed(sentence) for sentence in held)
         prompt = filled(self.prompts["fact"], paragraph=paragraph, fact=fact)
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.config.tokens, stop=FACT_STOP)
         return _labeled(fact, written.text, FACTS, FACT_UNSURE)
@@ -119,7 +118,7 @@ class LLMJudge:
         if not thoughts:
             found = (Finding(item=reply.text, label=NO_THOUGHTS),)
         elif not _answered(item) and self.config.asks != "facts":
-            found = (*found, Finding(item=reply.outcome, label=NOT_SUPPORT, note="the thoughts came to no answer"))
+            found = (*found, Finding(item=reply.outcome, label=NOT_SUPPORT, note="the thoughts have no answer"))
         return Judgment(verdict=Verdict.UNSURE if _answered(item) else Verdict.WRONG, findings=found)
 
 
@@ -136,19 +135,19 @@ def _of(found: Mapping[str, Finding], at: int) -> tuple[Finding, ...]:
 
 
 def _labeled(item: str, written: str, labels: Sequence[str], unsure: str) -> Finding:
-    return Finding(item=item, label=label_in(written, labels) or unsure, note=written.strip())
+    return Finding(item=item, label=parse_label(written, labels) or unsure, note=written.strip())
 
 
-def _ended(sentence: str) -> str:
+def _trimmed(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def _run(session: Session[Any] | None, procedures: Mapping[str, Procedure[Any]]) -> dict[str, Any]:
-    """What each procedure found. What fails for its own prompt alone (too long, refused) is a finding."""
+    """Return the findings of each procedure. A failure due to one prompt (too long, refused) is a finding."""
     if not procedures:
         return {}
     if session is None:
-        raise KEError("judge llm needs a model to ask", hint="say which with --judge-model [SOURCE:]ID")
+        raise KEError("judge llm needs a model", hint="pass --judge-model [SOURCE:]ID")
     found = session.engine.run(procedures)
     for name, result in found.items():
         if isinstance(result, Failure):
@@ -161,7 +160,7 @@ def _failed(name: str, failure: Failure) -> Finding:
     if not failure.particular:
         raise KEError(
             f"the judge's model failed ({why})",
-            hint="what is judged stays on record; mend it and give the same command again",
+            hint="judgments so far are saved; fix the cause and run the same command again",
         )
     label = SUPPORT_UNSURE if name.endswith("/support") else FACT_UNSURE
     return Finding(item=failure.error, label=label, note=why)
@@ -174,24 +173,25 @@ AROUND = " \t*_`\"'.<>[]"
 
 
 def filled(template: str, **values: str) -> str:
-    """``template`` with its places filled in, each value in one line.
+    """Return ``template`` with its placeholders replaced, each value on one line.
 
-    In one pass, so that nothing in a value is taken for a place; in one line, so that a value cannot add lines such as
-    a label of its own.
+    Placeholders inside values are not replaced. Values are joined to one line so that they cannot add lines such as a
+    label.
     """
     return PLACE.sub(lambda place: " ".join(values[place[1]].split()) if place[1] in values else place[0], template)
 
 
-def label_in(written: str, labels: Sequence[str]) -> str:
-    """The label after the last ``Label:``; empty where there is none, or what stands there is not of the set."""
+def parse_label(written: str, labels: Sequence[str]) -> str:
+    """Return the label after the last ``Label:``; empty if there is none, or if it is not a valid label."""
     found = MARKED.findall(written)
     given = re.sub(r"[\s_]+", "-", found[-1].strip(AROUND).casefold()) if found else ""
     return given if given in labels else ""
 
 
 def listed(written: str, *, cut: bool) -> tuple[str, ...]:
-    """The items of the list that ``written`` begins with, each once, in order. Without the last one where the end
-    of the text was ``cut`` off.
+    """Return the distinct items of the list that ``written`` begins with, in order, without the last one if the text
+    was
+    ``cut`` off.
     """
     items: list[str] = []
     for line in written.strip().splitlines():

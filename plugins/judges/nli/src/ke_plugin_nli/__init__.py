@@ -1,4 +1,4 @@
-"""Judge ``nli``: a cross-encoder for textual entailment reads what was thought before an answer."""
+"""Judge ``nli``: a cross-encoder for textual entailment labels the thoughts before an answer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ke_core.plugin import FACT_LABELS, Judge, JudgeSpec, hookimpl
 
 @frozen(kw_only=True)
 class NLIConfig:
-    """Which classifier, and how sure it has to be."""
+    """Options: the classifier, and its minimum probability."""
 
     model: str = field(
         default="cross-encoder/nli-deberta-v3-small",
         metadata={
-            "help": "a local folder or a hub id: a sequence classifier with the labels entailment, neutral and "
+            "help": "local folder or hub id of a sequence classifier with the labels entailment, neutral and "
             "contradiction",
             "file": True,
         },
@@ -22,12 +22,12 @@ class NLIConfig:
     sure: float = field(
         default=0.5,
         validator=[validators.ge(0.0), validators.le(1.0)],
-        metadata={"help": "a label that is less probable than this is no label: fact-unsure"},
+        metadata={"help": "minimum probability of a label; below it the label is fact-unsure"},
     )
 
 
 def build(config: NLIConfig) -> Judge:
-    """The judge of that configuration. Raises ModelUnavailable, BadConfig."""
+    """Build the judge. Raises ModelUnavailable, BadConfig."""
     from ke_plugin_nli.judge import NLIJudge  # noqa: PLC0415  built late: torch and transformers
 
     return NLIJudge.load(config)
@@ -35,11 +35,11 @@ def build(config: NLIConfig) -> Judge:
 
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Offer ``nli``."""
+    """Register ``nli``."""
     return [
         JudgeSpec(
             name="nli",
-            summary="a cross-encoder labels the facts of a chain of thought; asks no language model",
+            summary="a cross-encoder labels the facts in a chain of thought; needs no language model",
             config=NLIConfig,
             build=build,
             cite="Bowman et al. 2015, SNLI (the task); labels of Hua et al. 2024, ReCoE, section 5.2",

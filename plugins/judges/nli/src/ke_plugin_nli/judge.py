@@ -1,8 +1,8 @@
-"""Facts of the thoughts before an answer, held against the case's own by a classifier for textual entailment.
+"""Compare facts in the thoughts before an answer with the case's facts, by a classifier for textual entailment.
 
 The case's sentences are the premise and one fact is the hypothesis: entailment is ``consistent``, contradiction
-``inconsistent``, neutral ``unrelated``. Every sentence of the thoughts is a fact. What is too long for the classifier,
-or of which it is not sure enough, is ``fact-unsure``.
+``inconsistent``, neutral ``unrelated``. Every sentence of the thoughts is a fact. Facts that are too long for the
+classifier, or below the minimum probability, are ``fact-unsure``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from ke_core.plugin import (
 from ke_plugin_nli import NLIConfig
 
 MEANS = {"entailment": CONSISTENT, "neutral": UNRELATED, "contradiction": INCONSISTENT}
-LONGEST = 512  # tokens, for a classifier that names no limit
+LONGEST = 512  # tokens, for a classifier without a limit
 BATCH = 32
 
 
 @frozen(kw_only=True, eq=False)
 class NLIJudge:
-    """``labels``: place among the classifier's outputs to our label."""
+    """``labels``: position in the classifier's output to our label."""
 
     config: NLIConfig
     model: Any
@@ -47,26 +47,26 @@ class NLIJudge:
 
     @classmethod
     def load(cls, config: NLIConfig) -> Self:
-        """Raises BadConfig where it cannot be loaded, or does not have the three labels."""
+        """Load the classifier. Raises BadConfig if it cannot be loaded or lacks one of the three labels."""
         try:
             tokenizer = AutoTokenizer.from_pretrained(config.model)
             model = AutoModelForSequenceClassification.from_pretrained(config.model, dtype=torch.float32)
         except (OSError, ValueError, KeyError) as error:
             why = " ".join(str(error).split())[:300]
             raise BadConfig(
-                f"nli.model: cannot load {config.model}: {why}", hint="a local folder or a hub id of a classifier"
+                f"nli.model: cannot load {config.model}: {why}", hint="use a local folder or a hub id of a classifier"
             ) from error
         named = {int(at): str(name).strip().casefold() for at, name in model.config.id2label.items()}
         if set(named.values()) != set(MEANS):
             raise BadConfig(
                 f"nli.model: {config.model} has the labels {', '.join(named.values())}",
-                hint=f"take a classifier with the labels {', '.join(MEANS)}",
+                hint=f"use a classifier with the labels {', '.join(MEANS)}",
             )
         model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
         return cls(config=config, model=model, tokenizer=tokenizer, labels={at: MEANS[n] for at, n in named.items()})
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order; needs no session."""
+        """Return one judgment for each item, in order. Needs no session."""
         del session
         facts = [_facts(item) for item in items]
         pairs = [
@@ -79,7 +79,7 @@ class NLIJudge:
         ]
 
     def _findings(self, pairs: Sequence[tuple[str, str]]) -> list[Finding]:
-        """One finding a pair, in order; pairs of like length are read together."""
+        """Return one finding for each pair, in order. Pairs of similar length form a batch."""
         limit = min(self.tokenizer.model_max_length, getattr(self.model.config, "max_position_embeddings", LONGEST))
         encoded = [self.tokenizer(premise, fact)["input_ids"] for premise, fact in pairs]
         order = sorted((at for at, ids in enumerate(encoded) if len(ids) <= limit), key=lambda at: len(encoded[at]))
@@ -88,7 +88,7 @@ class NLIJudge:
             rows = order[start : start + BATCH]
             for at, shares in zip(rows, self._shares([pairs[at] for at in rows]), strict=True):
                 found[at] = self._finding(pairs[at][1], shares)
-        too_long = f"premise and fact together are longer than {limit} tokens"
+        too_long = f"premise and fact together have more than {limit} tokens"
         return [
             found.get(at, Finding(item=fact, label=FACT_UNSURE, note=too_long))
             for at, (_held, fact) in enumerate(pairs)
@@ -96,7 +96,7 @@ class NLIJudge:
 
     @torch.inference_mode()
     def _shares(self, pairs: Sequence[tuple[str, str]]) -> list[list[float]]:
-        """Probabilities of the classifier's labels, [pairs, 3]."""
+        """Return probabilities of the classifier's labels, [pairs, 3]."""
         batch = self.tokenizer(
             [held for held, _fact in pairs], [fact for _held, fact in pairs], padding=True, return_tensors="pt"
         )
@@ -115,7 +115,7 @@ def _facts(item: Item) -> tuple[str, ...]:
 
 
 def _judgment(item: Item, facts: Sequence[str], found: tuple[Finding, ...]) -> Judgment:
-    """The verdict is open, as nobody has looked at the answer; without an answer it is WRONG."""
+    """Return the judgment. The verdict is UNSURE, because the answer itself is not judged; WRONG without an answer."""
     reply = item.answer
     answered = reply.outcome == "answered" and bool(reply.text.strip())
     silent = () if facts else (Finding(item=reply.text, label=NO_THOUGHTS),)

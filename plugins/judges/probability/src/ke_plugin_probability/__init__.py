@@ -1,4 +1,4 @@
-"""Judge ``probability``: the object that is right must be the most probable one."""
+"""Judge ``probability``: the right object must be the most probable one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from ke_core.plugin import Judge, JudgeSpec, hookimpl
 
 @frozen(kw_only=True)
 class ProbabilityConfig:
-    """How two objects of different length are compared."""
+    """Options: how two objects of different length are compared."""
 
     compare: Literal["mean", "sum"] = field(
         default="mean",
-        metadata={
-            "help": "log-probability of an object: mean over its tokens, or their sum; as for the metric classic"
-        },
+        metadata={"help": "log-probability of an object: mean over its tokens, or their sum; as in the metric classic"},
     )
 
 
 def build(config: ProbabilityConfig) -> Judge:
-    """The judge of that configuration."""
+    """Build the judge."""
     from ke_plugin_probability.judge import Probability  # noqa: PLC0415  built late
 
     return Probability(config=config)
@@ -30,11 +28,11 @@ def build(config: ProbabilityConfig) -> Judge:
 
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Offer ``probability``."""
+    """Register ``probability``."""
     return [
         JudgeSpec(
             name="probability",
-            summary="right if the new object is more probable than the old one; says nothing of texts",
+            summary="right if the new object is more probable than the old one; text answers are unsure",
             config=ProbabilityConfig,
             build=build,
             cite="Meng et al. 2022, ROME, section 3.3",

@@ -1,6 +1,6 @@
-"""The verdict on log-probabilities: the object that is right now is the most probable, or the one that was.
+"""The verdict on log-probabilities: which object is the most probable, the right one or the pre-edit one.
 
-A tie is WRONG: the right object is not the more probable one. Of a text there is nothing to say here: UNSURE.
+A tie is WRONG: the right object is not more probable. A text is UNSURE.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ke_plugin_probability import ProbabilityConfig
 
 @frozen(kw_only=True)
 class Probability:
-    """Probability(config)."""
+    """Judges log-probabilities."""
 
     config: ProbabilityConfig
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order; needs no session."""
+        """Return one judgment for each item, in order. Needs no session."""
         del session
         return [self._one(item) for item in items]
 
@@ -38,7 +38,7 @@ class Probability:
         return _judgment(_verdict(top, item.query), *findings)
 
     def _scores(self, query: Query, reply: Scored) -> dict[str, float]:
-        """By object, as the query names them."""
+        """Return scores by object, as named in the query."""
         mean = self.config.compare == "mean"
         return {
             name: logprob / max(tokens, 1) if mean else logprob

@@ -1,4 +1,4 @@
-"""Judge ``set``: an answer is a list, and its members are compared with those of the gold set."""
+"""Judge ``set``: an answer is a list whose members are compared with the gold set."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from ke_core.plugin import Judge, JudgeSpec, hookimpl
 
 @frozen(kw_only=True)
 class SetConfig:
-    """CompKE leaves splitting and matching open; the defaults are our choice."""
+    """Options. CompKE does not define splitting and matching; the defaults are our choice."""
 
     match: Literal["exact", "contains"] = field(
-        default="exact", metadata={"help": "a listed item is nothing but a name, or contains one between word borders"}
+        default="exact",
+        metadata={
+            "help": "exact = an item is a name and nothing else; contains = an item contains a name as whole words"
+        },
     )
     extras: bool = field(
         default=False,
         metadata={
-            "help": "an answer that names the whole set and more is right too; the metric's scores do not depend on it"
+            "help": "true = an answer that names the whole set and more is right too; of the metric's scores "
+            "only edit-wise depends on it"
         },
     )
 
 
 def build(config: SetConfig) -> Judge:
-    """The judge of that configuration."""
+    """Build the judge."""
     from ke_plugin_set.judge import SetJudge  # noqa: PLC0415  built late
 
     return SetJudge(config=config)
@@ -33,13 +37,13 @@ def build(config: SetConfig) -> Judge:
 
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Offer ``set``."""
+    """Register ``set``."""
     return [
         JudgeSpec(
             name="set",
             summary="splits the answer into a set; right if it names every member of the gold set and nothing else",
             config=SetConfig,
             build=build,
-            cite="CompKE, section 5 and appendix D.3; splitting and matching are not stated there",
+            cite="CompKE, section 5 and appendix D.3, which do not define splitting and matching",
         )
     ]

@@ -1,20 +1,20 @@
-"""Which members of the sets before and after the edit an answer names.
+"""The members of the sets before and after the edit that an answer names.
 
-Findings, one for each thing listed:
+One finding for each item:
 
 ======= ============================================= ========
-label   the thing is                                  entity
+label   the item is                                   entity
 ======= ============================================= ========
-gold    a member of the set that is right             its key
-stale   only a member of the set that was right       its key
+gold    a member of the gold set                      its key
+stale   a member of the pre-edit set only             its key
 extra   neither                                       none
 ======= ============================================= ========
 
-A thing that is listed twice counts once, and each member is named by one thing at most: two names of one member are
-one finding. ``stale`` and ``extra`` together are what is wrong in the answer.
+An item that is listed twice counts once, and each member is named by at most one item: two names of one member are
+one finding. ``stale`` and ``extra`` items are the wrong ones.
 
-The continuation of a cloze names its objects and goes on ("Gabon, Africa, and is known for its ..."), so of a cloze
-only the members at the beginning are read, as the judge ``alias`` does for one object.
+The continuation of a cloze does not stop after its objects ("Gabon, Africa, and is known for its ..."), so only the
+members at its beginning count, as in the judge ``alias``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ke_plugin_set.splitting import begins, items, normal
 
 @frozen(kw_only=True)
 class SetJudge:
-    """SetJudge(config)."""
+    """Splits answers into items and compares them with sets."""
 
     config: SetConfig
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order; needs no session."""
+        """Return one judgment for each item, in order. Needs no session."""
         del session
         return [self._one(item) for item in items]
 
@@ -55,7 +55,7 @@ class SetJudge:
         members = {entity.key: entity for entity in (*query.gold.entities, *old)}
         names = {key: _normalized(entity) for key, entity in members.items()}
         written = items(text, _spelled(members))
-        listed: dict[str, str] = {}  # each thing once, where it first stands
+        listed: dict[str, str] = {}  # each item once, at its first position
         pairs = _stated(written, names) if query.form == "cloze" else ((normal(item), item) for item in written)
         for name, item in pairs:
             listed.setdefault(name, item)
@@ -68,13 +68,13 @@ class SetJudge:
         return _judgment(self._verdict(query, findings, old), *findings)
 
     def _candidates(self, item: str, names: Mapping[str, Sequence[str]]) -> list[str]:
-        """The members that the item may name."""
+        """Return the members that the item may name."""
         if self.config.match == "exact":
             return [key for key, known in names.items() if item in known]
         return [key for key, known in names.items() if any(_within(name, item) for name in known)]
 
     def _new(self, item: str, named: Mapping[str, str], names: Mapping[str, Sequence[str]]) -> bool:
-        """Whether it names a member that nothing else names, or no member at all."""
+        """Return whether it names a member that no other item names, or no member."""
         return item in named or not self._candidates(item, names)
 
     def _verdict(self, query: Query, findings: Sequence[Finding], old: Sequence[Entity]) -> Verdict:
@@ -88,7 +88,7 @@ class SetJudge:
 
 
 def _stated(listed: Sequence[str], names: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """The members that a continuation begins with, up to the first item that is more than a member's name."""
+    """Return the members that a continuation begins with, up to the first item that is more than a member's name."""
     for item in listed:
         said = normal(item)
         begun = begins(said, (name for known in names.values() for name in known))
@@ -115,7 +115,7 @@ def _finding(spelled: str, key: str | None, right: set[str]) -> Finding:
 
 
 def _pairs(candidates: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Item to member, each member once, for as many items as possible (augmenting paths: Kuhn 1955)."""
+    """Map items to distinct members, for as many items as possible (augmenting paths: Kuhn 1955)."""
     taken: dict[str, str] = {}
 
     def place(item: str, seen: set[str]) -> bool:
@@ -133,7 +133,7 @@ def _pairs(candidates: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def _normalized(entity: Entity) -> tuple[str, ...]:
-    """A name of which nothing is left would be in everything, so it is in nothing (V4)."""
+    """Normalize names, without empty ones, which would match everything (V4)."""
     return tuple(dict.fromkeys(name for name in map(normal, entity.names) if name))
 
 

@@ -1,8 +1,9 @@
-"""An answer to the things that it lists.
+"""Split an answer into the items that it lists.
 
-Separators are commas, semicolons, "and", "&", line breaks, and the numbers or bullets of a list. A name that itself
-holds one ("Bosnia and Herzegovina", "Washington, D.C."), or a colon or a dash ("Star Trek: Picard"), stays whole if the
-question's own sets know it, and a heading is none where such a name begins it or reaches over its colon.
+Separators are commas, semicolons, "and", "&", line breaks, and the numbers or bullets of a list. A name with a
+separator
+("Bosnia and Herzegovina", "Washington, D.C."), a colon or a dash ("Star Trek: Picard") is kept whole if it is in the
+question's sets. A heading is not dropped if such a name starts it or contains its colon.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ Span = tuple[int, int]
 
 
 def items(text: str, names: Sequence[str]) -> list[str]:
-    """What the text lists, in order, as it is spelled, repetitions included. ``names`` may hold separators."""
+    """Return the items of the text in order, in their original spelling, with repetitions. ``names`` may contain
+    separators.
+    """
     kept = _whole(text, names)
     found: list[str] = []
     start = _heading(text, names, kept)
@@ -32,18 +35,18 @@ def items(text: str, names: Sequence[str]) -> list[str]:
 
 
 def normal(name: str) -> str:
-    """Case folded, without an article before it, without what stands around it, and with single spaces."""
+    """Fold case and remove a leading article, surrounding punctuation and extra spaces."""
     plain = " ".join(unicodedata.normalize("NFC", name).strip(TRIM).casefold().split())
     return ARTICLE.sub("", plain) or plain
 
 
 def begins(text: str, names: Iterable[str]) -> list[str]:
-    """Which of the names, in their normal form, a text in its normal form begins with, up to a word border."""
+    """Return the names (normalized) that a normalized text begins with, up to a word border."""
     return [name for name in names if re.match(rf"{re.escape(name)}(?!\w)", text)]
 
 
 def _heading(text: str, names: Iterable[str], kept: Iterable[Span]) -> int:
-    """Where the list starts: behind its heading, if it has one."""
+    """Return the start of the list, after its heading if there is one."""
     match = HEADING.match(text)
     if match is None or any(start < match.end() < end for start, end in kept):
         return 0
@@ -51,13 +54,13 @@ def _heading(text: str, names: Iterable[str], kept: Iterable[Span]) -> int:
 
 
 def _borders(text: str, begin: int, kept: Sequence[Span]) -> Sequence[re.Match[str]]:
-    """Where the list is cut: marks and separators that do not lie within a known name."""
+    """Return where to split: list markers and separators outside of known names."""
     cuts = sorted((*MARK.finditer(text, begin), *SEPARATOR.finditer(text, begin)), key=lambda match: match.start())
     return [cut for cut in cuts if not any(start <= cut.start() < end for start, end in kept)]
 
 
 def _whole(text: str, names: Iterable[str]) -> list[Span]:
-    """Where names stand that would be cut; of two that overlap, the longer one."""
+    """Return the positions of names that would be split; of two overlapping ones, the longer."""
     inside = sorted({name for name in names if _cut(name)}, key=lambda name: (-len(name), name))
     if not inside:
         return []

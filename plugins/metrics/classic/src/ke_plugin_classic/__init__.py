@@ -1,4 +1,4 @@
-"""Metric ``classic``: efficacy, paraphrase and locality of edits, by probability and as generated."""
+"""Metric ``classic``: efficacy, paraphrase and locality of edits, by probability and by generated text."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class ClassicConfig:
-    """How two objects of different length are compared, and with what texts generated ones are."""
+    """Options: how two objects are compared, and the reference texts for consistency."""
 
     compare: Literal["mean", "sum"] = field(
         default="mean",
         metadata={
-            "help": "log-probability of an object: mean over its tokens (as ROME and MEMIT are evaluated), or their sum"
+            "help": "log-probability of an object: mean over its tokens (as in ROME's and MEMIT's evaluation), "
+            "or their sum"
         },
     )
     references: str = field(
         default="",
         metadata={
-            "help": "for consistency: a JSON file of texts by relation and object, as ROME's attribute_snippets.json",
+            "help": "for consistency: a JSON file of texts by relation and object, like ROME's attribute_snippets.json",
             "file": True,
         },
     )
 
 
 def build(config: ClassicConfig) -> Metric:
-    """The metric. Raises BadConfig for a file that holds no references."""
+    """Build the metric. Raises BadConfig for an invalid file of references."""
     from ke_plugin_classic.metric import Classic  # noqa: PLC0415  built late
     from ke_plugin_classic.texts import ReferenceTexts, read  # noqa: PLC0415  built late
 
@@ -38,31 +39,31 @@ def build(config: ClassicConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``classic``."""
+    """Register ``classic``."""
     return [
         MetricSpec(
             name="classic",
-            summary="efficacy, paraphrase and locality of edits: new object against old one, and what is generated",
+            summary="efficacy, paraphrase and locality of edits, by probability and by generated text",
             config=ClassicConfig,
             build=build,
-            cite="Meng et al. 2022, ROME, section 3.3 (CounterFact); the counts of wins are those of its evaluation",
+            cite="Meng et al. 2022, ROME, section 3.3 (CounterFact); comparisons as in its evaluation code",
             columns={
-                "efficacy-probability": "efficacy new>old",
-                "efficacy": "efficacy written",
-                "paraphrase-probability": "para- phrase new>old",
-                "paraphrase": "para- phrase written",
-                "locality-probability": "locality own>new",
-                "locality": "locality same text",
-                "locality-word": "locality same word",
+                "efficacy-probability": "efficacy (probability)",
+                "efficacy": "efficacy (generation)",
+                "paraphrase-probability": "paraphrase (probability)",
+                "paraphrase": "paraphrase (generation)",
+                "locality-probability": "locality (probability)",
+                "locality": "locality (same text)",
+                "locality-word": "locality (same word)",
             },
             tables={
-                "how far ahead the right object is: mean difference of probabilities": {
-                    "efficacy-magnitude": "efficacy new-old",
-                    "paraphrase-magnitude": "para- phrase new-old",
-                    "locality-magnitude": "locality own-new",
+                "lead of the right object: mean difference of probabilities": {
+                    "efficacy-magnitude": "efficacy (magnitude)",
+                    "paraphrase-magnitude": "paraphrase (magnitude)",
+                    "locality-magnitude": "locality (magnitude)",
                 },
-                "what follows from the edit, and texts about its subject": {
-                    "portability": "portability written",
+                "consequences of the edit, and texts about its subject": {
+                    "portability": "portability",
                     "fluency": "fluency",
                     "consistency": "consistency",
                 },

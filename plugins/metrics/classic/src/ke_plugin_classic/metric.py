@@ -1,29 +1,29 @@
-"""The classic measures of a single edit, from one case's record.
+"""The classic measures of a single edit, from the record of one case.
 
 ====================== =====================================================================================
-aspect                 value, one an edit
+aspect                 value, one for each edit
 ====================== =====================================================================================
 efficacy               1 if the edit's own fact is answered with the new object
 efficacy-probability   1 if after the edit's cloze the new object is more probable than the old one
 paraphrase             1 if the edit's question is answered with the new object
-paraphrase-probability 1 if after that question and its answer prompt the new object is the more probable
-locality               share of other subjects' clozes that are continued, letter for letter, as by the unedited model
-locality-word          share of them whose continuation begins with the same word as the unedited model's
-locality-probability   share of them after which their own object is more probable than the edit's new one
-efficacy-magnitude     P(new) - P(old) after the edit's cloze, where efficacy-probability compares them; likewise
-paraphrase-magnitude   after its question, and
+paraphrase-probability 1 if after that question and its answer prompt the new object is more probable
+locality               fraction of other subjects' clozes with the same continuation as the unedited model's
+locality-word          fraction of them whose continuation begins with the same word as the unedited model's
+locality-probability   fraction of them after which their own object is more probable than the edit's new one
+efficacy-magnitude     P(new) - P(old) after the edit's cloze, if efficacy-probability compares them
+paraphrase-magnitude   the same after its question
 locality-magnitude     P(own) - P(new), the mean over the other subjects' clozes
-portability            1 if a question that follows from the edit is answered right
-fluency                entropy of the bigrams and trigrams of texts about the edit's subject, in bits; of the unedited
-                       model too
-consistency            cosine similarity, by tf-idf, of these texts and reference texts about things that have the new
-                       object in truth; only with ``references``
+portability            1 if a question that follows from the edit is answered correctly
+fluency                entropy of the bigrams and trigrams of texts about the edit's subject, in bits; also of the
+                       unedited model
+consistency            cosine similarity (tf-idf) of these texts and reference texts about entities that really have
+                       the new object; only with ``references``
 ====================== =====================================================================================
 
-A probability is that of an object's tokens: their geometric mean, or (``compare=sum``) their product.
+The probability of an object is the geometric mean over its tokens, or (``compare=sum``) their product.
 
-For a control (its edits are withheld) the old object is the right one. Nothing here is teacher-forced accuracy, which
-gives a model that misses the first token of an object points for the rest (V1).
+For a control (its edits are withheld) the old object is the right one. Teacher-forced accuracy is not included: it
+gives a model that misses the first token of an object credit for the rest (V1).
 """
 
 from __future__ import annotations
@@ -62,24 +62,26 @@ from ke_plugin_classic.texts import ReferenceTexts, fluency
 
 WRITTEN = (EFFICACY, PARAPHRASE, PORTABILITY)
 COMPARED = {name + PROBABILITY: f"{name}-magnitude" for name in (EFFICACY, PARAPHRASE, LOCALITY)}
-"""Aspect of a probe, and of how far the right object is ahead."""
+"""Aspect of a probe to the aspect of its magnitude."""
 LOCALITY_WORD, CONSISTENCY = "locality-word", "consistency"
-SHORT = "every text is shorter than three words"
+SHORT = "every text has fewer than three words"
 NO_OBJECT = "the edit names no object"
-NO_REFERENCE = "no reference text of the edit's relation and object"
+NO_REFERENCE = "no reference text for the edit's relation and object"
 PHASES: tuple[Phase, ...] = ("before", "after")
 Measure = Callable[[CaseRecord, Probe, str], float]
 
 
 @frozen(kw_only=True)
 class Classic:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     config: ClassicConfig = field(factory=ClassicConfig)
     references: ReferenceTexts = field(factory=ReferenceTexts)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every observation of this case, one for each probe and style; a probe that was not asked has no style."""
+        """Yield every observation of this case, one for each probe and style; without a style if the probe has no
+        reply.
+        """
         for probe in record.case.probes:
             if probe.aspect == FLUENCY:
                 yield from self._texts(record, probe)
@@ -98,7 +100,7 @@ class Classic:
             yield LOCALITY_WORD, _same_word
 
     def _texts(self, record: CaseRecord, probe: Probe) -> Iterator[Value]:
-        """Of what both models write about the edit's subject."""
+        """Yield fluency and consistency of both models' texts about the edit's subject."""
         for phase in PHASES:
             for style in record.styles_of(probe, phase) if probe.asked(phase) else ():
                 fluent, consistent = partial(_fluency, phase), partial(self._consistency, phase)
@@ -109,7 +111,7 @@ class Classic:
             yield _value(record, probe, FLUENCY, "", partial(_fluency, "after"))
 
     def _consistency(self, phase: Phase, record: CaseRecord, probe: Probe, style: str) -> float:
-        """Of all texts together, with those of the edit's relation and new object."""
+        """Return the similarity of all texts and the reference texts of the edit's relation and new object."""
         facts = [edit.after for edit in record.case.edits if edit.id in probe.edits and edit.after is not None]
         if not facts or not facts[0].objects:
             raise NoValue(NO_OBJECT)
@@ -124,16 +126,16 @@ class Classic:
         return sum(wins) / len(wins)
 
     def _wins(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> bool:
-        """Whether the object that is right at that moment is more probable than every other one."""
+        """Return 1 if the right object of that phase is more probable than every other one."""
         if _failed(_outcome(record, query, style).reply):
             return False
         own, others = self._scores(query, record, probe, style)
         return all(own > other for other in others)
 
     def _magnitude(self, record: CaseRecord, probe: Probe, style: str) -> float:
-        """By how much the right object is more probable than the likeliest other one (ROME, EM and PM and NM).
+        """Return the lead of the right object over the most probable other one (ROME's EM, PM and NM).
 
-        A failure counts as the worst that can be: the other object is certain.
+        A failure counts as the worst value: the other object is certain.
         """
         ahead = []
         for query in probe.queries:
@@ -145,7 +147,7 @@ class Classic:
         return math.fsum(ahead) / len(ahead)
 
     def _scores(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> tuple[float, list[float]]:
-        """Log-probability of the object that is right at that moment, and of every other one. Raises NoValue."""
+        """Return the log-probabilities of the right object of that phase and of the others. Raises NoValue."""
         reply = _outcome(record, query, style).reply
         if isinstance(reply, Failure):
             raise NoValue(reply.message or reply.error)
@@ -179,7 +181,7 @@ def _outcome(record: CaseRecord, query: Query, style: str, phase: Phase = "after
 
 
 def _failed(reply: Reply) -> bool:
-    """Whether log-probabilities were asked of a model that gives them, and there are none."""
+    """Return whether a model that returns log-probabilities failed to return them."""
     return isinstance(reply, Failure) and not reply.unscored
 
 
@@ -200,12 +202,12 @@ def _same_word(record: CaseRecord, probe: Probe, style: str) -> float:
 
 
 def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Sequence[str]]) -> float:
-    """The share of the queries that the edited model answers as the unedited one did; a failure is another answer."""
+    """Return the fraction of queries with the unedited model's answer. A failure is a different answer."""
     same = []
     for query in probe.queries:
         before, after = record.outcomes.get(("before", style, query.id)), _outcome(record, query, style).reply
         if before is None:
-            raise NoValue("the unedited model was not asked in that way")
+            raise NoValue("the unedited model was not asked in this style")
         if not isinstance(before.reply, Answer):
             raise NoValue("the unedited model gave no answer")
         same.append(isinstance(after, Answer) and part(after.text) == part(before.reply.text))
@@ -213,13 +215,13 @@ def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Se
 
 
 def _written_texts(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> list[str]:
-    """What was written after each opening, without the opening (V3). A failure has written nothing."""
+    """Return the generated text after each opening (V3). A failure has an empty text."""
     replies = [_outcome(record, query, style, phase).reply for query in probe.queries]
     return [reply.text or reply.raw if isinstance(reply, Answer) else "" for reply in replies]
 
 
 def _fluency(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> float:
-    """The mean over the texts that have three words or more."""
+    """Return the mean over the texts with at least three words."""
     found = [bits for text in _written_texts(phase, record, probe, style) if (bits := fluency(text)) is not None]
     if not found:
         raise NoValue(SHORT)

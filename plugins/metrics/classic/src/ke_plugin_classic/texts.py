@@ -1,4 +1,4 @@
-"""Measures of texts that a model writes on and on about a subject (Meng et al. 2022, ROME, section 3.3)."""
+"""Measures of long generated texts about a subject (Meng et al. 2022, ROME, section 3.3)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from attrs import field, frozen
 from ke_core.plugin import BadConfig, read_json, words
 
 WEIGHTS = {2: 1 / 3, 3: 2 / 3}
-"""Of bigrams and trigrams; the released evaluation weighs them 2/3 and 4/3 and halves the sum."""
-HINT = 'JSON: {"RELATION": {"OBJECT": [{"text": ...}]}}, keyed by ids, in the form of attribute_snippets.json of ROME'
+"""Weights of bigrams and trigrams. The released evaluation uses 2/3 and 4/3 and halves the sum."""
+HINT = 'expected JSON like attribute_snippets.json of ROME, keyed by ids: {"RELATION": {"OBJECT": [{"text": ...}]}}'
 Place = tuple[str, str]
 
 
 def fluency(text: str) -> float | None:
-    """Weighted entropy of its bigrams and trigrams, in bits; None for a text of fewer than three words.
+    """Return the weighted entropy of bigrams and trigrams, in bits; None for fewer than three words.
 
-    A text that says the same again and again has little.
+    Repetitive text has a low entropy.
     """
     said = words(text)
     if len(said) < max(WEIGHTS):
@@ -36,16 +36,16 @@ def _entropy(said: Sequence[str], n: int) -> float:
 
 @frozen(kw_only=True)
 class ReferenceTexts:
-    """Texts about things that have an object in truth, by relation and object; how many texts hold each word."""
+    """Texts about entities that really have an object, by relation and object, with document frequencies of words."""
 
     texts: Mapping[Place, str] = field(factory=dict)
     spread: Mapping[str, int] = field(factory=dict)
     count: int = 0
 
     def similarity(self, text: str, place: Place) -> float | None:
-        """Cosine of the two texts' words, each weighed by count times log((1 + N) / (1 + texts with it)) + 1.
+        """Return the cosine similarity of the texts, each word weighted by count times log((1 + N) / (1 + df)) + 1.
 
-        None where there is no text of that place.
+        None if there is no reference text.
         """
         if place not in self.texts:
             return None
@@ -66,7 +66,7 @@ def _of_option(message: str, *, hint: str) -> BadConfig:
 
 
 def read(source: str) -> ReferenceTexts:
-    """The references of a file. Raises BadConfig, which names it, for one of another form."""
+    """Read a file of references. Raises BadConfig for another format."""
     raw = read_json(Path(source).expanduser(), error=_of_option, hint=HINT)
     try:
         found = {
@@ -75,7 +75,7 @@ def read(source: str) -> ReferenceTexts:
             for thing, texts in things.items()
         }
     except (AttributeError, KeyError, TypeError) as error:
-        raise BadConfig(f"classic.references: {source} cannot be read as references", hint=HINT) from error
+        raise BadConfig(f"classic.references: {source} is not a file of references", hint=HINT) from error
     every = [text for texts in found.values() for text in texts]
     spread = Counter(word for text in every for word in set(words(text)))
     return ReferenceTexts(

@@ -1,4 +1,4 @@
-"""Metric ``coherence``: how often the thoughts before an answer support it (ReCoE)."""
+"""Metric ``coherence``: how often a chain of thought supports its answer (ReCoE)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from attrs import frozen
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
-"""In the order of the paper's tables."""
+"""Schemes in the order of the paper's tables."""
 COHERENCE, AVERAGE = "coherence", "average"
 
 
 @frozen(kw_only=True)
 class CoherenceConfig:
-    """Nothing to choose: the judge has chosen."""
+    """No options: they belong to the judge."""
 
 
 def build(config: CoherenceConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_coherence.metric import Coherence  # noqa: PLC0415  built late
 
     return Coherence(config=config)
@@ -25,19 +25,22 @@ def build(config: CoherenceConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``coherence``."""
+    """Register ``coherence``."""
     schemes = {f"{COHERENCE}-{scheme}": scheme for scheme in SCHEMES}
     return [
         MetricSpec(
             name="coherence",
-            summary="of the chains of thought, the share that supports the answer given after it",
+            summary="percentage of chains of thought that support the answer that follows them",
             config=CoherenceConfig,
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.3",
             by=("scheme",),
             columns={COHERENCE: "coherence"},
             tables={
-                "coherence by scheme, and the plain mean over schemes": {**schemes, f"{COHERENCE}-{AVERAGE}": AVERAGE}
+                "coherence by scheme, and the unweighted mean over schemes": {
+                    **schemes,
+                    f"{COHERENCE}-{AVERAGE}": AVERAGE,
+                }
             },
             averages={f"{COHERENCE}-{AVERAGE}": tuple(schemes)},
         )

@@ -1,8 +1,8 @@
-"""ReCoE's coherence (Hua et al. 2024, section 5.3): 1 for each reply whose thoughts support its answer, else 0.
+"""ReCoE's coherence (Hua et al. 2024, section 5.3): 1 for each reply whose thoughts support its answer, otherwise 0.
 
-Whether the thoughts are true does not matter. Thoughts that came to no answer support none. ``coherence`` also stands
-by scheme (``coherence-sorting``), since the paper's average is the plain mean over its six schemes. An edit's own fact,
-asked for by itself, takes no thoughts: those replies are left out.
+Whether the thoughts are true does not matter. Thoughts without an answer support none. ``coherence`` is also computed
+by scheme (``coherence-sorting``), because the paper's average is the unweighted mean over its six schemes. Replies for
+an edit's own fact, which needs no thoughts, are excluded.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ke_core.plugin import (
 )
 from ke_plugin_coherence import COHERENCE, SCHEMES, CoherenceConfig
 
-SILENT = "nothing was thought before the answer"
-UNJUDGED = "the judge was not asked whether the thoughts support the answer"
-UNSURE = "the judge gave no label of the set"
+SILENT = "no thoughts before the answer"
+UNJUDGED = "the judge did not label whether the thoughts support the answer"
+UNSURE = "the judge gave no valid label"
 
 
 @frozen(kw_only=True)
 class Coherence:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     config: CoherenceConfig = field(factory=CoherenceConfig)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """One for each reply, and once more under its scheme's name."""
+        """Yield one value for each reply, and another for its scheme."""
         scheme = record.case.tags.get("scheme", "")
         for seen in observed(record, "before", "after"):
             if seen.probe.aspect != EFFICACY:

@@ -1,4 +1,4 @@
-"""Metric ``correct-flip``: how often editing turns a right answer into the counterfactual one (ReCoE)."""
+"""Metric ``correct-flip``: how often editing changes a right answer to the counterfactual one (ReCoE)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from attrs import field, frozen
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
-"""In the order of the paper's tables."""
+"""Schemes in the order of the paper's tables."""
 QA, FLIP, KEPT, CA = "qa", "correct-flip", "kept", "counterfactual"
 AVERAGE = "average"
 
 
 @frozen(kw_only=True)
 class CorrectFlipConfig:
-    """Which answer is the one before, where the prompt after was not put to the unedited model."""
+    """Options: the style of the unedited model's answers for editors with their own prompts."""
 
     before: str = field(
         default="direct",
         metadata={
-            "help": "for editors whose own prompts were not put to the unedited model: the style in which it must "
-            "have been right (direct or cot)"
+            "help": "for editors whose own prompts are not sent to the unedited model: the style in which it "
+            "must have been right (direct or cot)"
         },
     )
 
 
 def build(config: CorrectFlipConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_correct_flip.metric import CorrectFlip  # noqa: PLC0415  built late
 
     return CorrectFlip(config=config)
@@ -34,21 +34,28 @@ def build(config: CorrectFlipConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``correct-flip``."""
+    """Register ``correct-flip``."""
     flips = {f"{FLIP}-{scheme}": scheme for scheme in SCHEMES}
     right = {f"{QA}-{scheme}": scheme for scheme in SCHEMES}
     return [
         MetricSpec(
             name="correct-flip",
-            summary="of the questions answered right before editing, the share answered with the counterfactual after",
+            summary="of the questions answered correctly before editing, the percentage with the counterfactual "
+            "answer after it",
             config=CorrectFlipConfig,
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), sections 4.3 and 4.4",
             by=("scheme",),
-            columns={QA: "QA accuracy", FLIP: "correct_flip", KEPT: "kept", CA: "CA of all", "edit-wise": "edit-wise"},
+            columns={
+                QA: "QA accuracy",
+                FLIP: "correct flip",
+                KEPT: "kept",
+                CA: "counterfactual (all questions)",
+                "edit-wise": "edit-wise",
+            },
             tables={
-                "correct_flip by scheme, and the plain mean over schemes": {**flips, f"{FLIP}-{AVERAGE}": AVERAGE},
-                "QA accuracy by scheme, and the plain mean over schemes": {**right, f"{QA}-{AVERAGE}": AVERAGE},
+                "correct flip by scheme, and the unweighted mean over schemes": {**flips, f"{FLIP}-{AVERAGE}": AVERAGE},
+                "QA accuracy by scheme, and the unweighted mean over schemes": {**right, f"{QA}-{AVERAGE}": AVERAGE},
             },
             averages={f"{FLIP}-{AVERAGE}": tuple(flips), f"{QA}-{AVERAGE}": tuple(right)},
         )

@@ -4,17 +4,17 @@
 aspect           phase  value, for each question of the probe ``reasoning`` and each style
 ================ ====== =============================================================================================
 qa               before 1 if the unedited model gives the answer A: QA accuracy, over all questions
-correct-flip     after  1 if the edited model gives the counterfactual answer CA; only of questions that the unedited
-                        model answered with A under the same prompt (where it was not asked with an editor's own
-                        prompts, in the style ``before``). Where there is none, there is no score
-kept             after  1 if the edited model still gives A; of the same questions. The rest is broken
-counterfactual   after  1 if the edited model gives CA; of all questions, so that it counts insertions too
-edit-wise        after  for each edit: 1 if its own fact is given
+correct-flip     after  1 if the edited model gives the counterfactual answer CA; only for questions that the
+                        unedited model answered with A in the same prompt (or in the style ``before``, if it did not
+                        get the editor's own prompts). Without such questions there is no score
+kept             after  1 if the edited model still gives A; for the same questions
+counterfactual   after  1 if the edited model gives CA; for all questions, so it includes insertions
+edit-wise        after  for each edit: 1 if its own fact is answered correctly
 ================ ====== =============================================================================================
 
-``correct-flip`` and ``qa`` also stand by scheme (``correct-flip-sorting``), since the paper's average is the plain mean
-over its six schemes. Each style has a denominator of its own: direct and chain-of-thought scores are not comparable
-question by question.
+``correct-flip`` and ``qa`` are also computed by scheme (``correct-flip-sorting``), because the paper's average is the
+unweighted mean over its six schemes. Each style has its own denominator: direct and chain-of-thought scores are not
+comparable question by question.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ WRONG_BEFORE = "the unedited model does not answer with A"
 
 @frozen(kw_only=True)
 class CorrectFlip:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     config: CorrectFlipConfig = field(factory=CorrectFlipConfig)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every observation of this case."""
+        """Yield every observation of this case."""
         for probe in record.case.probes:
             for query in probe.queries:
                 if probe.aspect == REASONING:
@@ -75,7 +75,7 @@ class CorrectFlip:
             yield _only(kept, why)
 
     def _excluded(self, record: CaseRecord, style: str, query: Query) -> str:
-        """Why the question is not in the denominator: the conditional that the paper's cells are fractions of."""
+        """Return why the question is not in the denominator, or an empty text."""
         asked = record.styles("before")
         same = style if style in asked else self.config.before
         try:
@@ -86,7 +86,7 @@ class CorrectFlip:
 
 
 def _value(aspect: str, record: CaseRecord, phase: Phase, style: str, query: Query) -> Value:
-    """1 if that answer is right at that moment; None with the reason."""
+    """Return 1 if the answer of that phase is right; None with the reason."""
     made = Value(aspect=aspect, value=None, phase=phase, style=style)
     if record.skipped or (phase == "after" and not record.edited):
         return evolve(made, skipped_because=record.skipped or EDITS_WITHHELD)
@@ -106,7 +106,7 @@ def _verdict(record: CaseRecord, phase: Phase, style: str, query: Query) -> Verd
 
 
 def _also(value: Value, scheme: str) -> Iterator[Value]:
-    """The value, and once more under its scheme's name."""
+    """Yield the value, and another for its scheme."""
     yield value
     if scheme in SCHEMES:
         yield evolve(value, aspect=f"{value.aspect}-{scheme}")
@@ -117,5 +117,5 @@ def _only(value: Value, why: str) -> Value:
 
 
 def _styles(record: CaseRecord, phase: Phase, query: Query) -> tuple[str, ...]:
-    """The styles in which the query was asked; one without a name where it was not, so that it is counted."""
+    """Return the styles of the query's replies, or an empty style if there are none, so that it is counted."""
     return tuple(s for s in record.styles(phase) if (phase, s, query.id) in record.outcomes) or ("",)

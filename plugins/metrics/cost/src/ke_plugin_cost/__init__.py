@@ -1,4 +1,4 @@
-"""Metric ``cost``: what making an edit takes, in seconds, work and memory, and what answering takes in memory."""
+"""Metric ``cost``: time, forward passes and memory for applying edits, and memory for answering."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ke_core.plugin import MetricSpec, ModelMetric, hookimpl
 
 @frozen(kw_only=True)
 class CostConfig:
-    """No options: the run measures, the metric reads."""
+    """No options: the run measures, this metric reads."""
 
 
 def build(_config: CostConfig) -> ModelMetric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_cost.metric import CostMetric  # noqa: PLC0415  built late
 
     return CostMetric()
@@ -21,25 +21,25 @@ def build(_config: CostConfig) -> ModelMetric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``cost``."""
+    """Register ``cost``."""
     return [
         MetricSpec(
             name="cost",
-            summary="seconds and model passes per edit, and how far memory rises during an edit and during answers",
+            summary="seconds and forward passes per edit, and peak memory of editing and answering",
             config=CostConfig,
             build=build,
             columns={
-                "seconds": "time per edit",
-                "first-seconds": "first batch per edit",
-                "passes": "model run per edit",
-                "tokens": "read per edit",
-                "memory": "memory above before",
-                "device-memory": "GPU above before",
+                "seconds": "seconds per edit",
+                "first-seconds": "first batch, seconds per edit",
+                "passes": "forward passes per edit",
+                "tokens": "tokens per edit",
+                "memory": "peak memory",
+                "device-memory": "peak GPU memory",
             },
             tables={
-                "what the first batch ran, and memory above before while questions are answered": {
-                    "first-passes": "first batch per edit",
-                    "first-tokens": "read per edit",
+                "forward passes of the first batch, and peak memory while questions are answered": {
+                    "first-passes": "forward passes per edit",
+                    "first-tokens": "tokens per edit",
                     "answer-memory": "memory",
                     "answer-device-memory": "GPU",
                 }

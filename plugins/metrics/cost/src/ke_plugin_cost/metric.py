@@ -1,19 +1,19 @@
-"""What the edits of each batch took, and their answers, as the run measured it.
+"""The cost of applying each batch of edits and of answering, as measured by the run.
 
 ==================== ==============================================================================================
-aspect               value, one a batch
+aspect               value, one for each batch
 ==================== ==============================================================================================
-seconds              wall time of making the batch's edits, over their number; not of the first batch of a process
-first-seconds        the same of that first batch: what is computed once and kept (statistics, templates) is in it
-passes, tokens       how often the model was run forward while the edits were made, and over how many tokens, over
-                     the number of edits; not of the first batch
-first-passes,        the same of the first batch
+seconds              wall time of applying the batch divided by its number of edits; not for the first batch of a
+                     process
+first-seconds        the same for that first batch; includes what is computed once and cached (statistics, templates)
+passes, tokens       forward passes of the model while the edits were applied, and their tokens, divided by the
+                     number of edits; not for the first batch
+first-passes,        the same for the first batch
 first-tokens
-memory               MiB by which the process's resident memory rose, at its highest, above where it stood before
-                     the batch
-device-memory        MiB by which tensors on the accelerator rose; only where there is one
-answer-memory        MiB of resident memory by which it rose, at its highest, while questions were answered together
-answer-device-memory the same of tensors on the accelerator; only where there is one
+memory               maximum increase of the process's resident memory over its value before the batch, in MiB
+device-memory        maximum increase of tensor memory on the accelerator, in MiB, if there is one
+answer-memory        maximum increase of resident memory while questions were answered together, in MiB
+answer-device-memory the same for tensor memory on the accelerator, if there is one
 ==================== ==============================================================================================
 """
 
@@ -24,16 +24,16 @@ from collections.abc import Iterator
 from ke_core.plugin import ModelRecord, Peak, Value
 
 MIB = 2**20
-SILENT = "this system does not say how much memory is in use"
-ELSEWHERE = "nobody counted how often the model is run: it runs elsewhere, or the record is older"
-UNMEASURED = "not on record: nothing was asked, the record is older, or this system does not say"
+SILENT = "this system does not report memory usage"
+ELSEWHERE = "forward passes were not counted: the model runs elsewhere, or the record is older"
+UNMEASURED = "not recorded: no requests, an older record, or a system that does not report it"
 
 
 class CostMetric:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     def model_values(self, record: ModelRecord) -> Iterator[Value]:
-        """Every observation of one edited model; the unedited one costs nothing."""
+        """Yield every observation of one edited model; the unedited one has no cost."""
         if record.phase == "before":
             return
         if record.skipped:

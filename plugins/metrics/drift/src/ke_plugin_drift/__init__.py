@@ -1,4 +1,4 @@
-"""Metric ``drift``: what editing does to a model on text that has nothing to do with the edits."""
+"""Metric ``drift``: how much editing changes a model on unrelated text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ke_core.plugin import Likelihood, MetricSpec, ModelMetric, hookimpl
 
 @frozen(kw_only=True)
 class DriftConfig:
-    """Which text."""
+    """Options: the text."""
 
     text: str = field(
         default="own",
         metadata={
-            "help": "own = 20 passages written for this package; else a UTF-8 text file, one passage a line",
+            "help": "own = 20 passages written for this package; or a UTF-8 text file, one passage per line",
             "file": True,
             "words": ("own",),
         },
@@ -22,14 +22,14 @@ class DriftConfig:
 
 
 def asks(config: DriftConfig) -> tuple[Likelihood, ...]:
-    """How probable each passage is, and what may follow its first half. Raises BadConfig for a file without any."""
+    """Return the scoring requests for each passage and its next word. Raises BadConfig for a file without passages."""
     from ke_plugin_drift.passages import read  # noqa: PLC0415  the files are read when a run needs them
 
     return read(config.text)
 
 
 def build(_config: DriftConfig) -> ModelMetric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_drift.metric import Drift  # noqa: PLC0415  built late
 
     return Drift()
@@ -37,17 +37,17 @@ def build(_config: DriftConfig) -> ModelMetric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``drift``."""
+    """Register ``drift``."""
     return [
         MetricSpec(
             name="drift",
-            summary="perplexity of held-out text and divergence of the next word, after editing against before",
+            summary="perplexity of unrelated text and divergence of the next word, after editing against before",
             config=DriftConfig,
             build=build,
             columns={
                 "perplexity": "perplexity",
-                "perplexity-ratio": "ratio to unedited",
-                "next-word-kl": "KL of next word",
+                "perplexity-ratio": "perplexity ratio",
+                "next-word-kl": "next-word KL",
             },
             measures={"perplexity": "", "perplexity-ratio": "", "next-word-kl": "nats"},
             higher_is_better=False,

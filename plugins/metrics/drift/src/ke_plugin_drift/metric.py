@@ -1,12 +1,12 @@
-"""Perplexity of held-out text under each model, and how it and the next word changed.
+"""Perplexity of unrelated text under each model, and the change of it and of the next word.
 
-Perplexity: over the passages together, exp(sum of -log p / number of tokens): every token weighs the same. Both models
-score the same tokens, since editing leaves the tokenizer alone.
+Perplexity: exp(sum of -log p / number of tokens) over all passages, so every token has the same weight. Both models
+score the same tokens, because editing does not change the tokenizer.
 
-Divergence: KL(unedited || edited) of what comes after the first half of a passage, mean over passages, in nats. The
-outcomes are the words of ``passages.NEXT`` and, together, everything else. Outcomes that are put together can only
-lower the divergence (log-sum inequality): it is a lower bound of that of the next token, and one that any model with
-log-probabilities can be asked for.
+Divergence: KL(unedited || edited) of the word after the first half of a passage, mean over passages, in nats. The
+outcomes are the words of ``passages.NEXT`` and one class for everything else. Merging outcomes can only lower the
+divergence (log-sum inequality), so it is a lower bound of that of the next token. Any model with log-probabilities
+supports it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from ke_plugin_drift.passages import AHEAD, PASSAGE
 
 PERPLEXITY, RATIO, DIVERGENCE = "perplexity", "perplexity-ratio", "next-word-kl"
 LEAST = 1e-12
-"""What is left for everything else is no less than that: rounding may leave nothing."""
-NOT_ASKED = "the run did not ask it: ke eval with --metric drift does"
+"""Minimum probability of everything else: rounding may leave nothing."""
+NOT_ASKED = "the run did not request it: use ke eval with --metric drift"
 
 
 class Drift:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     def model_values(self, record: ModelRecord) -> Iterator[Value]:
-        """The perplexity of this model; of an edited one also that over the unedited model's, and the divergence."""
+        """Yield the perplexity of this model; for an edited model also the ratio to the unedited one, and the
+        divergence.
+        """
         yield _value(record, PERPLEXITY, lambda: math.exp(nll(record.replies)))
         if record.phase == "after":
             yield _value(record, RATIO, lambda: math.exp(nll(record.replies) - nll(record.unedited)))
@@ -35,14 +37,14 @@ class Drift:
 
 
 def nll(replies: Mapping[str, Reply]) -> float:
-    """Mean negative log-probability of a token, natural logarithm. Raises NoValue where a passage has none."""
+    """Return the mean negative log-probability of a token (natural logarithm). Raises NoValue if a passage has none."""
     found = _scored(replies, PASSAGE).values()
     total = math.fsum(logprob for reply in found for logprob in reply.logprobs)
     return -total / max(sum(sum(reply.tokens) for reply in found), 1)
 
 
 def divergence(unedited: Mapping[str, Reply], edited: Mapping[str, Reply]) -> float:
-    """Mean over passages of KL(unedited || edited) of the next word, in nats. Raises NoValue."""
+    """Return the mean over passages of KL(unedited || edited) of the next word, in nats. Raises NoValue."""
     before, after = _scored(unedited, AHEAD), _scored(edited, AHEAD)
     if before.keys() != after.keys():
         raise NoValue(NOT_ASKED)
@@ -55,12 +57,12 @@ def _kl(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _with_rest(logprobs: Sequence[float]) -> list[float]:
-    """The outcomes asked for, and everything else."""
+    """Return the probabilities of the requested outcomes, and of everything else."""
     return [*logprobs, math.log(max(1 - math.fsum(map(math.exp, logprobs)), LEAST))]
 
 
 def _scored(replies: Mapping[str, Reply], kind: str) -> Mapping[str, Scored]:
-    """Log-probabilities of what was asked of that kind. Raises NoValue where one has none."""
+    """Return the log-probabilities of the requests of that type. Raises NoValue if one is missing."""
     found = {}
     for name, reply in replies.items():
         if not name.startswith(kind):

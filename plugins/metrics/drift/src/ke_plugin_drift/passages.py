@@ -1,7 +1,7 @@
-"""Held-out text as asks, two a passage.
+"""Unrelated text as scoring requests, two for each passage.
 
-Perplexity: the first words of a passage are the prompt, the rest is what is scored. Divergence: its first half is the
-prompt, and each of ``NEXT`` is scored as what might come next.
+Perplexity: the first words of a passage are the prompt, and the rest is scored. Divergence: its first half is the
+prompt, and each of ``NEXT`` is scored as the next word.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ke_core.plugin import BadConfig, Likelihood
 
 OWN = "own"
 GIVEN = 3
-"""Words that a passage begins with and that are not scored: a model without a start token needs something to read."""
+"""Words at the start of a passage that are not scored: a model without a start token needs a prompt."""
 PASSAGE, AHEAD = "passage-", "next-"
 FREQUENT = """
 the and of to in is was for on with as at by be he this that have from or had not but what all were when you
@@ -22,14 +22,14 @@ can said use each which she do how if will up other about out many some my our m
 should has are who after over such made first new now his him very way long little much own back day it
 """
 NEXT = tuple(FREQUENT.split())
-"""Frequent words, none of which begins another: then no continuation is part of another one, and probabilities add."""
+"""Frequent words, none a prefix of another: no continuation contains another one, so probabilities add up."""
 
 
 def read(source: str) -> tuple[Likelihood, ...]:
-    """Two asks a passage, in order. Raises BadConfig, which names the file, for no text and for a passage too short."""
+    """Return two requests for each passage, in order. Raises BadConfig for no text or a passage that is too short."""
     found = [" ".join(line.split()) for line in _lines(source) if line.strip()]
     if not found:
-        raise BadConfig(f"drift.text: {source} holds no passage", hint="one passage a line")
+        raise BadConfig(f"drift.text: {source} contains no passage", hint="write one passage per line")
     return tuple(ask for number, passage in enumerate(found, start=1) for ask in _asks(number, passage, source))
 
 
@@ -37,7 +37,8 @@ def _asks(number: int, passage: str, source: str) -> Iterator[Likelihood]:
     words = passage.split(" ")
     if len(words) <= GIVEN:
         raise BadConfig(
-            f"drift.text: passage {number} of {source} has {len(words)} words", hint=f"more than {GIVEN} a passage"
+            f"drift.text: passage {number} of {source} has {len(words)} words",
+            hint=f"write more than {GIVEN} words per passage",
         )
     yield _ask(f"{PASSAGE}{number}", words[:GIVEN], (" ".join(words[GIVEN:]),))
     yield _ask(f"{AHEAD}{number}", words[: max(GIVEN, len(words) // 2)], NEXT)
@@ -62,4 +63,4 @@ def _lines(source: str) -> list[str]:
     try:
         return Path(source).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadConfig(f"drift.text: {source} cannot be read", hint=f"a UTF-8 text file, or {OWN}") from error
+        raise BadConfig(f"drift.text: cannot read {source}", hint=f"pass a UTF-8 text file, or {OWN}") from error

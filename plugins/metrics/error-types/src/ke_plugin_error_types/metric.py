@@ -1,16 +1,16 @@
-"""What kind of error each wrong answer of the edited model is.
+"""The error type of each wrong answer of the edited model.
 
 ========== ==========================================================================================================
 aspect     value, 1 or 0, for each wrong answer; the three sum to 1
 ========== ==========================================================================================================
-no-effect  the answer is, or holds, what was right before the edit and is not any more
-abstaining else: it is empty, or the question again, or holds one of the abstaining phrases
-noise      else
+no-effect  the answer is, or contains, the pre-edit answer, which is now wrong
+abstaining otherwise: it is empty, repeats the question, or contains one of the abstaining phrases
+noise      otherwise
 ========== ==========================================================================================================
 
-An answer that is right is no error, and is left out with that reason. So is one whose error cannot be told: an edit's
-consequence for which the data hold no answer from before the edit could be the old answer or noise. In RippleEdits
-only tests count whose conditions the unedited model meets, after edits that took (sections 5.1 and 5.4).
+Right answers are excluded with that reason. So are errors that cannot be classified: if the data contain no pre-edit
+answer for a consequence of the edit, an answer could be no effect or noise. In RippleEdits, only tests whose
+conditions the unedited model meets count, after successful edits (sections 5.1 and 5.4).
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from ke_core.plugin import (
 
 TYPES = ("no-effect", "abstaining", "noise")
 CONSEQUENCES = ("logical-generalization", "compositionality-1")
-"""Criteria of RippleEdits whose answers an edit changes; the published files hold the new ones alone."""
+"""Criteria of RippleEdits whose answers an edit changes. The published files contain the new answers only."""
 TESTS = (*CONSEQUENCES, "compositionality-2", "subject-aliasing", "preservation", "relation-specificity")
-RIGHT = "no error: the answer is right"
-NOT_TOLD = "the data hold no answer from before the edit"
-NOT_TAKEN = "the edit did not take"
+RIGHT = "not an error: the answer is right"
+NOT_TOLD = "the data contain no pre-edit answer"
+NOT_TAKEN = "the edit did not succeed"
 NOT_MET = "the unedited model fails a condition of the test"
 
 
 @frozen(kw_only=True)
 class ErrorTypes:
-    """Reads records; nothing else. ``phrases``: of which one makes an answer an abstaining one.
+    """Computes values from records. ``phrases``: an answer with any of them is abstaining.
 
-    ``own``: whether answers to the edits' own questions are looked at too.
+    ``own``: whether to include answers to the edits' own questions.
     """
 
     phrases: tuple[str, ...]
     own: bool = True
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Three observations for each answer of the edited model."""
+        """Yield three observations for each answer of the edited model."""
         for seen in observed(record, "after"):
             if seen.probe.aspect == EFFICACY and not self.own:
                 continue
@@ -69,7 +69,7 @@ class ErrorTypes:
                 yield seen.value(name, None if why else float(name == kind), why)
 
     def kind(self, seen: Observed, answer: Answer) -> str:
-        """The type of a wrong answer; empty where it cannot be told."""
+        """Return the type of a wrong answer; empty if it cannot be classified."""
         if seen.outcome is not None and seen.outcome.judgment.verdict is Verdict.STALE:
             return "no-effect"
         if holds(answer.text, _old_names(seen)):
@@ -80,20 +80,20 @@ class ErrorTypes:
         return "noise" if told else ""
 
     def abstains(self, seen: Observed, text: str) -> bool:
-        """Whether the answer says nothing: no word, the question's words, or a phrase of the list."""
+        """Return whether the answer abstains: empty, only a repeated question, or with a phrase of the list."""
         said = words(text)
         return not said or any(said == words(asked) for asked in seen.query.texts) or holds(text, self.phrases)
 
 
 def _old_names(seen: Observed) -> list[str]:
-    """Names of what was right before the edit that are no names of what is right now."""
+    """Return the names of the pre-edit answer that are not names of the right answer."""
     gold = {words(name) for entity in seen.query.gold.entities for name in entity.names}
     old = seen.query.stale.entities if seen.query.stale else ()
     return [name for entity in old for name in entity.names if words(name) not in gold]
 
 
 def _excluded(record: CaseRecord, seen: Observed) -> str:
-    """Why this is no error whose type is asked for; empty if it is one."""
+    """Return why the answer is excluded; empty if it is not."""
     if record.skipped or not record.edited:
         return record.skipped or EDITS_WITHHELD
     if seen.wordless or seen.outcome is None:
@@ -107,13 +107,13 @@ def _excluded(record: CaseRecord, seen: Observed) -> str:
 
 
 def _took(record: CaseRecord, style: str) -> bool:
-    """Whether every edit's own fact is answered with the new object."""
+    """Return whether every edit's own fact is answered with the new object."""
     own = [query.id for probe in record.case.probes if probe.aspect == EFFICACY for query in probe.queries]
     return all(_right(record.outcomes.get(("after", style, name))) for name in own)
 
 
 def _met(record: CaseRecord, query: str, style: str) -> bool:
-    """Whether the unedited model is right; in the same style, or its own where the editor brings its own prompts."""
+    """Return whether the unedited model is right, in the same style or in its own if the editor has own prompts."""
     found = (record.outcomes.get(("before", name, query)) for name in (style, *record.styles("before")))
     return _right(next((outcome for outcome in found if outcome is not None), None))
 
@@ -134,16 +134,16 @@ LISTS = {"v1": V1}
 
 
 def read(source: str) -> tuple[str, ...]:
-    """The phrases of a version, or of a file. Raises BadConfig, which names the file, for one without any."""
+    """Read the phrases of a version or of a file. Raises BadConfig if there are none."""
     if source in LISTS:
         return LISTS[source]
     try:
         lines = Path(source).expanduser().read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(
-            f"error-types.phrases: {source} cannot be read", hint=f"a UTF-8 text file, or {', '.join(LISTS)}"
+            f"error-types.phrases: cannot read {source}", hint=f"pass a UTF-8 text file, or {', '.join(LISTS)}"
         ) from error
     found = tuple(" ".join(line.split()) for line in lines if words(line))
     if not found:
-        raise BadConfig(f"error-types.phrases: {source} holds no phrase", hint="one phrase a line")
+        raise BadConfig(f"error-types.phrases: {source} contains no phrase", hint="write one phrase per line")
     return found

@@ -1,4 +1,4 @@
-"""Metric ``fact-perplexity``: whether editing makes counterfactual sentences the likelier ones (ReCoE)."""
+"""Metric ``fact-perplexity``: whether editing makes counterfactual sentences more probable (ReCoE)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from attrs import field, frozen
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
-"""In the order of the paper's tables."""
+"""Schemes in the order of the paper's tables."""
 SUCCESS, AVERAGE = "fact-wise", "average"
 
 
 @frozen(kw_only=True)
 class FactPerplexityConfig:
-    """Of which datapoints. The paper does not say; its numbers are fractions of those answered right before."""
+    """Options: which cases count. The paper's numbers are fractions of those answered correctly before editing."""
 
     of: Literal["correct", "all"] = field(
         default="correct",
-        metadata={"help": "correct = datapoints whose question the unedited model answers right, as in table 5; all"},
+        metadata={"help": "correct = cases whose question the unedited model answers correctly, as in table 5; all"},
     )
 
 
 def build(config: FactPerplexityConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_fact_perplexity.metric import FactPerplexity  # noqa: PLC0415  built late
 
     return FactPerplexity(config=config)
@@ -32,12 +32,12 @@ def build(config: FactPerplexityConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``fact-perplexity``."""
+    """Register ``fact-perplexity``."""
     by_scheme = {f"{SUCCESS}-{scheme}": scheme for scheme in SCHEMES}
     return [
         MetricSpec(
             name="fact-perplexity",
-            summary="perplexity of facts and of counterfactuals, and how often editing turns them round",
+            summary="perplexity of facts and counterfactuals, and how often editing reverses their order",
             config=FactPerplexityConfig,
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.1 and table 5",
@@ -49,7 +49,7 @@ def ke_metrics() -> list[MetricSpec]:
                 SUCCESS: "fact-wise success",
             },
             tables={
-                "fact-wise success by scheme, and the plain mean over schemes": {
+                "fact-wise success by scheme, and the unweighted mean over schemes": {
                     **by_scheme,
                     f"{SUCCESS}-{AVERAGE}": AVERAGE,
                 }

@@ -1,19 +1,19 @@
-"""ReCoE's fact-wise editing criterion (Hua et al. 2024, section 5.1), from the log-probabilities on record.
+"""ReCoE's fact-wise editing criterion (Hua et al. 2024, section 5.1), from recorded log-probabilities.
 
 ========================== ====== =================================================================================
-aspect                     phase  value, for one datapoint
+aspect                     phase  value, for one case
 ========================== ====== =================================================================================
 perplexity-facts           both   PPL(F): mean over its atomic sentences of exp(-log p / tokens), natural logarithm
 perplexity-counterfactuals both   PPL(CF): the same of its counterfactual sentences
-difference                 both   Delta = PPL(CF) - PPL(F): below 0 the counterfactuals are the likelier ones. The
+difference                 both   Delta = PPL(CF) - PPL(F): below 0 the counterfactuals are more probable. The
                                   paper's table prints its negative
-fact-wise                  after  1 if min(Delta before, 0) > Delta after: after editing CF must be less perplexing
-                                  than F, and if it was so before, by more
+fact-wise                  after  1 if min(Delta before, 0) > Delta after: after editing, CF must have a lower
+                                  perplexity than F, by more than before
 ========================== ====== =================================================================================
 
-``fact-wise`` also stands by scheme (``fact-wise-sorting``), since the paper's average is the plain mean over six
-schemes. Sentences are scored after their first word (``ke_benchmarks.perplexity_probes``), each by the tokens of the
-model's own tokenizer: perplexities of models with different ones cannot be compared, the criterion can.
+``fact-wise`` is also computed by scheme (``fact-wise-sorting``), because the paper's average is the unweighted mean
+over six schemes. Sentences are scored after their first word (``ke_benchmarks.perplexity_probes``), by the tokens of
+the model's own tokenizer. Perplexities of models with different tokenizers are not comparable; the criterion is.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ DIFFERENCE = "difference"
 SIDES = (FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY)
 PHASES: tuple[Phase, ...] = ("before", "after")
 Sides = Mapping[str, Probe]
-ABSENT = "a sentence has no log-probability on record"
+ABSENT = "a sentence has no recorded log-probability"
 ONE_SIDED = "facts or counterfactuals have no sentence to score"
-NOT_ASKED = "the unedited model was not asked in that way"
-WRONG_BEFORE = "the unedited model does not answer the question right"
-NO_QUESTION = "no question was put to the unedited model"
+NOT_ASKED = "the unedited model was not asked in this style"
+WRONG_BEFORE = "the unedited model does not answer the question correctly"
+NO_QUESTION = "the unedited model got no question"
 
 
 @frozen(kw_only=True)
 class FactPerplexity:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     config: FactPerplexityConfig = field(factory=FactPerplexityConfig)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every observation of this datapoint."""
+        """Yield every observation of this case."""
         sides = {probe.aspect: probe for probe in record.case.probes if probe.aspect in SIDES}
         for phase in PHASES if sides else ():
             for style in _styles(record, phase, sides) or ("",):
@@ -79,7 +79,7 @@ class FactPerplexity:
                 yield evolve(told, aspect=f"{SUCCESS}-{scheme}")
 
     def _excluded(self, record: CaseRecord, style: str) -> str:
-        """Why the datapoint is not among those of the paper; by the same style, else by the first one."""
+        """Return why the case is not among those of the paper, by the same style, otherwise by the first one."""
         if self.config.of == "all":
             return ""
         asked = [query.id for probe in record.case.probes if probe.aspect == REASONING for query in probe.queries]
@@ -105,7 +105,7 @@ def _value(aspect: str, phase: Phase, style: str, why: str, measure: Callable[[]
 
 
 def _perplexity(record: CaseRecord, sides: Sides, aspect: str, phase: Phase, style: str) -> float:
-    """Mean over the sentences of one side. Raises NoValue."""
+    """Return the mean over the sentences of one side. Raises NoValue."""
     if aspect not in sides:
         raise NoValue(ONE_SIDED)
     found = [_sentence(record, query, phase, style) for query in sides[aspect].queries]
@@ -139,7 +139,7 @@ def _success(record: CaseRecord, sides: Sides, style: str) -> bool:
 
 
 def _failed(record: CaseRecord, sides: Sides, style: str) -> bool:
-    """Whether the edited model, which gives log-probabilities, gave none of a sentence: the edit has not succeeded."""
+    """Return whether an edited model with log-probabilities failed to score a sentence: the edit did not succeed."""
     outcomes = [record.outcomes.get(("after", style, query.id)) for side in sides.values() for query in side.queries]
     replies = [outcome.reply for outcome in outcomes if outcome is not None]
     return any(isinstance(reply, Failure) and not reply.unscored for reply in replies)

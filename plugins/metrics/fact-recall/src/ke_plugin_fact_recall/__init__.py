@@ -1,4 +1,4 @@
-"""Metric ``fact-recall``: of the facts that a model thinks of, those that the edits speak of, and agree with."""
+"""Metric ``fact-recall``: how many facts in a chain of thought relate to the edits, and agree with them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PRE_EDIT = "pre-edit-"
 
 @frozen(kw_only=True)
 class FactRecallConfig:
-    """Nothing to choose: the judge has chosen."""
+    """No options: they belong to the judge."""
 
 
 def build(config: FactRecallConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_fact_recall.metric import FactRecall  # noqa: PLC0415  built late
 
     return FactRecall(config=config)
@@ -24,11 +24,12 @@ def build(config: FactRecallConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``fact-recall``."""
+    """Register ``fact-recall``."""
     return [
         MetricSpec(
             name="fact-recall",
-            summary="of the facts in chains of thought, the share that the case speaks of, and that agrees with it",
+            summary="percentage of facts in chains of thought that the case's facts are about, and that agree "
+            "with them",
             config=FactRecallConfig,
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.2",

@@ -1,16 +1,15 @@
-"""ReCoE's fact recall (Hua et al. 2024, section 5.2), from what a judge found in the thoughts before an answer.
+"""ReCoE's fact recall (Hua et al. 2024, section 5.2), from a judge's labels of the thoughts before an answer.
 
 ====================== ============================================================================
-aspect                 value, for each fact of a reply: n is of facts, and the bootstrap draws cases
+aspect                 value, for each fact of a reply: n counts facts, the bootstrap resamples cases
 ====================== ============================================================================
-relatedness            1 if the case's facts speak of it: consistent or inconsistent
+relatedness            1 if the case's facts are about it: consistent or inconsistent
 consistency            1 if they agree with it
-consistency-of-related the same, of those they speak of
+consistency-of-related the same, for related facts only
 pre-edit-...           the same of the unedited model, whose facts are compared with the pre-edit ones
 ====================== ============================================================================
 
-The case's facts are the counterfactual ones. An edit's own fact, asked for by itself, needs no thoughts: those replies
-are left out.
+The case's facts are the counterfactual ones. Replies for an edit's own fact, which needs no thoughts, are excluded.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ from ke_core.plugin import (
 )
 from ke_plugin_fact_recall import CONSISTENCY, OF_RELATED, PRE_EDIT, RELATED, FactRecallConfig
 
-SILENT = "nothing was thought before the answer"
-UNJUDGED = "the judge was not asked about facts, or there were none"
-UNSURE = "the judge gave no label of the set"
-NOT_RELATED = "the case's facts do not speak of it"
+SILENT = "no thoughts before the answer"
+UNJUDGED = "the judge labeled no facts"
+UNSURE = "the judge gave no valid label"
+NOT_RELATED = "not related to the case's facts"
 
 
 @frozen(kw_only=True)
 class FactRecall:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     config: FactRecallConfig = field(factory=FactRecallConfig)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Three for each fact; without facts, three that say why."""
+        """Yield three values for each fact; without facts, three missing values with the reason."""
         for seen in observed(record, "before", "after"):
             if seen.probe.aspect != EFFICACY:
                 for label in _labels(seen) or [None]:

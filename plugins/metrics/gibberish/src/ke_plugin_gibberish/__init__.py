@@ -1,4 +1,4 @@
-"""Metric ``gibberish``: how often what a model writes is no language any more."""
+"""Metric ``gibberish``: how often the output is no longer language."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class GibberishConfig:
-    """No options: the rules are fixed, so that rates can be compared."""
+    """No options: the rules are fixed, so that rates are comparable."""
 
 
 def build(_config: GibberishConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_gibberish.metric import Gibberish  # noqa: PLC0415  built late
 
     return Gibberish()
@@ -21,16 +21,16 @@ def build(_config: GibberishConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``gibberish``."""
+    """Register ``gibberish``."""
     return [
         MetricSpec(
             name="gibberish",
-            summary="answers that are no language: loops, scripts mixed, symbols",
+            summary="outputs that are not language: loops, mixed scripts, symbols",
             config=GibberishConfig,
             build=build,
             cite="after CompKE, section 6 (weight editors collapse into repetition and mixed scripts)",
             by=("aspect",),
-            columns={"gibberish": "gibberish", "loops": "loops", "scripts": "scripts mixed", "symbols": "symbols"},
+            columns={"gibberish": "gibberish", "loops": "loops", "scripts": "mixed scripts", "symbols": "symbols"},
             higher_is_better=False,
         )
     ]

@@ -1,8 +1,8 @@
 """How often an answer is gibberish, by the rules of ``ke_plugin_gibberish.rules``.
 
-``gibberish`` is 1 where any rule is broken; ``loops``, ``scripts`` and ``symbols`` say which. What is looked at is all
-that the model wrote, not only the answer cut out of it; of a method that goes by steps it is the answer, since what it
-retrieved stands between its steps. Silence is no gibberish.
+``gibberish`` is 1 if any rule matches; ``loops``, ``scripts`` and ``symbols`` show which. The rules read the whole
+output. For a method with steps they read only the answer, because retrieved text is between its steps. An empty answer
+is not gibberish.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ RULES = {"loops": loops, "scripts": scripts, "symbols": symbols}
 
 
 class Gibberish:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Four observations for each answer, before the edits and after; controls show what other edits do."""
+        """Yield four observations for each answer in both phases. Controls show the effect of other edits."""
         for seen in observed(record, "before", "after"):
             text = _written(seen.answer) if seen.answer else ""
             broken = {name: rule(text) for name, rule in RULES.items()}

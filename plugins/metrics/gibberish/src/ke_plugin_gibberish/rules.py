@@ -1,12 +1,13 @@
-"""When a text is no language. Each rule is meant to miss some, and to accuse hardly ever.
+"""Rules for text that is not language. They prefer false negatives over false positives.
 
 ======= =============================================================================================================
-rule    a text breaks it if
+rule    a text matches if
 ======= =============================================================================================================
-loops   one piece of it, of up to 60 characters, follows itself three times or more, and that is half of the text or
-        more; or of its word trigrams, 12 or more, over half have stood before
-scripts one word mixes letters of two scripts, or the text has letters of three (Chinese and Japanese ones are one)
-symbols it has a replacement character (broken bytes), or of 8 characters or more under half are letters or digits
+loops   one piece of up to 60 characters is followed by itself at least three times, which covers at least half of the
+        text; or, with at least 12 word trigrams, more than half of them occurred before
+scripts one word mixes letters of two scripts, or the text has letters of three (Chinese and Japanese count as one)
+symbols it contains a replacement character (broken bytes), or has at least 8 characters of which less than half are
+        letters or digits
 ======= =============================================================================================================
 """
 
@@ -19,17 +20,17 @@ PIECE, TIMES, SHARE = 60, 4, 0.5
 LOOP = re.compile(rf"(.{{1,{PIECE}}}?)\1{{{TIMES - 1},}}", re.DOTALL)
 TRIGRAMS = 12
 FEW_SYMBOLS = 8
-FEW_LOOPS = 8  # characters: "1000000" and "Ha ha" are no loops
-LONG = 2_000  # characters that are looked at: a loop is seen long before
+FEW_LOOPS = 8  # minimum characters: "1000000" and "Ha ha" are not loops
+LONG = 2_000  # maximum characters that are read
 SCRIPTS = 2
 EAST_ASIAN = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK", "HANGUL": "HANGUL"}
 SHARED = {"MODIFIER", "FULLWIDTH", "MASCULINE", "FEMININE", "MICRO", "SUPERSCRIPT", "MATHEMATICAL", "DOUBLE-STRUCK"}
-"""First words of names of letters that belong to no script."""
+"""First words of the Unicode names of letters without a script."""
 REPLACEMENT = "\ufffd"
 
 
 def loops(text: str) -> bool:
-    """Whether it goes round in circles."""
+    """Return whether the text repeats itself."""
     said = " ".join(text[:LONG].casefold().split())
     if any(
         len(found[0]) >= max(FEW_LOOPS, SHARE * len(said)) for found in LOOP.finditer(f"{said} ") if found[1].strip()
@@ -41,19 +42,19 @@ def loops(text: str) -> bool:
 
 
 def scripts(text: str) -> bool:
-    """Whether writing systems are mixed."""
+    """Return whether the text mixes writing systems."""
     words = [found for word in re.findall(r"[^\W\d_]+", text) if (found := {*map(_script, word)} - {""})]
     return any(len(found) >= SCRIPTS for found in words) or len(set().union(*words)) > SCRIPTS
 
 
 def symbols(text: str) -> bool:
-    """Whether it is made of signs rather than of letters."""
+    """Return whether the text consists of symbols rather than letters."""
     signs = "".join(text.split())
     letters = sum(letter.isalnum() or unicodedata.category(letter).startswith("M") for letter in signs)
     return REPLACEMENT in text or (len(signs) >= FEW_SYMBOLS and letters < SHARE * len(signs))
 
 
 def _script(letter: str) -> str:
-    """The writing system of a letter, as its Unicode name begins; empty where it belongs to all or none."""
+    """Return the writing system of a letter from its Unicode name; empty if it belongs to all or none."""
     name = unicodedata.name(letter, "").split(" ")[0]
     return "" if name in SHARED else EAST_ASIAN.get(name, name)

@@ -1,4 +1,4 @@
-"""Metrics ``multi-hop`` (MQuAKE's accuracies) and ``retrieval`` (what a method that looks facts up has found)."""
+"""Metrics ``multi-hop`` (MQuAKE's accuracies) and ``retrieval`` (facts found by methods that retrieve)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class MultiHopConfig:
-    """No options: which strings count as right is the judge's business, how questions are put the dataset's."""
+    """No options: the judge decides which answers are right, the dataset how questions are phrased."""
 
 
 @frozen(kw_only=True)
 class RetrievalConfig:
-    """No options: what was looked up is on record."""
+    """No options: the records contain what was retrieved."""
 
 
 def build(_config: MultiHopConfig) -> Metric:
-    """The metric ``multi-hop``."""
+    """Build the metric ``multi-hop``."""
     from ke_plugin_multi_hop.metric import MultiHop  # noqa: PLC0415  built late
 
     return MultiHop()
 
 
 def build_retrieval(_config: RetrievalConfig) -> Metric:
-    """The metric ``retrieval``."""
+    """Build the metric ``retrieval``."""
     from ke_plugin_multi_hop.retrieval import Retrieval  # noqa: PLC0415  built late
 
     return Retrieval()
@@ -33,7 +33,7 @@ def build_retrieval(_config: RetrievalConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``multi-hop`` and ``retrieval``."""
+    """Register ``multi-hop`` and ``retrieval``."""
     return [
         MetricSpec(
             name="multi-hop",
@@ -56,7 +56,7 @@ def ke_metrics() -> list[MetricSpec]:
         ),
         MetricSpec(
             name="retrieval",
-            summary="edits found by a method that looks facts up, and what it made of them",
+            summary="edits found by a method that retrieves facts, and whether it used them",
             config=RetrievalConfig,
             build=build_retrieval,
             cite="Zhong et al. 2023, MQuAKE, appendix (retrieval accuracy, table 14)",

@@ -1,24 +1,24 @@
 """MQuAKE's metrics (Zhong et al. 2023, section 3.2), from the judgments of one case.
 
 ================== ============================================================================================
-aspect             value, for one case unless it says otherwise
+aspect             value, for one case unless stated otherwise
 ================== ============================================================================================
-edit-wise          for each edit: 1 if its own question (or cloze) is answered right; a mean over edits, not cases
-instance-wise      1 if every single-hop question behind the multi-hop one is answered right
-multi-hop          1 if any wording of the multi-hop question is answered right, however many there are
-multi-hop-stale    1 if none is right, and one gets the answer that was right before the edit
-multi-hop-recalled multi-hop, only of cases all of whose facts the unedited model recalls (pre-edit-instance-wise)
+edit-wise          for each edit: 1 if its own question (or cloze) is answered correctly; a mean over edits
+instance-wise      1 if every single-hop question of the chain is answered correctly
+multi-hop          1 if any wording of the multi-hop question is answered correctly
+multi-hop-stale    1 if no wording is right, and at least one gets the pre-edit answer
+multi-hop-recalled multi-hop, only for cases whose facts the unedited model recalls (pre-edit-instance-wise)
 pre-edit-...       edit-wise, instance-wise and multi-hop of the unedited model, against the pre-edit answers
 ================== ============================================================================================
 
-Without ``pre-edit-``, right is what is right after the edits, also for the unedited model: every row of a column is
-compared with the same answers. The single-hop questions of the new chain are not put to the unedited model, so it has
-no ``instance-wise``.
+Without ``pre-edit-``, the gold answers are those after the edits, also for the unedited model: all rows of a column
+use the same answers. The unedited model does not get the single-hop questions of the new chain, so it has no
+``instance-wise``.
 
-MQuAKE's cases were filtered by what GPT-J recalls; the last line is that filter for the model at hand. Of a control
-only the multi-hop question is scored after editing: its single-hop questions are of its new chain, which is not its
-world, and edits of other cases may be in force on them. What was looked up is counted by the metric ``retrieval``; how
-many answers failed, or could not be read, by the core.
+MQuAKE's cases were filtered by what GPT-J recalls; ``multi-hop-recalled`` is that filter for the evaluated model. For
+a control, only the multi-hop question is scored after editing: edits of other cases may change its single-hop
+questions, which belong to its new chain. The metric ``retrieval`` counts what was retrieved; the core counts failed
+and unparsed answers.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ UNKNOWN = "the unedited model was not asked for every fact of the case"
 
 @frozen(kw_only=True)
 class MultiHop:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every observation of this case."""
+        """Yield every observation of this case."""
         put = list(asked(record, HEADLINE))
         why = _not_recalled(put)
         for one in put:
@@ -55,7 +55,7 @@ class MultiHop:
 
 
 def _values(one: ObservedProbe, aspect: str, not_recalled: str) -> Iterator[Value]:
-    """Against the answers that are right after the edits."""
+    """Yield the values against the answers that are right after the edits."""
     yield one.value(aspect, one.right)
     if one.probe.aspect == MULTI_HOP:
         yield one.value("multi-hop-stale", one.stale)
@@ -63,7 +63,7 @@ def _values(one: ObservedProbe, aspect: str, not_recalled: str) -> Iterator[Valu
 
 
 def _not_recalled(put: list[ObservedProbe]) -> str:
-    """Why the case is not among those whose facts the unedited model recalls; one style of asking suffices."""
+    """Return why the case is not among those whose facts the unedited model recalls; one style suffices."""
     facts = [one for one in put if one.probe.aspect == INSTANCE and one.phase == "before"]
     if any(not one.missing and one.right for one in facts):
         return ""

@@ -1,4 +1,4 @@
-"""The probes of a case as they were asked: what both metrics of this package look at."""
+"""The recorded probes of a case, used by both metrics of this package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TURNED = {Verdict.RIGHT: Verdict.STALE, Verdict.STALE: Verdict.RIGHT}
 
 @frozen(kw_only=True)
 class ObservedProbe:
-    """One probe of a case as it was asked in one phase and style. ``missing`` says why there is no verdict."""
+    """One probe of a case in one phase and style. ``missing``: why there is no verdict."""
 
     probe: Probe
     phase: Phase
@@ -37,7 +37,7 @@ class ObservedProbe:
     missing: str = ""
 
     def value(self, aspect: str, value: float) -> Value:
-        """An observation; none, with the reason, where there is no verdict (V9)."""
+        """Return an observation; missing with the reason if there is no verdict (V9)."""
         return Value(
             aspect=aspect,
             value=None if self.missing else float(value),
@@ -49,10 +49,11 @@ class ObservedProbe:
         )
 
     def after_edits(self, *, edited: bool) -> ObservedProbe:
-        """Return the same answers of the unedited model, compared with the answers that are right after the edits.
+        """Return the unedited model's replies, compared with the answers that are right after the edits.
 
-        Before editing, judges take the pre-edit answer for right and the new one for stale. For a control the pre-edit
-        answer stays right.
+        Before editing, judges label the pre-edit answer as right and the new one as stale. For a control the pre-edit
+        answer
+        stays right.
         """
         if self.missing or not edited:
             return self
@@ -61,19 +62,19 @@ class ObservedProbe:
 
     @property
     def right(self) -> bool:
-        """Whether the probe is passed: one right answer, or all, as it requires."""
+        """Return whether the probe passes: any or all answers right, as it requires."""
         verdicts = [outcome.judgment.verdict is Verdict.RIGHT for outcome in self.outcomes]
         return any(verdicts) if self.probe.require == "any" else all(verdicts)
 
     @property
     def stale(self) -> bool:
-        """Whether the old answer was given, and never the new one."""
+        """Return whether the pre-edit answer was given, and never the new one."""
         verdicts = {outcome.judgment.verdict for outcome in self.outcomes}
         return Verdict.STALE in verdicts and Verdict.RIGHT not in verdicts
 
 
 def _turned(query: Query, outcome: Outcome) -> Outcome:
-    """Swap right and stale, unless both stand for the same answer."""
+    """Swap right and stale, unless both are the same answer."""
     if query.stale in (None, query.gold):
         return outcome
     found = outcome.judgment
@@ -81,7 +82,7 @@ def _turned(query: Query, outcome: Outcome) -> Outcome:
 
 
 def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[ObservedProbe]:
-    """Probes of those aspects, in every phase and style in which they were asked; in none, without a style."""
+    """Return probes of those aspects for every recorded phase and style; without a style if there are no replies."""
     for probe in record.case.probes:
         unit = ",".join(probe.edits) if probe.aspect == EFFICACY else record.case.id
         for phase in PHASES:
@@ -96,13 +97,13 @@ def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[ObservedProb
 
 
 def _withheld(record: CaseRecord, probe: Probe, phase: Phase) -> str:
-    """Why a control's single facts have no verdict: those of its new chain may be edited by other cases, or by none."""
+    """Return why a control's single facts have no verdict: other cases may edit those of its new chain."""
     single = probe.aspect in (EFFICACY, INSTANCE)
     return EDITS_WITHHELD if single and phase == "after" and not record.edited else ""
 
 
 def _missing(absent: int, there: Sequence[Outcome]) -> str:
-    """Why a probe has no verdict. One missing answer is enough: the others alone would favor one side."""
+    """Return why a probe has no verdict. One missing answer is enough: using only the others would bias the rate."""
     if absent:
         return NOT_ON_RECORD
     unsure = any(outcome.judgment.verdict is Verdict.UNSURE for outcome in there)

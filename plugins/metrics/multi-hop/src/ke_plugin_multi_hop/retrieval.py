@@ -1,22 +1,23 @@
-"""What a method that looks things up found, and what it made of it (MQuAKE, appendix: retrieval accuracy).
+"""Facts found by a method that retrieves, and whether it used them (MQuAKE, appendix: retrieval accuracy).
 
 ===================== ===========================================================================================
-aspect                value, for one case unless it says otherwise
+aspect                value, for one case unless stated otherwise
 ===================== ===========================================================================================
-edit-retrieval        for each edit: 1 if it is the first thing retrieved for its own question
+edit-retrieval        for each edit: 1 if it is the first fact retrieved for its own question
 retrieval             1 if, for some wording of the question, every edit of the case was retrieved (Table 14)
-right-if-retrieved    of the cases where that is 1: 1 if some wording is answered right
-hops-answered         for each wording: the share of its hops whose answer some step arrived at
-edit-weighed          for each hop of a wording whose edit some step retrieved: 1 if that step arrived at its object
+right-if-retrieved    of the cases where that is 1: 1 if some wording is answered correctly
+hops-answered         for each wording: the fraction of its hops whose answer some step reached
+edit-weighed          for each hop of a wording whose edit some step retrieved: 1 if that step reached its object
 ===================== ===========================================================================================
 
-All but the first are of the questions behind which there are several facts: multi-hop (MQuAKE), complex (CompKE) and
-reasoning (ReCoE). They exist only for cases where some answer has steps, that is, where the method looks things up; a
-question for which it looked up nothing, or which failed, then counts as 0. Controls have no edits to retrieve. The last
-two exist where steps are sub-questions; no judge sees a step, so its answer is compared here, with the hop's
-gold names, letters' case and a full stop at the end aside; of a hop with several answers it has to hold all (CompKE).
+All but the first are for questions that depend on several facts: multi-hop (MQuAKE), complex (CompKE) and reasoning
+(ReCoE). They exist only for cases in which some answer has steps, so the method retrieves. There, a question without
+any retrieval, or a failed one, counts as 0. Controls have no edits to retrieve.
+
+The last two exist if steps are sub-questions. Judges do not see steps, so their answers are compared here with the
+hop's gold names, ignoring case and a full stop at the end; for a hop with several answers all are required (CompKE).
 One step may answer several hops of one relation, as CompKE's demonstrations do ("Ada Reed in Moscow, Grace Hopper in
-New York"): what is said of a hop's own subject is compared then.
+New York"): then only the part about the hop's own subject is compared.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ NOT_FOUND = "the edit of the hop was not retrieved"
 
 @frozen(kw_only=True)
 class Retrieval:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every observation of this case."""
+        """Yield every observation of this case."""
         steps = list(_steps(record))
         if not record.edited or not (steps or record.skipped):
             return
@@ -54,14 +55,14 @@ class Retrieval:
 
 
 def _steps(record: CaseRecord) -> Iterator[Step]:
-    """Every step of the edited model's answers; with one, an answer that failed before its first look-up counts too."""
+    """Return every step of the edited model's answers, including answers that failed before the first retrieval."""
     for (phase, _style, _query), outcome in record.outcomes.items():
         if phase == "after" and isinstance(outcome.reply, Answer):
             yield from outcome.reply.steps
 
 
 def _retrieved(one: ObservedProbe, edits: Sequence[str]) -> Iterator[Value]:
-    """Whether what was looked up was what was needed. The single-hop questions of an instance need no edit each."""
+    """Return whether the needed edits were retrieved. The single-hop questions of an instance need not have an edit."""
     answers = [outcome.reply for outcome in one.outcomes if isinstance(outcome.reply, Answer)]
     found = [[name for step in answer.steps for name in step.retrieved] for answer in answers]
     if one.probe.aspect == EFFICACY:
@@ -73,7 +74,7 @@ def _retrieved(one: ObservedProbe, edits: Sequence[str]) -> Iterator[Value]:
 
 
 def _hops(one: ObservedProbe) -> Iterator[Value]:
-    """How far each wording's steps came, hop by hop."""
+    """Yield the results of each wording's steps, hop by hop."""
     if one.missing:
         yield one.value("hops-answered", 0)
         return
@@ -91,9 +92,9 @@ def _hops(one: ObservedProbe) -> Iterator[Value]:
 
 
 def _names(hop: Query, step: Step, hops: Sequence[Query]) -> bool:
-    """Whether the step's answer is a gold name of the hop; holds one of each entity where all are asked for.
+    """Return whether the step's answer is a gold name of the hop, or contains one of each entity if all are required.
 
-    Where it answers several ``hops`` of one relation, it is enough that it says so of this one's subject.
+    If it answers several ``hops`` of one relation, only the part about this hop's subject counts.
     """
     said = _plain(step.answer)
     names = [[_plain(name) for name in entity.names] for entity in hop.gold.entities]
@@ -104,9 +105,9 @@ def _names(hop: Query, step: Step, hops: Sequence[Query]) -> bool:
 
 
 def _said_of(hop: Query, alike: Sequence[Query], said: str) -> str:
-    """What stands behind the hop's subject in ``said``, up to the subject of another; empty where it is not named."""
+    """Return the part of ``said`` between the hop's subject and the next subject; empty if it is not named."""
     subjects = dict(zip((one.id for one in alike), _subjects(alike), strict=True))
-    own = subjects.get(hop.id)  # of one hop alone there is nothing in which it differs
+    own = subjects.get(hop.id)  # a single hop has nothing to differ from
     if not own or own not in said:
         return ""
     behind = said.partition(own)[2]
@@ -115,7 +116,7 @@ def _said_of(hop: Query, alike: Sequence[Query], said: str) -> str:
 
 
 def _subjects(alike: Sequence[Query]) -> list[str]:
-    """The words in which questions of one wording differ."""
+    """Return the words in which questions of one wording differ."""
     worded = [_plain(one.texts[0].rstrip("? ")).split() for one in alike]
     begin = _alike(worded)
     end = _alike([words[begin:][::-1] for words in worded])
@@ -123,12 +124,12 @@ def _subjects(alike: Sequence[Query]) -> list[str]:
 
 
 def _alike(worded: Sequence[Sequence[str]]) -> int:
-    """With how many words all begin."""
+    """Return the number of leading words that all share."""
     return sum(1 for _same in takewhile(lambda column: len(set(column)) == 1, zip(*worded, strict=False)))
 
 
 def _holds(text: str, name: str) -> bool:
-    """Whether ``name`` stands in ``text`` between word borders."""
+    """Return whether ``name`` occurs in ``text`` as whole words."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 

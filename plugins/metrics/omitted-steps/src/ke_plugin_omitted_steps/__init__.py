@@ -1,4 +1,4 @@
-"""Metric ``omitted-steps``: how much of a question's reasoning a method that takes it apart leaves out (CompKE)."""
+"""Metric ``omitted-steps``: how many of a question's reasoning steps a method leaves out (CompKE)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class OmittedStepsConfig:
-    """No options: how many steps a question takes, the cases say."""
+    """No options: the cases contain the number of required steps."""
 
 
 def build(_config: OmittedStepsConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_omitted_steps.metric import OmittedSteps  # noqa: PLC0415  built late
 
     return OmittedSteps()
@@ -21,21 +21,21 @@ def build(_config: OmittedStepsConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``omitted-steps``."""
+    """Register ``omitted-steps``."""
     return [
         MetricSpec(
             name="omitted-steps",
-            summary="reasoning steps for which a method asks no sub-question",
+            summary="reasoning steps without a sub-question of the method",
             config=OmittedStepsConfig,
             build=build,
             cite="CompKE, section 6 (omission of reasoning steps)",
             by=("steps", "structure", "hops"),
             columns={
-                "omitted-steps": "steps left out",
-                "too-few": "some left out",
-                "too-many": "more than needed",
+                "omitted-steps": "omitted steps",
+                "too-few": "too few steps",
+                "too-many": "too many steps",
                 "sub-questions": "sub-questions",
-                "steps": "steps needed",
+                "steps": "required steps",
             },
             measures={"sub-questions": "", "steps": ""},
             higher_is_better=False,

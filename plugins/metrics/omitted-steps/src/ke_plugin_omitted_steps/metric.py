@@ -1,20 +1,18 @@
-"""How many steps a method took, against those that the question takes.
+"""The number of steps of a method, compared with the number of required steps.
 
 ============= =================================================================================================
 aspect        value, for one wording of a question that is answered by sub-questions
 ============= =================================================================================================
-steps         how many steps it takes: the case's tag ``steps`` (``3-step``: CompKE counts the logical ones, an
-              intersection or a selection, too), else its single-hop questions
-sub-questions how many different ones the method asked, and logical steps that it spelled out; the same one again is
-              no further step
-omitted-steps the share of the steps for which there was neither: max(0, steps - sub-questions) / steps
-too-few       1 if there were fewer than steps
+steps         required steps: the case's tag ``steps`` (``3-step``: CompKE includes logical steps such as an
+              intersection or a selection), otherwise the number of its single-hop questions
+sub-questions number of distinct sub-questions of the method, plus logical steps that it states
+omitted-steps fraction of the required steps without either: max(0, steps - sub-questions) / steps
+too-few       1 if there were fewer sub-questions than steps
 too-many      1 if there were more
 ============= =================================================================================================
 
-Where a method is not told to spell a logical step out, it drops it: that is the omission CompKE reports of MeLLo's
-original prompt. Numbers are compared, not contents: three idle sub-questions omit nothing here. Answers that
-arrive nowhere are seen by the metric ``retrieval`` (hops answered).
+Without an instruction to state logical steps, methods omit them, as CompKE reports for MeLLo's original prompt. Only
+numbers are compared, not content. The metric ``retrieval`` shows whether the hops were answered.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ from collections.abc import Iterator
 from ke_core.plugin import EDITS_WITHHELD, CaseRecord, Observed, Value, observed, words
 
 TAKEN = ("subquestion", "operation")
-NO_STEPS = "the answer did not go by sub-questions"
+NO_STEPS = "the answer has no sub-questions"
 ASPECTS = ("steps", "sub-questions", "omitted-steps", "too-few", "too-many")
 NUMBER = re.compile(r"\d+")
 
 
 class OmittedSteps:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Five observations for each wording of a question of several facts."""
+        """Yield five observations for each wording of a question that depends on several facts."""
         for seen in observed(record, "after"):
             needed = _needed(record, seen)
             if needed > 1:
@@ -52,7 +50,7 @@ def _counted(record: CaseRecord, seen: Observed, needed: int) -> Iterator[Value]
 
 
 def _needed(record: CaseRecord, seen: Observed) -> int:
-    """How many steps the question takes; 0 for one that is no question of several facts."""
+    """Return the number of required steps; 0 if the question does not depend on several facts."""
     if not seen.query.hops:
         return 0
     found = NUMBER.match(record.case.tags.get("steps", ""))

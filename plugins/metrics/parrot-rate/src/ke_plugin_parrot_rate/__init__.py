@@ -1,4 +1,4 @@
-"""Metric ``parrot-rate``: how often an answer repeats an object that an edit injected, where it is wrong."""
+"""Metric ``parrot-rate``: how often an answer repeats a wrong object that an edit injected."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class ParrotRateConfig:
-    """No options: what the edits inject, and what is right, the cases say."""
+    """No options: the cases contain the injected and the right objects."""
 
 
 def build(_config: ParrotRateConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_parrot_rate.metric import ParrotRate  # noqa: PLC0415  built late
 
     return ParrotRate()
@@ -21,16 +21,16 @@ def build(_config: ParrotRateConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``parrot-rate``."""
+    """Register ``parrot-rate``."""
     return [
         MetricSpec(
             name="parrot-rate",
-            summary="answers that repeat an injected object where it is wrong",
+            summary="answers that repeat an injected object although it is wrong",
             config=ParrotRateConfig,
             build=build,
-            cite="after CompKE, section 6 (overfitting: the injected set is answered whatever is asked)",
+            cite="after CompKE, section 6 (overfitting: the injected set as the answer to any question)",
             by=("aspect", "hops", "steps", "edits"),
-            columns={"parrot-rate": "repeats what was injected"},
+            columns={"parrot-rate": "repeats injected object"},
             higher_is_better=False,
         )
     ]

@@ -1,10 +1,9 @@
-"""How often an answer names an object that one of the case's own edits injected, where that object is wrong.
+"""How often an answer names an object that one of the case's own edits injected, although that object is wrong.
 
-A question counts if some object that the edits add is no right answer to it and does not stand in its words: there the
-answer could parrot. Asked before the edits, the same rate says how often the object is named by chance; it is then of
-questions that both models are asked, and of objects that are wrong at both times. An answer counts whatever its
-verdict: a list that holds the right things beside an injected one is parroting too, and recall (CompKE's Aug) takes it
-for success.
+A question counts if at least one object that the edits add is not a right answer and does not occur in the question.
+The rate before editing shows how often the object is named by chance; it includes only questions that both models get,
+and objects that are wrong at both times. The verdict does not matter: a list with all right items and an injected one
+is parroting too, although recall (CompKE's Aug) counts it as success.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from collections.abc import Iterator
 from ke_core.plugin import EDITS_WITHHELD, CaseRecord, Entity, Observed, Value, holds, observed, words
 
 ASPECT = "parrot-rate"
-NONE = "no injected object is wrong there"
+NONE = "no injected object is wrong here"
 
 
 class ParrotRate:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """One observation for each answer."""
+        """Yield one observation for each answer."""
         injected = [entity for edit in record.case.edits for entity in edit.added]
         for seen in observed(record, "before", "after"):
             if seen.phase == "before" and seen.probe.phase != "both":
@@ -35,8 +34,10 @@ class ParrotRate:
 
 
 def _wrong(entity: Entity, seen: Observed) -> list[str]:
-    """The names under which ``entity`` would be a wrong answer; none if it is a right one, or is asked about."""
-    then = seen.query.stale if seen.phase == "before" else None  # right after the edits: the same objects count then
+    """Return the names of ``entity`` that would be a wrong answer; none if it is right or occurs in the question."""
+    then = (
+        seen.query.stale if seen.phase == "before" else None
+    )  # right after the edits, so that both phases use the same objects
     gold = (*seen.query.gold.entities, *(then.entities if then else ()))
     right = {words(name) for answer in gold for name in answer.names}
     if any(answer.key == entity.key for answer in gold) or any(words(name) in right for name in entity.names):

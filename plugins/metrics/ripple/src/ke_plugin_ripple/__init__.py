@@ -1,4 +1,4 @@
-"""Metric ``ripple``: what an edit changed beside its own fact, by the six criteria of RippleEdits."""
+"""Metric ``ripple``: the side effects of an edit by the six criteria of RippleEdits."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ EACH = "-each"
 
 @frozen(kw_only=True)
 class RippleConfig:
-    """Where paper and released code differ, the defaults are the paper's."""
+    """Options. If paper and released code differ, the defaults follow the paper."""
 
     edits: Literal["successful", "all"] = field(
         default="successful",
-        metadata={"help": "successful = only edits after which the new object is named (section 5.1); all"},
+        metadata={
+            "help": "successful = only edits after which the new object is named (section 5.1); all = failed edits too"
+        },
     )
     conditions: Literal["checked", "ignored"] = field(
         default="checked",
@@ -35,25 +37,29 @@ class RippleConfig:
     aliasing: Literal["file", "old", "none"] = field(
         default="file",
         metadata={
-            "help": "condition of a test with another name of the subject: file = as the data have it (published files "
-            "ask for the new object before the edit); old = the unedited model names the old object; none"
+            "help": "condition of a test with another name of the subject: file = as in the data (published "
+            "files require the new object before the edit); old = the unedited model names the old "
+            "object; none = no condition"
         },
     )
     targets: Literal["any", "all"] = field(
         default="any",
-        metadata={"help": "of several gold objects, any one suffices (section 5.1) or all are needed (released code)"},
+        metadata={
+            "help": "with several gold objects: any = one suffices (section 5.1); all = all are required "
+            "(released code)"
+        },
     )
     unit: Literal["queries", "tests"] = field(
         default="queries",
         metadata={
-            "help": "what an edit's average is over: queries (section 5.1), or tests as the data group them, "
-            "some of which are passed by one right query of two (released code)"
+            "help": "unit of an edit's average: queries (section 5.1), or tests as grouped in the data, some of "
+            "which need one right query of two (released code)"
         },
     )
 
 
 def build(config: RippleConfig) -> Metric:
-    """The metric."""
+    """Build the metric."""
     from ke_plugin_ripple.metric import Ripple  # noqa: PLC0415  built late
 
     return Ripple(config=config)
@@ -61,11 +67,11 @@ def build(config: RippleConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``ripple``."""
+    """Register ``ripple``."""
     return [
         MetricSpec(
             name="ripple",
-            summary="six criteria of what an edit must and must not change, of edits that took and tests that apply",
+            summary="six criteria of what an edit must and must not change, for successful edits and applicable tests",
             config=RippleConfig,
             build=build,
             cite="Cohen et al. 2024, RippleEdits, sections 3 and 5.1",

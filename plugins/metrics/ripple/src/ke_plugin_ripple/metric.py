@@ -3,17 +3,18 @@
 ===================== =============================================================================================
 aspect                value
 ===================== =============================================================================================
-edit-success          1 if the edited model names the new object; edits for which that is 0 count nowhere below
-executed              for each test: 1 if the unedited model meets its conditions (Table 2: share of tests left)
-LG, CI, CII, SA,      for each edit: the share of its executed queries that are answered right; None if none was
-PV, RS                executed. The mean over edits is the paper's number. Full names: ``CRITERIA``
-the same and "-each"  for each query by itself (or test, by ``unit``), tagged with its id, so that runs can be compared
-                      on what all of them executed; one that was not executed is None, with the reason
-ripple                the plain mean of the six criteria's means: made by the core, ``MetricSpec.averages``
+edit-success          1 if the edited model names the new object; edits with 0 are excluded below
+executed              for each test: 1 if the unedited model meets its conditions (Table 2: fraction of tests left)
+LG, CI, CII, SA,      for each edit: the fraction of its executed queries that are answered correctly; None if none
+PV, RS                was executed. The mean over edits is the paper's number. Full names: ``CRITERIA``
+the same and "-each"  for each query (or test, by ``unit``), tagged with its id, so that runs can be compared on what
+                      all of them executed; None with the reason if it was not executed
+ripple                the unweighted mean of the six criteria's means, computed by the core
+                      (``MetricSpec.averages``)
 ===================== =============================================================================================
 
-A test that was not executed leaves every average: the unedited model fails one of its conditions, or the data hold
-no name for a right answer. An edit without tests of a criterion has no value of it, rather than 0.
+A test that was not executed is excluded from every average: the unedited model fails one of its conditions, or the
+data contain no name for a right answer. An edit without tests of a criterion has no value of it, rather than 0.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ from ke_core.plugin import (
 from ke_plugin_ripple import CRITERIA, EACH, RippleConfig
 
 ALIASING = "subject-aliasing"
-FAILED = "the edit did not take"
-NOT_PUT = "a condition was not put to the unedited model"
+FAILED = "the edit did not succeed"
+NOT_PUT = "the unedited model was not asked a condition"
 NOT_MET = "not executed: the unedited model fails a condition"
 NO_OLD = "not executed: the unedited model does not name the old object"
-NO_NAME = "not executed: the data hold no right answer that has a name"
+NO_NAME = "not executed: no right answer in the data has a name"
 
 
 @frozen(kw_only=True)
 class CriterionResult:
-    """One test of a criterion: what its queries were worth, or why it was not executed."""
+    """One test of a criterion: the results of its queries, or why it was not executed."""
 
-    __test__ = False  # no test of pytest's
+    __test__ = False  # not a pytest test
 
     probe: Probe
     right: Sequence[bool] = ()
@@ -60,12 +61,12 @@ class CriterionResult:
 
 @frozen(kw_only=True)
 class Ripple:
-    """Reads records; nothing else."""
+    """Computes values from records."""
 
     config: RippleConfig = field(factory=RippleConfig)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every observation of this case, in every style in which the edited model was asked."""
+        """Yield every observation of this case, in every style of the edited model."""
         for style in record.styles("after") or ("",):
             yield from self._values(record, style)
 
@@ -82,7 +83,7 @@ class Ripple:
             yield from self._scores(aspect, tests, style)
 
     def _scores(self, aspect: str, tests: Sequence[CriterionResult], style: str) -> Iterator[Value]:
-        """What the paper averages over edits, then the single queries or tests."""
+        """Yield the values that the paper averages over edits, then the single queries or tests."""
         each = [one for test in tests for one in self._each(test)]
         right = [one for _name, one, _why in each if one is not None]
         if right:
@@ -93,7 +94,9 @@ class Ripple:
             yield evolve(_value(aspect + EACH, one, style, why), tags={QUERY_TAG: name})
 
     def _each(self, test: CriterionResult) -> Iterator[tuple[str, bool | None, str]]:
-        """Id of each query, or of the whole test; whether it was answered right, or why nobody knows."""
+        """Yield the id of each query, or of the whole test, with whether it was answered correctly, or the reason if
+        unknown.
+        """
         if self.config.unit == "tests":
             passed = any(test.right) if test.probe.require == "any" else all(test.right)
             yield test.probe.id, None if test.missing else passed, test.missing
@@ -102,7 +105,7 @@ class Ripple:
             yield query.id, None if test.missing else test.right[at], test.missing
 
     def _took(self, record: CaseRecord, style: str) -> tuple[bool | None, str]:
-        """Whether the edited model names the new object (condition b of section 5.1), or why nobody knows."""
+        """Return whether the edited model names the new object (condition b of section 5.1), or why it is unknown."""
         queries = [query for probe in record.case.probes if probe.aspect == EFFICACY for query in probe.queries]
         if record.skipped or not record.edited:
             return None, record.skipped or EDITS_WITHHELD
@@ -153,7 +156,7 @@ class Ripple:
 
 
 def _before(record: CaseRecord, query: Query, style: str) -> Outcome:
-    """What the unedited model said: in the same style, or in its own where the editor brings prompts of its own."""
+    """Return the unedited model's reply, in the same style, or in its own if the editor has its own prompts."""
     for name in (style, *record.styles("before")):
         found = record.outcomes.get(("before", name, query.id))
         if found is not None:
@@ -162,7 +165,7 @@ def _before(record: CaseRecord, query: Query, style: str) -> Outcome:
 
 
 def _executed(aspect: str, test: CriterionResult, style: str) -> Value:
-    """1 or 0; what is missing for another reason than the paper's filter says nothing about it."""
+    """Return 1 or 0. Values that are missing for other reasons than the paper's filter do not count."""
     odd = test.missing in (NOT_PUT, NOT_ON_RECORD, JUDGE_UNSURE)
     value = None if odd else float(not test.missing)
     tags = {"criterion": CRITERIA[aspect]}

@@ -1,4 +1,4 @@
-"""Metric ``set-answers``: what edits added to an answer, what they left in it, and what they took out (CompKE)."""
+"""Metric ``set-answers``: what edits add to an answer set, keep in it, and remove from it (CompKE)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 @frozen(kw_only=True)
 class SetAnswersConfig:
-    """CompKE does not say what counts where nothing was added, or nothing retained."""
+    """Options. CompKE does not define the scores if nothing is added, or nothing retained."""
 
     empty: Literal["exclude", "one", "zero"] = field(
         default="exclude",
         metadata={
-            "help": "a question to which the edits add nothing (or of whose answer they leave nothing): exclude = not "
-            "in the mean of Aug (of Ret); one, zero = counts as that. Acc is the mean of the two means in any case"
+            "help": "questions with nothing to add (for Aug) or nothing to retain (for Ret): exclude = not in "
+            "the mean; one, zero = count as that. Acc is always the mean of the two means"
         },
     )
 
 
 def build(config: SetAnswersConfig) -> Metric:
-    """The metric of that configuration."""
+    """Build the metric of that configuration."""
     from ke_plugin_set_answers.metric import SetAnswers  # noqa: PLC0415  built late
 
     return SetAnswers(config=config)
@@ -31,11 +31,11 @@ def build(config: SetAnswersConfig) -> Metric:
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer ``set-answers``."""
+    """Register ``set-answers``."""
     return [
         MetricSpec(
             name="set-answers",
-            summary="added and retained answers (Aug, Ret, Acc), with precision, deletion and exact match beside them",
+            summary="added and retained answers (Aug, Ret, Acc), with precision, deletion and exact match",
             config=SetAnswersConfig,
             build=build,
             cite="CompKE, section 5 and appendix D.3",
@@ -52,13 +52,13 @@ def ke_metrics() -> list[MetricSpec]:
                 "pre-edit-exact": "pre-edit exact",
             },
             tables={
-                "Acc by question, the best of the wordings, and how many questions have nothing to add or to retain": {
+                "Acc by question, the best of the wordings, and questions with nothing to add or to retain": {
                     "acc-question": "Acc by question",
                     "any-aug": "any Aug",
                     "any-ret": "any Ret",
                     "any-exact": "any exact",
-                    "empty-aug": "no Aug",
-                    "empty-ret": "no Ret",
+                    "empty-aug": "nothing to add",
+                    "empty-ret": "nothing to retain",
                 }
             },
             averages={"acc": ("aug", "ret")},

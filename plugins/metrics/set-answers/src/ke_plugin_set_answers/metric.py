@@ -1,30 +1,29 @@
 r"""CompKE's metrics (appendix D.3), from the judgments of one case.
 
-A is the answer set before the edits, A* after them, P what was answered; A_aug = A* \ A, A_ret = A* & A.
+A is the answer set before the edits, A* the set after them, P the answered set; A_aug = A* \ A, A_ret = A* & A.
 
 ============ =================================================================== ==================
-aspect       value, for one wording of the question                              undefined where
+aspect       value, for one wording of the question                              undefined if
 ============ =================================================================== ==================
 aug          \|P & A_aug\| / \|A_aug\|                                           A_aug is empty
 ret          \|P & A_ret\| / \|A_ret\|                                           A_ret is empty
 acc          the mean of the two means (``MetricSpec.averages``)
-acc-question the mean of what is defined of aug and ret, then over questions     both are empty
+acc-question the mean of those of aug and ret that are defined, over questions   both are empty
 precision    \|P & A*\| / \|P\|                                                  P is empty
 deletion     1 - \|P & (A \ A*)\| / \|A \ A*\|                                   nothing is deleted, P is empty
 exact        1 if P is A*
-empty-aug    1 if A_aug is empty: how many questions say nothing of what is added
-empty-ret    1 if A_ret is empty
+empty-aug    1 if A_aug is empty: nothing to add
+empty-ret    1 if A_ret is empty: nothing to retain
 any-aug      for one case: the best wording's aug (any-ret, any-exact likewise)
-edit-wise    for each edit: 1 if its own question is answered by exactly its     the case is a control
+edit-wise    for each edit: 1 if its own question is answered with exactly its   the case is a control
              new objects
 pre-edit-... recall (\|P & A\| / \|A\|) and exact (1 if P is A), of the       A is empty (recall)
              unedited model
 ============ =================================================================== ==================
 
-The first three are recalls: an extra thing costs nothing, and repeating what an edit injects looks like success. The
-next three are not in the paper, and say so. Without ``pre-edit-``, the unedited model is compared with the same sets as
-the edited one. For a control the old world stays right: there A* is A, so that ``ret`` is how much of the answer is
-known, and nothing is added or deleted.
+The first three are recalls: extra items are not penalized, and repeating the injected objects looks like success. The
+next three are not in the paper. Without ``pre-edit-``, the unedited model is compared with the same sets as the edited
+one. For a control, A* is A, so ``ret`` is the recall of its unchanged answer, and nothing is added or deleted.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ PHASES: tuple[Phase, ...] = ("before", "after")
 NAMED, LISTED = ("gold", "stale"), ("gold", "stale", "extra")
 EACH = ("aug", "ret", "acc-question", "precision", "deletion", "exact")
 Part = Literal["aug", "ret"]
-WHY: dict[Part, str] = {"aug": "nothing was to be added", "ret": "nothing was to be retained"}
+WHY: dict[Part, str] = {"aug": "nothing to add", "ret": "nothing to retain"}
 
 
 @frozen(kw_only=True)
 class AnswerSets:
-    """The sets of one question at one moment, and what was answered: members by key, and how many things in all."""
+    """The sets of one question in one phase, and the answer: members by key, and the number of items."""
 
     before: frozenset[str]
     after: frozenset[str]
@@ -69,7 +68,7 @@ class AnswerSets:
 
     @classmethod
     def of(cls, query: Query, outcome: Outcome, *, edited: bool) -> AnswerSets:
-        """From a judgment of the judge ``set``, or of another whose findings name entities."""
+        """Create from a judgment of the judge ``set``, or of another whose findings name entities."""
         old = _keys(query.stale or query.gold)
         found = outcome.judgment.findings
         return cls(
@@ -80,39 +79,39 @@ class AnswerSets:
         )
 
     def part(self, part: Part) -> frozenset[str]:
-        """A_aug or A_ret."""
+        """Return A_aug or A_ret."""
         return self.after - self.before if part == "aug" else self.after & self.before
 
     def recall(self, part: Part) -> float | None:
-        """The share of it that was answered; None where it is empty."""
+        """Return the fraction of it that was answered; None if it is empty."""
         wanted = self.part(part)
         return len(self.named & wanted) / len(wanted) if wanted else None
 
     @property
     def precision(self) -> float | None:
-        """What of the answer is right."""
+        """Return the fraction of the answer that is right."""
         return len(self.named & self.after) / self.listed if self.listed else None
 
     @property
     def deletion(self) -> float | None:
-        """What of the deleted members is not answered any more; None where there is none."""
+        """Return the fraction of the deleted members that is no longer answered; None if there are none."""
         gone = self.before - self.after
         return 1 - len(self.named & gone) / len(gone) if gone else None
 
     @property
     def exact(self) -> bool:
-        """Whether the answer is the set, and nothing else; without gold nothing is, not even silence."""
+        """Return whether the answer is exactly the set. Without gold it never is, not even if empty."""
         return bool(self.after) and self.named == self.after and self.listed == len(self.after)
 
 
 @frozen(kw_only=True)
 class SetAnswers:
-    """SetAnswers(config)."""
+    """Computes values from records."""
 
     config: SetAnswersConfig
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every observation of this case."""
+        """Yield every observation of this case."""
         for probe in record.case.probes:
             for phase in PHASES:
                 if probe.aspect not in (EFFICACY, COMPLEX) or not probe.asked(phase):
@@ -151,16 +150,14 @@ class SetAnswers:
         silent = "nothing was answered"
         yield made.value("precision", sets.precision, silent)
         yield made.value(
-            "deletion",
-            sets.deletion if sets.listed else None,
-            silent if not sets.listed else "nothing was to be deleted",
+            "deletion", sets.deletion if sets.listed else None, silent if not sets.listed else "nothing to delete"
         )
         yield made.value("exact", float(sets.exact))
 
 
 @frozen(kw_only=True)
 class ObservedCase:
-    """One case in one phase and style: where values come from, and their tags."""
+    """One case in one phase and style: the source of values, and their tags."""
 
     record: CaseRecord
     phase: Phase
@@ -168,7 +165,7 @@ class ObservedCase:
     tags: Mapping[str, str] = field(factory=dict)
 
     def value(self, aspect: str, value: float | None, why: str = "", *, unit: str = "") -> Value:
-        """One observation, or the reason why there is none."""
+        """Return one observation, or a missing value with the reason."""
         return Value(
             aspect=aspect,
             value=value,
@@ -180,28 +177,30 @@ class ObservedCase:
         )
 
     def missing(self, why: str) -> Iterator[Value]:
-        """A question without a judgment (V9)."""
+        """Return the missing values of a question without a judgment (V9)."""
         yield from (self.value(aspect, None, why) for aspect in EACH)
 
     def edit_wise(self, probe: Probe) -> Iterator[Value]:
-        """Whether the edit's own question is answered right; of a control other cases may have edited its fact."""
+        """Return whether the edit's own question is answered correctly. For a control, other cases may have edited its
+        fact.
+        """
         withheld = EDITS_WITHHELD if self.phase == "after" and not self.record.edited else ""
         for query in probe.queries:
             outcome = self.record.outcomes.get((self.phase, self.style, query.id))
             why = self.record.skipped or withheld or _why(outcome)
             right = outcome is not None and outcome.judgment.verdict is Verdict.RIGHT
-            aspect = f"{PRE_EDIT if self.phase == 'before' else ''}edit-wise"  # judged with the answers of the moment
+            aspect = f"{PRE_EDIT if self.phase == 'before' else ''}edit-wise"  # judged with the answers of that phase
             yield self.value(aspect, None if why else float(right), why, unit=",".join(probe.edits))
 
 
 def _pre_edit(made: ObservedCase, sets: AnswerSets) -> Iterator[Value]:
-    """How much of the pre-edit answer the unedited model knows."""
+    """Yield how much of the pre-edit answer the unedited model recalls."""
     yield made.value(f"{PRE_EDIT}recall", sets.recall("ret"), WHY["ret"])
     yield made.value(f"{PRE_EDIT}exact", float(sets.exact))
 
 
 def _best(made: ObservedCase, seen: Sequence[AnswerSets], *, whole: bool) -> Iterator[Value]:
-    """The best of all wordings, which MQuAKE counts; one without an answer would favor one side."""
+    """Return the best of all wordings, as in MQuAKE; one missing wording would bias it."""
     for part, reason in WHY.items():
         values = [value for sets in seen if (value := sets.recall(part)) is not None]
         best = max(values) if whole and values else None

@@ -1,4 +1,4 @@
-"""Model source ``hf``: models that transformers loads into this process. Light: torch is imported by ``build``."""
+"""Model source ``hf``: models that transformers loads into this process. Only ``build`` imports torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ke_models() -> list[ModelSpec]:
-    """Offer ``hf:ID``."""
+    """Register ``hf:ID``."""
     from ke_plugin_hf.spec import hf_spec  # noqa: PLC0415  only a command that needs models reads it
 
     return [hf_spec]

@@ -1,10 +1,10 @@
-"""Adaptors: functions that change what a named layer computes, without changing a parameter.
+"""Adaptors: functions that change the output of a named layer without changing a parameter.
 
 ::
 
     with session.model.adapt("model.layers.9.mlp.down_proj", replace, {"keys": keys, "values": values}) as adaptor:
-        ...                                                   # `replace` runs at every call of the layer
-        adaptor.replace_state({"keys": more, "values": more})  # and from here on with other tensors
+        ...                                                   # every call of the layer runs `replace`
+        adaptor.replace_state({"keys": more, "values": more})  # later calls use other tensors
 
 The digest of the model covers the source file of the function and every tensor of the state (docs/digests.md).
 """
@@ -36,7 +36,8 @@ class LayerCall:
 
     ``padding``, ``prompt`` and ``answer`` [B, T] are bool, and exactly one of them is true at each position. Generated
     tokens and the continuations of a likelihood request are answer. ``last_prompt`` [B] is the position of the last
-    prompt token of each row; -1 where an earlier call has read it, as in every step of decoding after the first.
+    prompt
+    token of each row, or -1 if an earlier call has read it, as in every decoding step after the first.
     """
 
     inputs: Tensor
@@ -48,7 +49,7 @@ class LayerCall:
 
 
 LayerForward = Callable[[LayerCall, State], Tensor]
-"""From a call and the state to the new output of the layer, of the same shape and dtype."""
+"""From a call and the state to the new output of the layer, with the same shape and dtype."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -66,7 +67,8 @@ _suspended: ContextVar[bool] = ContextVar("adaptors are suspended", default=Fals
 
 @uninterruptible_context
 def prompt_lengths(lengths: Sequence[int]) -> Iterator[None]:
-    """Forward calls inside read rows whose first ``lengths[b]`` tokens are prompt; those after them are answer.
+    """Treat the first ``lengths[b]`` tokens of each row as prompt, and later ones as answer, in forward calls of the
+    block.
 
     Without this context, all tokens of a call are prompt, and those of later calls with the same cache are answer.
     """
@@ -79,7 +81,7 @@ def prompt_lengths(lengths: Sequence[int]) -> Iterator[None]:
 
 @uninterruptible_context
 def without_adaptors() -> Iterator[None]:
-    """Forward calls inside skip every adaptor: for trials of the model itself."""
+    """Skip every adaptor in forward calls of the block, to test the model itself."""
     token = _suspended.set(True)
     try:
         yield
@@ -89,9 +91,9 @@ def without_adaptors() -> Iterator[None]:
 
 @define(eq=False)
 class Adaptor(UninterruptibleContext["Adaptor"]):
-    """A function added to the layer called ``layer`` for as long as the context is open; made by ``model.adapt``.
+    """A function added to the layer called ``layer`` while the context is open; created by ``model.adapt``.
 
-    With an empty state it is inactive: the function is not called, and the digest is that of the model without it.
+    With an empty state it is inactive: the function is not called, and the digest equals that of the model without it.
     ``others``: the open adaptors of the same model, in order of opening.
     """
 
@@ -116,7 +118,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
 
     @property
     def hooks(self) -> frozenset[int]:
-        """The ids of its hooks in the modules."""
+        """Return the ids of its hooks in the modules."""
         return frozenset(handle.id for handle in self._handles)
 
     def _begin(self) -> Adaptor:
@@ -155,12 +157,12 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
         if before.shape[:-1].numel() != rows * length:
             raise EditFailed(
                 f"{self.layer} was called with {before.shape[:-1].numel()} positions in a pass of {rows} x {length}",
-                hint="adapt a layer that every token goes through",
+                hint="adapt a layer that processes every token",
             )
         device = before.device
         padding, prompt = roles.padding.to(device), roles.prompt.to(device)
         call = LayerCall(
-            inputs=inputs.reshape(rows, length, -1),  # some families give an MLP its tokens without a batch
+            inputs=inputs.reshape(rows, length, -1),  # some families flatten the batch before an MLP
             output=before.reshape(rows, length, -1),
             padding=padding,
             prompt=prompt,
@@ -179,7 +181,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
 
 
 def _pass_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], prompts: Sequence[int] | None) -> _Pass:
-    """The roles of the positions in a call of the whole model with these arguments."""
+    """Return the roles of the positions in a call of the whole model with these arguments."""
     fed = kwargs.get("input_ids", args[0] if args else None)
     fed = kwargs["inputs_embeds"] if fed is None else fed
     rows, length = fed.shape[:2]
@@ -190,7 +192,7 @@ def _pass_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], prompts: Sequence
         mask = torch.ones((rows, before + length), dtype=torch.int64, device=fed.device)
     tokens = mask.ne(0).to(torch.int64)
     read = tokens.shape[1] - length
-    places = tokens.cumsum(1)[:, read:] - 1  # of each position in its text
+    places = tokens.cumsum(1)[:, read:] - 1  # position of each column in its text
     padding = tokens[:, read:] == 0
     if prompts is None:
         counts = (tokens[:, :read] if read else tokens).sum(1)
@@ -202,19 +204,19 @@ def _pass_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], prompts: Sequence
 
 
 def _whole_prompts(output: Tensor) -> _Pass:
-    """The roles where the layer was called by itself: everything is prompt."""
+    """Return the roles if the layer is called directly: everything is prompt."""
     rows, length = output.shape[:2] if output.dim() > 2 else (1, output.shape[0])
     prompt = torch.ones((rows, length), dtype=torch.bool)
     return _Pass(padding=~prompt, prompt=prompt, last_prompt=torch.full((rows,), length - 1, dtype=torch.int64))
 
 
 def _first_true(found: Tensor) -> Tensor:
-    """The column of the first true value of each row; -1 where there is none."""
+    """Return the column of the first true value of each row, or -1 if there is none."""
     return torch.where(found.any(1), found.to(torch.int64).argmax(1), -1)
 
 
 def first(output: Any) -> Tensor:
-    """The hidden states of a module's output.
+    """Return the hidden states in a module's output.
 
     Blocks of some families return a tensor, those of others a tuple. ``output[0]`` of a tensor would be its first row.
     """
@@ -223,19 +225,19 @@ def first(output: Any) -> Tensor:
 
 
 def hidden_in(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
-    """The hidden states that a module was called with."""
+    """Return the hidden states in a module's arguments."""
     found: Tensor = args[0] if args else kwargs["hidden_states"]
     return found
 
 
 def function_digest(function: LayerForward) -> str:
-    """Name a function by its name and its source file. Raises EditFailed for one that holds values.
+    """Identify a function by its name and its source file. Raises EditFailed for one that holds values.
 
-    A value that a function holds (a closure, a method, a default) could change its output and leave the digest as it
-    was: two models would then share cached completions.
+    A value held by a function (a closure, a method, a default) could change its output without changing the digest, and
+    two models would share cached completions.
     """
     name = getattr(function, "__qualname__", repr(function))
-    hint = "use a function at the top of a module, and pass what it needs as tensors in the state (docs/digests.md)"
+    hint = "use a function at module level, and pass the tensors it needs in the state (docs/digests.md)"
     if not isinstance(function, FunctionType):
         raise EditFailed(f"the forward function of an adaptor is not a plain function: {name}", hint=hint)
     held = [*function.__code__.co_freevars, *(function.__kwdefaults__ or {}), *map(repr, function.__defaults__ or ())]
@@ -255,18 +257,18 @@ def _check_state(layer: str, state: State) -> None:
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise EditFailed(
-                f"the state {name!r} of the adaptor of {layer} is no tensor: {type(value).__name__}",
-                hint="the digest of a model is made from tensors: use torch.tensor(value, dtype=...)",
+                f"the state {name!r} of the adaptor of {layer} is not a tensor: {type(value).__name__}",
+                hint="the digest of a model covers tensors: use torch.tensor(value, dtype=...)",
             )
 
 
 def active(adaptors: Sequence[Adaptor]) -> list[Adaptor]:
-    """Those that have a state."""
+    """Return the adaptors with a state."""
     return [adaptor for adaptor in adaptors if adaptor.state]
 
 
 def state_tensors(adaptors: Sequence[Adaptor]) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of the open adaptors, by a name that says where it is."""
+    """Return every tensor of the open adaptors, with names that contain their position."""
     for number, adaptor in enumerate(active(adaptors)):
         for name in sorted(adaptor.state):
             yield f"adaptor {number} of {adaptor.layer}: {name}", adaptor.state[name]

@@ -1,4 +1,4 @@
-"""How long a text a model takes, as its configuration says."""
+"""The context length of a model, from its configuration."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
 
 
 def context_of(module: Any) -> int | None:
-    """The most tokens that a text may have; None where the model names no bound (ALiBi).
+    """Return the maximum number of tokens; None if the model has no limit (ALiBi).
 
-    A model with LongRoPE is asked up to the length at which its rotary angles change (Phi-3 with 128k: 4,096 tokens):
-    transformers turns them for a whole batch, and for what is kept of shorter texts, as soon as one row is longer.
+    With LongRoPE, it is the length at which the rotary angles change (Phi-3 with 128k: 4,096 tokens). transformers
+    changes
+    them for a whole batch, cached shorter texts included, as soon as one row is longer.
     """
     config = module.config.get_text_config()
     rotary = getattr(config, "rope_parameters", None) or {}

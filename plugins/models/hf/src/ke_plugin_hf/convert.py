@@ -1,8 +1,8 @@
-"""A GGUF file made into a folder that transformers loads: weights dense in float32, done once.
+"""Convert a GGUF file to a folder that transformers loads, with dense float32 weights.
 
-The weights go a way of their own, because transformers' takes several times as long; both give the same bits.
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. It stores the query and key rows of a
-LLaMA with the two halves of each rotary pair side by side; transformers keeps the halves apart.
+The weights are converted here because transformers takes several times as long; both yield identical bits. The
+format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. It stores the query and key rows of a LLaMA with the
+two halves of each rotary pair interleaved; transformers stores the halves separately.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ IN_LAYER = {
 def convert(gguf: Path, folder: Path) -> None:
     """Write configuration, weights (float32) and tokenizer of ``gguf`` into ``folder``.
 
-    Only the LLaMA architecture is known. Raises ModelUnavailable for another one.
+    Only the LLaMA architecture is supported. Raises ModelUnavailable for another one.
     """
     from gguf import GGUFReader  # noqa: PLC0415  half a second that only a conversion pays
     from safetensors.numpy import save_file  # noqa: PLC0415  as above
@@ -49,7 +49,7 @@ def convert(gguf: Path, folder: Path) -> None:
     config["tie_word_embeddings"] = "lm_head.weight" not in weights
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "model.safetensors").chmod(0o644)  # the library makes it private
+    (folder / "model.safetensors").chmod(0o644)  # the library creates it with private permissions
     special = {name: config[name] for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     for name, content in (("config.json", config), ("generation_config.json", special)):
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -57,12 +57,12 @@ def convert(gguf: Path, folder: Path) -> None:
 
 
 def _config(reader: Any, name: str) -> dict[str, Any]:
-    """The configuration as transformers' LlamaConfig names it."""
+    """Return the configuration with the field names of transformers' LlamaConfig."""
     known = {key: field.contents() for key, field in reader.fields.items() if not key.endswith((".tokens", ".merges"))}
     architecture = known["general.architecture"]
     if architecture != "llama":
         raise ModelUnavailable(
-            f"{name} holds a {architecture!r} model, which is not converted here", hint="name its hub id instead"
+            f"{name} contains a {architecture!r} model, which cannot be converted", hint="pass its hub id instead"
         )
     heads = int(known["llama.attention.head_count"])
     hidden = int(known["llama.embedding_length"])
@@ -88,7 +88,7 @@ def _config(reader: Any, name: str) -> dict[str, Any]:
 
 
 def _weights(reader: Any, config: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-    """Every tensor under transformers' name, dense, [out, in]."""
+    """Return every tensor by its name in transformers, dense, [out, in]."""
     from gguf.quants import dequantize  # noqa: PLC0415  see convert
 
     found: dict[str, NDArray[np.float32]] = {}
@@ -104,25 +104,25 @@ def _weights(reader: Any, config: dict[str, Any]) -> dict[str, NDArray[np.float3
 
 
 def _name(stored: str) -> tuple[str, str]:
-    """The name in transformers, and the kind of a layer's tensor (empty for the others)."""
+    """Return the name in transformers, and the type of a layer's tensor (empty for others)."""
     if stored in WHOLE:
         return WHOLE[stored], ""
     parts = stored.split(".")  # blk.NUMBER.KIND.weight
     if len(parts) != 4 or parts[2] not in IN_LAYER or parts[3] != "weight":
-        raise ModelUnavailable(f"unknown tensor {stored!r} in a LLaMA's file", hint="name the model's hub id instead")
+        raise ModelUnavailable(f"unknown tensor {stored!r} in a LLaMA file", hint="pass the model's hub id instead")
     return f"model.layers.{parts[1]}.{IN_LAYER[parts[2]]}.weight", parts[2]
 
 
 def halves_apart(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Rows of rotary pairs (0, d/2, 1, d/2 + 1, ...) in each head, back in the order 0, 1, ... d - 1."""
+    """Reorder the rows of rotary pairs (0, d/2, 1, d/2 + 1, ...) in each head to 0, 1, ... d - 1."""
     rows, columns = weight.shape
     pairs = weight.reshape(heads, rows // heads // 2, 2, columns)
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
 
 
 def _tokenizer(gguf: Path, folder: Path) -> None:
-    """The tokenizer through transformers' reader of GGUF files, which knows every pre-tokenizer by name."""
+    """Return the tokenizer, read by transformers' GGUF reader, which supports all pre-tokenizers."""
     from transformers import AutoTokenizer  # noqa: PLC0415  seconds that only a conversion pays
 
-    with quiet():  # it lists what it does not need of the file
+    with quiet():  # it logs unused parts of the file
         AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""What torch can compute on here, each tried with one small product."""
+"""The devices that torch can compute on, each tested with one small product."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from attrs import frozen
 from ke_plugin_hf.decoding.free import free_bytes
 
 DRIVER = Path("/proc/driver/nvidia/version")
-"""There where the driver of an NVIDIA GPU is loaded (Linux)."""
+"""Exists if the driver of an NVIDIA GPU is loaded (Linux)."""
 SIZE = 64
-TOLERANCE = 1e-3  # of a sum of 64 products of numbers below 1, in any order of adding
+TOLERANCE = 1e-3  # for a sum of 64 products of numbers below 1, in any order of summation
 
 
 @frozen(kw_only=True)
 class Device:
-    """``free`` and ``total`` bytes of memory, None where nobody says. ``wrong``: why it cannot be used."""
+    """``free`` and ``total`` bytes of memory, None if unknown. ``wrong``: why it cannot be used."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class Device:
 
 
 def devices() -> list[Device]:
-    """The processor, then every accelerator that torch finds."""
+    """Return the CPU, then every accelerator that torch finds."""
     found = [_cpu()]
     if torch.cuda.is_available():
         found += [_cuda(index) for index in range(torch.cuda.device_count())]
@@ -38,11 +38,11 @@ def devices() -> list[Device]:
 
 
 def unused_gpu() -> str:
-    """Why torch does not use the NVIDIA GPU whose driver is loaded; empty where it does, or there is none."""
+    """Return why torch does not use the NVIDIA GPU whose driver is loaded; empty if it does, or if there is none."""
     if torch.cuda.is_available() or not DRIVER.exists():
         return ""
     if torch.version.cuda is None and torch.version.hip is None:
-        return "this torch is built for the processor alone"
+        return "this torch is built for CPUs only"
     return f"torch is built for CUDA {torch.version.cuda}; the environment hides the device, or its driver is too old"
 
 
@@ -53,7 +53,7 @@ def _cpu() -> Device:
     except (ValueError, OSError, AttributeError):
         total = None
     threads = torch.get_num_threads()
-    kind = f"{threads} of {os.cpu_count()} processors used"
+    kind = f"{threads} of {os.cpu_count()} CPUs used"
     return Device(name="cpu", kind=kind, free=free_bytes(device) if total else None, total=total, wrong=_tried(device))
 
 
@@ -69,12 +69,12 @@ def _cuda(index: int) -> Device:
 
 
 def _tried(device: torch.device) -> str:
-    """What goes wrong with a product there; empty if it is what the processor finds in double precision."""
+    """Return the error of a product on the device; empty if it equals the CPU's result in double precision."""
     numbers = torch.linspace(-1, 1, SIZE * SIZE, dtype=torch.float64).reshape(SIZE, SIZE)
     try:
         found = (numbers.float().to(device) @ numbers.float().to(device)).cpu()
     except (RuntimeError, NotImplementedError, AssertionError) as error:
         return " ".join(str(error).split())[:200]
     if not torch.allclose(found.double(), numbers @ numbers, atol=TOLERANCE):
-        return "a product of two small matrices comes out wrong"
+        return "the product of two small matrices is wrong"
     return ""

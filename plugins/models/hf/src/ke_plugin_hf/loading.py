@@ -1,4 +1,4 @@
-"""Loading a causal language model, and saying in one line why one cannot be loaded."""
+"""Load a causal language model, with one-line errors if that fails."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ke_plugin_hf.quiet import quiet
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 INNER = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
-"""Names of the MLP's inner size in configurations; four times the hidden size where there is none."""
+"""Names of the MLP's inner size in configurations. The default is four times the hidden size."""
 
 
 def load(request: ModelRequest, where: str) -> HFModel:
-    """The model at ``where``, a local folder or a hub id, loaded as ``request`` says.
+    """Load the model at ``where``, a local folder or a hub id, with the settings of ``request``.
 
     Evaluation mode, no gradients. Raises ModelUnavailable.
     """
     if request.device_map and world().size > 1:
         raise ModelUnavailable(
             f"--device-map spreads one model over the accelerators that {world().size} processes would share",
-            hint="start one process with --device-map, or several without it: each then has a copy of its own",
+            hint="start one process with --device-map, or several without it, each with its own copy",
         )
     device = _device(request)
     numbers, quantized = _numbers(request, device), request.dtype == nf4.NF4
@@ -51,7 +51,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
     _check_whole(request, report)
     if quantized:
         if device.type == "cpu":
-            nf4.refuse_misread(module)
+            nf4.reject_misread_weights(module)
         nf4.keep_packing(module)
     elif not request.device_map:
         module.to(device)
@@ -59,7 +59,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
 
 
 def shape(request: ModelRequest, where: str) -> Shape:
-    """The shape that the configuration at ``where`` promises; no weights are read. Raises ModelUnavailable."""
+    """Return the shape in the configuration at ``where``, without reading weights. Raises ModelUnavailable."""
     common = _common(request, where)
     with quiet():
         config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
@@ -85,11 +85,11 @@ def _common(request: ModelRequest, where: str) -> dict[str, Any]:
 
 
 def _numbers(request: ModelRequest, device: torch.device) -> dict[str, Any]:
-    """What ``from_pretrained`` is told about the numbers that weights are held in. Raises ModelUnavailable."""
+    """Return the dtype arguments of ``from_pretrained``. Raises ModelUnavailable."""
     if request.dtype == nf4.NF4:
         return nf4.loading(device)
     if request.dtype not in DTYPES:
-        raise ModelUnavailable(f"unknown dtype '{request.dtype}'", hint=f"one of {', '.join((*DTYPES, nf4.NF4))}")
+        raise ModelUnavailable(f"unknown dtype '{request.dtype}'", hint=f"use one of {', '.join((*DTYPES, nf4.NF4))}")
     return {"dtype": DTYPES[request.dtype]}
 
 
@@ -103,36 +103,40 @@ def _device(request: ModelRequest) -> torch.device:
         there = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
         raise ModelUnavailable(
             f"no device '{request.device}' here: torch finds {', '.join(there)}",
-            hint="omit --device, or choose one of these; 'ke doctor' says why a GPU is not found",
+            hint="omit --device, or choose one of these; 'ke doctor' prints why a GPU is not found",
         ) from error
     return device
 
 
 def _accelerator() -> torch.device:
-    """This process's own: the first for the first process of a machine, and so on. Raises ModelUnavailable."""
+    """Return this process's accelerator: the first for the first process of a machine, and so on. Raises
+    ModelUnavailable.
+    """
     number, there = world().local_rank, torch.cuda.device_count()
     if number >= there:
         raise ModelUnavailable(
             f"process {number + 1} of this machine has no accelerator: there are {there}",
-            hint="start as many processes a machine as it has accelerators, or say --device cpu",
+            hint="start as many processes per machine as it has accelerators, or pass --device cpu",
         )
     return torch.device("cuda", number)
 
 
 def _look(where: str) -> None:
-    """A folder must be there and hold a model's configuration; anything else is left to the hub."""
+    """Check that a folder exists and contains a model's configuration; other references are left to the hub."""
     folder = Path(where)
     if folder.is_dir() and not (folder / "config.json").is_file():
-        raise ModelUnavailable(f"no config.json in {where}", hint="name the folder that save_pretrained wrote")
+        raise ModelUnavailable(f"no config.json in {where}", hint="pass the folder that save_pretrained wrote")
     if not folder.is_dir() and (folder.is_absolute() or where.startswith((".", "~"))):
-        raise ModelUnavailable(f"no such folder: {where}", hint="a path, a name from 'ke models list', or a hub id")
+        raise ModelUnavailable(
+            f"no such folder: {where}", hint="pass a path, a name from 'ke models list', or a hub id"
+        )
 
 
 def _attempt(request: ModelRequest, part: str, make: Any) -> Any:
-    """``make``'s result; what transformers, the hub or safetensors raise becomes one line."""
+    """Return the result of ``make``. Errors of transformers, the hub and safetensors become one line."""
     try:
         return make()
-    except Exception as error:  # three libraries and the network, each with errors of its own
+    except Exception as error:  # three libraries and the network, each with its own errors
         message, hint = _explained(error, part)
         raise ModelUnavailable(f"cannot load the {part} of {_name(request)}: {message}", hint=hint) from error
 
@@ -147,10 +151,10 @@ OFFLINE = (
     "cached",
 )
 HINTS = (
-    (("trust_remote_code",), "the model brings code of its own: read it, then pass --trust-remote-code"),
+    (("trust_remote_code",), "the model contains its own code: read it, then pass --trust-remote-code"),
     (("gated", "401", "403"), "accept the model's terms on the hub and log in with 'hf auth login'"),
-    (("out of memory", "allocate memory"), "load it in bfloat16, with --device-map auto, or take a smaller one"),
-    (("unrecognized configuration class",), "only causal language models can be edited and asked"),
+    (("out of memory", "allocate memory"), "load it in bfloat16 or with --device-map auto, or use a smaller one"),
+    (("unrecognized configuration class",), "only causal language models are supported"),
     (("accelerate",), "pip install accelerate"),
     (OFFLINE, "no network? name a local folder, or run 'ke models pull NAME' once ('ke models list' prints the names)"),
 )  # fmt: skip
@@ -160,41 +164,39 @@ def _explained(error: Exception, part: str) -> tuple[str, str]:
     text = " ".join(str(error).split()) or type(error).__name__
     known = next((hint for words, hint in HINTS if any(word in text.lower() for word in words)), "")
     first = re.split(r"(?<=[a-z'\")])\. ", text)[0].rstrip(".")
-    return first[:300], known or f"look whether the files of the {part} are there and whole"
+    return first[:300], known or f"check that the files of the {part} exist and are complete"
 
 
 def _check_causal(request: ModelRequest, config: Any) -> None:
     if getattr(config, "is_encoder_decoder", False):
         raise ModelUnavailable(
             f"{_name(request)} is an encoder-decoder ({config.model_type}), not a causal language model",
-            hint="only causal language models can be edited and asked",
+            hint="only causal language models are supported",
         )
 
 
 def _check_tokenizer(request: ModelRequest, tokenizer: Any) -> None:
     if len(tokenizer) == 0 or not tokenizer("a")["input_ids"]:
-        raise ModelUnavailable(f"{_name(request)} has no tokenizer", hint="the folder needs its tokenizer.json")
+        raise ModelUnavailable(f"{_name(request)} has no tokenizer", hint="add its tokenizer.json to the folder")
 
 
 def _check_whole(request: ModelRequest, report: Any) -> None:
-    """Refuse a model with weights missing: transformers fills absent weights with random numbers and warns."""
+    """Reject a model with missing weights: transformers fills them with random numbers and warns."""
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelUnavailable(
             f"{_name(request)} lacks {len(missing)} of a causal language model's weights, the first is {missing[0]}",
-            hint="it is another kind of model, or the download was cut short",
+            hint="it is not a causal language model, or the download is incomplete",
         )
 
 
 def _chat(request: ModelRequest, tokenizer: Any) -> bool:
     if request.chat and not tokenizer.chat_template:
-        raise ModelUnavailable(
-            f"{_name(request)} has no chat template", hint="leave --chat out: prompts then go in as they stand"
-        )
+        raise ModelUnavailable(f"{_name(request)} has no chat template", hint="omit --chat to send prompts unchanged")
     return request.chat
 
 
 def _name(request: ModelRequest) -> str:
-    """``hf:id@revision``; a user name or a token inside a URL is left out."""
+    """Return ``hf:id@revision`` without a user name or token in a URL."""
     shown = re.sub(r"//[^/@]*@", "//", request.id)
     return f"hf:{shown}@{request.revision}" if request.revision else f"hf:{shown}"

@@ -1,4 +1,4 @@
-"""A transformers model as the engine and the editors see it."""
+"""A transformers model with the interfaces of the engine and the editors."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ from ke_plugin_hf.decoding.tokens import PromptTokenizer
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
 from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 
-UNBOUNDED = 10**9  # a model that names no longest text (ALiBi), or a tokenizer that stands for "no limit"
+UNBOUNDED = (
+    10**9
+)  # larger values mean "no limit": a model without a maximum length (ALiBi), or a tokenizer's placeholder
 
 
 @define(eq=False, kw_only=True)
 class HFModel:
     """A causal language model in this process: ``LanguageModel`` and ``OpenModel``.
 
-    ``chat``: a prompt is put as one user turn of the tokenizer's chat template, and what is written is
-    joined to it as a continuation. Made by ``load`` or ``from_parts``.
+    ``chat``: a prompt becomes one user turn of the tokenizer's chat template, and the reply is converted to a
+    continuation. Create it with ``load`` or ``from_parts``.
     """
 
     id: str
@@ -56,7 +58,7 @@ class HFModel:
 
     @classmethod
     def from_parts(cls, module: Any, tokenizer: Any, *, id: str, chat: bool = False) -> Self:  # noqa: A002  the contract's name
-        """Take a model and its tokenizer as they are: in evaluation mode, without gradients from now on."""
+        """Wrap a loaded model and its tokenizer. Sets evaluation mode and disables gradients."""
         module.eval()
         module.requires_grad_(requires_grad=False)
         if tokenizer.pad_token_id is None:
@@ -81,7 +83,7 @@ class HFModel:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go; with a device map, where the first layer lies."""
+        """The device of token ids; with a device map, the device of the first layer."""
         device: torch.device = self.module.get_input_embeddings().weight.device
         return device
 
@@ -89,8 +91,9 @@ class HFModel:
     def plain(self) -> HFModel:
         """The same model without the chat template: itself, or one that shares its weights and their checksums.
 
-        What methods that open the model find in it (second moments, targets, contexts, traces) is found in plain text,
-        so its ``digest`` is what they keep it under, however the model is asked.
+        Methods that access the model's internals (covariance statistics, targets, contexts, traces) use plain text and
+        cache
+        their results under its ``digest``, whether prompts use a chat template or not.
         """
         if not self.chat:
             return self
@@ -101,7 +104,7 @@ class HFModel:
 
     @property
     def digest(self) -> str:
-        """Name what the model computes now; only tensors written to since the last call are read again.
+        """Identify what the model computes now. Only tensors that changed since the last call are read again.
 
         It covers weights, open adaptors, configuration, tokenizer, and whether prompts become chat turns.
         """
@@ -110,32 +113,34 @@ class HFModel:
         return hashlib.sha256(f"{weights} {self._around}".encode()).hexdigest()[:32]
 
     def state(self) -> Mapping[str, object]:
-        """Marks by name (``fingerprint``), with every weight read afresh; ``digest`` is right afterwards."""
+        """Return marks by name (``fingerprint``), with every weight read again; ``digest`` is correct afterwards."""
         return fingerprint(self.module, self._sums.of(self.module, self._adaptors, fresh=True), self._adaptors)
 
     def patch(self) -> Patch:
-        """A context that adds updates to weights and takes them back bit for bit."""
+        """Return a context that adds updates to weights and restores them bit for bit."""
         self._runner.about_to_change()
         return Patch(self.module, tuple(self._recorders), self._chain)
 
     def adapt(self, layer: str, forward: LayerForward, state: Mapping[str, torch.Tensor]) -> Adaptor:
-        """A context in which ``forward`` changes the output of the module called ``layer``; no parameter changes.
+        """Return a context in which ``forward`` changes the output of the module ``layer``; no parameter changes.
 
-        ``forward(call, state)`` is a function at the top of a module. It gets a ``LayerCall`` and the tensors of
-        ``state``, and returns the new output. The digest covers both. With an empty state nothing is changed. Raises
-        EditFailed for an unknown layer and for a function that holds values.
+        ``forward(call, state)`` must be a function at module level. It gets a ``LayerCall`` and the tensors of
+        ``state``, and
+        returns the new output. The digest covers both. With an empty state nothing changes. Raises EditFailed for an
+        unknown
+        layer and for a function that holds values.
         """
         self._runner.about_to_change()
         return Adaptor(self.module, layer, forward, dict(state), self._adaptors)
 
     @property
     def adaptors(self) -> tuple[Adaptor, ...]:
-        """The active adaptors, in the order in which they were opened."""
+        """The active adaptors, in order of opening."""
         return tuple(active(self._adaptors))
 
     @uninterruptible_context
     def chained(self) -> Iterator[PatchStack]:
-        """Patches opened from now on, one on top of another, are taken back together when the context ends.
+        """Remove stacked patches together when the context ends.
 
         ::
 
@@ -153,7 +158,7 @@ class HFModel:
 
     @uninterruptible_context
     def recording(self) -> Iterator[RecordedUpdates]:
-        """Keep what patches opened from now on add, for as long as they are open; it costs the updates' memory.
+        """Record the updates of patches opened in the block, while they are open; needs memory for copies.
 
         ::
 
@@ -168,20 +173,20 @@ class HFModel:
             self._recorders.remove(changes)
 
     def device_meter(self) -> DeviceMeter | None:
-        """What tells how far memory on the model's accelerators rises; None on the processor."""
+        """Return a meter for the peak memory of the model's accelerators; None on a CPU."""
         devices = {parameter.device for parameter in self.module.parameters() if parameter.device.type == "cuda"}
         return DeviceMeter(devices=tuple(sorted(devices, key=str))) if devices else None
 
     def passes(self) -> ForwardCalls:
-        """How often models of this process were run so far."""
+        """The number of forward passes of this process so far."""
         return COUNTER.now()
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """One result a request, in order; ContextOverflow in the place of a prompt that is too long."""
+        """Return one result per request, in order; ContextOverflow for a prompt that is too long."""
         return self._runner.generate(requests)
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """One result a request, in order: natural log-probabilities, summed over each continuation's tokens."""
+        """Return one result per request, in order: natural log-probabilities, summed over the continuation's tokens."""
         return self._runner.score(requests)
 
     def _report(self, finished: float) -> None:
@@ -189,29 +194,29 @@ class HFModel:
             self.on_progress(int(finished))
 
     def encode(self, prompt: str) -> list[int]:
-        """Token ids of a prompt as ``generate`` reads it, special tokens and chat template included."""
+        """Return the token ids of a prompt as ``generate`` reads it, with special tokens and chat template."""
         return self._coder.prompts([prompt])[0]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ``ids``, special tokens left out."""
+        """Decode ``ids`` without special tokens."""
         return self._coder.decode(ids)
 
     @property
     def ways(self) -> Mapping[str, str]:
-        """The ways of running this model tried so far: empty if one holds, else what was wrong with it."""
+        """The backends tried so far: empty if correct, otherwise what was wrong."""
         return {str(mode): reason for mode, reason in self._runner.modes.why.items()}
 
     @property
     def batch_size(self) -> int:
-        """How many rows were run together last; 0 before the first call."""
+        """The number of rows in the last batch; 0 before the first call."""
         return self._runner.size.last
 
 
 def _around(module: Any, coder: PromptTokenizer, ends: frozenset[int]) -> str:
-    """What beside the weights decides a completion; not where it was loaded from, nor by which version.
+    """Everything besides the weights that determines a completion, except its location and version.
 
-    The tokens that end a text, and the one that stands for an empty prompt, may be those of the configuration, which
-    is in it, or those of the tokenizer and of ``generation_config``.
+    The tokens that end a text, and the one for an empty prompt, may come from the configuration, which is included, or
+    from the tokenizer and ``generation_config``.
     """
     tokenizer, config = coder.tokenizer, module.config.to_dict()
     for aside in ("_name_or_path", "architectures", "transformers_version", "dtype", "torch_dtype"):
@@ -230,10 +235,10 @@ def _context(module: Any, tokenizer: Any) -> int:
 
 
 def _end_of_text(module: Any, tokenizer: Any) -> frozenset[int]:
-    """Every token that ends a text: chat models name several."""
+    """Return every token that ends a text: chat models have several."""
     return _ids(tokenizer.eos_token_id) | _ids(getattr(module.generation_config, "eos_token_id", None))
 
 
 def _ids(named: Any) -> frozenset[int]:
-    """Token ids as configurations give them: one, several or none."""
+    """Return token ids from a configuration: one, several or none."""
     return frozenset(int(one) for one in (named if isinstance(named, (list, tuple)) else [named]) if one is not None)

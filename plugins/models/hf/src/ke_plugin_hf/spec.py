@@ -1,4 +1,4 @@
-"""The core's own model source, ``hf``: light, so that the catalogue can name it without loading torch."""
+"""The model source ``hf``. Importing it does not load torch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ke_plugin_hf.sources import known, pull
 
 @frozen(kw_only=True)
 class HFModelConfig:
-    """How a model is loaded is said by ``--dtype``, ``--device`` and the like, in its ModelRequest."""
+    """No options: ``--dtype``, ``--device`` and so on are in the ModelRequest."""
 
 
 def build(request: ModelRequest) -> LanguageModel:
-    """Load what ``request`` names: a local folder, a known model (pulled at first use) or a hub id.
+    """Load the model of ``request``: a local folder, a known model (downloaded at first use) or a hub id.
 
     Raises ModelUnavailable.
     """
@@ -35,7 +35,7 @@ def build(request: ModelRequest) -> LanguageModel:
 
 
 def shape(request: ModelRequest) -> Shape:
-    """The shape of the model that ``build`` would load, from its configuration. Raises ModelUnavailable."""
+    """Return the shape of the model that ``build`` would load, from its configuration. Raises ModelUnavailable."""
     where = _where(request)
     from ke_plugin_hf import loading  # noqa: PLC0415  as above
 
@@ -44,7 +44,7 @@ def shape(request: ModelRequest) -> Shape:
 
 def _where(request: ModelRequest) -> str:
     source = SOURCES.get(request.id)
-    if source is None or Path(request.id).is_dir():  # a folder of that name comes first
+    if source is None or Path(request.id).is_dir():  # a folder of that name takes precedence
         return request.id
     if source.model.kind != "language-model":
         raise ModelUnavailable(
@@ -53,7 +53,8 @@ def _where(request: ModelRequest) -> str:
         )
     if request.revision:
         raise ModelUnavailable(
-            f"{request.id} has no revision {request.revision!r}: it is pinned", hint=f"write {request.id} alone"
+            f"{request.id} has no revision {request.revision!r}: it is pinned",
+            hint=f"use {request.id} without a revision",
         )
     return str(pull(request.id))
 

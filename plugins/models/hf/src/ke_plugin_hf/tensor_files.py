@@ -1,7 +1,7 @@
-"""Safetensors files with a checksum: a damaged file is noticed when it is read, and computed again.
+"""Safetensors files with a checksum, so that damaged files are detected and computed again.
 
-The checksum is in the metadata: the SHA-256 of the whole file with zeros in its place. Every byte counts, and any
-software can read the file.
+The checksum is in the metadata: the SHA-256 of the whole file with zeros in its place. Any software can read the
+file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ CHUNK = 1 << 20
 KEY = "file_sha256"
 BLANK = "0" * 64
 STAMP = re.compile(rb'"' + KEY.encode() + rb'":"([0-9a-f]{64})"')
-AGAIN = "it is computed again"
-LENGTH = 8  # bytes of a safetensors file that hold the length of its header
+AGAIN = "it will be computed again"
+LENGTH = 8  # bytes of a safetensors file that contain the length of its header
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Any], about: Mapping[str, str], save: Callable[..., None]) -> None:
-    """Write a safetensors file with a checksum, whole or not at all. ``save``: the library's ``save_file``."""
+    """Write a safetensors file with a checksum atomically. ``save``: the library's ``save_file``."""
 
     def write(new: Path) -> None:
         save(dict(tensors), new, metadata={**about, KEY: BLANK})
@@ -39,14 +39,14 @@ def write_tensors(path: Path, tensors: Mapping[str, Any], about: Mapping[str, st
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any], about: Mapping[str, str] | None = None) -> None:
-    """Write NumPy arrays as ``write_tensors`` does."""
+    """Write NumPy arrays like ``write_tensors``."""
     from safetensors.numpy import save_file  # noqa: PLC0415  imports numpy, which registering a plugin must not
 
     write_tensors(path, arrays, about or {}, save_file)
 
 
 def read_arrays(path: Path) -> dict[str, Any] | None:
-    """Read what ``write_arrays`` has written; None if it is missing, or damaged, which the user is told."""
+    """Read a file of ``write_arrays``; None if it is missing, or damaged, with a warning."""
     if not is_intact(path):
         return None
     from safetensors.numpy import load_file  # noqa: PLC0415  as above
@@ -64,7 +64,7 @@ def damage(path: Path) -> str:
 
 
 def is_intact(path: Path) -> bool:
-    """Return whether ``path`` can be used; if it is there and damaged, warn that it is computed again."""
+    """Return whether ``path`` is usable. Warns if it exists and is damaged."""
     try:
         wrong = damage(path)
     except FileNotFoundError:
@@ -77,14 +77,14 @@ def is_intact(path: Path) -> bool:
 
 
 def _header(stream: Any) -> bytes:
-    """Return the header; less where the file is shorter than it says."""
+    """Return the header; shorter if the file is truncated."""
     size = int.from_bytes(stream.read(LENGTH), "little")
     header: bytes = stream.read(min(size, os.fstat(stream.fileno()).st_size))
     return header
 
 
 def _sum(stream: Any, found: re.Match[bytes]) -> str:
-    """Return the SHA-256 of the file with zeros for the checksum that was found in its header."""
+    """Return the SHA-256 of the file with zeros in place of the checksum found in its header."""
     start = LENGTH + found.start(1)
     stream.seek(0)
     content = hashlib.sha256(stream.read(start))

@@ -1,7 +1,7 @@
-"""Tiny language models with random weights: real code paths, no download, the same in every process.
+"""Tiny language models with random weights: real code paths, no download, identical in every process.
 
-Its numbers are chosen so that mistakes show: weights of N(0, 0.15^2), so that logits differ; f != d and fewer key/value
-heads than heads where the family has them, so that orientation and grouping cannot cancel; an untied head.
+Their sizes make mistakes visible: weights of N(0, 0.15^2), so that logits differ; f != d and fewer key/value heads than
+heads if the family has them, so that errors in orientation and grouping cannot cancel; an untied head.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Family = Literal[
     "cohere", "exaone4", "gemma2", "gemma3", "glm4", "granite-multiplied", "olmo2", "olmo3",
 ]  # fmt: skip
 FAMILIES: tuple[Family, ...] = ("gpt2", "gptj", "gptneox", "llama", "qwen2")
-"""What most tests run on: old and new, tied to positions or rotary, LayerNorm and RMSNorm, Conv1D and Linear."""
+"""Families for most tests: old and new, absolute or rotary positions, LayerNorm and RMSNorm, Conv1D and Linear."""
 BLOCKED: tuple[Family, ...] = (
     "cohere", "exaone4", "gemma2", "gemma3", "glm4", "granite-multiplied", "olmo2", "olmo3",
 )  # fmt: skip
-"""Those with the parts of a decoder, in which no method can locate and edit."""
+"""Families with parts that locate-and-edit methods do not support."""
 ADDITIVE: tuple[Family, ...] = tuple(family for family in get_args(Family) if family not in BLOCKED)
 LAYERS, WIDTH, INNER, HEADS, KV_HEADS, CONTEXT, VOCABULARY = 4, 64, 176, 4, 2, 1024, 400
 STD = 0.15
@@ -58,7 +58,7 @@ INNER_NAMES: dict[Family, str] = {
     "gpt2": "n_inner", "gptj": "n_inner", "codegen": "n_inner", "gpt-bigcode": "n_inner",
     "falcon": "ffn_hidden_size", "opt": "ffn_dim",
 }  # fmt: skip
-"""What the length of a key is called, where it is not ``intermediate_size``."""
+"""Configuration fields for the length of a key, if it is not ``intermediate_size``."""
 TEXT = (
     "The capital of France is Paris. The capital of Italy is Rome, and that of Japan is Tokyo.",
     "Who is the head of state of the country where the football club was founded?",
@@ -72,7 +72,9 @@ TEXT = (
 
 
 def tiny_tokenizer(*, bos: bool = False) -> Any:
-    """Byte-level BPE trained on a few sentences: every text survives encoding. ``bos`` puts a token before texts."""
+    """Train a byte-level BPE tokenizer on a few sentences: every text survives encoding. ``bos`` adds a token before
+    texts.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -91,9 +93,9 @@ def tiny_tokenizer(*, bos: bool = False) -> Any:
 
 
 def tiny_config(family: Family, *, inner: int = INNER) -> Any:
-    """The family's configuration at four layers of width 64; sliding windows are 8 tokens long.
+    """Return the family's configuration with four layers of width 64; sliding windows have 8 tokens.
 
-    ``inner`` is the length of a key, where the family does not fix it.
+    ``inner``: the length of a key, if the family does not fix it.
     """
     shape: dict[str, Any] = {
         "vocab_size": VOCABULARY,
@@ -113,7 +115,7 @@ def tiny_config(family: Family, *, inner: int = INNER) -> Any:
 
 
 def randomize(module: Any, seed: int) -> None:
-    """Weights and biases of N(0, 0.15^2), drawn in the order of their names; norms' gains stay 1."""
+    """Set weights and biases from N(0, 0.15^2), in the order of their names; gains of norms stay 1."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for _name, parameter in sorted(module.named_parameters()):
@@ -124,7 +126,7 @@ def randomize(module: Any, seed: int) -> None:
 def tiny_model(
     family: Family = "llama", *, dtype: str = "float32", seed: int = 0, bos: bool = False, inner: int = INNER
 ) -> HFModel:
-    """A model of that family with random weights, on the processor; equal arguments give equal weights."""
+    """Return a model of that family with random weights on the CPU; equal arguments give equal weights."""
     module = AutoModelForCausalLM.from_config(tiny_config(family, inner=inner))
     randomize(module, seed)
     module.to(getattr(torch, dtype))
@@ -132,23 +134,23 @@ def tiny_model(
 
 
 def saved(model: HFModel, folder: Path) -> Path:
-    """Write ``model`` with its tokenizer, as checkpoints are, and give back the folder."""
+    """Save ``model`` with its tokenizer as a checkpoint and return the folder."""
     model.module.save_pretrained(folder)
     model.tokenizer.save_pretrained(folder)
     return folder
 
 
 def tiny_nf4(folder: Path, family: Family = "llama", *, seed: int = 0) -> HFModel:
-    """A tiny model in 4 bits, through ``folder``: weights take that form while they are loaded. Needs bitsandbytes.
+    """Return a tiny 4-bit model, saved in ``folder``: weights are quantized while loading. Needs bitsandbytes.
 
-    Its keys are whole blocks long: bitsandbytes misreads others on some processors, where such a model is refused.
+    Its key length is a multiple of the block length: bitsandbytes misreads others on some CPUs.
     """
     saved(tiny_model(family, seed=seed, inner=3 * nf4.BLOCK), folder)
     return load(ModelRequest(id=f"tiny:{family}-nf4-{seed}", dtype="nf4", device="cpu"), str(folder))
 
 
 class Fp8Weight(nn.Linear):
-    """8-bit floats with one scale, as FP8 checkpoints store them."""
+    """8-bit floats with one scale, as in FP8 checkpoints."""
 
     def __init__(self, plain: nn.Linear) -> None:
         super().__init__(plain.in_features, plain.out_features, bias=False)

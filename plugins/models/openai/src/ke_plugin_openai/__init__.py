@@ -1,4 +1,6 @@
-"""Model source ``openai``: models behind an OpenAI-compatible server. Imports no torch, and the HTTP library late."""
+"""Model source ``openai``: models behind an OpenAI-compatible server. Imports no torch, and the HTTP library only on
+use.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from ke_core.plugin import HealthFinding, ModelSpec, hookimpl
 
 @hookimpl
 def ke_models() -> list[ModelSpec]:
-    """Offer ``openai:ID``."""
+    """Register ``openai:ID``."""
     from ke_plugin_openai.spec import openai_spec  # noqa: PLC0415  only a command that needs models reads it
 
     return [openai_spec]

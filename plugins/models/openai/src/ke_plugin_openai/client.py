@@ -1,8 +1,8 @@
-"""JSON over HTTP to one server: retries with backoff, deadlines, and a key that no message shows.
+"""JSON over HTTP to one server: retries with backoff, timeouts, and messages that never show the key.
 
-The library is httpx2, which the hub's client and the OpenAI client are themselves built on. The OpenAI client is not
-used: it retries on its own terms and parses answers into its own types, and what is wanted here is exactly to say what
-a server that is not quite compatible did wrong.
+The library is httpx2, on which the hub's client and the OpenAI client are built too. The OpenAI client is not used,
+because it has its own retry rules and parses answers into its own types. This module reports exactly what a partly
+compatible server did wrong.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from ke_plugin_openai.faults import CHARGED, Transient, Unreachable, fault, faul
 from ke_plugin_openai.words import quoted, whole
 
 T = TypeVar("T")
-LARGEST = 32 * 2**20  # bytes of an answer: a completion is thousands, echoed log-probabilities may be millions
-CONNECT = 10.0  # seconds to be let in
+LARGEST = (
+    32 * 2**20
+)  # maximum bytes of an answer: a completion has thousands, echoed log-probabilities may have millions
+CONNECT = 10.0  # seconds to connect
 INFINITE = float("inf")
 USUAL = "OPENAI_API_KEY"
 HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
@@ -34,10 +36,10 @@ HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
 
 @frozen(kw_only=True)
 class RetryPolicy:
-    """``attempts`` that fail, with ``first``, 2 ``first`` ... at most ``most`` seconds in between.
+    """``attempts`` that may fail, with pauses of ``first``, 2 ``first`` ... at most ``most`` seconds.
 
-    ``asked``: the longest that a server may put off a request, in all. To be told when to come back, because there are
-    too many requests, is no failed attempt: a server that lets in a few a minute is well.
+    ``asked``: the total time that a server may delay a request. A delay because of a rate limit is not a failed
+    attempt.
     """
 
     attempts: int = 7
@@ -46,12 +48,12 @@ class RetryPolicy:
     asked: float = 900.0
 
     def pause(self, failed: int) -> float:
-        """Seconds after so many failed attempts."""
+        """Return the seconds to wait after that number of failed attempts."""
         drawn = random.uniform(0.5, 1)  # noqa: S311  so that requests refused together do not come back together
         return float(min(self.most, self.first * 2 ** (failed - 1)) * drawn)
 
     def spread(self, left: float) -> float:
-        """Seconds on top of the ``left`` ones that all requests wait alike, for the same reason."""
+        """Return a random addition to the ``left`` seconds that all requests wait, for the same reason."""
         return random.uniform(0, max(self.first, left / 10))  # noqa: S311
 
 
@@ -60,9 +62,9 @@ COUNTS = ("requests", "retries", "prompt_tokens", "tokens", "unmetered")
 
 @define
 class ServerUsage:
-    """What a server was asked in this process: requests answered, tries beyond the first, tokens by its own count.
+    """Usage of a server by this process: answered requests, retries, and tokens as counted by the server.
 
-    An answer that is of no use is one too: it is paid for. ``unmetered`` ones came without a count.
+    Unusable answers are included, because they are charged. ``unmetered`` answers came without a count.
     """
 
     requests: int = 0
@@ -80,16 +82,16 @@ class ServerUsage:
                 setattr(self, name, getattr(self, name) + count)
 
     def add_answer(self, raw: Mapping[str, Any]) -> None:
-        """Add what an answer says it took."""
+        """Add the usage in an answer."""
         read, written = (count(raw.get("usage"), name) for name in ("prompt_tokens", "completion_tokens"))
         self.add(requests=1, prompt_tokens=read, tokens=written, unmetered=int(not (read or written)))
 
     def counts(self) -> dict[str, int]:
-        """All of them, by name."""
+        """Return all counts by name."""
         return {name: getattr(self, name) for name in COUNTS}
 
     def take(self) -> dict[str, int]:
-        """The counts since they were last taken: each request is on the record of one run, whoever shares the model."""
+        """Return the counts since the last call: each request is recorded in one run even if runs share the model."""
         with self._lock:
             now, before = self.counts(), self._taken
             self._taken = now
@@ -97,24 +99,26 @@ class ServerUsage:
 
 
 def key_from(name: str) -> str:
-    """The key in the environment variable ``name``, empty where the usual one is not set. Raises ModelUnavailable."""
-    if name != USUAL and name not in os.environ:  # it may be the key itself, so it is not shown
+    """Return the key in the environment variable ``name``, empty if the default one is not set. Raises
+    ModelUnavailable.
+    """
+    if name != USUAL and name not in os.environ:  # the value may be the key itself, so it is not shown
         raise ModelUnavailable(
-            "--api-key-env names no environment variable that is set",
-            hint="export MY_KEY=..., and then --api-key-env MY_KEY: the name, not the key",
+            "--api-key-env does not name a set environment variable",
+            hint="run export MY_KEY=..., then pass --api-key-env MY_KEY: the name, not the key",
         )
     key = os.environ.get(name, "").strip()
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ModelUnavailable(
-            f"what stands in {name} cannot be a key: it holds spaces or control characters",
-            hint=f"set {name} to the key alone",
+            f"the value of {name} cannot be a key: it contains spaces or control characters",
+            hint=f"set {name} to the key only",
         )
     return key
 
 
 @define(eq=False, kw_only=True)
 class ApiClient:
-    """One server, from several threads. Make it with ``open``."""
+    """One server, usable from several threads. Create it with ``open``."""
 
     url: str
     key_env: str
@@ -129,18 +133,18 @@ class ApiClient:
 
     @classmethod
     def open(cls, url: str, *, key_env: str, timeout: float, concurrency: int) -> ApiClient:
-        """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one, and for an unusable proxy."""
+        """Create a client without sending anything. Raises ModelUnavailable for an invalid key or an unusable proxy."""
         key = key_from(key_env)
         try:
             http = httpx2.Client(
                 headers={"Authorization": f"Bearer {key}"} if key else {},
-                trust_env=HERE.match(url) is None,  # a proxy of the environment could not reach this machine
+                trust_env=HERE.match(url) is None,  # a proxy of the environment cannot reach this machine
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
             )
         except (ImportError, ValueError, OSError) as error:
             raise ModelUnavailable(f"the environment's proxy or certificates: {_reason(error)}", hint=PROXY) from None
         made = cls(url=url, key_env=key_env, timeout=timeout, key=key, http=http)
-        finalize(made, http.close)  # connections are kept open between requests, and a model is never closed
+        finalize(made, http.close)  # connections stay open between requests, and a model is never closed
         return made
 
     @_quoted.default
@@ -149,32 +153,33 @@ class ApiClient:
 
     @property
     def key_words(self) -> str:
-        """Whether there is a key, for a message."""
+        """Return whether there is a key, for a message."""
         return f"its key is the one in {self.key_env}" if self._key else f"no key was sent: {self.key_env} is not set"
 
     def clean(self, text: str) -> str:
-        """``text`` as it may be shown and kept: see ``words``."""
+        """Return ``text`` without the key; see ``words``."""
         return self._quoted.sub(lambda _found: f"[{self.key_env}]", whole(text))
 
     def halt(self) -> None:
-        """Send nothing more and wait for nothing more; what is under way is finished."""
+        """Send nothing more and stop waiting; requests in progress are finished."""
         self._halted.set()
 
     def resume(self) -> None:
-        """Take requests again."""
+        """Accept requests again."""
         self._halted.clear()
 
     def close(self) -> None:
-        """Cut what is under way."""
+        """Cancel requests in progress."""
         self._http.close()
 
     def ask(
         self, path: str, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T], *, under_way: bool = False
     ) -> T:
-        """What ``read`` makes of the answer to a POST; it raises Transient for an answer that has a hole.
+        """Return the result of ``read`` for the answer to a POST. ``read`` raises Transient for an incomplete answer.
 
-        ``under_way``: it completes a request whose first part is paid for, so it is sent though the client is halted.
-        Raises KEErrors in one line: ServerFailed after the last try.
+        ``under_way``: the request completes one whose first part is already charged, so it is sent even if the client
+        is
+        halted. Raises one-line KEErrors: ServerFailed after the last try.
         """
         begun, sent, failed = monotonic(), 0, 0
         while True:
@@ -188,24 +193,24 @@ class ApiClient:
                 last = failed >= min(self.patience.attempts, trouble.tries)
                 if last or not self._put_off(trouble.wait, failed, begun):
                     busy = trouble.busy and not trouble.wait
-                    told = f"{trouble.message}, at the last of {sent} tries"
-                    raise ServerDown(told, hint="start the same run again later", busy=busy) from None
+                    told = f"{trouble.message} (last of {sent} tries)"
+                    raise ServerDown(told, hint="run the same command again later", busy=busy) from None
                 self.usage.add(retries=1)
 
     def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """An answer, counted: whatever can be made of it, it is paid for."""
+        """Send a request and count the answer, even if it is unusable."""
         raw = self.once("POST", path, body)
         self.usage.add_answer(raw)
         return raw
 
     def _wait_turn(self) -> None:
-        """Until the server takes requests again, as far as is known: meanwhile it may have put off another one."""
+        """Wait until the server accepts requests again, as far as is known. Other requests may extend the wait."""
         self._pause(0)
         while (left := self._not_before - monotonic()) > 0:
             self._pause(left + self.patience.spread(left))
 
     def _put_off(self, wait: float, failed: int, begun: float) -> bool:
-        """Wait a while, or have all requests ``wait``, as the server asks; False where it asks for too long."""
+        """Wait, or make all requests ``wait``, as the server asks. Return False if it asks for too long."""
         if not wait:
             self._pause(self.patience.pause(failed))
             return True
@@ -218,11 +223,11 @@ class ApiClient:
     def once(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: float = INFINITE
     ) -> dict[str, Any]:
-        """The JSON object that one request is answered with.
+        """Return the JSON object that answers one request.
 
-        A server that is silent for ``patience`` seconds, or ``timeout`` where that is less, is given up, and one whose
-        answer is not whole by then, with the next piece of it.
-        Raises Transient, or a KEError; neither shows the key.
+        The request fails if the server sends nothing for ``patience`` seconds (or ``timeout`` if shorter), or if the
+        answer is
+        not complete by then. Raises Transient or a KEError; neither shows the key.
         """
         within = min(self.timeout, patience)
         deadline = monotonic() + within
@@ -237,9 +242,9 @@ class ApiClient:
         except httpx2.ConnectError as error:
             raise Unreachable(f"cannot reach {self.url}: {self.clean(_reason(error))}") from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise Transient(f"the answer of {self.url} broke off: {self.clean(_reason(error))}") from None
+            raise Transient(f"the answer of {self.url} was cut off: {self.clean(_reason(error))}") from None
         except (httpx2.InvalidURL, UnicodeError, RuntimeError) as error:
-            raise ServerFailed(f"cannot ask {self.url}: {self.clean(_reason(error))}") from None
+            raise ServerFailed(f"cannot send a request to {self.url}: {self.clean(_reason(error))}") from None
         if response.status_code != 200:
             raise fault(response.status_code, response.headers, text, key=self.key_words, clean=self.clean)
         try:
@@ -253,15 +258,15 @@ class ApiClient:
         return raw
 
     def _read(self, response: httpx2.Response, deadline: float) -> str:
-        """The whole body, unless it is endless or dripping: each byte in time says nothing about the last."""
+        """Read the whole body, unless it is too large or too slow: receiving bytes does not mean that it ends."""
         pieces, size = [], 0
         for piece in response.iter_bytes():
             pieces.append(piece)
             size += len(piece)
             if size > LARGEST:
-                raise ServerFailed(f"an answer of more than {LARGEST // 2**20} MiB from {self.url}")
+                raise ServerFailed(f"an answer larger than {LARGEST // 2**20} MiB from {self.url}")
             if monotonic() > deadline:
-                raise Transient(f"no whole answer within the time limit from {self.url}", tries=CHARGED)
+                raise Transient(f"no complete answer within the time limit from {self.url}", tries=CHARGED)
         return self.clean(b"".join(pieces).decode("utf-8", "replace"))
 
     def _pause(self, seconds: float) -> None:
@@ -271,14 +276,14 @@ class ApiClient:
             raise Halted
 
 
-PROXY = "look at HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE; a SOCKS proxy wants: pip install 'httpx2[socks]'"
+PROXY = "check HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE; a SOCKS proxy needs: pip install 'httpx2[socks]'"
 
 
 class Halted(KEError):
     """The run was interrupted before this request was sent."""
 
     def __init__(self) -> None:
-        super().__init__("interrupted before it was asked")
+        super().__init__("interrupted before this request was sent")
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What can go wrong with a server, as errors in one line: which are worth another try, which are not."""
+"""Server errors as one-line messages, and which of them are worth a retry."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from ke_core.plugin import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused, loads
 from ke_plugin_openai.words import Clean
 
-SHOWN = 200  # characters of a server's own words
-CHARGED = 3  # tries of what the server may have done, and charged for, each time
+SHOWN = 200  # maximum characters of a server's own message
+CHARGED = 3  # tries of a request that the server may have processed, and charged, each time
 BUSY, UNPAID = 429, 402
 AGAIN = frozenset({408, 409, 425, BUSY})
-"""Statuses below 500 that say: later."""
+"""Statuses below 500 that mean: later."""
 TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum (context|prompt length)|range of input length|too many tokens"
     r"|\b(prompt|input|message|request|conversation|text)s?\b((?!stop|list|array)[^.:]){0,40}\btoo (long|large)"
@@ -27,14 +27,14 @@ TOO_LONG = re.compile(
     r"|longer than the (maximum|model)|max_model_len|string_above_max_length",
     re.IGNORECASE,
 )
-"""How servers say it, seldom as OpenAI does. Not every list that is too long is a prompt."""
+"""Messages of servers whose prompt is too long; few use OpenAI's. Not every message about length is about a prompt."""
 REFUSED = re.compile(r"content[ _]?(filter|policy|management)|moderation|safety (system|polic)", re.IGNORECASE)
 
 
 class Transient(Exception):
-    """Worth another try. ``wait``: the seconds the server asks for, 0 if it does not. ``busy``: it has too much to do.
+    """An error worth a retry. ``wait``: seconds requested by the server, or 0. ``busy``: the server is overloaded.
 
-    ``tries``: more than so many are too dear.
+    ``tries``: maximum number of tries, because they cost money.
     """
 
     def __init__(self, message: str, *, wait: float = 0.0, busy: bool = False, tries: int = 100) -> None:
@@ -46,26 +46,26 @@ class Transient(Exception):
 
 
 class Unreachable(Transient):
-    """Nobody listens there."""
+    """No server listens at the address."""
 
 
 def fault(status: int, headers: Mapping[str, str], body: str, *, key: str, clean: Clean) -> KEError | Transient:
-    """What an answer other than 200 means. ``key`` says whether a key was sent, in words; ``clean`` hides it."""
+    """Return the error for an answer other than 200. ``key`` describes whether a key was sent; ``clean`` hides it."""
     words = said(body, clean)
     told = f": {words}" if words else ""
     if refused := _refused(status, body, told, key):
         return refused
     if status in AGAIN or status >= 500:
-        return Transient(f"the server answers {status}{told}", wait=asked_wait(headers), busy=status == BUSY)
+        return Transient(f"the server returned status {status}{told}", wait=retry_after(headers), busy=status == BUSY)
     if REFUSED.search(body):
         return ContentRefused(f"the server withheld its answer ({status}){told}")
     if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
         return ContextOverflow(f"the prompt is too long for the server's model ({status}){told}")
-    return ServerFailed(f"the server refuses the request ({status}){told}")
+    return ServerFailed(f"the server rejected the request ({status}){told}")
 
 
 def fault_in_answer(error: object, body: str, *, key: str, clean: Clean) -> KEError | Transient:
-    """What an error means that comes with status 200: what its code says where that is one of HTTP's, or its words."""
+    """Return the error in an answer with status 200, by its code if that is an HTTP status, or by its message."""
     code = error.get("code") if isinstance(error, dict) else None
     status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[45]\d\d", str(code)) else None
     if status is None and re.search(r"unexpected endpoint", body, re.IGNORECASE):
@@ -74,39 +74,41 @@ def fault_in_answer(error: object, body: str, *, key: str, clean: Clean) -> KEEr
         status = 400
     if status is not None:
         return fault(status, {}, body, key=key, clean=clean)
-    return Transient(f"the server answers with an error: {said(body, clean)}")
+    return Transient(f"the server returned an error: {said(body, clean)}")
 
 
 def _refused(status: int, body: str, told: str, key: str) -> ServerRefused | None:
-    """What is refused whatever is asked."""
+    """Return the error of a rejection that affects every request."""
     if status in (401, 403) and not REFUSED.search(body):
-        return ServerRefused(f"the server refuses the request ({status}); {key}{told}", status=status, hint=KEY)
+        return ServerRefused(f"the server rejected the request ({status}); {key}{told}", status=status, hint=KEY)
     if status == UNPAID or (status == BUSY and "insufficient_quota" in body):
-        return ServerRefused(f"the account has nothing left ({status}){told}", status=status, hint=ACCOUNT)
+        return ServerRefused(f"the account has no credit left ({status}){told}", status=status, hint=ACCOUNT)
     if status == 404:
-        return ServerRefused(f"the server knows no such model or endpoint (404){told}", status=status, hint=NOT_FOUND)
+        return ServerRefused(
+            f"the server does not know this model or endpoint (404){told}", status=status, hint=NOT_FOUND
+        )
     if 300 <= status < 400:
-        return ServerRefused(f"the server redirects elsewhere ({status})", status=status, hint=REDIRECTED)
+        return ServerRefused(f"the server redirects to another address ({status})", status=status, hint=REDIRECTED)
     return None
 
 
 KEY = "set that variable to a valid key, or name another with --api-key-env"
-ACCOUNT = "top it up, and start the same run again"
-REDIRECTED = "correct --base-url: redirects are not followed, so that the key goes nowhere else"
-NOT_FOUND = "look at --model and --base-url (which often ends in /v1); chat models want --chat, others --no-chat"
+ACCOUNT = "add credit, then run the same command again"
+REDIRECTED = "correct --base-url: redirects are not followed, to protect the key"
+NOT_FOUND = "check --model and --base-url (which often ends in /v1); chat models need --chat, others --no-chat"
 
 
 def said(body: str, clean: Clean) -> str:
-    """The server's own words, in one short line: the ``message`` of an error object, or the beginning of the text."""
+    """Return the server's message in one short line: the ``message`` of an error object, or the start of the text."""
     try:
         raw: Any = loads(body, surrogates=True)
     except ValueError:
         raw = re.sub(r"<[^>]*>", " ", body)  # the error page of a proxy
-    return in_words(raw, clean)
+    return answer_message(raw, clean)
 
 
-def in_words(raw: Any, clean: Clean) -> str:
-    """The same of an answer that is read. It is cleaned last: to read JSON undoes its escapes."""
+def answer_message(raw: Any, clean: Clean) -> str:
+    """Return the message of a parsed answer. It is cleaned after parsing, because parsing JSON resolves escapes."""
     for name in ("error", "message", "detail"):
         if isinstance(raw, dict) and name in raw:
             raw = raw[name]
@@ -115,8 +117,8 @@ def in_words(raw: Any, clean: Clean) -> str:
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
 
 
-def asked_wait(headers: Mapping[str, str]) -> float:
-    """Seconds in ``Retry-After``, which is a number or a date; 0 where it is absent or neither."""
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds in ``Retry-After``, a number or a date; 0 if it is missing or neither."""
     given = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", given):
         return float(given)
@@ -124,5 +126,5 @@ def asked_wait(headers: Mapping[str, str]) -> float:
         when = parsedate_to_datetime(given)
         when = when if when.tzinfo else when.replace(tzinfo=UTC)
         return max(0.0, (when - datetime.now(UTC)).total_seconds())
-    except (ValueError, OverflowError):  # the second of a time zone that no calendar has
+    except (ValueError, OverflowError):  # a time zone with an invalid offset
         return 0.0

@@ -1,4 +1,4 @@
-"""What ``ke doctor`` checks of a model server."""
+"""Checks of a model server for ``ke doctor``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TIMEOUT = 5.0  # seconds that a server has to answer
 
 
 def check_server(url: str) -> HealthFinding:
-    """Ask the server for its models."""
+    """Request the server's list of models."""
     try:
         client = ApiClient.open(address(url), key_env="OPENAI_API_KEY", timeout=TIMEOUT, concurrency=1)
         listed = client.once("GET", "/models").get("data")
@@ -19,4 +19,4 @@ def check_server(url: str) -> HealthFinding:
         advice = getattr(error, "hint", "") or "start the server, or correct the base URL"
         return HealthFinding(area="server", what=str(error), state="wrong", advice=advice)
     names = [str(one.get("id")) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    return HealthFinding(area="server", what=f"{client.url} answers, and lists {', '.join(names[:5]) or 'no model'}")
+    return HealthFinding(area="server", what=f"{client.url} answers and lists {', '.join(names[:5]) or 'no model'}")

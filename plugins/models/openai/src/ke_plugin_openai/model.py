@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible server, as the engine sees it: ``LanguageModel`` and ``RemoteModel``."""
+"""A model behind an OpenAI-compatible server: ``LanguageModel`` and ``RemoteModel`` for the engine."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from ke_plugin_openai.faults import Transient, Unreachable
 from ke_plugin_openai.workers import workers
 
 UNKNOWN = 10**9
-"""The context of a model whose server does not say; what is too long then comes back as ContextOverflow."""
+"""Context of a model whose server does not report it. Longer prompts then raise ContextOverflow."""
 LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
-DOWN = 3  # requests that fail at every try, with none answered in between: the rest of the list is not sent
+DOWN = 3  # consecutive failed requests after which the rest of the list is not sent
 T = TypeVar("T", bound=Generated | Scored)
 Outcome = Generated | Scored | Exception
 
 
 @define
 class Breaker:
-    """Stops sending a list of requests once it is clear that all would fail alike."""
+    """Stops sending a list of requests if all would fail alike."""
 
     error: ServerFailed | None = None
     _down: int = 0
     _lock: Lock = field(factory=Lock, repr=False)
 
     def note(self, outcome: object) -> None:
-        """An outcome has come."""
+        """Record an outcome."""
         with self._lock:
             self._down = self._down + 1 if isinstance(outcome, ServerDown) and not outcome.busy else 0
             if isinstance(outcome, ServerFailed) and (isinstance(outcome, ServerRefused) or self._down >= DOWN):
@@ -63,7 +63,7 @@ class Breaker:
 class ApiModel:
     """The model called ``name`` at ``client.url``; ``chat``: through its chat endpoint.
 
-    ``context`` is in tokens. ``usage`` counts what was asked of the server in this process.
+    ``context`` is in tokens. ``usage`` counts the requests of this process.
     """
 
     id: str
@@ -77,7 +77,7 @@ class ApiModel:
 
     @classmethod
     def open(cls, request: ModelRequest, url: str) -> Self:
-        """Nothing is sent yet. Raises ModelUnavailable for a key that cannot be one."""
+        """Create the model without sending anything. Raises ModelUnavailable for an invalid key."""
         name = f"{request.id}@{request.revision}" if request.revision else request.id  # an @ is part of a name here
         client = ApiClient.open(
             url, key_env=request.api_key_env, timeout=request.timeout, concurrency=request.concurrency
@@ -86,7 +86,7 @@ class ApiModel:
 
     @property
     def digest(self) -> str:
-        """Names the address, the model and how prompts are put; what the model is under that name may change."""
+        """Identify the address, the model and the prompt format. The server may change the model behind that name."""
         asked = {"server": self.client.url, "model": self.name, "chat": self.chat}
         return digest(
             asked | ({"instruction": endpoints.instruction(), "read": CONTINUATION_FORMAT} if self.chat else {})
@@ -94,29 +94,29 @@ class ApiModel:
 
     @property
     def base_url(self) -> str:
-        """Where it is asked."""
+        """The server's address."""
         return self.client.url
 
     @property
     def usage(self) -> ServerUsage:
-        """What was asked of the server in this process."""
+        """Usage of the server by this process."""
         return self.client.usage
 
     def state(self) -> Mapping[str, object]:
-        """Nothing of it can be changed from here."""
+        """Return an empty state: the model cannot be changed from here."""
         return {}
 
     def greet(self) -> None:
-        """Ask for the list of models, which is free: is anybody there, is the key right, how long is the context.
+        """Request the list of models, which is free, to check the server, the key and the context length.
 
-        Raises ModelUnavailable. A server without a list, or with a broken one, may still serve.
+        Raises ModelUnavailable. A server without a list, or with a broken one, may still be usable.
         """
         try:
             listed = self._listed()
         except Unreachable as error:
             raise ModelUnavailable(error.message, hint="start the server, or correct --base-url") from None
         except ServerRefused as error:
-            if error.status != 401:  # 403: keys may be allowed to ask models and not to list them
+            if error.status != 401:  # 403: the key may be allowed to use models but not to list them
                 return
             raise ModelUnavailable(error.message, hint=error.hint) from None
         except (Transient, KEError):
@@ -126,7 +126,7 @@ class ApiModel:
         self.context = known[0] if known else UNKNOWN
 
     def describe(self) -> dict[str, str]:
-        """What can be known without paying, label to words. Raises ModelUnavailable as ``greet`` does."""
+        """Return what is known without costs, label to text. Raises ModelUnavailable like ``greet``."""
         self.greet()
         try:
             names = [self.client.clean(str(one.get("id"))) for one in self._listed()]
@@ -139,25 +139,27 @@ class ApiModel:
             "endpoint": CHAT if self.chat else COMPLETIONS,
             "key": self.client.key_words,
             "listed": listed,
-            "context": "the server does not say" if self.context == UNKNOWN else f"{self.context:,} tokens",
-            "scores": "none through chat" if self.chat else "tried by one request before a run that needs them",
+            "context": "the server does not report it" if self.context == UNKNOWN else f"{self.context:,} tokens",
+            "scores": "none with chat" if self.chat else "checked with one request before a run that needs them",
             "digest": self.digest,
         }
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """One result a request, in order; what is wrong with one request stands in its place."""
+        """Return one result for each request, in order. An error of one request takes the place of its result."""
         return [_of(Generated, one) for one in self.complete(requests, _forget)]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """One result a request, in order; NoLikelihood where the server gives no log-probabilities of a prompt."""
+        """Return one result for each request, in order; NoLikelihood if the server returns no log-probabilities of a
+        prompt.
+        """
         return [_of(Scored, one) for one in self.complete(requests, _forget)]
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
-        """Try each request at most ``attempts`` times, and wait at most ``seconds`` where the server asks to."""
+        """Try each request at most ``attempts`` times, and wait at most ``seconds`` if the server asks for it."""
         self.client.patience = RetryPolicy(attempts=attempts, asked=seconds)
 
     def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Outcome]:
-        """One result a request, in order, each given to ``keep`` as it comes (see ``RemoteModel``)."""
+        """Return one result per request, in order, and pass each to ``keep`` as it arrives (see ``RemoteModel``)."""
         self.client.resume()
         breaker, open_, results = Breaker(), dict[Future[Outcome], int](), dict[int, Outcome]()
         with workers(min(self.concurrency, len(requests))) as submit:
@@ -171,9 +173,9 @@ class ApiModel:
                     for future in list(open_):
                         if future.cancel():
                             del open_[future]
-                    _collect(open_, keep, results)  # these are paid for
+                    _collect(open_, keep, results)  # these are charged
                 except BaseException:
-                    self.client.close()  # interrupted again: wait for nothing
+                    self.client.close()  # interrupted again: stop waiting
                     raise
                 raise
         return [results[place] for place in range(len(requests))]
@@ -197,7 +199,7 @@ class ApiModel:
             return evolve(whole, prompt_tokens=read, tokens=written)
 
     def _asked(self, request: Generate, *, again: bool = False) -> Generated:
-        """``again``: without stop strings, because one cut the answer off."""
+        """Send one request. ``again``: without stop strings, because one cut off the answer."""
         path = CHAT if self.chat else COMPLETIONS
         while True:
             told = endpoints.body(request, chat=self.chat, limit=self._limit, stops=self._stops and not again)
@@ -211,18 +213,18 @@ class ApiModel:
                     raise
 
     def _learn(self, message: str, told: Mapping[str, object]) -> bool:
-        """Whether the server says that the model takes a field under another name, or not at all: asked so from now."""
+        """Return whether the server needs another name for a field, or rejects it. Later requests follow that."""
         if NEWER in message and NEWER not in told:
             self._limit = NEWER
             return True
         if "stop" in told and NO_STOP.search(message):
-            self._stops = False  # they are enforced here in any case
+            self._stops = False  # they are applied here in any case
             return True
         return False
 
     def _score(self, request: Score) -> Scored:
         if self.chat:
-            raise NoLikelihood("a chat endpoint gives no log-probabilities of a prompt", hint=endpoints.ELSEWHERE)
+            raise NoLikelihood("a chat endpoint returns no log-probabilities of a prompt", hint=endpoints.ELSEWHERE)
         return Scored.of(self._scored(prompt, text) for prompt, text in request.pairs)
 
     def _scored(self, prompt: str, continuation: str) -> tuple[float, int, bool | None]:
@@ -241,7 +243,7 @@ AWAKE = 1.0  # seconds
 
 
 def _as_they_come(futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome]]:
-    """``as_completed``, awake once in a while: a signal that comes just as a wait begins does not end it."""
+    """Like ``as_completed``, with periodic wake-ups, so that a signal at the start of a wait is handled."""
     waiting = set(futures)
     while waiting:
         with suppress(TimeoutError):
@@ -251,7 +253,7 @@ def _as_they_come(futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome
 
 
 def _collect(open_: dict[Future[Outcome], int], keep: SaveReply, results: dict[int, Outcome]) -> None:
-    """Take every outcome as it comes; a future leaves ``open_`` when its outcome is kept."""
+    """Process every outcome as it arrives. A future is removed from ``open_`` when its outcome is saved."""
     for future in _as_they_come(open_):
         outcome, place = future.result(), open_[future]
         if not isinstance(outcome, Exception) or (isinstance(outcome, ContentRefused) and outcome.charged):
@@ -261,7 +263,7 @@ def _collect(open_: dict[Future[Outcome], int], keep: SaveReply, results: dict[i
 
 
 def _forget(place: int, outcome: Generated | Scored | ContentRefused) -> None:
-    """Nobody keeps it."""
+    """Do not save anything."""
 
 
 def _of(kind: type[T], outcome: Outcome) -> T | Exception:

@@ -1,4 +1,4 @@
-"""The model source ``openai``: light, so that the catalogue can name it without loading an HTTP library."""
+"""The model source ``openai``. Importing it does not load the HTTP library."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from ke_plugin_openai.model import ApiModel
 
 PUBLIC = "https://api.openai.com/v1"
-"""Where requests go without ``--base-url``."""
+"""Default of ``--base-url``."""
 
 
 @frozen(kw_only=True)
 class OpenAIModelConfig:
-    """How a server is asked is said by ``--base-url``, ``--chat`` and the like, in the ModelRequest."""
+    """No options: ``--base-url``, ``--chat`` and so on are in the ModelRequest."""
 
 
 def build(request: ModelRequest) -> LanguageModel:
-    """The model, once its server has answered a first, free request (its list of models).
+    """Build the model after a first, free request (its list of models).
 
-    Raises ModelUnavailable for an address that is none, a server that is not there, a key that is missing or refused.
+    Raises ModelUnavailable for an invalid address, an unreachable server, or a missing or rejected key.
     """
     model = _model(request)
     model.greet()
@@ -33,18 +33,18 @@ def build(request: ModelRequest) -> LanguageModel:
 
 
 def describe(request: ModelRequest) -> Mapping[str, str]:
-    """What the server says about the model; nothing that costs anything is asked. Raises as ``build`` does."""
+    """Return what the server reports about the model, without costs. Raises like ``build``."""
     return _model(request).describe()
 
 
 def address(given: str) -> str:
-    """A base URL in one form. Raises ModelUnavailable for what is no plain http(s) address."""
+    """Normalize a base URL. Raises ModelUnavailable if it is not a plain http(s) address."""
     url = (given or PUBLIC).rstrip("/")
     if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", url):
-        shown = re.sub(r"//[^/]*@", "//", given).partition("?")[0]  # what stands there may be a password
+        shown = re.sub(r"//[^/]*@", "//", given).partition("?")[0]  # that part may be a password
         raise ModelUnavailable(
-            f"{shown!r} is no base URL: a scheme, a host, a path, and nothing secret",
-            hint="such as --base-url http://127.0.0.1:8000/v1; a key goes into the environment",
+            f"{shown!r} is not a base URL: it must have a scheme, a host and a path, and no credentials",
+            hint="for example --base-url http://127.0.0.1:8000/v1; put the key into the environment",
         )
     return url
 

@@ -1,4 +1,4 @@
-"""Threads that wait for a server, and for which nobody has to wait."""
+"""Threads that wait for a server without blocking the exit of the process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NAME = "ke-api"
 
 @contextmanager
 def workers(threads: int) -> Iterator[Callable[[Call], Future[Any]]]:
-    """Submit calls that never raise to so many threads, which end with the context or with the process.
+    """Return a function that runs calls in daemon ``threads``, which end with the context or with the process.
 
-    Those of a ``ThreadPoolExecutor`` are waited for, at the latest by Python's exit. Closing a connection does not wake
-    a thread that reads from it, so whoever interrupts a run for the second time would wait for a silent server.
+    A ``ThreadPoolExecutor`` joins its threads at Python's exit at the latest. Closing a connection does not
+    wake such a thread, so a second interrupt would wait for a silent server.
     """
     waiting: SimpleQueue[tuple[Future[Any], Call] | None] = SimpleQueue()
 

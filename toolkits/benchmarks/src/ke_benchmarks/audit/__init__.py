@@ -1,7 +1,7 @@
-"""What is wrong with a benchmark of edits, after MQuAKE-Remastered, on any dataset in the core's own model.
+"""Audit a benchmark of edits, after MQuAKE-Remastered, for any dataset in the core's data model.
 
-``Audit.of`` finds the five types of error; ``fix`` fixes what a rule can fix; ``select`` finds cases whose edits
-can all be made at once.
+``Audit.of`` finds the five types of error. ``fix`` corrects what a rule can correct. ``select`` finds cases whose edits
+can all be applied together.
 """
 
 from ke_benchmarks.audit.bank import RULES, AuditBank, Rule, as_rule

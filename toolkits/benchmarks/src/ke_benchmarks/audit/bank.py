@@ -1,7 +1,7 @@
-"""The edits of some cases by what they rewrite, under one of five rules of what "the same fact" is.
+"""Edits by the fact that they rewrite, with five rules for when two facts are the same.
 
-MQuAKE-Remastered counts a hop as contaminated when an edit of the bank rewrites it. Its text does not say when an edit
-and a hop are about the same fact, and a label may stand for several things: the rules are the readings that differ.
+MQuAKE-Remastered counts a hop as contaminated if an edit of the bank rewrites it. The paper does not define when an
+edit and a hop have the same fact, and a label may belong to several entities. The rules are the possible readings.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ Objects = frozenset[str]
 """The objects of a fact, by key."""
 
 Holders = Mapping[Objects, tuple[str, ...]]
-"""New objects of a fact, each with the ids of the cases whose edits give them, one a mention, in file order."""
+"""New objects of a fact, each with the ids of the cases whose edits give them, one per mention, in file order."""
 
 
 def as_rule(name: str) -> Rule:
-    """The rule of that name. Raises BadConfig for any other."""
+    """Return the rule of that name. Raises BadConfig for any other."""
     if name not in RULES:
-        raise BadConfig(f"no rule {name!r}", hint=f"the rules are {', '.join(RULES)}")
+        raise BadConfig(f"unknown rule {name!r}", hint=f"use one of {', '.join(RULES)}")
     return cast("Rule", name)
 
 
 def objects_of(fact: Fact) -> Objects:
-    """What the fact says of its subject."""
+    """Return the keys of the fact's objects."""
     return frozenset(entity.key for entity in fact.objects)
 
 
 def by_question(fact: Fact) -> Place:
-    """What its single-hop question is made of: the subject's label and the relation."""
+    """Return the parts of its single-hop question: the subject's label and the relation."""
     return fact.subject.label, fact.relation.key
 
 
 def by_id(fact: Fact) -> Place:
-    """Subject and relation by id where they have one, else by label."""
+    """Return subject and relation by id if they have one, otherwise by label."""
     return fact.subject.key, fact.relation.key
 
 
 def edits_with_facts(case: Case) -> tuple[tuple[Edit, Fact], ...]:
-    """The edits of which it is known what they make true: a bare statement rewrites nothing that could be found."""
+    """Return the edits with a new fact: a statement without a fact cannot be compared."""
     return tuple((edit, edit.after) for edit in case.edits if edit.after is not None)
 
 
 def shared_labels(cases: Iterable[Case]) -> frozenset[Place]:
-    """Questions that edits of several different things would answer, as two cars of one name."""
+    """Return questions that edits of several different entities would answer, such as two cars with one name."""
     ids: dict[Place, set[str]] = {}
     for case in cases:
         for _edit, fact in edits_with_facts(case):
@@ -61,7 +61,7 @@ def shared_labels(cases: Iterable[Case]) -> frozenset[Place]:
 
 @frozen(kw_only=True)
 class AuditBank:
-    """The edits in force. ``shared``: ``shared_labels`` of the whole dataset, which the rule ``majority`` needs."""
+    """The active edits. ``shared``: ``shared_labels`` of the whole dataset, required by the rule ``majority``."""
 
     rule: Rule
     questions: Mapping[Place, Holders]
@@ -70,7 +70,7 @@ class AuditBank:
 
     @classmethod
     def of(cls, cases: Iterable[Case], rule: Rule, shared: frozenset[Place] = frozenset()) -> AuditBank:
-        """The bank of the edits of ``cases``."""
+        """Create the bank of the edits of ``cases``."""
         questions: dict[Place, dict[Objects, tuple[str, ...]]] = {}
         ids: dict[Place, dict[Objects, tuple[str, ...]]] = {}
         for case in cases:
@@ -81,16 +81,16 @@ class AuditBank:
         return cls(rule=rule, questions=questions, ids=ids, shared=shared)
 
     def key(self, fact: Fact) -> Place:
-        """What makes an edit a case's own for a hop."""
+        """Return the key that identifies a case's own edit of a hop."""
         return by_question(fact) if self.rule in ("question", "question-drop") else by_id(fact)
 
     def about(self, fact: Fact) -> Holders:
-        """The new objects in force for ``fact``; empty where nobody rewrites it.
+        """Return the active new objects for ``fact``; empty if no edit rewrites it.
 
-        ``question``: all that edits of its question give. ``id``: of its ids. ``question-drop``: as question, but
-        edits that disagree are void. ``id-first``: of its ids, else of its question if the edits agree.
-        ``majority``: of its ids, else of its question where the dataset's edits use that label for several things;
-        of several targets the one with more than half of the mentions, on a tie none.
+        ``question``: those of all edits of its question. ``id``: those of its ids. ``question-drop``: as question, but
+        contradicting edits are ignored. ``id-first``: those of its ids, otherwise of its question if the edits agree.
+        ``majority``: those of its ids, otherwise of its question if the dataset's edits use that label for several
+        entities; of several targets, the one with more than half of the mentions, or none.
         """
         asked, meant = self.questions.get(by_question(fact), {}), self.ids.get(by_id(fact), {})
         if self.rule == "question":
@@ -104,12 +104,12 @@ class AuditBank:
         return majority(meant or (asked if by_question(fact) in self.shared else {}))
 
     def against(self, fact: Fact) -> Holders:
-        """The holders of other objects than ``fact`` has: empty where the bank leaves it as it is."""
+        """Return the cases that give other objects than ``fact``; empty if the bank does not change it."""
         objects = objects_of(fact)
         return {new: cases for new, cases in self.about(fact).items() if new != objects}
 
 
 def majority(held: Holders) -> Holders:
-    """The target that more than half of the edits give, alone; nothing on a tie."""
+    """Return only the target of more than half of the edits; empty if there is none."""
     counts = Counter({objects: len(cases) for objects, cases in held.items()})
     return {new: held[new] for new, n in counts.most_common(1) if 2 * n > counts.total()}

@@ -1,4 +1,4 @@
-"""Which hops of which cases the edits of other cases rewrite: MQuAKE-Remastered section 3, its tables 1, 2, 8 and 9."""
+"""Hops that the edits of other cases rewrite: MQuAKE-Remastered, section 3, tables 1, 2, 8 and 9."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ke_core.plugin import BadConfig, Case, Fact
 
 @frozen(kw_only=True)
 class ContaminatedHop:
-    """A hop that edits of other cases rewrite. ``hop`` counts from 1; ``by`` are those cases, in file order."""
+    """A hop that edits of other cases rewrite. ``hop`` counts from 1; ``by``: those cases, in file order."""
 
     case: str
     hop: int
@@ -23,7 +23,7 @@ class ContaminatedHop:
 
 @frozen(kw_only=True)
 class Contamination:
-    """What happens when the edits of ``edited`` cases are made together: hits of the others, and among themselves."""
+    """Contamination if the edits of ``edited`` cases are applied together: of unedited cases, and of edited ones."""
 
     edited: tuple[str, ...]
     on_unedited: tuple[ContaminatedHop, ...]
@@ -31,25 +31,29 @@ class Contamination:
 
 
 def tally(hits: Collection[ContaminatedHop]) -> tuple[int, int]:
-    """(contaminated cases, contaminated sub-questions): a hop counts once, however many edits hit it."""
+    """Return (contaminated cases, contaminated sub-questions). A hop counts once, however many edits rewrite it."""
     return len({hit.case for hit in hits}), len(hits)
 
 
 def draw(cases: Sequence[Case], k: int, seed: int) -> tuple[str, ...]:
-    """The ids of ``k`` cases, drawn as the published lists were: ``random.seed``, then ``random.sample`` of the ids.
+    """Return the ids of ``k`` cases, sampled like the published lists: ``random.seed``, then ``random.sample`` of the
+    ids.
 
-    Raises BadConfig if there are not so many cases.
+    Raises BadConfig if there are fewer cases.
     """
     if not 0 <= k <= len(cases):
-        raise BadConfig(f"cannot edit {k} of {len(cases)} cases", hint=f"--num-edited takes numbers up to {len(cases)}")
+        raise BadConfig(
+            f"cannot edit {k} of {len(cases)} cases", hint=f"use --num-edited with numbers up to {len(cases)}"
+        )
     return tuple(random.Random(seed).sample([case.id for case in cases], k))  # noqa: S311  not a secret
 
 
 def contamination(cases: Sequence[Case], edited: Collection[str], rule: Rule = "question") -> Contamination:
-    """The hops that the edits of the cases ``edited`` rewrite, of every case.
+    """Return the hops of every case that the edits of the cases ``edited`` rewrite.
 
-    The path of an edited case is ``facts_after``, of any other ``facts_before``. A hop whose fact the case edits
-    itself is its own affair, whatever others make of it: that is a conflict (``conflicts``).
+    The path of an edited case is ``facts_after``, of any other ``facts_before``. Hops that the case itself edits are
+    not
+    included: contradictions with other edits are conflicts (``conflicts``).
     """
     chosen = frozenset(edited)
     bank = AuditBank.of((case for case in cases if case.id in chosen), rule, shared_labels(cases))

@@ -1,8 +1,8 @@
-"""A dataset without the errors that can be mended by rule: conflicting edits and duplicates.
+"""Correct the errors of a dataset that a rule can correct: conflicting edits and duplicates.
 
-As MQuAKE-Remastered section 4.2 has it, the edit of the minority becomes that of the majority, and what follows from it
-is worked out again. What the new chain goes through must be known from the edits or facts of other cases; where it is
-not, the case is dropped. Contamination stays: it depends on who is edited, and masking or ``select`` is its cure.
+As in MQuAKE-Remastered, section 4.2, a minority edit gets the object of the majority, and the chain after it is
+computed again from edits or facts of other cases. If these are not known, the case is dropped. Contamination remains,
+because it depends on which cases are edited: use masking or ``select``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kind = Literal["changed", "dropped"]
 
 @frozen(kw_only=True)
 class CaseFix:
-    """What was done to a case, and why. ``before`` and ``after``: its edits' statements and its answer."""
+    """The change of a case, and the reason. ``before`` and ``after``: its edits' statements and its answer."""
 
     case: str
     kind: Kind
@@ -33,17 +33,17 @@ class CaseFix:
 
 @frozen(kw_only=True)
 class FixedDataset:
-    """The corrected cases in the old order, and every change in file order of the cases."""
+    """The corrected cases in their original order, and every change."""
 
     cases: tuple[Case, ...]
     changes: tuple[CaseFix, ...]
 
 
 def fix(cases: Sequence[Case]) -> FixedDataset:
-    """Resolve conflicts of edits of one question, then drop duplicates; the first of equals stays."""
+    """Resolve conflicting edits of one question, then drop duplicates, keeping the first."""
     found, changes = {case.id: case for case in cases}, list[CaseFix]()
     _resolve(found, changes, mend=True)
-    _resolve(found, changes, mend=False)  # two conflicts in one case can leave one
+    _resolve(found, changes, mend=False)  # resolving two conflicts in one case can leave one
     for first, *others in duplicates(found.values()):
         for other in others:
             del found[other]
@@ -69,7 +69,7 @@ def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> N
     for name, reasons in beaten.items():
         case, why = found[name], "conflicting edits: " + "; ".join(reasons)
         try:
-            found[name] = _mended(case, winners, known, once=mend)
+            found[name] = _fixed(case, winners, known, once=mend)
         except CannotRebuild as wrong:
             del found[name]
             changes.append(CaseFix(case=name, kind="dropped", why=f"{why}; {wrong}", before=_summary(case)))
@@ -78,9 +78,9 @@ def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> N
             changes.append(CaseFix(case=name, kind="changed", why=why, before=_summary(case), after=after))
 
 
-def _mended(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, once: bool) -> Case:
+def _fixed(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, once: bool) -> Case:
     if not once:
-        raise CannotRebuild("mending other conflicts has led to this one")
+        raise CannotRebuild("resolving other conflicts caused this one")
     return rebuilt(case, winners, known)
 
 

@@ -1,10 +1,10 @@
-"""A large independent set of a graph, and a number that no independent set exceeds.
+"""A large independent set of a graph, and an upper bound for any independent set.
 
-First the linear relaxation (x_u + x_v <= 1 on every edge, maximize the sum) is solved: its vertices with x = 1 lie in
-some largest set and those with x = 0 do not, so that only the vertices with x = 1/2 are left to be searched (Nemhauser
-and Trotter, "Vertex packings: structural properties and algorithms", 1975). They are filled by least degree, then
-improved by swaps of one vertex for two, from solutions that are shaken by forcing a vertex in (Andrade, Resende and
-Werneck, "Fast local search for the maximum independent set problem", 2012), in a fixed order instead of a drawn one.
+First solve the linear relaxation (x_u + x_v <= 1 on every edge, maximize the sum). Its vertices with x = 1 are in some
+largest set and those with x = 0 are not, so only the vertices with x = 1/2 are searched (Nemhauser and Trotter, "Vertex
+packings: structural properties and algorithms", 1975). The set is filled by least degree, then improved by swaps of one
+vertex for two, from solutions perturbed by forcing a vertex in (Andrade, Resende and Werneck, "Fast local search for
+the maximum independent set problem", 2012), in a fixed instead of a random order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IndependentSet:
 
 
 def largest(graph: Graph) -> IndependentSet:
-    """Search a largest independent set. Deterministic."""
+    """Search for a largest independent set. Deterministic."""
     loops = {vertex for vertex, others in enumerate(graph) if vertex in others}
     whole = _within(graph, set(range(len(graph))) - loops)
     kept, open_ = relaxed(whole)
@@ -43,10 +43,11 @@ def largest(graph: Graph) -> IndependentSet:
 
 
 def relaxed(graph: Adjacent) -> tuple[frozenset[int], frozenset[int]]:
-    """The vertices with x = 1, and those with x = 1/2, in an optimum of the linear relaxation.
+    """Return the vertices with x = 1, and those with x = 1/2, in an optimum of the linear relaxation.
 
-    The optimum is half a largest independent set of the bipartite double (each vertex on both sides, each edge twice),
-    which by Koenig's theorem is what a largest matching's least cover leaves over.
+    The optimum is half a largest independent set of the bipartite double (each vertex on both sides, each edge twice):
+    by
+    Koenig's theorem, the complement of the minimum vertex cover of a maximum matching.
     """
     mate, back = _matching(graph)
     left = {vertex for vertex in graph if vertex not in mate}  # reached by alternating paths from unmatched ones
@@ -65,7 +66,7 @@ def relaxed(graph: Adjacent) -> tuple[frozenset[int], frozenset[int]]:
 
 
 def by_degree(graph: Adjacent) -> frozenset[int]:
-    """A maximal independent set, taking ever the vertex with the fewest neighbors left, the first of equals."""
+    """Return a maximal independent set, always adding the first vertex with the fewest remaining neighbors."""
     degree = {vertex: len(others) for vertex, others in graph.items()}
     heap = [(n, vertex) for vertex, n in degree.items()]
     heapq.heapify(heap)
@@ -85,7 +86,7 @@ def by_degree(graph: Adjacent) -> frozenset[int]:
 
 
 def clique_cover(graph: Adjacent) -> int:
-    """How many cliques a greedy cover of the vertices takes: each holds at most one vertex of an independent set."""
+    """Return the size of a greedy clique cover: each clique contains at most one vertex of an independent set."""
     cliques: list[set[int]] = []
     holding: dict[int, list[int]] = {vertex: [] for vertex in graph}  # cliques with a neighbor in them, repeated
     for vertex in sorted(graph, key=lambda one: (len(graph[one]), one)):
@@ -103,7 +104,7 @@ def clique_cover(graph: Adjacent) -> int:
 
 
 def improve(graph: Adjacent, start: Collection[int]) -> frozenset[int]:
-    """Local search from ``start``: the best set met."""
+    """Return the best set found by local search from ``start``."""
     search = IndependentSetSearch(graph, start)
     search.climb(sorted(start))
     best = frozenset(search.chosen)
@@ -121,13 +122,13 @@ def improve(graph: Adjacent, start: Collection[int]) -> frozenset[int]:
             outside_since[vertex] = shake
         if len(search.chosen) > len(best):
             best = frozenset(search.chosen)
-        elif len(search.chosen) < len(best) - 2:  # too far down: go back
+        elif len(search.chosen) < len(best) - 2:  # much worse than the best: return to it
             search = IndependentSetSearch(graph, best)
     return best
 
 
 class IndependentSetSearch:
-    """A maximal independent set that is being changed. ``tight``: how many chosen neighbors a vertex has."""
+    """A maximal independent set that is modified. ``tight``: how many chosen neighbors a vertex has."""
 
     def __init__(self, graph: Adjacent, chosen: Iterable[int]) -> None:
         self.graph = graph
@@ -137,7 +138,7 @@ class IndependentSetSearch:
             self._add(vertex)
 
     def force(self, vertex: int) -> list[int]:
-        """Put ``vertex`` in, its chosen neighbors out, and fill what became free. Returns where to look for swaps."""
+        """Add ``vertex``, remove its chosen neighbors, and fill free vertices. Return where to look for swaps."""
         out = sorted(self.graph[vertex] & self.chosen)
         for other in out:
             self._remove(other)
@@ -147,7 +148,7 @@ class IndependentSetSearch:
         return [vertex, *filled, *sorted(near - {vertex, *filled})]
 
     def climb(self, where: Iterable[int]) -> None:
-        """Swap one chosen vertex for two of those that it alone keeps out, as long as that can be done."""
+        """Swap one chosen vertex for two that only it excludes, until there is no such swap."""
         queue = deque(where)
         while queue:
             vertex = queue.popleft()
@@ -197,7 +198,7 @@ def _within(graph: Graph, vertices: Collection[int]) -> dict[int, frozenset[int]
 
 
 def _matching(graph: Adjacent) -> tuple[dict[int, int], dict[int, int]]:
-    """A largest matching of the bipartite double: left to right, and right to left (Hopcroft and Karp, 1973)."""
+    """Return a maximum matching of the bipartite double: left to right, and right to left (Hopcroft and Karp, 1973)."""
     mate: dict[int, int] = {}
     back: dict[int, int] = {}
     while True:
@@ -218,9 +219,9 @@ def _matching(graph: Adjacent) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _augment(graph: Adjacent, start: int, layer: dict[int, int], pairs: tuple[dict[int, int], dict[int, int]]) -> None:
-    """Go from ``start`` down the layers to a free vertex, and turn the matching round along the way."""
+    """Follow the layers from ``start`` to a free vertex, and augment the matching along the path."""
     mate, back = pairs
-    path: list[tuple[int, int]] = []  # (left, right) edges to be matched
+    path: list[tuple[int, int]] = []  # (left, right) edges to match
     stack = [(start, iter(sorted(graph[start])))]
     while stack:
         vertex, others = stack[-1]

@@ -1,13 +1,13 @@
-"""Questions that leave out a piece of their chain, and so ask for fewer hops than they rest on.
+"""Questions that omit a part of their chain, and so ask for fewer hops than intended.
 
-MQuAKE-Remastered found its 672 by hand, so this is a rule of our own, and no ground truth tells how good it is where
-the corrected file is not at hand (``agreement`` scores it where it is). The rule learns from the dataset itself which
-words speak for which relation: a word stands in a case's questions because of one of the chain's relations or by
-itself, and each cause c gives it with a probability theta(c, word), independently (a noisy-or), fitted by expectation
-maximization from a guess: a relation's own label speaks for it, which decides where the cases cannot. So "director"
-is known to speak for the director, not for the performer whose song so often comes before. A hop is missing if none
-of its case's wordings holds a word that its relation explains better than all else in that case together. The start
-is missing if no wording holds one of its names.
+MQuAKE-Remastered found its 672 cases manually. This rule is our own; ``agreement`` measures it on the corrected file
+if you have it. The rule learns from the dataset which words indicate which relation. A word occurs in a case's
+questions because of one of the chain's relations or independently. Each cause c produces it with probability
+theta(c, word), independently (a noisy-or), fitted by expectation maximization. The initial guess is that a relation's
+own label indicates it, which decides where the cases cannot. For example, "director" is then known to indicate the
+director, not the performer of the song that often comes before. A hop is missing if no wording of its case contains a
+word that its relation explains better than everything else in that case. The start is missing if no wording contains
+one of its names.
 """
 
 from __future__ import annotations
@@ -39,26 +39,27 @@ ENDINGS = (
     "e",
     "y",
 )
-STEM = 4  # letters that stay
+STEM = 4  # minimum letters of a stem
 PLAIN = frozenset((
     "a", "an", "and", "are", "as", "at", "be", "been", "by", "can", "did", "do", "does", "for", "from", "had",
     "has", "have", "he", "her", "his", "how", "in", "is", "it", "its", "of", "on", "or", "s", "she", "that", "the",
     "their", "them", "they", "this", "to", "was", "were", "what", "when", "where", "which", "who", "whom", "whose",
     "will", "with",
 ))  # fmt: skip
-"""English words that speak for no relation."""
+"""English words that indicate no relation."""
 
 ROUNDS, LEAST, SHARE = 30, 0.02, 0.5
-LIKELY, UNLIKELY = 0.5, 0.05  # first guesses of theta
-ITSELF = ""  # the cause of a word that no relation of the chain gives
+LIKELY, UNLIKELY = 0.5, 0.05  # initial values of theta
+ITSELF = ""  # the cause of a word that no relation of the chain produces
 
 Theta = Mapping[str, Mapping[str, float]]
-"""Word to cause (relation key, or ITSELF) to the probability that this cause puts the word into a case's questions."""
+"""Word to cause (relation key, or ITSELF) to the probability that this cause produces the word in a case's questions.
+"""
 
 
 @frozen(kw_only=True)
 class MissingPieces:
-    """A case whose questions leave out ``pieces``: labels of relations, or the start's."""
+    """A case whose questions omit ``pieces``: labels of relations, or of the start."""
 
     case: str
     pieces: tuple[str, ...]
@@ -67,7 +68,7 @@ class MissingPieces:
 
 @frozen(kw_only=True)
 class RuleAgreement:
-    """Of ``compared`` cases: how many are ``flagged`` by the rule, were ``rewritten`` by others, and ``both``."""
+    """Of ``compared`` cases: how many the rule ``flagged``, how many others have ``rewritten``, and ``both``."""
 
     compared: int
     both: int
@@ -76,13 +77,13 @@ class RuleAgreement:
 
 
 def texts_of(case: Case) -> tuple[str, ...]:
-    """The wordings of the case's multi-hop questions."""
+    """Return the wordings of the case's multi-hop questions."""
     queries = (query for probe in case.probes for query in probe.queries if query.hops)
     return tuple(dict.fromkeys(text for query in queries for text in query.texts))
 
 
 def missing(cases: Iterable[Case]) -> tuple[tuple[MissingPieces, ...], int]:
-    """The cases whose questions leave out a piece, and how many were looked at: those with multi-hop questions."""
+    """Return the cases whose questions omit a part, and the number of cases with multi-hop questions."""
     asked = [(case, found) for case in cases if (found := texts_of(case)) and case.facts_after]
     theta = learn([(words(case, texts), _relations(case)) for case, texts in asked])
     flagged = []
@@ -94,22 +95,23 @@ def missing(cases: Iterable[Case]) -> tuple[tuple[MissingPieces, ...], int]:
 
 
 def agreement(cases: Iterable[Case], flagged: Iterable[MissingPieces], corrected: Iterable[Case]) -> RuleAgreement:
-    """How far the rule agrees with those who corrected the questions, on the cases that ``corrected`` has too.
+    """Compare the rule with manual corrections, on the cases that ``corrected`` contains too.
 
-    A case is found again by the labels along its chains, since a corrected file may give other ids; it was rewritten
-    if a wording differs. Raises BadData where no case is found again.
+    Cases are matched by the labels of their chains, because a corrected file may have other ids. A case was rewritten
+    if
+    a wording differs. Raises BadData if no case matches.
     """
     theirs = {_labels(case): frozenset(texts_of(case)) for case in corrected}
     known = {case.id: theirs[_labels(case)] != set(texts_of(case)) for case in cases if _labels(case) in theirs}
     if not known:
-        raise BadData("no case has its chain in the corrected dataset", hint="--corrected is of the same cases")
+        raise BadData("no case has its chain in the corrected dataset", hint="--corrected must contain the same cases")
     ours = {one.case for one in flagged} & known.keys()
     both = sum(known[case] for case in ours)
     return RuleAgreement(compared=len(known), both=both, flagged=len(ours), rewritten=sum(known.values()))
 
 
 def words(case: Case, texts: Iterable[str]) -> frozenset[str]:
-    """Stems of the words of ``texts`` that may speak for a relation: without the start's name."""
+    """Return stems of the words in ``texts`` that may indicate a relation, without the start's name."""
     text = "\n".join(texts).casefold()
     for name in sorted(case.facts_after[0].subject.names, key=len, reverse=True):
         text = text.replace(name.casefold(), " ")
@@ -117,22 +119,23 @@ def words(case: Case, texts: Iterable[str]) -> frozenset[str]:
 
 
 def stems(text: str) -> frozenset[str]:
-    """Stems of the words of ``text`` but for the plain ones."""
+    """Return stems of the words in ``text``, without function words."""
     return frozenset(stem(word) for word in WORD.findall(text.casefold()) if word not in PLAIN)
 
 
 def stem(word: str) -> str:
-    """The word without its first fitting ending, if four letters stay."""
+    """Remove the first matching ending of a word if at least four letters remain."""
     return next(
         (word.removesuffix(end) for end in ENDINGS if word.endswith(end) and len(word) - len(end) >= STEM), word
     )
 
 
 def learn(seen: Sequence[tuple[Collection[str], Mapping[str, str]]]) -> Theta:
-    """Fit the noisy-or to (words, relations with labels) of many cases. A word of one case alone says nothing.
+    """Fit the noisy-or to (words, relations with labels) of many cases. Words of a single case are ignored.
 
     Expectation maximization: with P(word | chain) = 1 - prod(1 - theta(c)) over the chain's causes, the cause c was
-    at work with probability theta(c) / P where the word is there, and not where it is not; theta(c) becomes its mean.
+    active
+    with probability theta(c) / P if the word occurs, otherwise not; theta(c) becomes its mean.
     """
     cases = Counter({ITSELF: len(seen)})
     together: dict[str, Counter[frozenset[str]]] = {}
@@ -185,12 +188,12 @@ def _speaks(theta: Mapping[str, float], relation: str, relations: Iterable[str])
 
 
 def _relations(case: Case) -> dict[str, str]:
-    """Key to label of the chain's relations; two hops of one relation speak with the same words."""
+    """Return key to label of the chain's relations. Two hops of one relation share their words."""
     return {fact.relation.key: fact.relation.label for fact in case.facts_after}
 
 
 def _labels(case: Case) -> tuple[tuple[str, ...], ...]:
-    """The things along the old chain and along the new one."""
+    """Return the labels of the entities of the old and of the new chain."""
     return tuple(
         tuple(label for fact in path for label in (fact.subject.label, *(entity.label for entity in fact.objects)))
         for path in (case.facts_before, case.facts_after)

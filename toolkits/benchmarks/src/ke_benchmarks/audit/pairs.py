@@ -1,4 +1,4 @@
-"""Errors that stand in the file whatever is edited: edits that contradict one another, and cases that occur twice."""
+"""Errors that do not depend on the edited cases: contradicting edits, and duplicate cases."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ class EditConflict:
 
     @property
     def majority(self) -> Fact:
-        """The target of most edits; of equals the one that stands first in the file."""
+        """The target of most edits; of equal ones the first in the file."""
         return max(self.targets, key=lambda target: len(target[1]))[0]
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """Every case in it, in the order of their first target."""
+        """All its cases, in the order of their first target."""
         return tuple(dict.fromkeys(case for _fact, cases in self.targets for case in cases))
 
 
 def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[EditConflict, ...]:
     """Return the facts with several targets: of the same question, or of the same ids with the rule ``id``.
 
-    Edits without an old object add one: several objects of a multi-valued relation are no conflict, unless an edit
-    replaces one of them.
+    Edits without an old object add one: several objects of a multi-valued relation conflict only if an edit replaces
+    one
+    of them.
     """
     key = by_id if rule == "id" else by_question
     found: dict[Place, dict[Objects, list[tuple[str, Fact]]]] = {}
@@ -49,7 +50,7 @@ def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[EditConfl
 
 
 def duplicates(cases: Iterable[Case]) -> tuple[tuple[str, ...], ...]:
-    """Return groups of ids of cases with the same edits, the same questions and the same answers."""
+    """Return groups of ids of cases with the same edits, questions and answers."""
     found: dict[object, list[str]] = {}
     for case in cases:
         found.setdefault(identity(case), []).append(case.id)
@@ -57,9 +58,9 @@ def duplicates(cases: Iterable[Case]) -> tuple[tuple[str, ...], ...]:
 
 
 def identity(case: Case) -> object:
-    """Return what two duplicates have in common: edits, and questions with their answers before and after the edits.
+    """Return the common part of two duplicates: edits, and questions with their answers before and after the edits.
 
-    A multi-hop question is the same whatever its wording if its hops are the same.
+    Multi-hop questions are equal if their hops are equal, whatever their wording.
     """
     asked = frozenset(
         (probe.aspect, _question(query), _answer(query.gold), _answer(query.stale))
@@ -71,7 +72,7 @@ def identity(case: Case) -> object:
 
 
 def named(fact: Fact) -> str:
-    """The labels of a fact's objects."""
+    """Return the labels of a fact's objects."""
     return ", ".join(entity.label for entity in fact.objects) or "nothing"
 
 
@@ -82,6 +83,6 @@ def _question(query: Query) -> object:
 
 
 def _answer(gold: Gold | None) -> object:
-    """Return the keys of the right answer, in order where the order counts."""
+    """Return the keys of the right answer, in order if the order matters."""
     keys = [entity.key for entity in gold.entities] if gold else []
     return tuple(keys) if gold and gold.require == "ordered" else frozenset(keys)

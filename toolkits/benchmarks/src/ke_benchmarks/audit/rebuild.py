@@ -1,4 +1,4 @@
-"""The chain of a case, worked out again after one of its edits was given another object."""
+"""Compute the chain of a case again after one of its edits got another object."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ke_core.plugin import EFFICACY, Case, Edit, Fact, Place, Probe, Query
 
 
 class CannotRebuild(Exception):
-    """Why the chain cannot be worked out again, in words that go on a sentence."""
+    """The reason why the chain cannot be computed, as the end of a sentence."""
 
 
 @frozen(kw_only=True)
 class RebuiltHop:
-    """A hop of a chain: its fact, its question, and the edit that makes it true, if one does."""
+    """A hop of a chain: its fact, its question, and the edit that makes it true, if any."""
 
     fact: Fact
     query: Query
@@ -25,14 +25,14 @@ class RebuiltHop:
 
 @frozen(kw_only=True)
 class FactIndex:
-    """What the cases of a dataset know of the edited world, and of the real one, by subject and relation."""
+    """Facts of the edited world and of the original one in all cases of a dataset, by subject and relation."""
 
     edited: Mapping[Place, RebuiltHop]
     real: Mapping[Place, RebuiltHop]
 
     @classmethod
     def of(cls, cases: Iterable[Case]) -> FactIndex:
-        """From every chain whose hops have their questions. The first to say something is believed."""
+        """Collect facts from every chain whose hops have questions. The first case with a fact wins."""
         edited: dict[Place, RebuiltHop] = {}
         real: dict[Place, RebuiltHop] = {}
         for case in cases:
@@ -43,19 +43,20 @@ class FactIndex:
         return cls(edited=edited, real=real)
 
     def about(self, place: Place) -> RebuiltHop | None:
-        """The fact that holds there once all edits are made."""
+        """Return the fact after all edits."""
         return self.edited.get(place) or self.real.get(place)
 
 
 def hops_of(case: Case) -> tuple[RebuiltHop, ...]:
-    """The chain that is right after the edits, hop by hop; none where its questions do not stand beside it."""
+    """Return the hops of the chain after the edits; empty if it has no questions."""
     return tuple(_aligned(case.facts_after, _behind(case, after=True), case.edits))
 
 
 def rebuilt(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> Case:
-    """``case`` with the edits ``winners`` (by question) in place of its own, and the chain that follows from them.
+    """Return ``case`` with the edits ``winners`` (by question) instead of its own, and the chain that follows from
+    them.
 
-    An edit that the chain no longer meets leaves the case, and one of another case that it now meets joins it. Raises
+    Edits that are no longer on the chain are removed, and edits of other cases that are now on it are added. Raises
     CannotRebuild.
     """
     hops = _chain(case, winners, known)
@@ -78,9 +79,9 @@ def rebuilt(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> Case
         elif all(query.hops == old for query in probe.queries):
             made = tuple(evolve(query, gold=last, hops=queries) for query in probe.queries)
         else:
-            raise CannotRebuild(f"its probe {probe.id} asks for more than its chain")
+            raise CannotRebuild(f"its probe {probe.id} contains questions outside of its chain")
         if any(query.stale is not None and query.stale.entities == last.entities for query in made if query.hops):
-            raise CannotRebuild("its answer would be the old one")
+            raise CannotRebuild("its answer would not change")
         probes.append(evolve(probe, queries=made, edits=ids))
     return evolve(
         case,
@@ -92,24 +93,24 @@ def rebuilt(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> Case
 
 
 def _chain(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> tuple[RebuiltHop, ...]:
-    """The hops up to the first that changes, that one, and what follows from it."""
+    """Return the hops up to the first changed one, that one, and its consequences."""
     hops = hops_of(case)
     if not hops or any(len(hop.fact.objects) != 1 for hop in hops):
-        raise CannotRebuild("its questions do not stand beside a chain of single objects")
+        raise CannotRebuild("its questions do not belong to a chain of single objects")
     turned = [hop.edit is not None and by_question(hop.fact) in winners for hop in hops]
     if not any(turned):
-        raise CannotRebuild("the edit is no hop of its chain")
+        raise CannotRebuild("the edit is not a hop of its chain")
     at = turned.index(True)
-    made = [*hops[:at], _turned(hops[at], winners[by_question(hops[at].fact)], known)]
+    made = [*hops[:at], _with_new_object(hops[at], winners[by_question(hops[at].fact)], known)]
     seen = {hop.fact.subject.key for hop in made}
     for old in hops[at + 1 :]:
         subject, relation = made[-1].fact.objects[0], old.fact.relation
         if subject.key in seen:
-            raise CannotRebuild(f"its chain would come back to {subject.label}")
+            raise CannotRebuild(f"its chain would return to {subject.label}")
         seen.add(subject.key)
         found = known.about((subject.key, relation.key))
         if found is None:
-            raise CannotRebuild(f"no other case knows the {relation.label} of {subject.label}")
+            raise CannotRebuild(f"no other case contains the {relation.label} of {subject.label}")
         made.append(found)
     ids = {query.texts[0]: query.id for query in _behind(case, after=False)}
     return tuple(
@@ -118,22 +119,22 @@ def _chain(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> tuple
     )
 
 
-def _turned(hop: RebuiltHop, winner: Edit, known: FactIndex) -> RebuiltHop:
-    """The hop with the new object: its own subject stays, so that it still follows from the hop before."""
+def _with_new_object(hop: RebuiltHop, winner: Edit, known: FactIndex) -> RebuiltHop:
+    """Return the hop with the new object. It keeps its own subject, so that it still follows the previous hop."""
     assert hop.edit is not None
     assert winner.after is not None
     if hop.edit.before is not None and objects_of(hop.edit.before) == objects_of(winner.after):
         raise CannotRebuild("the majority's object is the one that its edit replaced")
     donor = known.about(by_id(winner.after))
     if donor is None:
-        raise CannotRebuild("no question stands beside the majority's edit")
+        raise CannotRebuild("the majority's edit has no question")
     fact = evolve(hop.fact, objects=winner.after.objects, text=winner.after.text)
     edit = evolve(hop.edit, id=winner.id, statement=winner.statement, after=fact)
     return RebuiltHop(fact=fact, query=evolve(hop.query, gold=donor.query.gold, edit=winner.id), edit=edit)
 
 
 def _id(new: Query, old: Query, before: Mapping[str, str]) -> str:
-    """One id is one question in a case: a question of the old chain has one, any other takes its hop's or a new one."""
+    """Return the id of a question: its id in the old chain, otherwise the id of its hop or a new one."""
     if new.texts[0] in before:
         return before[new.texts[0]]
     return old.id if new.texts[0] == old.texts[0] else f"{old.id}-again"

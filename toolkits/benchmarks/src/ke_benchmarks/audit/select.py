@@ -1,10 +1,10 @@
-"""As many cases as possible whose edits leave one another alone: what a weight editor can be tested on in one go.
+"""Select as many cases as possible whose edits do not affect each other, to evaluate a weight editor with all of them.
 
 A weight editor cannot hide an edit from a case, so all edits of a set must be true together (the purpose of
-MQuAKE-Remastered-CF-6334). Two cases exclude one another if an edit of one rewrites a hop of the other, if they rewrite
-one fact to different objects, or if they are the same case. A set without such a pair is an independent set of the
-graph of exclusions. To drop every victim is simpler, and leaves fewer: one culprit may have many. Nothing is drawn: the
-same cases give the same set.
+MQuAKE-Remastered-CF-6334). Two cases exclude each other if an edit of one rewrites a hop of the other, if they rewrite
+one fact to different objects, or if they are duplicates. A set without such a pair is an independent set of the
+exclusion graph. Dropping every contaminated case is simpler, but leaves fewer: one case may contaminate many. The
+result is deterministic.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ke_benchmarks.audit.pairs import conflicts, duplicates
 from ke_core.plugin import Case
 
 IDENTITIES: tuple[Literal["question", "id"], ...] = ("question", "id")
-"""A pair that either rule forbids is forbidden: every other rule falls back on one of the two."""
+"""A pair is excluded if either rule excludes it: every other rule falls back on one of the two."""
 
 
 @frozen(kw_only=True)
 class Selection:
-    """``cases`` in file order. ``bound``: no set can be larger. ``exclusions``: pairs that cannot go together.
+    """``cases`` in file order. ``bound``: no set can be larger. ``exclusions``: pairs that cannot be together.
 
-    ``victims``: how many cases there are that others' edits contaminate, contradict or repeat when all are edited, by
-    question text; dropping them all is the simpler way.
+    ``victims``: number of cases that other edits contaminate, contradict or repeat if all are edited, by question text.
+    Dropping all of them is the simpler method.
     """
 
     cases: tuple[Case, ...]
@@ -40,7 +40,7 @@ class Selection:
 
 
 def select(cases: Sequence[Case]) -> Selection:
-    """A maximal set of cases that ``contamination``, ``conflicts`` and ``duplicates`` find clean, by any rule."""
+    """Return a maximal set of cases without ``contamination``, ``conflicts`` and ``duplicates`` by any rule."""
     graph = exclusions(cases)
     found = largest(graph)
     dirty = {hit.case for hit in contamination(cases, [case.id for case in cases]).on_edited}
@@ -55,9 +55,9 @@ def select(cases: Sequence[Case]) -> Selection:
 
 
 def exclusions(cases: Sequence[Case]) -> Graph:
-    """The places of cases, each with those that it cannot be edited with; itself, if it is at odds with itself.
+    """Return for each case, by position, those it cannot be edited with, including itself if it contradicts itself.
 
-    Every rule compares hop by hop, so that a set is clean if all its pairs are.
+    Every rule compares hop by hop, so a set is valid if all its pairs are.
     """
     places = {case.id: at for at, case in enumerate(cases)}
     graph: Graph = tuple(set() for _case in cases)

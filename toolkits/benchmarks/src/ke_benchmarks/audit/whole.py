@@ -1,4 +1,4 @@
-"""All five types of error at once."""
+"""All five types of error together."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ke_benchmarks.audit.pairs import EditConflict, conflicts, duplicates
 from ke_core.plugin import BadData, Case
 
 USUAL = (1, 100, 1000)
-"""Numbers of edited cases that are looked at where nothing else is asked, and all of them."""
+"""Default numbers of edited cases, in addition to all cases."""
 
 
 @frozen(kw_only=True)
 class Audit:
-    """What was found. ``asked``: how many cases have multi-hop questions, which alone can miss a piece."""
+    """The result. ``asked``: number of cases with multi-hop questions, the only ones that can omit a part."""
 
     rule: Rule
     seed: int
@@ -32,9 +32,9 @@ class Audit:
 
     @classmethod
     def of(cls, name: str, cases: Sequence[Case], *, edited: Sequence[int] = (), seed: int = 100, rule: Rule) -> Audit:
-        """Audit the dataset ``name``, with so many cases ``edited`` at a time, drawn by ``seed``.
+        """Audit the dataset ``name`` for these numbers of ``edited`` cases, sampled with ``seed``.
 
-        Raises BadData where it has nothing to compare, BadConfig for more edited cases than there are.
+        Raises BadData if there is nothing to compare, BadConfig for more edited cases than there are.
         """
         _comparable(name, cases)
         numbers = edited or (*(k for k in USUAL if k < len(cases)), len(cases))
@@ -56,12 +56,12 @@ class Audit:
 def _comparable(name: str, cases: Sequence[Case]) -> None:
     lacking = ""
     if not cases:
-        lacking = "holds no cases"
+        lacking = "has no cases"
     elif not any(case.edits for case in cases):
         lacking = "has no edits"
     elif not any(edit.after for case in cases for edit in case.edits):
-        lacking = "has edits that are sentences alone, without the facts that they make true"
+        lacking = "has only edits that are sentences without facts"
     elif not any(case.facts_before or case.facts_after for case in cases):
-        lacking = "has no paths: no case says which facts its answer rests on"
+        lacking = "has no paths: no case contains the facts that its answer depends on"
     if lacking:
         raise BadData(f"{name} cannot be audited: it {lacking}", hint="an audit compares edits with the paths of cases")

@@ -19,19 +19,19 @@ from ke_core.plugin import BadData, Case, Dataset, to_json
 
 @frozen(kw_only=True)
 class Validated:
-    """How many cases were read, and what is wrong with them."""
+    """Number of cases that were read, and their problems."""
 
     cases: int
     problems: tuple[Problem, ...]
 
     @property
     def errors(self) -> int:
-        """How many of the problems are errors."""
+        """The number of problems that are errors."""
         return sum(problem.level == "error" for problem in self.problems)
 
 
 def check_cases(found: Iterable[Case | BadData], *, known_flaws: frozenset[str] = frozenset()) -> Validated:
-    """Check every case; what could not be read as one is an error too. ``known_flaws``: as in ``DatasetInfo``."""
+    """Check every case. An unreadable case is an error too. ``known_flaws``: as in ``DatasetInfo``."""
     check, unread, number = Soundness(known_flaws=known_flaws), list[Problem](), 0
     for one in found:
         if isinstance(one, BadData):
@@ -43,7 +43,7 @@ def check_cases(found: Iterable[Case | BadData], *, known_flaws: frozenset[str] 
 
 
 def readable(dataset: Dataset) -> Iterator[Case | BadData]:
-    """Every case up to the first that cannot be read, and then why. Raises BadData where there is none before it."""
+    """Yield every case up to the first unreadable one, then its error. Raises BadData if there is no readable case."""
     some = False
     try:
         for case in dataset.cases():
@@ -56,20 +56,20 @@ def readable(dataset: Dataset) -> Iterator[Case | BadData]:
 
 
 ROWS = 60
-"""Lines of a table of problems; the rest is counted."""
+"""Maximum rows of the table of problems."""
 
 
 NAMED = 4
-"""Cases named in a line of it."""
+"""Maximum cases named in a row."""
 
 
 def validation_report(name: str, found: Validated) -> Group:
-    """The table of problems, and one line that sums it up."""
+    """Print the table of problems, and a summary line."""
     warnings = len(found.problems) - found.errors
     cases = count_noun(found.cases, "case")
     if not found.problems:
-        return Group(literal(f"{name}: {cases}, nothing to report", "bold"))
-    table = plain_table("", "rule", "what is wrong", "cases", "which")
+        return Group(literal(f"{name}: {cases}, no problems", "bold"))
+    table = plain_table("", "rule", "problem", "cases", "which")
     table.columns[3].justify = "right"
     for problem in found.problems[:ROWS]:
         style = "red" if problem.level == "error" else "yellow"
@@ -78,7 +78,7 @@ def validation_report(name: str, found: Validated) -> Group:
         table.add_row(*(cell if isinstance(cell, Text) else literal(cell) for cell in row))
     shown: list[RenderableType] = [table]
     if len(found.problems) > ROWS:
-        shown.append(literal(f"and {len(found.problems) - ROWS:,} more lines: --json lists them all"))
+        shown.append(literal(f"and {len(found.problems) - ROWS:,} more: use --json to list all"))
     ends = (count_noun(found.errors, "error"), count_noun(warnings, "warning"))
     shown.append(literal(f"{name}: {cases}, {', '.join(ends)}", "bold"))
     return Group(*shown)
@@ -120,10 +120,10 @@ def command(app: App, name: str, *, as_json: bool, options: tuple[str, ...], dat
 def _cases(
     app: App, name: str, options: tuple[str, ...], data_dir: Path | None
 ) -> tuple[Iterable[Case | BadData], frozenset[str]]:
-    """The cases and known flaws of a dataset if there is one of that name, else the cases of the file."""
+    """Return the cases and known flaws of the dataset of that name, otherwise the cases of the file."""
     if name in app.catalog.names("dataset") or not (Path(name).is_file() or Path(name).suffix):
         dataset: Dataset = resolve_dataset(app, name, options, data_dir).build()
         return readable(dataset), dataset.info().known_flaws
     if options or data_dir:
-        raise click.UsageError(f"{name} is a file: it takes no -o and no --data-dir")
+        raise click.UsageError(f"{name} is a file: -o and --data-dir cannot be used")
     return scan_cases(Path(name)), frozenset()

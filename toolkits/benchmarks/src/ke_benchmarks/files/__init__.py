@@ -1,33 +1,35 @@
-"""What every benchmark that comes as a published file needs alike. Plugins import it from ``ke_benchmarks``.
+"""Support for benchmarks that are published as a file. Plugins import it from ``ke_benchmarks``.
 
-A family writes three things: its variants, its record, and its cases.
+A family consists of three parts: its variants, its record, and its cases.
 
-``variants.py``, light (no cattrs, no json), read by ``__init__.py`` for the specifications::
+``variants.py`` is imported by ``__init__.py`` for the specifications, without cattrs or json::
 
     VARIANTS = (Variant(name="toy-big", family="toy", summary="...", file="big.json", url="https://...", license="MIT",
                         cite=CITE, published={"cases": 120}),)
 
-``records.py``, attrs classes spelled like the file. Every field that is used must be there and of its type; fields that
-the classes do not know are left alone. Validators and ``__attrs_post_init__`` raise ValueError in a few words::
+``records.py`` has attrs classes with the field names of the file. Every field that is used must be present and have the
+right type; unknown fields are ignored. Validators and ``__attrs_post_init__`` raise a short ValueError::
 
     @frozen(kw_only=True)
     class Record:
         case_id: int
-        subject: str = field(validator=said)
-        answers: tuple[str, ...] = field(validator=some_said)      # JSON lists are tuples
-        note: str | None = None                                    # may be absent or null
+        subject: str = field(validator=not_blank)
+        answers: tuple[str, ...] = field(validator=some_not_blank)  # JSON lists are tuples
+        note: str | None = None                                     # may be absent or null
 
-``dataset.py``, built late. ``self.records(Record)`` streams the file; a wrong one is BadData that names file, record
-and field. ``hides``, ``split``, ``material`` and ``info`` are there; ``find`` fetches what has a checksum::
+``dataset.py`` is imported on use. ``self.records(Record)`` streams the file; an invalid record raises BadData with
+file,
+record and field. ``hides``, ``split``, ``material`` and ``info`` are implemented; ``find`` downloads files with a known
+checksum::
 
     @frozen(kw_only=True)
     class Toy(FileDataset):
         def cases(self) -> Iterator[Case]:
-            return map(case, self.records(Record))          # lazy: the first case is there at once
+            return map(case, self.records(Record))          # lazy: yields the first case at once
 
         def prompt(self, query: Query, style: str) -> Prompt | None: ...
 
-``config`` is the family's own attrs class; ``data_dir: str | None`` and ``mask: bool`` in it are honored.
+``config`` is the family's own attrs class; its fields ``data_dir: str | None`` and ``mask: bool`` are supported.
 
-A dataset that is made and not read from a file (``atlas``) takes ``CaseDataset`` instead: ``info`` is then its own.
+A dataset that is built instead of read from a file (``atlas``) uses ``CaseDataset`` and implements ``info``.
 """

@@ -5,8 +5,8 @@
     {"format": "ke-cases", "schema": 1, "name": "my-facts", "license": "CC0-1.0", "source": "our wiki"}
     {"id": "1", "edits": [...], "probes": [...], "facts_before": [...], "facts_after": [...], "tags": {...}}
 
-Fields at their default are left out when a file is written, and may be when one is read. Anything else must be there,
-of its type, and known: a misspelled field is an error, never a default.
+Fields with default values are omitted. All other fields must be present and have the right type. Unknown fields are
+errors.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 FORMAT, SCHEMA = "ke-cases", 1
-HINT = f'the first line of a file of cases is {{"format": "{FORMAT}", "schema": {SCHEMA}, "name": "..."}}'
+HINT = f'the first line of a file of cases must be {{"format": "{FORMAT}", "schema": {SCHEMA}, "name": "..."}}'
 
 
 def _known(_instance: object, attribute: Attribute[int], value: int) -> None:
     if not 1 <= value <= SCHEMA:
-        raise ValueError(f"{attribute.name} is {value}, and this version of ke reads {SCHEMA}")
+        raise ValueError(f"{attribute.name} is {value}, but this version of ke reads {SCHEMA}")
 
 
 @frozen(kw_only=True)
 class CaseHeader:
     """The first line of a file of cases.
 
-    ``styles``, ``judge`` and ``metrics`` are those of the dataset it was exported from, ``sha256`` is of what that was
-    read from. ``aspects``: of all its probes. ``cases``: how many there are; None in a file that nobody counted.
+    ``styles``, ``judge`` and ``metrics`` are those of the exported dataset, ``sha256`` is the checksum of its source.
+    ``aspects``: of all its probes. ``cases``: number of cases; None if unknown.
     """
 
     format: str = field(default=FORMAT, validator=validators.in_((FORMAT,)))
@@ -58,7 +58,7 @@ class CaseHeader:
 
 
 def write_cases(path: Path, header: CaseHeader, cases: Iterable[Case]) -> None:
-    """Write the file whole or not at all. Raises BadData for text that UTF-8 cannot hold, KEError on a full disk."""
+    """Write the file atomically. Raises BadData for text that UTF-8 cannot encode, KEError on a full disk."""
 
     def lines(new: Path) -> None:
         with new.open("wb") as stream:
@@ -70,13 +70,13 @@ def write_cases(path: Path, header: CaseHeader, cases: Iterable[Case]) -> None:
 
 
 def read_header(path: Path) -> CaseHeader:
-    """The first line. Raises BadData."""
+    """Return the first line. Raises BadData."""
     with _opened(path) as stream:
         return _header(stream.readline(), path)
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """Every case in order, read as they are asked for. Raises BadData that names file, line and field."""
+    """Yield every case in order, as they are requested. Raises BadData with file, line and field."""
     for found in scan_cases(path):
         if isinstance(found, BadData):
             raise found
@@ -84,7 +84,7 @@ def read_cases(path: Path) -> Iterator[Case]:
 
 
 def scan_cases(path: Path) -> Iterator[Case | BadData]:
-    """Every case, or what is wrong with its line; a wrong line does not end it. Raises BadData for a wrong header."""
+    """Yield every case, or the error of its line, and continue after it. Raises BadData for an invalid header."""
     with _opened(path) as stream:
         header, lines = _header(stream.readline(), path), 0
         for number, line in enumerate(stream, start=2):
@@ -93,8 +93,8 @@ def scan_cases(path: Path) -> Iterator[Case | BadData]:
                 yield _case(line, f"{path}, line {number}")
     if header.cases not in (None, lines):
         yield BadData(
-            f"{path} holds {lines} cases, and its header says {header.cases}",
-            hint="it was cut off, or changed by hand: then leave `cases` out of its header",
+            f"{path} contains {lines} cases, but its header states {header.cases}",
+            hint="it is truncated, or was changed: if changed, remove `cases` from its header",
         )
 
 
@@ -103,15 +103,15 @@ def _opened(path: Path) -> IO[bytes]:
         return path.open("rb")
     except OSError as wrong:
         why = (wrong.strerror or str(wrong)).lower()
-        raise BadData(f"cannot read {path}: {why}", hint="`ke datasets export` writes a file of cases") from wrong
+        raise BadData(f"cannot read {path}: {why}", hint="use `ke datasets export` to write a file of cases") from wrong
 
 
 def _header(line: bytes, path: Path) -> CaseHeader:
     if not line.strip():
-        raise BadData(f"{path} is empty, or begins with an empty line", hint=HINT)
+        raise BadData(f"{path} is empty or starts with an empty line", hint=HINT)
     raw = _parsed(line.removeprefix(b"\xef\xbb\xbf"), f"{path}, line 1", hint=HINT)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise BadData(f"{path} is no file of cases: its first line is no header", hint=HINT)
+        raise BadData(f"{path} is not a file of cases: its first line is not a header", hint=HINT)
     return structure_record(raw, CaseHeader, where=f"{path}, line 1", hint=HINT)
 
 
@@ -120,12 +120,12 @@ def _case(line: bytes, where: str) -> Case | BadData:
         raw = _parsed(line, where)
         name = raw.get("id") if isinstance(raw, dict) else None
         named = f"{where} (case {name})" if isinstance(name, str) and name.strip() else where
-        return structure_record(raw, Case, where=named, hint="mend that line, or export the file again")
+        return structure_record(raw, Case, where=named, hint="fix that line, or export the file again")
     except BadData as wrong:
         return wrong
 
 
-def _parsed(line: bytes, where: str, *, hint: str = "one JSON object a line, in UTF-8") -> Any:
+def _parsed(line: bytes, where: str, *, hint: str = "it must have one JSON object per line, in UTF-8") -> Any:
     try:
         return loads(line.strip())
     except ValueError as wrong:
@@ -138,13 +138,13 @@ def _line(raw: Any, where: str) -> bytes:
     except UnicodeEncodeError as wrong:
         raise BadData(
             f"{where} cannot be written in UTF-8: {wrong.object[wrong.start : wrong.end]!r}",
-            hint="a half of a surrogate pair stands in its text",
+            hint="its text contains half of a surrogate pair",
         ) from wrong
 
 
 @cache
 def _sparse() -> Converter:
-    """Complete but for fields at their default: a case is a fifth shorter, and a person can read it."""
+    """Omit fields with default values: a case is a fifth shorter and readable."""
     from cattrs.preconf.json import make_converter  # noqa: PLC0415  as above
 
     return make_converter(omit_if_default=True)
@@ -153,7 +153,7 @@ def _sparse() -> Converter:
 def export(dataset: Dataset, spec: DatasetSpec, path: Path) -> CaseHeader:
     """Write every case of ``dataset`` to ``path``, and return its header.
 
-    The dataset is gone through twice, so that no case is held: once to count, once to write.
+    Reads the dataset twice, to count and to write, so that no case is kept in memory.
     """
     about, aspects, number = dataset.info(), dict[str, None](), 0
     for case in dataset.cases():

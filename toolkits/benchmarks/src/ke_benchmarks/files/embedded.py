@@ -1,4 +1,4 @@
-"""Datasets that are made from the embedded graph, and demonstrations that come with a package."""
+"""Datasets built from the embedded graph, and demonstrations included in a package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ke_core.plugin import DataFile
 
 
 class EmbeddedDataset:
-    """Mixin (the first base) of a dataset that a builder makes from the embedded graph. It reads no file."""
+    """Mixin (first base class) of a dataset that a builder makes from the embedded graph. It reads no file."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class EmbeddedDataset:
 
     @property
     def data_dir(self) -> str | None:
-        """No folder."""
+        """Return no folder."""
         return None
 
 
@@ -35,12 +35,12 @@ class PromptFiles:
     names: tuple[str, ...]
 
     def text(self, name: str) -> str:
-        """Return one file without white space at its ends."""
+        """Return one file without surrounding white space."""
         return files(self.package).joinpath("prompts", name).read_text(encoding="utf-8").strip()
 
     @property
     def sha256(self) -> str:
-        """Digest of all ``names`` together."""
+        """Return the digest of all ``names``."""
         return hashlib.sha256("\0".join(map(self.text, self.names)).encode()).hexdigest()
 
 

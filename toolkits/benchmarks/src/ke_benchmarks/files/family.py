@@ -1,4 +1,4 @@
-"""Datasets that are read from their publishers' files."""
+"""Datasets that are read from published files."""
 
 from __future__ import annotations
 
@@ -39,10 +39,12 @@ T = TypeVar("T")
 class Variant:
     """One published file of a family.
 
-    ``sha256`` is of the file as published; empty where nobody could check it, and then nothing is fetched, but a line
-    says that it is published at ``url``. ``size`` in bytes, 0 where unknown. ``blobs``: the first 8 digits of the Git
-    blob id of each published version, and who published it. ``published``: counts that the publishers print, by the
-    names of ``ke datasets stats``. ``audit``: what others found wrong with it, for ``ke audit``.
+    ``sha256`` is that of the published file; if it is empty (unknown), the file is not downloaded, and the error
+    message
+    contains ``url``. ``size`` in bytes, 0 if unknown. ``blobs``: the first 8 digits of the Git blob id of each
+    published
+    version, and its publisher. ``published``: the publishers' counts, by the names of ``ke datasets stats``. ``audit``:
+    errors found by others, for ``ke audit``.
     """
 
     name: str
@@ -71,17 +73,17 @@ class Variant:
         )
 
     def with_file(self, path: Path) -> Self:
-        """Return a variant that reads a file of the user's own."""
-        url = f"a file of yours: -o {self.family}.file=FILE"
+        """Return a variant that reads your own file."""
+        url = f"your own file: -o {self.family}.file=FILE"
         return evolve(self, file=str(path), url=url, license="yours", published={})
 
     def find(self, data_dir: str | None) -> Path:
-        """The file, fetched if it is nowhere and has a checksum. Raises BadData that says where it is published."""
+        """Return the file, downloaded if it is missing and has a checksum. Raises BadData with instructions."""
         explicit = self._folder(data_dir)
         return find_data(self.family, self.file, explicit=explicit, url=self.url, sha256=self.sha256)
 
     def here(self, data_dir: str | None) -> Path | None:
-        """The file if it is on this machine; nothing is fetched."""
+        """Return the file if it is on this machine, without downloading."""
         try:
             return find_data(self.family, self.file, explicit=self._folder(data_dir))
         except BadData:
@@ -92,57 +94,57 @@ class Variant:
 
 
 def folder_of(data_dir: str | None, family: str) -> Path | None:
-    """The option ``data_dir`` as a folder that exists. Raises BadData."""
+    """Return the option ``data_dir`` as an existing folder. Raises BadData."""
     if data_dir is None:
         return None
     folder = Path(data_dir).expanduser()
     if not folder.is_dir():
-        raise BadData(f"no folder {folder}", hint=f"{family}.data_dir is the folder with the published files")
+        raise BadData(f"no folder {folder}", hint=f"{family}.data_dir must be the folder with the published files")
     return folder
 
 
 def user_file(name: str, family: str, *, form: str) -> Path:
-    """The option ``file`` as a file that exists; ``form`` says what it holds. Raises BadData."""
+    """Return the option ``file`` as an existing file; ``form`` describes its format. Raises BadData."""
     path = Path(name).expanduser().absolute()
     if not path.is_file():
-        raise BadData(f"no file {path}", hint=f"{family}.file names a JSON file in {form}")
+        raise BadData(f"no file {path}", hint=f"{family}.file must be a JSON file in {form}")
     return path
 
 
 @frozen(kw_only=True)
 class CaseDataset(ABC):
-    """What follows from a dataset's cases and its options alone. A subclass says the cases and how they are asked."""
+    """The parts of a dataset that follow from its cases and options. Subclasses implement cases and prompts."""
 
     config: Any
     hop_by_hop: ClassVar[bool] = True
-    """Whether its questions are single hops, or chains of them that the cases hold. Else it brings no sub-questions."""
+    """Whether its questions are single hops, or chains of hops in the cases. Otherwise it has no sub-questions."""
 
     @abstractmethod
     def cases(self) -> Iterator[Case]:
-        """Every case, in the order of the file."""
+        """Return every case in the order of the file."""
 
     @abstractmethod
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """How ``query.texts[0]`` is put in that style; None if it is not asked in that style."""
+        """Return the prompt for ``query.texts[0]`` in that style; None if the style does not apply."""
 
     def split(self, k: int, seed: int) -> Mapping[str, str] | None:
-        """No split of its own."""
+        """Return None: no split of its own."""
         del k, seed
         return None
 
     def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
-        """With ``mask``, the edits that contradict the facts that are right for this case."""
+        """Return, with ``mask``, the edits that contradict the facts of this case."""
         if not self.masked:
             return frozenset()
         return contradicting(case.facts_after if edited else case.facts_before, bank)
 
     def material(self) -> Mapping[str, Material]:
-        """What methods may be given, by name.
+        """Return material for methods, by name.
 
-        ``answers`` (oracle): "case/query" to the gold label, right for an edited case after editing (several, where all
-        are wanted, with commas between them). ``aliases`` (oracle): label of an answer to its aliases.
-        ``sub-questions`` (oracle): "case/query" to its hops (``ke_core.plugin.SubQuestion``), of a family that goes
-        hop by hop.
+        ``answers`` (oracle): "case/query" to the gold label of an edited case after editing (separated by commas if all
+        of
+        several are required). ``aliases`` (oracle): label of an answer to its aliases. ``sub-questions`` (oracle):
+        "case/query" to its hops (``ke_core.plugin.SubQuestion``), if the family's questions are chains of hops.
         """
         apart = {SUB_QUESTIONS: Material(value=LazyMapping(lambda: sub_questions(tuple(self.cases()))), oracle=True)}
         return {
@@ -153,11 +155,11 @@ class CaseDataset(ABC):
 
     @abstractmethod
     def info(self) -> DatasetInfo:
-        """License, source, checksum and published counts."""
+        """Return license, source, checksum and published counts."""
 
     @property
     def masked(self) -> bool:
-        """The option ``mask``; a family without it hides nothing."""
+        """The option ``mask``, or False if there is none."""
         return bool(getattr(self.config, "mask", False))
 
 
@@ -168,11 +170,11 @@ class FileDataset(CaseDataset):
     variant: Variant
 
     def records(self, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
-        """The file's records, one by one (``ke_benchmarks.files.records.read_records``)."""
+        """Yield the file's records (``ke_benchmarks.files.records.read_records``)."""
         return read_records(self.variant.find(self.data_dir), into, key=key, lines=lines)
 
     def info(self) -> DatasetInfo:
-        """``sha256`` is of what is read, and empty while the file is not here."""
+        """Return the description. ``sha256`` is empty if the file is missing."""
         variant = self.variant
         return DatasetInfo(
             title=variant.summary,
@@ -186,39 +188,39 @@ class FileDataset(CaseDataset):
         )
 
     def files(self) -> tuple[DataFile, ...]:
-        """What it is read from."""
+        """Return the files that are read."""
         one = self.variant
         return (
             DataFile(family=one.family, name=one.file, url=one.url, sha256=one.sha256, size=one.size, blobs=one.blobs),
         )
 
     def checksum(self) -> str:
-        """SHA-256 of the file; empty while it is not here."""
+        """Return the SHA-256 of the file, or an empty text if it is missing."""
         path = self.variant.here(self.data_dir)
         return sha256_of(path) if path else ""
 
     def published(self) -> Mapping[str, int]:
-        """The counts that the publishers print of what the options choose."""
+        """Return the published counts for the chosen options."""
         return self.variant.published
 
     def audit(self) -> PublishedAudit | None:
-        """What others found wrong with what the options choose."""
+        """Return the published audit for the chosen options."""
         return self.variant.audit
 
     @property
     def data_dir(self) -> str | None:
-        """The option of that name."""
+        """The option ``data_dir``."""
         found: str | None = self.config.data_dir
         return found
 
 
 def fit(item: Any, into: type[T], *, where: str, hint: str) -> T:
-    """A JSON value, or what TOML holds, as an ``into``. Raises BadData: ``where``, the field, what is wrong."""
+    """Convert a JSON or TOML value to an ``into``. Raises BadData with ``where``, field and problem."""
     return structure_record(item, into, where=where, hint=hint)
 
 
 class LazyMapping(Mapping[str, T]):
-    """A mapping that is made when somebody first looks into it: most editors never do."""
+    """A mapping that is computed on first access, because most editors do not use it."""
 
     def __init__(self, make: Callable[[], dict[str, T]]) -> None:
         self._make = make
@@ -238,24 +240,24 @@ class LazyMapping(Mapping[str, T]):
 
 
 def digest_of(parts: Iterable[str]) -> str:
-    """One SHA-256 of several (all in hex), so that moving text from one part to the next is another digest."""
+    """Return one SHA-256 of several (in hex). Moving text between the parts changes it."""
     return hashlib.sha256(b"".join(map(bytes.fromhex, parts))).hexdigest()
 
 
 def queries_of(found: Iterable[Case]) -> Iterator[tuple[Case, Query]]:
-    """Every query with its case; of those that share an id, the one asked of the edited model comes last."""
+    """Yield every query with its case. Of queries with the same id, the edited model's comes last."""
     for case in found:
         for probe in sorted(case.probes, key=lambda probe: probe.asked("after")):
             yield from ((case, query) for query in probe.queries)
 
 
 def answers_of(found: Iterable[Case]) -> dict[str, str]:
-    """What is right after editing, by "case/query"; a query whose right answer names nothing is left out."""
+    """Return the answers after editing, by "case/query". Queries whose right answer has no name are omitted."""
     return {f"{case.id}/{query.id}": _text(query.gold) for case, query in queries_of(found) if query.gold.entities}
 
 
 def aliases_of(found: Iterable[Case]) -> dict[str, tuple[str, ...]]:
-    """Label of an answer to its aliases, of all cases together."""
+    """Return label of an answer to its aliases, of all cases."""
     aliases: dict[str, dict[str, None]] = {}
     for _case, query in queries_of(found):
         for gold in (query.gold, query.stale):

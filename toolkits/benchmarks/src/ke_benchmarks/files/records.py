@@ -1,8 +1,8 @@
-"""JSON values of a file one after another, in memory for one of them.
+"""Read the JSON values of a file one by one, with only one of them in memory.
 
-A decoder of our own over ``json.JSONDecoder.raw_decode``: the text is read in pieces, and a value that does not end in
-what was read is tried again with twice as much. It needs no further package, runs at the speed of ``json``, and says
-line and column as ``json`` does (ijson is slower by a factor of three or more and hands out Decimals).
+A streaming decoder on top of ``json.JSONDecoder.raw_decode``: the text is read in chunks, and a value that does not end
+in the current text is tried again with twice as much. It needs no other package, is as fast as ``json``, and reports
+line and column as ``json`` does (ijson is slower by a factor of three or more and returns Decimals).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ke_core.plugin import DECODER, TOO_DEEPLY_NESTED, BadData, check_parsed, er
 
 PIECE = 1 << 16
 SPACE = re.compile(r"[ \t\r\n]*")
-TAIL = 16  # characters: no word, number's sign or escape of JSON is longer
+TAIL = 16  # characters: no literal, number's sign or escape of JSON is longer
 
 
 def json_values(path: Path, *, lines: bool = False) -> Iterator[Any]:
-    """The items of the JSON list in ``path``; with ``lines`` also JSON values without a list around them.
+    """Yield the items of the JSON list in ``path``; with ``lines`` also of a file with one JSON value per line.
 
-    Raises BadData for a file that is missing, cut off, not JSON in UTF-8, or holds something else.
+    Raises BadData for a file that is missing, truncated, not JSON in UTF-8, or contains something else.
     """
     try:
         with path.open("rb") as stream:
@@ -38,11 +38,11 @@ def json_values(path: Path, *, lines: bool = False) -> Iterator[Any]:
             except ValueError as wrong:  # UnicodeError and JSONDecodeError are ValueErrors
                 raise _unreadable(path, tape.place(wrong), _last(stream)) from wrong
     except OSError as wrong:
-        raise BadData(f"cannot read {path}: {wrong.strerror}", hint="check the file and its rights") from wrong
+        raise BadData(f"cannot read {path}: {wrong.strerror}", hint="check the file and its permissions") from wrong
 
 
 class JsonStreamReader:
-    """The text of a file: what was read and not yet taken, from ``at`` on, and where in the file it stands."""
+    """The buffered text of a file: unread text from ``at`` on, and its position in the file."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -50,10 +50,10 @@ class JsonStreamReader:
         self.text = ""
         self.at = 0
         self._ended = False
-        self._line, self._column = 1, 1  # of the text's first character
+        self._line, self._column = 1, 1  # position of the text's first character
 
     def peek(self) -> str:
-        """The next character that is not space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             self.at = _end_of_space(self.text, self.at)
             if self.at < len(self.text) or self._ended:
@@ -61,7 +61,7 @@ class JsonStreamReader:
             self._read()
 
     def take(self, expected: str) -> str:
-        """The next character, which must be one of ``expected``."""
+        """Consume the next character, which must be one of ``expected``."""
         found = self.peek()
         if not found or found not in expected:
             raise json.JSONDecodeError(f"Expecting one of {expected}", self.text, self.at)
@@ -69,8 +69,8 @@ class JsonStreamReader:
         return found
 
     def value(self) -> Any:
-        """The next JSON value. Raises ValueError (JSONDecodeError) where there is none."""
-        self.peek()  # the decoder does not skip space
+        """Return the next JSON value. Raises ValueError (JSONDecodeError) if there is none."""
+        self.peek()  # the decoder does not skip white space
         while True:
             try:
                 found, end = DECODER.raw_decode(self.text, self.at)
@@ -80,14 +80,14 @@ class JsonStreamReader:
                 if self._ended or not self._unfinished(wrong):
                     raise
             else:
-                if self._ended or end < len(self.text) - TAIL or self.text[end - 1] in '"]}':  # a number may go on
+                if self._ended or end < len(self.text) - TAIL or self.text[end - 1] in '"]}':  # a number may continue
                     check_parsed(found, self.text[self.at : end])
                     self.at = end
                     return found
             self._read()
 
     def place(self, wrong: ValueError) -> str:
-        """Line and column of a JSON error; of another one, of the value that it is in, and the reason."""
+        """Return line and column of a JSON error, or of the value that caused another error, and the reason."""
         if not isinstance(wrong, json.JSONDecodeError):
             line, column = self._moved(self.at)
             return f"line {line}, column {column}: {error_line(wrong)}"
@@ -95,11 +95,11 @@ class JsonStreamReader:
         return f"line {line}, column {column}"
 
     def _unfinished(self, wrong: json.JSONDecodeError) -> bool:
-        """Whether it could be right with more text behind it: so a damaged record does not read the whole file."""
+        """Return whether more text could make it valid, so that a damaged record does not read the whole file."""
         return wrong.msg.startswith("Unterminated string") or wrong.pos >= len(self.text) - TAIL
 
     def _read(self) -> None:
-        """Forget what was taken; read as much again as is waiting, so that a long value is tried a few times only."""
+        """Drop consumed text and double the rest, so that a long value is tried a few times only."""
         self._line, self._column = self._moved(self.at)
         waiting = self.text[self.at :]
         data = self._stream.read(max(PIECE, len(waiting)))
@@ -120,7 +120,7 @@ def _items(tape: JsonStreamReader, path: Path, *, lines: bool) -> Iterator[Any]:
         return
     if first != "[":
         held = "an object" if first == "{" else noun(tape.value())
-        raise BadData(f"{path} holds {held}, not a list of cases", hint=again(path))
+        raise BadData(f"{path} contains {held}, not a list of cases", hint=again(path))
     tape.take("[")
     if tape.peek() == "]":
         tape.take("]")
@@ -133,19 +133,20 @@ def _items(tape: JsonStreamReader, path: Path, *, lines: bool) -> Iterator[Any]:
 
 
 def again(path: Path) -> str:
-    """What to do about a wrong file."""
-    return f"mend {path.name}, or get it again where it is published"
+    """Return the advice for an invalid file."""
+    return f"fix {path.name}, or get it again from where it is published"
 
 
 def _unreadable(path: Path, where: str, last: bytes) -> BadData:
     cut = last not in (b"]", b"}")
     return BadData(
-        f"{path} is {'cut off' if cut else 'not JSON'} ({where})", hint=f"get {path.name} again where it is published"
+        f"{path} is {'cut off' if cut else 'not JSON'} ({where})",
+        hint=f"get {path.name} again from where it is published",
     )
 
 
 def _last(stream: BinaryIO) -> bytes:
-    """The file's last byte that is not space."""
+    """Return the file's last byte that is not white space."""
     stream.seek(-min(PIECE, stream.seek(0, 2)), 2)
     return stream.read().rstrip()[-1:]
 
@@ -159,10 +160,10 @@ T = TypeVar("T")
 
 
 def read_records(path: Path, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
-    """Every record of the file as an ``into``, in order, read as they are asked for.
+    """Yield every record of the file as an ``into``, in order, as they are requested.
 
-    ``key`` is the field that names a record and may not occur twice; empty where records have no name. ``lines``: the
-    file may also hold one record a line. Raises BadData, which names file, record and field.
+    ``key``: the field that identifies a record and must be unique; empty if records have none. ``lines``: the file may
+    also have one record per line. Raises BadData with file, record and field.
     """
     quick = strict_converter(detailed=False)
     seen: set[Any] = set()
@@ -179,18 +180,18 @@ def read_records(path: Path, into: type[T], *, key: str = "case_id", lines: bool
             seen.add(item[key])
         yield record
     if not index:
-        raise BadData(f"{path} holds no case", hint=again(path))
+        raise BadData(f"{path} contains no case", hint=again(path))
 
 
 def _name(item: Any, into: type[Any], key: str, index: int) -> str:
-    """The record's own name where that at least is right, else its place in the file."""
+    """Return the record's own id if it is valid, otherwise its position in the file."""
     case = item.get(key) if isinstance(item, dict) else None
     usable = has(into) and type(case) is get_type_hints(into).get(key) and str(case).strip()
     return f"case {case}" if usable else f"record {index}"
 
 
 def structure_record(item: Any, into: type[T], *, where: str, hint: str) -> T:
-    """Convert a JSON value to an ``into``. Raises BadData, which names ``where``, the field, and what is wrong."""
+    """Convert a JSON value to an ``into``. Raises BadData with ``where``, field and problem."""
     try:
         return strict_converter(detailed=False, extra=False).structure(item, into)
     except (ForbiddenExtraKeysError, KeyError, TypeError, ValueError) as wrong:
@@ -198,7 +199,7 @@ def structure_record(item: Any, into: type[T], *, where: str, hint: str) -> T:
 
 
 def _problem(item: Any, into: type[Any], *, extra: bool) -> str:
-    """Return the first thing wrong with a record, and how many more there are. ``extra``: allow unknown fields."""
+    """Return the first problem of a record, and how many more there are. ``extra``: allow unknown fields."""
     try:
         strict_converter(detailed=True, extra=extra).structure(item, into)
     except (BaseValidationError, KeyError, TypeError, ValueError) as wrong:

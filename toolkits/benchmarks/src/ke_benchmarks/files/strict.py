@@ -18,11 +18,11 @@ Hook = Callable[[Any, Any], Any]
 
 @cache
 def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
-    """Nothing is converted: cattrs itself turns 5 into "5", and a text into a list of its letters.
+    """Return a converter that converts no types: cattrs itself turns 5 into "5", and a text into a list of letters.
 
-    ``detailed`` says which field is wrong and how; without, the first error ends it. Fields that no class
-    knows are left alone, or are an error without ``extra``. ``metadata={"key": NAME}`` of an attrs field is its name in
-    the file, where that is no Python name.
+    ``detailed``: report every invalid field; otherwise stop at the first error. Unknown fields are ignored, or errors
+    without ``extra``. ``metadata={"key": NAME}`` of an attrs field is its name in the file if that is not a Python
+    name.
     """
     made = Converter(detailed_validation=detailed)
     refuse_other_types(made)
@@ -38,14 +38,14 @@ def strict_converter(*, detailed: bool, extra: bool = True) -> Converter:
 
 
 def explain(error: BaseException, expected: type | None) -> str:
-    """For ``cattrs.transform_error``: our own words where we raised the error."""
+    """Format errors for ``cattrs.transform_error``, with our own messages for our own errors."""
     if isinstance(error, KeyError):
         return "missing"
     return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
 
 
 def _renamed(cls: Any) -> dict[str, Any]:
-    """The fields whose names in the file are not their Python names."""
+    """Return the fields whose names in the file differ from their Python names."""
     known = fields(get_origin(cls) or cls)
     return {one.name: override(rename=one.metadata["key"]) for one in known if "key" in one.metadata}
 
@@ -71,7 +71,7 @@ def _is_fixed(hint: Any) -> bool:
 
 
 def _fixed(length: int) -> Hook:
-    """Texts, so many of them."""
+    """Return a hook for a fixed number of texts."""
 
     def structure(value: Any, _hint: Any) -> tuple[str, ...]:
         if type(value) is not list or len(value) != length or not all(type(item) is str for item in value):

@@ -1,7 +1,7 @@
-"""Knowledge graphs: what benchmarks are made from. The embedded one is the atlas. No torch here.
+"""Knowledge graphs, from which benchmarks are built. The embedded one is the atlas. Does not import torch.
 
-What opens graphs is imported when it is first asked for: every ``ke`` command imports this package, because plugins
-say here which benchmarks they build, and few read TOML or speak HTTP.
+The code that opens graphs is imported on use: every ``ke`` command imports this package, because plugins declare their
+builders here, and few need TOML or HTTP.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How a dataset family makes cases from a knowledge graph: ``ke build FAMILY --graph GRAPH --out FILE``.
+"""The interface of builders: ``ke build FAMILY --graph GRAPH --out FILE``.
 
-A builder yields records in its family's published format, so that what is built is read by the family's own loader
-(and by others' software), and an embedded dataset is the builder applied to the atlas.
+A builder yields records in its family's published format, so that the family's own loader (and other software) can
+read them. An embedded dataset is the builder applied to the atlas.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ke_benchmarks.graph.base import KnowledgeGraph
 from ke_core.plugin import Failure, Gold, Procedure, Spec
 
 Record = Mapping[str, Any]
-"""JSON values only: what ``json.dumps`` takes."""
+"""JSON values that ``json.dumps`` accepts."""
 
 
 @frozen(kw_only=True)
 class RecallProbe:
-    """A single fact put to a model, to see whether it knows it: a question, the same as a cloze, what is right."""
+    """A single fact to check a model's recall: a question, the same as a cloze, and the right answer."""
 
     question: str
     cloze: str
@@ -30,12 +30,14 @@ class RecallProbe:
 
 @frozen(kw_only=True)
 class BuildTools:
-    """What a builder is given beside the graph.
+    """Inputs of a builder besides the graph.
 
-    ``cases`` is how many are wanted. ``recalls`` says of each fact whether the model named with ``--model`` knows it
-    (all, without one). ``phrase`` rewrites questions, one for one, with the model named with ``--phrase-with`` (as they
-    are, without one). ``dropped`` counts a candidate that was left out, by its reason. ``run`` advances procedures on
-    the model named with ``--with-model``, by id (None, without one).
+    ``cases``: number of requested cases. ``recalls``: for each fact, whether the model of ``--model`` recalls it
+    (always
+    True without one). ``phrase``: rewrites questions with the model of ``--phrase-with`` (unchanged without one).
+    ``dropped``: counts a dropped candidate by its reason. ``run``: advances procedures on the model of
+    ``--with-model``,
+    by id (None without one).
     """
 
     cases: int = 300
@@ -51,24 +53,24 @@ class Builder(Protocol):
     """A family's construction pipeline."""
 
     def records(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[Record]:
-        """Up to ``tools.cases`` records in the family's published format; the same for the same graph and seed.
+        """Yield up to ``tools.cases`` records in the family's published format, deterministic for a graph and seed.
 
-        Raises BadData if the graph has too little for a single one, saying what it lacks.
+        Raises BadData with the reason if the graph is too small for a single record.
         """
         ...
 
 
 @runtime_checkable
 class QuestionBuilder(Protocol):
-    """A builder that can also start from questions, whose facts a model writes: ``--from FILE --with-model M``."""
+    """A builder that can also start from questions, with facts written by a model: ``--from FILE --with-model M``."""
 
     def from_questions(self, path: Path, tools: BuildTools) -> Iterator[Record]:
-        """Up to ``tools.cases`` records for the questions of the file, made with ``tools.run``. Raises BadData."""
+        """Yield up to ``tools.cases`` records for the questions of the file, with ``tools.run``. Raises BadData."""
         ...
 
 
 @frozen(kw_only=True)
 class BuilderSpec(Spec[Builder]):
-    """A builder by the name of its family; its options are given as ``-o build.option=value``."""
+    """A builder with the name of its family. Its options are set as ``-o build.option=value``."""
 
     family: str = "build"

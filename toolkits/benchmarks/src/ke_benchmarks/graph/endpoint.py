@@ -1,7 +1,7 @@
-"""Facts from a SPARQL endpoint: one extract a relation, a page at a time, then labels, aliases and kinds.
+"""Facts from a SPARQL endpoint: pages of each relation, then labels, aliases and types.
 
-Each page is ``ORDER BY ?s ?o LIMIT n OFFSET k``, so that pages neither overlap nor miss. A server that is busy (429,
-502, 503, 504) or does not answer is asked again after a while, as long as it says or longer each time.
+Each page is ``ORDER BY ?s ?o LIMIT n OFFSET k``, so pages neither overlap nor have gaps. If a server is busy (429, 502,
+503, 504) or does not answer, the request is repeated after the delay it requests, or with increasing delays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, Ski
 from ke_core.plugin import BadData, loads, read_at_most, read_error_body
 
 PAGE, BATCH, RELATIONS = 5_000, 200, 200
-LARGEST = 64 << 20  # bytes of an answer: a page has a few hundred bytes for each of its facts
+LARGEST = 64 << 20  # maximum bytes of an answer: a page has a few hundred bytes for each of its facts
 TRIES, TIMEOUT, LONGEST_WAIT = 4, 120, 60.0
 BUSY = (429, 502, 503, 504)
 AGENT = "ke-core (knowledge editing benchmarks; SPARQL client)"
@@ -30,9 +30,9 @@ NAMES = {iri: meaning for iri, meaning in MEANINGS.items() if "://" in iri} | {f
 
 
 def extract(url: str, relations: Sequence[str], skipped: SkippedRows, *, page: int = PAGE) -> Iterator[GraphRow]:
-    """The facts of the relations (keys or IRIs; all of them, where none is named) and what their things are called.
+    """Return the facts of the relations (keys or IRIs; all if empty), and labels and types of their entities.
 
-    Raises BadData that names the endpoint and what it said.
+    Raises BadData with the endpoint and its message.
     """
     things: dict[str, str] = {}
     for relation in relations or _relations(url):
@@ -96,7 +96,7 @@ def _pages(url: str, query: str, page: int) -> Iterator[dict[str, Any]]:
 
 
 def _ask(url: str, query: str) -> list[dict[str, Any]]:
-    """The bindings of a SELECT. Raises BadData."""
+    """Return the bindings of a SELECT. Raises BadData."""
     said = ""
     for attempt in range(TRIES):
         try:
@@ -133,7 +133,8 @@ def _bindings(body: bytes, url: str) -> list[dict[str, Any]]:
         assert all({"type", "value"} <= set(part) for row in found for part in row.values())
     except (AssertionError, AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise BadData(
-            f"{url} does not answer in SPARQL's JSON, but: {_first_line(body)}", hint="is it a SPARQL endpoint?"
+            f"{url} did not answer with SPARQL JSON, but: {_first_line(body)}",
+            hint="check that it is a SPARQL endpoint",
         ) from wrong
     return list(found)
 

@@ -17,7 +17,7 @@ from ke_core.plugin import BadData, Entity, Relation, loads
 
 @frozen(kw_only=True, slots=False)
 class Graph(KnowledgeGraph):
-    """Facts over entities; relations are named by their key. ``sha256`` is of the file it was read from."""
+    """Facts about entities; relations are identified by their key. ``sha256``: checksum of the source file."""
 
     name: str
     version: str
@@ -28,27 +28,27 @@ class Graph(KnowledgeGraph):
     triples: Mapping[str, Mapping[str, tuple[str, ...]]] = field(repr=False)
 
     def node(self, key: str) -> Node:
-        """The entity of that key with its kind. Raises KeyError."""
+        """Return the entity of that key with its type. Raises KeyError."""
         return self.nodes[key] if key in self.nodes else self._literal(key)
 
     def entities(self, kind: str) -> tuple[Entity, ...]:
-        """Every entity of that kind, by key."""
+        """Return every entity of that type, by key."""
         return tuple(node.entity for node in self.nodes.values() if node.kind == kind)
 
     def objects(self, subject: Subject, relation: str) -> tuple[Entity, ...]:
-        """What the subject is related to; empty if the graph does not say."""
+        """Return the objects of the subject; empty if the graph has none."""
         return tuple(self.entity(key) for key in self.triples[relation].get(key_of(subject), ()))
 
     def holders(self, relation: str, object_: Subject) -> tuple[Entity, ...]:
-        """Who is related to the object, by key."""
+        """Return the subjects of the object, by key."""
         return tuple(self.nodes[key].entity for key in self._backwards[relation].get(key_of(object_), ()))
 
     def subjects(self, relation: str) -> Iterator[Entity]:
-        """Every entity that has facts of that relation, by key."""
+        """Yield every entity that has facts of that relation, by key."""
         return (self.nodes[key].entity for key in self.triples[relation])
 
     def popularity(self, entity: Subject) -> int:
-        """In how many facts the entity stands."""
+        """Return the number of facts of the entity."""
         return self._mentions[key_of(entity)]
 
     def _literal(self, key: str) -> Node:
@@ -77,9 +77,9 @@ class Graph(KnowledgeGraph):
 
 
 def parse(text: str, name: str) -> Graph:
-    """The graph in a file's ``text``; ``name`` is the file's, for the error.
+    """Parse the ``text`` of a graph file; ``name`` is the file's, for errors.
 
-    Raises :class:`BadData` if it is not JSON, or a field is missing or of another type.
+    Raises :class:`BadData` if it is not JSON, or a field is missing or has the wrong type.
     """
     try:
         raw = loads(text)
@@ -96,7 +96,7 @@ def parse(text: str, name: str) -> Graph:
             },
         )
     except (AttributeError, KeyError, TypeError, ValueError) as wrong:
-        hint = "install ke-core again" if name == "atlas.json" else "see ke_benchmarks.graph for the format"
+        hint = "reinstall ke-benchmarks" if name == "atlas.json" else "ke_benchmarks.graph documents the format"
         raise BadData(f"{name} is not a knowledge graph: {wrong!r}", hint=hint) from wrong
 
 
@@ -117,5 +117,5 @@ FILE = "atlas.json"
 
 @cache
 def load_atlas() -> Graph:
-    """The atlas, read once a process (about 10 ms)."""
+    """Return the atlas, read once per process (about 10 ms)."""
     return parse(files("ke_benchmarks.graph").joinpath(FILE).read_text(encoding="utf-8"), FILE)

@@ -1,8 +1,8 @@
-"""What the relations of a graph join: kinds of their subjects and objects, and whether a subject has one object only.
+"""Types of the subjects and objects of relations, and whether a subject has one object only.
 
-Kinds come, in this order, from the table of relations, from the data (``rdf:type``, P31, a column), or from the facts:
-two places of relations (the objects of ``headquarters``, the subjects of ``mayor``) are of one kind if half of what
-stands in the smaller one stands in the other too.
+Types come, in this order, from the table of relations, from the data (``rdf:type``, P31, a column), or from the facts:
+two positions of relations (the objects of ``headquarters``, the subjects of ``mayor``) have one type if half of the
+entities in the smaller one also occur in the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ke_benchmarks.graph.relations import RelationDescription
 from ke_benchmarks.graph.rows import KIND, GraphRow
 from ke_benchmarks.graph.store import TripleStore
 
-MOSTLY = 0.9  # functional: of ten subjects nine have one object
+MOSTLY = 0.9  # functional: nine of ten subjects have one object
 SHARED = 0.5
 SAMPLE = 500
 Place = tuple[str, str]  # relation, "subject" or "object"
@@ -35,14 +35,14 @@ class Survey:
 
 @frozen(kw_only=True)
 class Kinds:
-    """The kind of every place, and the rows that give each entity its own."""
+    """The type of every position, and the rows that assign types to entities."""
 
     places: Mapping[Place, str]
     rows: Sequence[GraphRow]
 
 
 def survey(store: TripleStore, relations: Sequence[str]) -> Survey:
-    """Count what the relations hold. Keys are kept once, whatever number of facts they stand in."""
+    """Count the entities of the relations. Keys are stored once, regardless of their number of facts."""
     found, same = Survey(), dict[str, str]()
     for relation in relations:
         objects_of: Counter[str] = Counter()
@@ -69,14 +69,14 @@ def survey(store: TripleStore, relations: Sequence[str]) -> Survey:
 
 
 def kinds_of(store: TripleStore, found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
-    """The kinds of places and entities."""
+    """Return the types of positions and entities."""
     typed = {subject for subject, _kind in store.pairs(KIND)}
     declared = any(one.subject or one.object for one in told.values())
     return _typed(store, found) if typed and not declared else _inferred(found, told)
 
 
 def _typed(store: TripleStore, found: Survey) -> Kinds:
-    """Of several kinds of an entity the commonest is its kind; it is called by its label."""
+    """Return the most common of an entity's types, by label."""
     every: dict[str, list[str]] = {}
     for subject, kind in store.pairs(KIND):
         every.setdefault(subject, []).append(kind)
@@ -98,7 +98,7 @@ def _inferred(found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
         if (name := getattr(told.get(place[0], RelationDescription()), place[1])) is not None
     }
     groups = _groups(found.members, names)
-    called = {id(group): _called(group, found, names, told) for group in groups}
+    called = {id(group): _type_name(group, found, names, told) for group in groups}
     places = {place: called[id(group)] for group in groups for place in group}
     votes: dict[str, Counter[str]] = {}
     for place, members in found.members.items():
@@ -112,7 +112,7 @@ def _inferred(found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
 
 
 def _groups(members: Mapping[Place, set[str]], names: Mapping[Place, str]) -> list[list[Place]]:
-    """Places that hold the same things; places that the table calls differently are never one group."""
+    """Group positions with the same entities. Positions with different types in the table are never grouped."""
     groups: list[list[Place]] = []
     for place in sorted((p for p in members if members[p]), key=lambda p: (-len(members[p]), p)):
         fits = [group for group in groups if _one_kind(place, group, members, names)]
@@ -142,10 +142,10 @@ def _overlap(one: set[str], other: set[str]) -> float:
     return sum(key in large for key in some) / len(some)
 
 
-def _called(
+def _type_name(
     group: Sequence[Place], found: Survey, names: Mapping[Place, str], told: Mapping[str, RelationDescription]
 ) -> str:
-    """The table's word; else what the largest place says: "employer", "subject of employer"."""
+    """Return the table's name of the type, otherwise of the largest position: "employer", "subject of employer"."""
     for place in group:
         if place in names:
             return names[place]
@@ -156,6 +156,6 @@ def _called(
 
 
 def link_kinds(relation: str, told: RelationDescription, found: Survey, kinds: Kinds) -> Iterator[str]:
-    """The kinds of a relation's subjects, then of its objects, which may be literals."""
+    """Return the types of a relation's subjects, then of its objects, which may be literals."""
     yield told.subject or kinds.places.get((relation, "subject"), "thing")
     yield found.literals.get(relation) or told.object or kinds.places.get((relation, "object"), "thing")

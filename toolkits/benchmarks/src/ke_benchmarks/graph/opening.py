@@ -1,4 +1,4 @@
-"""``--graph atlas|FILE|sparql:URL``: whatever holds the facts, as one graph."""
+"""Open ``--graph atlas|FILE|sparql:URL`` as a graph."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from ke_core.plugin import BadData, sha256_of
 
 ATLAS, SPARQL = "atlas", "sparql:"
 TABLES, RDF = (".tsv", ".csv"), (".nt", ".ttl")
-HINT = f"--graph is {ATLAS}, a file ({', '.join((*TABLES, *RDF, '.json'))}), or {SPARQL}URL"
-NO_LABEL, OTHER = "an entity without a label", "a relation that the table does not name"
+HINT = f"--graph must be {ATLAS}, a file ({', '.join((*TABLES, *RDF, '.json'))}), or {SPARQL}URL"
+NO_LABEL, OTHER = "an entity without a label", "a relation that is not in the table"
 
 
 @frozen(kw_only=True)
 class OpenedGraph:
-    """A graph, and what of its source was left out, by reason."""
+    """A graph, and the skipped parts of its source, by reason."""
 
     graph: KnowledgeGraph
     skipped: SkippedRows
 
 
 def open_graph(source: str, *, relations: Path | None = None, skip_unlabeled: bool = False) -> OpenedGraph:
-    """The graph that ``source`` names; ``relations`` is a table of its relations (``ke_benchmarks.graph.relations``).
+    """Open the graph ``source``; ``relations`` is a table of its relations (``ke_benchmarks.graph.relations``).
 
-    ``skip_unlabeled`` leaves facts out whose entities have no label, only an id (pitfall X7), instead of refusing
-    them. Raises BadData that names file and record, BadConfig where pyoxigraph is not installed.
+    ``skip_unlabeled``: skip facts of entities without a label, instead of rejecting them (pitfall X7). Raises BadData
+    with
+    file and record, BadConfig if pyoxigraph is not installed.
     """
     if source == ATLAS:
         if relations:
-            raise BadData("the atlas has its own relations", hint="leave --relations out")
+            raise BadData("the atlas has its own relations", hint="omit --relations")
         return OpenedGraph(graph=load_atlas(), skipped=SkippedRows())
     table = read_relations(relations) if relations else RelationTable()
     if source.startswith(SPARQL):
@@ -51,11 +52,11 @@ def open_graph(source: str, *, relations: Path | None = None, skip_unlabeled: bo
         return _stored(rows, url, said, table, skipped, skip_unlabeled=skip_unlabeled)
     path = Path(source).expanduser()
     if not path.is_file():
-        raise BadData(f"no graph {source!r}", hint=HINT)
+        raise BadData(f"graph {source!r} does not exist", hint=HINT)
     if path.suffix == ".json":
         return OpenedGraph(graph=parse(_text(path), path.name), skipped=SkippedRows())
     if path.suffix not in (*TABLES, *RDF):
-        raise BadData(f"{path}: no kind of graph file that is known", hint=HINT)
+        raise BadData(f"{path}: unknown file format", hint=HINT)
     skipped = SkippedRows()
     read = read_table(path) if path.suffix in TABLES else read_rdf(path, skipped)
     return _stored(read, str(path), sha256_of(path), table, skipped, skip_unlabeled=skip_unlabeled)
@@ -88,7 +89,7 @@ def _stored(
                 hint=f"it has: {', '.join([*keys, *others][:20]) or 'nothing'}",
             )
     if not keys:
-        raise BadData(f"{name} holds no fact", hint="facts are lines of subject, relation, object")
+        raise BadData(f"{name} contains no fact", hint="facts are lines with subject, relation, object")
     found = survey(store, keys)
     nameless = sorted(key for key in found.mentions if BARE.match(key) and not store.names(key)[0])
     if nameless and not skip_unlabeled:
@@ -113,7 +114,7 @@ def _stored(
 def _used(
     rows: Iterable[GraphRow], table: RelationTable, skipped: SkippedRows, others: dict[str, None]
 ) -> Iterator[GraphRow]:
-    """The rows of relations that the table names (all, without one), labels, aliases and kinds."""
+    """Yield the rows of relations in the table (all without one), labels, aliases and types."""
     wanted = {*table.relations, LABEL, ALIAS, KIND} if table.relations else None
     for row in rows:
         if wanted is None or row.relation in wanted:
@@ -124,13 +125,13 @@ def _used(
 
 
 def _nameless(store: TripleStore, keys: list[str], nameless: list[str], name: str) -> BadData:
-    """X7: the first of them with a fact that it stands in."""
+    """Raise BadData with the first entity without a label and one of its facts (X7)."""
     first = nameless[0]
     where = next((f"{s} {key} {o}" for key in keys for s, o in store.pairs(key) if first in (s, o)), first)
     more = f" (and {len(nameless) - 1} more)" if len(nameless) > 1 else ""
     return BadData(
-        f"{name}: {first} has no label, only its id; it stands in {where}{more}",
-        hint="give it an rdfs:label, or leave such facts out with --skip-unlabeled",
+        f"{name}: {first} has no label, only its id; it occurs in {where}{more}",
+        hint="give it an rdfs:label, or skip such facts with --skip-unlabeled",
     )
 
 

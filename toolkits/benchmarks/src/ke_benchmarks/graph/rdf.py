@@ -9,13 +9,13 @@ from typing import Any
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, SkippedRows, literal_key, shortened
 from ke_core.plugin import BadData
 
-BLANK, FOREIGN, TYPED = "a blank node", "a text in another language than English", "a literal of no use"
+BLANK, FOREIGN, TYPED = "a blank node", "a text in a language other than English", "an unusable literal"
 
 
 def read_rdf(path: Path, skipped: SkippedRows) -> Iterator[GraphRow]:
-    """Every statement of the file; what cannot be asked about is counted in ``skipped``.
+    """Yield every statement of the file. Unusable ones are counted in ``skipped``.
 
-    Raises BadData that names file and line for anything that is not RDF in UTF-8.
+    Raises BadData with file and line for anything that is not RDF in UTF-8.
     """
     from ke_benchmarks.graph.store import oxigraph  # noqa: PLC0415  an extra
 
@@ -35,7 +35,7 @@ def read_rdf(path: Path, skipped: SkippedRows) -> Iterator[GraphRow]:
 
 
 def row_of(subject: Any, predicate: Any, object_: Any, skipped: SkippedRows) -> GraphRow | None:
-    """A statement as a row; None where there is nothing to ask about, which is counted."""
+    """Convert a statement to a row. Unusable ones are counted and None is returned."""
     key = shortened(predicate.value)
     relation = MEANINGS.get(predicate.value, MEANINGS.get(key, key))
     kinds = type(subject).__name__, type(object_).__name__

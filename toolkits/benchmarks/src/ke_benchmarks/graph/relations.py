@@ -1,4 +1,4 @@
-"""The table of relations that goes with a graph: ``--relations FILE.toml``.
+"""The table of relations of a graph: ``--relations FILE.toml``.
 
 ::
 
@@ -6,14 +6,14 @@
     label = "employer"
     cloze = "{} works for"
     question = "Which company does {} work for?"
-    subject = "person"          # kinds: what the subjects are, what the objects are
+    subject = "person"          # types of the subjects and of the objects
     object = "company"
     functional = true           # a subject has one object only
-    inverse = "employs"         # the relation that says it backwards
+    inverse = "employs"         # the inverse relation
     unit = ""                   # of numbers
 
-Everything may be left out but the heading, and only the relations that stand there are used. ``articles`` at the top
-lists the labels that take "the" in a sentence.
+All fields are optional. Only relations in the table are used. ``articles`` at the top lists the labels that need "the"
+in a sentence.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HINT = f"a relation is [relations.KEY] with any of: {', '.join(KNOWN)}"
 
 @frozen(kw_only=True)
 class RelationDescription:
-    """What the table says of a relation; None where it leaves that to the data."""
+    """The table's entry for a relation. None: determined from the data."""
 
     label: str | None = None
     cloze: str | None = None
@@ -52,7 +52,7 @@ class RelationDescription:
 
 @frozen(kw_only=True)
 class RelationTable:
-    """The relations that are used, by key, and the labels that take an article."""
+    """The relations to use, by key, and the labels that need an article."""
 
     relations: Mapping[str, RelationDescription] = field(factory=dict)
     articles: frozenset[str] = frozenset()
@@ -60,17 +60,17 @@ class RelationTable:
 
 
 def read_relations(path: Path) -> RelationTable:
-    """The table in a TOML file. Raises BadData that names file, relation and field."""
+    """Read the table from a TOML file. Raises BadData with file, relation and field."""
     raw = read_toml(path, hint=HINT)
     rows, articles = raw.get("relations"), raw.get("articles", [])
     if not isinstance(rows, dict) or not rows:
-        raise BadData(f"{path} names no relation", hint=HINT)
+        raise BadData(f"{path} contains no relation", hint=HINT)
     if not isinstance(articles, list) or not all(isinstance(label, str) for label in articles):
         raise BadData(f"{path}: articles must be a list of labels", hint='articles = ["Netherlands"]')
     found = {key: _described(value, f"{path}, relation {key}") for key, value in rows.items()}
     for key, one in found.items():
         if one.inverse is not None and one.inverse not in found:
-            raise BadData(f"{path}, relation {key}: its inverse {one.inverse!r} is no relation here", hint=HINT)
+            raise BadData(f"{path}, relation {key}: unknown inverse {one.inverse!r}", hint=HINT)
     return RelationTable(relations=found, articles=frozenset(articles), path=str(path))
 
 
@@ -83,23 +83,24 @@ def _described(raw: Any, where: str) -> RelationDescription:
         if type(value) is not KNOWN[name]:
             raise BadData(f"{where}: {name} must be {'true or false' if name == 'functional' else 'a text'}", hint=HINT)
         if name in ("cloze", "question") and str(value).count(SLOT) != 1:
-            raise BadData(f"{where}: {name} needs exactly one {{}}, where the subject goes", hint=HINT)
+            raise BadData(f"{where}: {name} needs exactly one {{}} for the subject", hint=HINT)
         if name in ("label", "subject", "object") and not str(value).strip():
             raise BadData(f"{where}: {name} is blank", hint=HINT)
     return RelationDescription(**raw)
 
 
 def relation_of(key: str, told: RelationDescription, label: str | None) -> Relation:
-    """The relation with its templates; what the table does not say is made from the label.
+    """Return the relation with its templates; missing ones are built from the label.
 
-    A label that ends with a preposition ("works for") is taken for a verb, every other one for a noun ("capital").
-    Raises BadData where there is no label but a bare id (X7).
+    A label that ends with a preposition ("works for") is used as a verb, any other as a noun ("capital"). Raises
+    BadData
+    if there is a bare id instead of a label (X7).
     """
     name = told.label or label or readable(key)
     if not name:
         raise BadData(
             f"relation {key} has no label, only its id",
-            hint="say what it is called in a table: --relations FILE.toml, or give it an rdfs:label",
+            hint="name it in a table (--relations FILE.toml), or give it an rdfs:label",
         )
     verb = " " in name and name.rpartition(" ")[2] in PREPOSITIONS
     return Relation(
@@ -111,7 +112,7 @@ def relation_of(key: str, told: RelationDescription, label: str | None) -> Relat
 
 
 def readable(key: str) -> str:
-    """``worksFor``, ``works_for`` and ``works-for`` as "works for"; empty for a bare id or an address."""
+    """Return ``worksFor``, ``works_for`` and ``works-for`` as "works for"; empty for a bare id or an address."""
     if BARE.match(key):
         return ""
     return " ".join(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).replace("_", " ").replace("-", " ").split()).lower()

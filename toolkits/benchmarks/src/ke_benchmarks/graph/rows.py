@@ -1,4 +1,4 @@
-"""Facts on their way into a store: one row a statement, whatever file or endpoint it came from."""
+"""Facts before they enter a store: one row per statement, from any file or endpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ke_benchmarks.graph.base import LITERALS
 
 LABEL, ALIAS, KIND = "ke:label", "ke:alias", "ke:kind"
-"""Relations that say what a thing is called and what it is; every other one is a fact."""
+"""Relations for labels, aliases and types; all others are facts."""
 
 ENGLISH = re.compile(r"en(-.*)?\Z", re.IGNORECASE)
 WIKIDATA = re.compile(r"https?://www\.wikidata\.org/(?:entity|prop/direct|wiki)/([QPL]\d+)\Z")
@@ -33,12 +33,13 @@ MEANINGS = {
     "label": LABEL, "rdfs:label": LABEL, "alias": ALIAS, "skos:altLabel": ALIAS,
     "kind": KIND, "rdf:type": KIND, "instance of": KIND,
 }  # fmt: skip
-"""What a relation of a file means, where it is not a fact."""
+"""Meaning of the relations in a file that are not facts."""
 
 
 class GraphRow(NamedTuple):
-    """``subject`` and ``relation`` are keys; ``object`` a key, a literal's key, or a text where the relation is
-    ``LABEL`` or ``ALIAS``, of the language ``language`` (empty where nobody says).
+    """``subject`` and ``relation`` are keys. ``object``: a key, a literal's key, or a text if the relation is ``LABEL``
+    or
+    ``ALIAS``, in the language ``language`` (empty if unknown).
     """
 
     subject: str
@@ -48,17 +49,17 @@ class GraphRow(NamedTuple):
 
 
 class SkippedRows(Counter[str]):
-    """Rows that were left out, by reason."""
+    """Counts of skipped rows, by reason."""
 
 
 def shortened(iri: str) -> str:
-    """The key of an IRI: Wikidata's things by their id (Q90, P36), everything else by the whole IRI."""
+    """Return the key of an IRI: the id for Wikidata (Q90, P36), otherwise the whole IRI."""
     found = WIKIDATA.match(iri)
     return found[1] if found else iri
 
 
 def literal_key(value: str, datatype: str = "") -> str | None:
-    """The key of a literal, ``number:``, ``date:`` or ``text:``; None if it is blank or not what its type says."""
+    """Return the key of a literal, ``number:``, ``date:`` or ``text:``; None if it is blank or invalid for its type."""
     value = value.strip()
     if datatype in NUMBERS:
         try:
@@ -74,7 +75,7 @@ def literal_key(value: str, datatype: str = "") -> str | None:
 
 
 def checked_literal(key: str) -> str:
-    """``key`` if it is no literal, or one that can be read. Raises ValueError in a few words."""
+    """Return ``key`` if it is not a literal, or a valid one. Raises a short ValueError."""
     kind, colon, value = key.partition(":")
     if not colon or kind not in LITERALS:
         return key
@@ -83,7 +84,7 @@ def checked_literal(key: str) -> str:
     if kind == "date":
         _check_date(value)
     if not value.strip():
-        raise ValueError(f"nothing stands behind {kind}:")
+        raise ValueError(f"nothing after {kind}:")
     return key
 
 

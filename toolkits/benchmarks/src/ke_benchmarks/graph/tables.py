@@ -1,9 +1,9 @@
-"""Facts in a table: ``.tsv`` or ``.csv``, with or without a line of headings.
+"""Facts in a table: ``.tsv`` or ``.csv``, with or without headings.
 
-Without headings: subject, relation, object. With headings these three and, if they are there, ``subject_label``,
-``object_label``, ``subject_aliases``, ``object_aliases`` (several with ``|`` between them), ``subject_kind``,
-``object_kind``. A row whose relation is ``label``, ``alias`` or ``kind`` says that of its subject. An object may be a
-literal: ``number:120``, ``date:1999-05-01``, ``text:Liberty``.
+Without headings: subject, relation, object. With headings, these three and optionally ``subject_label``,
+``object_label``, ``subject_aliases``, ``object_aliases`` (separated by ``|``), ``subject_kind``, ``object_kind``. A row
+with the relation ``label``, ``alias`` or ``kind`` describes its subject. An object may be a literal: ``number:120``,
+``date:1999-05-01``, ``text:Liberty``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ FACT = ("subject", "relation", "object")
 SAYS = {"label": LABEL, "aliases": ALIAS, "kind": KIND}
 MORE = tuple(f"{side}_{what}" for side in ("subject", "object") for what in SAYS)
 LITERAL = "literals are number:120, date:1999-05-01, text:Liberty, and objects only"
-HINT = f"columns: {', '.join(FACT)}; also known with a line of headings: {', '.join(MORE)}"
+HINT = f"columns: {', '.join(FACT)}; with headings also: {', '.join(MORE)}"
 
 
 def read_table(path: Path) -> Iterator[GraphRow]:
-    """Every statement of the file. Raises BadData that names file, line and column."""
+    """Yield every statement of the file. Raises BadData with file, line and column."""
     number = 0
     try:
         with path.open(encoding="utf-8-sig", newline="", errors="strict") as stream:
@@ -55,14 +55,14 @@ def read_table(path: Path) -> Iterator[GraphRow]:
 def _headings(names: list[str], path: Path) -> tuple[str, ...]:
     strange = [name for name in names if name not in (*FACT, *MORE)]
     if strange or len(set(names)) < len(names):
-        what = f"unknown column {strange[0]!r}" if strange else "a column stands there twice"
+        what = f"unknown column {strange[0]!r}" if strange else "duplicate column"
         raise BadData(f"{path}: {what}", hint=HINT)
     return tuple(names)
 
 
 def _rows(cells: Sequence[str], columns: Sequence[str], where: str) -> Iterator[GraphRow]:
     if len(cells) != len(columns):
-        raise BadData(f"{where}: {len(cells)} cells, not {len(columns)}", hint=HINT)
+        raise BadData(f"{where}: {len(cells)} cells instead of {len(columns)}", hint=HINT)
     row = {name: cell.strip() for name, cell in zip(columns, cells, strict=True)}
     for name in FACT:
         if not row[name]:

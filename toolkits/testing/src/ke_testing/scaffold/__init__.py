@@ -1,5 +1,5 @@
-"""New plugins: whole distributions from the templates in this package, which are files to be read.
+"""Templates for new plugins: complete distributions.
 
-``templates/common`` stands in every distribution, ``templates/KIND`` in those of a kind. ``$name`` and its like in a
-file are filled in (``string.Template``); a file called ``X.tmpl`` becomes ``X``, and ``src`` holds the import package.
+``templates/common`` is part of every distribution, ``templates/KIND`` of those of a kind. Variables such as ``$name``
+are replaced (``string.Template``); a file ``X.tmpl`` becomes ``X``, and ``src`` contains the import package.
 """

@@ -1,8 +1,8 @@
-"""``ke new``: fill a template in, and write all of it or nothing.
+"""``ke new``: fill in a template and write it atomically.
 
 ::
 
-    plan = Plan(kind="editor", name="swap", style="memory", license="MIT")
+    plan = TemplateOptions(kind="editor", name="swap", style="memory", license="MIT")
     folder = write(plan, Path.cwd(), catalog)      # ./ke-plugin-swap, whose tests pass
 """
 
@@ -28,7 +28,7 @@ KINDS = ("editor", "dataset", "metric", "judge")
 STYLES = ("memory", "weight", "adaptor")
 LICENSES = ("Apache-2.0", "MIT", "BSD-3-Clause")
 LONGEST = 40
-"""Characters of a name, at most: lines that contain it stay short."""
+"""Maximum characters of a name, so that lines with it stay short."""
 PREFIX = "ke-plugin-"
 TOOLKITS = {
     "dataset": ("ke-benchmarks",),
@@ -40,7 +40,7 @@ TOOLKITS = {
 
 @frozen(kw_only=True)
 class TemplateOptions:
-    """What the plugin is called. ``style``: the kind of an editor."""
+    """The options of ``ke new``. ``style``: the kind of an editor."""
 
     kind: str
     name: str
@@ -49,27 +49,27 @@ class TemplateOptions:
 
     @property
     def template(self) -> str:
-        """The folder of its template."""
+        """The folder of the template."""
         return f"editor-{self.style}" if self.kind == "editor" else self.kind
 
     @property
     def distribution(self) -> str:
-        """What pip calls it, and its entry point too."""
+        """The name of the distribution and of its entry point."""
         return PREFIX + self.name
 
     @property
     def module(self) -> str:
-        """What Python imports."""
+        """The name of the import package."""
         return self.distribution.replace("-", "_")
 
     @property
     def stem(self) -> str:
-        """What its classes' names begin with."""
+        """The prefix of class names."""
         joined = "".join(part.capitalize() for part in self.name.split("-"))
         return f"Ke{joined}" if joined[0].isdigit() else joined
 
     def dependencies(self, versions: str) -> list[str]:
-        """Return what its template imports besides the core."""
+        """Return the dependencies of the template besides the core."""
         needed = [f"{toolkit}{versions}" for toolkit in TOOLKITS.get(self.template, ())]
         return [*needed, "torch>=2.6"] if "ke-weights" in TOOLKITS.get(self.template, ()) else needed
 
@@ -92,12 +92,13 @@ class TemplateOptions:
 
 
 def refuse(plan: TemplateOptions, into: Path, catalog: Catalog) -> None:
-    """Raises BadConfig for a name that cannot be had: wrongly spelled, or taken by a folder or by a component."""
+    """Raise BadConfig for an invalid name, or one that is used by a folder or a component."""
     if not NAME_PATTERN.match(plan.name) or len(plan.name) > LONGEST:
         near = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")[:LONGEST].strip("-")
         raise BadConfig(
-            f"{plan.name!r} is no name for a plugin: lower-case letters, digits and single hyphens, {LONGEST} at most",
-            hint=f"ke new {plan.kind} {near}" if near else "take a name such as my-method",
+            f"invalid plugin name {plan.name!r}: use lower-case letters, digits and single hyphens, {LONGEST} "
+            "characters at most",
+            hint=f"ke new {plan.kind} {near}" if near else "use a name such as my-method",
         )
     for entry in directory_entries():
         if (entry.kind, entry.name) == (plan.kind, plan.name) or entry.distribution == plan.distribution:
@@ -110,11 +111,11 @@ def refuse(plan: TemplateOptions, into: Path, catalog: Catalog) -> None:
             f"{plan.kind} {plan.name!r} of {owner.distribution or owner.name} has that name", hint="choose another name"
         )
     if (into / plan.distribution).exists():
-        raise BadConfig(f"{into / plan.distribution} is there already", hint="choose another name, or move it away")
+        raise BadConfig(f"{into / plan.distribution} already exists", hint="choose another name, or move it")
 
 
 def write(plan: TemplateOptions, into: Path, catalog: Catalog) -> Path:
-    """Write the distribution into a new folder of ``into``, and return that. Raises BadConfig (``refuse``)."""
+    """Write the distribution into a new folder in ``into`` and return the folder. Raises BadConfig (``refuse``)."""
     refuse(plan, into, catalog)
     folder = into / plan.distribution
     draft = Path(mkdtemp(prefix=f".{plan.distribution}-", dir=into))
@@ -123,7 +124,7 @@ def write(plan: TemplateOptions, into: Path, catalog: Catalog) -> Path:
             target = draft / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
-        draft.chmod(0o755)  # mkdtemp's is for one user alone
+        draft.chmod(0o755)  # mkdtemp creates a folder with private permissions
         draft.rename(folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -132,7 +133,7 @@ def write(plan: TemplateOptions, into: Path, catalog: Catalog) -> Path:
 
 
 def contents(plan: TemplateOptions) -> Iterator[tuple[str, str]]:
-    """Every file of the distribution: its path with slashes, and its text."""
+    """Return the text of every file of the distribution by its path with slashes."""
     words = plan.words()
     here = files("ke_testing.scaffold")
     for template in ("common", plan.template):

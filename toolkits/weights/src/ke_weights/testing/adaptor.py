@@ -29,7 +29,7 @@ class AdaptorContract(OpenModelContract):
 
     families: ClassVar[tuple[Family, ...]] = ("llama", "gpt2")
 
-    def test_its_specification_says_that_it_is_an_adaptor(self, spec: EditorSpec) -> None:
+    def test_specification_declares_an_adaptor(self, spec: EditorSpec) -> None:
         assert spec.adaptor, f"set adaptor=True in the EditorSpec of {spec.name}: `ke edit` and `ke show` rely on it"
 
     def test_no_parameter_changes_while_the_model_is_edited(self, editor: Editor, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ class AdaptorContract(OpenModelContract):
         with editor.edit(session, [MOVE_GATE]):
             expect_other(session.model, one, "another edit gives the same model, which shares its cached completions")
 
-    def test_a_batch_gives_what_each_row_gives_alone(self, editor: Editor, tmp_path: Path) -> None:
+    def test_batch_equals_single_rows(self, editor: Editor, tmp_path: Path) -> None:
         """Rows of unequal length are padded: neither the padding nor the other rows may change an answer."""
         asked = [Generate(prompt=prompt, max_tokens=6) for prompt in (*PROMPTS, *self.prompts())]
         scored = [Score(prompt=one.prompt, continuations=CONTINUATIONS) for one in asked]
@@ -106,7 +106,7 @@ class AdaptorContract(OpenModelContract):
             expect_same(fresh.model, digest, "the loaded model is not the one that was saved")
             assert texts(loaded.answer(QUESTIONS)) == answers
 
-    def test_a_sequence_that_is_resumed_is_the_sequence_that_was_not_interrupted(
+    def test_resumed_sequence_equals_uninterrupted_one(
         self, spec: EditorSpec, editor: Editor, session: Session[Any], config: Any, tmp_path: Path
     ) -> None:
         path = tmp_path / "saved"
@@ -121,7 +121,7 @@ class AdaptorContract(OpenModelContract):
             expect_same(fresh.model, digest, "a sequence that was saved, loaded and continued gives another model")
             assert texts(loaded.answer(QUESTIONS)) == answers
 
-    def test_a_damaged_file_is_refused_in_one_line(
+    def test_damaged_file_is_rejected_in_one_line(
         self, spec: EditorSpec, editor: Editor, session: Session[Any], tmp_path: Path
     ) -> None:
         path = tmp_path / "saved"

@@ -69,9 +69,7 @@ class LocateEditorContract(WeightEditorContract):
             assert first.details[shared] == second.details[shared] == alone.details[shared]
         assert second.details["edits"] != alone.details["edits"]
 
-    def test_x1_a_device_without_float64_can_be_edited_on(
-        self, spec: EditorSpec, config: Any, session: Session[Any]
-    ) -> None:
+    def test_device_without_float64_is_supported(self, spec: EditorSpec, config: Any, session: Session[Any]) -> None:
         """Second moments, contexts and targets are there already: what is added up in float64 is another's."""
         with spec.build(config).edit(session, self.edits):
             pass
@@ -89,17 +87,15 @@ class LocateEditorContract(WeightEditorContract):
         with one_clear_line(session.model, error, why), editor.edit(session, self.edits):
             pass
 
-    def test_a_model_that_it_can_edit_is_found_so_in_few_passes(self, editor: Editor, session: Session[Any]) -> None:
+    def test_supported_model_is_accepted_in_few_passes(self, editor: Editor, session: Session[Any]) -> None:
         with unchanged(session.model), few_passes():
             assert editor.check(session, ()) == {}
 
-    def test_a_model_that_cannot_be_edited_is_refused_before_anything_is_asked(
-        self, editor: Editor, tmp_path: Path
-    ) -> None:
+    def test_unsupported_model_is_rejected_before_the_first_request(self, editor: Editor, tmp_path: Path) -> None:
         session = self.on(self.tiny("gemma2"), tmp_path)
         self.refuses(editor, session, KEError, "cannot locate and edit in Gemma2")
 
-    def test_a_model_that_is_edited_is_not_looked_at_again(self, editor: Editor, session: Session[Any]) -> None:
+    def test_edited_model_is_not_inspected_again(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]), few_passes(0):
             assert editor.check(session, ()) == {}
 
@@ -123,22 +119,22 @@ class LocateEditorContract(WeightEditorContract):
             with editor.edit(session, self.edits) as edited:
                 assert edited.details["corpus"]
 
-    def test_a_target_that_runs_to_infinity_names_its_edit(self, spec: EditorSpec, session: Session[Any]) -> None:
+    def test_diverging_target_names_its_edit(self, spec: EditorSpec, session: Session[Any]) -> None:
         """The step overflows float32."""
         editor = self.built(spec, lr="1e39")
         why = f"the loss of edit '{MOVE_TOWER.id}' is not finite at step 1"
         with one_clear_line(session.model, EditFailed, why), editor.edit(session, [MOVE_TOWER]):
             pass
 
-    def test_e13_layers_of_another_size_are_refused(self, spec: EditorSpec, session: Session[Any]) -> None:
+    def test_layers_of_another_size_are_rejected(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, **{self.layer_option(spec): "13"})
         self.refuses(editor, session, KEError, "13 do not fit a model of 4")
 
-    def test_a_trace_that_was_never_made_is_asked_for(self, spec: EditorSpec, session: Session[Any]) -> None:
+    def test_missing_trace_is_reported(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, **{self.layer_option(spec): "trace"})
         self.refuses(editor, session, BadConfig, "no causal trace")
 
-    def test_templates_given_by_hand_are_used(self, spec: EditorSpec, session: Session[Any]) -> None:
+    def test_given_templates_are_used(self, spec: EditorSpec, session: Session[Any]) -> None:
         with self.built(spec, templates="So it is. {}").edit(session, self.edits) as edited:
             assert edited.details["templates"] == ["{}", "So it is. {}"]
         self.refuses(self.built(spec, templates="So."), session, BadConfig, "template 'So.'")
@@ -158,7 +154,7 @@ class MassEditorContract(LocateEditorContract):
         for name, change in made[0].items():
             assert float((change - made[1][name]).norm() / change.norm()) < 1e-9
 
-    def test_e14_more_edits_than_fit_one_group_are_all_made(
+    def test_edits_of_several_groups_are_all_applied(
         self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Targets are optimized in groups; every edit is on record, and nearer to its target than it was.
@@ -171,7 +167,7 @@ class MassEditorContract(LocateEditorContract):
         assert list(found) == [edit.id for edit in FOUR_MOVES]
         assert [name for name, one in found.items() if one["missed"] >= one["change"] / (1 + one["change"])] == []
 
-    def test_the_same_edit_twice_is_one_wish(self, editor: Editor, session: Session[Any]) -> None:
+    def test_repeated_edit_counts_once(self, editor: Editor, session: Session[Any]) -> None:
         assert editor.check(session, [MOVE_TOWER, MOVE_TOWER]) == {}
         with editor.edit(session, [MOVE_TOWER, MOVE_TOWER]) as edited:
             assert list(edited.details["edits"]) == [MOVE_TOWER.id]

@@ -109,9 +109,7 @@ class OpenModelContract(EditorContract):
             expect_same(model, expected, "after an edit that was interrupted, the same edit gives another model")
 
     @pytest.mark.parametrize("wanted", [False, True])
-    def test_s6_flags_types_and_configuration_stay_as_they_were(
-        self, editor: Editor, tmp_path: Path, *, wanted: bool
-    ) -> None:
+    def test_flags_types_and_configuration_are_restored(self, editor: Editor, tmp_path: Path, *, wanted: bool) -> None:
         """A model may be lent with its gradients on."""
         model = self.tiny()
         model.module.config.use_cache = wanted
@@ -125,12 +123,12 @@ class OpenModelContract(EditorContract):
         assert model.module.config.use_cache is wanted
         assert all(parameter.grad is None for parameter in model.module.parameters())
 
-    def test_s7_the_edited_model_is_the_one_that_answers(self, editor: Editor, session: Session[Any]) -> None:
+    def test_the_edited_model_answers(self, editor: Editor, session: Session[Any]) -> None:
         before = session.model.digest
         with editor.edit(session, self.edits):
             expect_other(session.model, before, "the edit does not change the model that answers")
 
-    def test_edits_are_taken_back_in_order_after_an_exception(self, editor: Editor, session: Session[Any]) -> None:
+    def test_edits_are_undone_in_order_after_an_exception(self, editor: Editor, session: Session[Any]) -> None:
         model = session.model
         with unchanged(model), editor.edit(session, [MOVE_TOWER]):
             with unchanged(model), pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]) as both:
@@ -144,7 +142,7 @@ class OpenModelContract(EditorContract):
             with editor.edit(session, [OVERWRITE]):
                 expect_other(session.model, before, "a later edit of the same fact does not change the model")
 
-    def test_s1_an_edit_does_not_depend_on_edits_long_undone(self, editor: Editor, session: Session[Any]) -> None:
+    def test_edit_does_not_depend_on_undone_edits(self, editor: Editor, session: Session[Any]) -> None:
         digests, details = [], []
         for edits in ([MOVE_TOWER], [MOVE_GATE], [MOVE_TOWER]):
             with editor.edit(session, edits) as edited:
@@ -153,7 +151,7 @@ class OpenModelContract(EditorContract):
         expect_cycle(digests, "the same edit, made before and after another one,")
         assert details[0] == details[2]
 
-    def test_s2_one_editor_on_two_models_mixes_nothing(self, editor: Editor, tmp_path: Path) -> None:
+    def test_one_editor_on_two_models_shares_nothing(self, editor: Editor, tmp_path: Path) -> None:
         digests, details = [], []
         for seed in (0, 1, 0):
             model = self.tiny(seed=seed)
@@ -168,7 +166,9 @@ class ClozeEditorContract(OpenModelContract):
     """For editors that need a prompt with a subject and one new object on one line; they say what is missing."""
 
     @pytest.mark.parametrize("which", BAD_EDITS)
-    def test_a_bad_edit_is_refused_by_name_and_reason(self, editor: Editor, session: Session[Any], which: str) -> None:
+    def test_bad_edit_is_rejected_with_its_name_and_reason(
+        self, editor: Editor, session: Session[Any], which: str
+    ) -> None:
         bad, why = BAD_EDITS[which]
         assert list(editor.check(session, [MOVE_GATE, bad])) == [bad.id]
         why = f"edit '{bad.id}' cannot be written into weights: {why}"

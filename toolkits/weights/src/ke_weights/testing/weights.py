@@ -28,7 +28,7 @@ class WeightEditorContract(ClozeEditorContract):
 
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "qwen2"])
-    def test_weights_come_back_bit_for_bit(self, editor: Editor, tmp_path: Path, family: Family, dtype: str) -> None:
+    def test_weights_are_restored_bit_for_bit(self, editor: Editor, tmp_path: Path, family: Family, dtype: str) -> None:
         """Numerics 14. Flags too: a model may be lent with its gradients on."""
         model = self.tiny(family, dtype=dtype)
         model.module.requires_grad_(requires_grad=True)
@@ -38,9 +38,7 @@ class WeightEditorContract(ClozeEditorContract):
         assert not changes(model, before)
 
     @pytest.mark.parametrize("family", ["gpt2", "llama"])
-    def test_the_updates_it_hands_over_are_all_that_changes(
-        self, editor: Editor, tmp_path: Path, family: Family
-    ) -> None:
+    def test_only_the_added_updates_change_the_model(self, editor: Editor, tmp_path: Path, family: Family) -> None:
         model = self.tiny(family)
         before = weights_of(model)
         with model.recording() as recorded, editor.edit(self.on(model, tmp_path), self.edits):

@@ -1,5 +1,5 @@
-"""Generation and scoring on a model in this process: shared prefixes, batches, rows retired one by one.
+"""Generation and scoring on a model in this process: shared prefixes, batches, rows retired individually.
 
-Reading order: ``runner`` (what is run together), ``decoding`` (the loop), ``forward`` (what is fed), ``attention`` (the
-prefix that is not copied), ``verify`` (whether it holds).
+Reading order: ``runner`` (grouping of requests), ``decoding`` (the loop), ``forward`` (inputs of forward passes),
+``attention`` (a prefix that is not copied), ``verify`` (whether a backend is correct).
 """

@@ -1,15 +1,15 @@
-"""Attention to a prefix that a whole batch shares, without copying it into the batch.
+"""Attention to a prefix that a whole batch shares, without copying it for each row.
 
-A row's attention splits over its keys: the shared prefix's, which are the same for all rows, so that the
-queries of the whole batch fold into rows of one matrix product; and the row's own. With scores s, the two parts
-give ``m = max s``, ``l = sum exp(s - m)`` and ``o = sum exp(s - m) v``, and the whole is
+The attention of a row splits over its keys: those of the shared prefix, equal for all rows, so that the queries of the
+whole batch become rows of one matrix product; and the row's own. With scores s, each part has ``m = max s``,
+``l = sum exp(s - m)`` and ``o = sum exp(s - m) v``, and the total is
 
     (o1 exp(m1 - M) + o2 exp(m2 - M)) / (l1 exp(m1 - M) + l2 exp(m2 - M)),   M = max(m1, m2),
 
-which is what softmax over both gives (the merge of FlashAttention, Dao et al. 2022, section 3.1).
+which equals softmax over both (the merge of FlashAttention, Dao et al. 2022, section 3.1).
 
-transformers calls a registered function in place of its own wherever a decoder goes through its
-``AttentionInterface``. Some accept the setting and never call it: hence the count, and ``verify``.
+transformers calls a registered function instead of its own if a decoder uses its ``AttentionInterface``. Some decoders
+accept the setting and never call it, so calls are counted, and ``verify`` checks the result.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from transformers import AttentionInterface
 from ke_core.plugin import uninterruptible_context
 
 NAME = "ke_shared_prefix"
-# Scores at a time, of which there are up to three copies. On the processor 2 MiB in float32, so that they stay in its
-# cache. Elsewhere 256 MiB: what a device takes to start on a block is then little beside what it takes to compute it.
+# Bytes of scores in a block, of which there are up to three copies. On a CPU 2 MiB in float32, to fit into its cache.
+# Elsewhere 256 MiB, so that launching a block costs little compared with computing it.
 BLOCK, BLOCK_DEVICE = {"cpu": 2**19}, 2**26
-LEAST = 64  # queries of a row in a block: each block reads all of the row's keys
+LEAST = 64  # queries of a row in a block; each block reads all keys of the row
 Part = tuple[Tensor, Tensor, Tensor]
 KNOWN = frozenset({"position_ids", "use_cache", "output_attentions", "output_hidden_states", "cu_seq_lens_q",
                    "cu_seq_lens_k", "max_length_q", "max_length_k", "is_causal", "sliding_window",
@@ -37,14 +37,14 @@ KNOWN = frozenset({"position_ids", "use_cache", "output_attentions", "output_hid
 
 
 class UnsupportedAttention(Exception):
-    """This model's attention asks for something the shared form does not compute."""
+    """The attention of this model uses something that the shared form does not support."""
 
 
 @define(eq=False)
 class SharedPrefix:
     """What one forward pass attends to: ``layers`` of prefix keys and values, each [kv heads, P, d].
 
-    ``mask`` is True where a row's query may see one of its own keys: [B, 1, 1, Q, S]; None if it sees them all.
+    ``mask`` [B, 1, 1, Q, S] is True if a row's query may see one of its own keys; None if it sees all of them.
     """
 
     layers: Sequence[tuple[Tensor, Tensor]]
@@ -57,7 +57,7 @@ _active: ContextVar[SharedPrefix | None] = ContextVar("shared prefix", default=N
 
 @uninterruptible_context
 def active(shared: SharedPrefix) -> Iterator[SharedPrefix]:
-    """Forward passes inside attend to this prefix."""
+    """Make forward passes of the block attend to this prefix."""
     token = _active.set(shared)
     try:
         yield shared
@@ -66,13 +66,13 @@ def active(shared: SharedPrefix) -> Iterator[SharedPrefix]:
 
 
 def configs_of(module: nn.Module) -> list[Any]:
-    """Every configuration that says how a part of the model attends."""
+    """Return every configuration object with an attention setting."""
     return list({id(part.config): part.config for part in module.modules() if hasattr(part, "config")}.values())
 
 
 @uninterruptible_context
 def switched(configs: Sequence[Any]) -> Iterator[None]:
-    """The model attends through us inside, and as it did before outside."""
+    """Switch the model to this attention function inside the block, and restore it afterwards."""
     before = [getattr(config, "_attn_implementation", None) for config in configs]
     try:
         for config in configs:
@@ -89,8 +89,8 @@ def attend(
 ) -> tuple[Tensor, None]:  # fmt: skip
     """The registered function. ``query`` [B, H, Q, d], ``key`` and ``value`` [B, kv heads, S, d]: own keys only.
 
-    Returns [B, Q, H, d] in the query's dtype; scores and sums are made in float32 at least. Raises Unfit for
-    arguments it does not know, such as attention sinks and position biases.
+    Returns [B, Q, H, d] in the query's dtype; scores and sums use at least float32. Raises UnsupportedAttention for
+    unknown arguments, such as attention sinks and position biases.
     """
     shared = _active.get()
     strange = sorted(name for name, given in extra.items() if given is not None and name not in KNOWN)
@@ -117,14 +117,14 @@ def attend(
 
 
 def _scores(query: Tensor, key: Tensor, softcap: float | None) -> Tensor:
-    """Scores in float32 at least, [..., Q, S]; capped as Gemma 2 does: cap tanh(s / cap)."""
+    """Return scores in at least float32, [..., Q, S], capped as in Gemma 2: cap tanh(s / cap)."""
     scores = torch.matmul(query, key.transpose(-1, -2))
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return scores if softcap is None else torch.tanh(scores / softcap) * softcap
 
 
 def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None = None) -> Part:
-    """Partial m and l, [..., N, 1], and o, [..., N, d], of N queries; ``mask`` as in ``SharedPrefix``."""
+    """Return partial m and l, [..., N, 1], and o, [..., N, d], of N queries; ``mask`` as in ``SharedPrefix``."""
     scores = _scores(query, key, softcap)
     if mask is not None:
         spread = scores.view(*scores.shape[:2], -1, *mask.shape[-2:])
@@ -136,15 +136,15 @@ def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask
 
 
 def _of_prefix(query: Tensor, key: Tensor, value: Tensor, softcap: float | None) -> Part:
-    """The part of the prefix in blocks of queries, [kv heads, N, d], folded."""
+    """Return the part of the prefix in blocks of queries, [kv heads, N, d], folded."""
     step = max(1, _block(key) // (key.shape[0] * key.shape[1]))
     return _joined([_part(some, key, value, softcap) for some in torch.split(query, step, dim=1)], dim=1)
 
 
 def _of_own(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None) -> Part:
-    """The part of the rows' own keys, [B, kv heads, N, d], in blocks of ``query`` [B, kv heads, group, Q, d].
+    """Return the part of the rows' own keys, [B, kv heads, N, d], in blocks of ``query`` [B, kv heads, group, Q, d].
 
-    Whole, the scores of a long row would be larger than all else that a pass needs.
+    All scores of a long row at once would need more memory than the rest of the pass.
     """
     batch, kv_heads, group, length, _width = query.shape
     step = max(LEAST, _block(key) // (batch * kv_heads * group * key.shape[2]))
@@ -164,7 +164,7 @@ def _block(key: Tensor) -> int:
 
 
 def _joined(parts: Sequence[tuple[Tensor, ...]], dim: int) -> Part:
-    """The parts of blocks as one; a single one is not copied."""
+    """Concatenate the parts of blocks; a single one is not copied."""
     top, total, out = parts[0] if len(parts) == 1 else (torch.cat(kind, dim=dim) for kind in zip(*parts, strict=True))
     return top, total, out
 

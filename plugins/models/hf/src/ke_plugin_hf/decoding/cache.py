@@ -1,4 +1,4 @@
-"""A cache of keys and values that grows in place: a step of decoding writes one column and copies none."""
+"""A cache of keys and values that grows in place: a decoding step writes one column and copies none."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 AHEAD = 64
-"""Columns for which room is made whenever there is none."""
+"""Number of columns that are allocated at once."""
 
 
 class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
-    """transformers' layer, which joins old and new columns to a new tensor at every step, without the joining.
+    """transformers' layer concatenates old and new columns to a new tensor at every step; this one does not.
 
-    ``keys`` and ``values`` are views of the columns in use; to put other tensors in their place is allowed.
+    ``keys`` and ``values`` are views of the columns in use. You may replace them with other tensors.
     """
 
     keys: Tensor
@@ -22,7 +22,7 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no t
     _rooms: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Add columns behind those there are; the whole. [B, kv heads, T, d] each."""
+        """Append columns and return all of them. [B, kv heads, T, d] each."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         added = key_states.shape[-2]
@@ -35,13 +35,13 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no t
         return self.keys, self.values
 
     def _fits(self, room: Tensor, columns: int) -> bool:
-        """Whether ``keys`` are still the beginning of the room, and it is long enough."""
+        """Return whether ``keys`` are still the start of the allocated room, and the room is large enough."""
         same = self.keys.data_ptr() == room.data_ptr() and self.keys.stride() == room.stride()
         return same and self.keys.shape[:2] == room.shape[:2] and columns <= room.shape[2]
 
 
 class GrowingCache(DynamicCache):  # type: ignore[misc]  # as above
-    """``DynamicCache`` of such layers."""
+    """A ``DynamicCache`` of such layers."""
 
     def __init__(self) -> None:
         super().__init__()

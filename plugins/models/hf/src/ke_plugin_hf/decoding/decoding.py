@@ -1,4 +1,4 @@
-"""Decoding a group of rows together: admitted while there is room, retired one at a time."""
+"""Decode a group of rows together: admitted while there is memory, retired individually."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
 from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
 from ke_plugin_hf.decoding.text import Continuation
@@ -17,7 +17,7 @@ from ke_plugin_hf.decoding.text import Continuation
 
 @define(eq=False)
 class DecodingRow:
-    """One request on its way: its prompt's tokens, how it chooses, what it has written."""
+    """One request in progress: its prompt's tokens, its sampler, and the generated tokens."""
 
     ids: Sequence[int]
     chooser: Sampler
@@ -27,7 +27,7 @@ class DecodingRow:
 
     @property
     def so_far(self) -> list[int]:
-        """Prompt and what was written after it: a row whose keys and values were given up goes on from here."""
+        """Return prompt and generated tokens: a row whose keys and values were discarded resumes from here."""
         return [*self.ids, *self.written.tokens]
 
     @property
@@ -39,11 +39,11 @@ class DecodingRow:
 
     @property
     def longest(self) -> int:
-        """Its tokens when it ends at the latest."""
+        """Return the maximum number of its tokens."""
         return len(self.ids) + self.written.request.max_tokens
 
     def goes_on(self, token: int | NonFiniteLogits) -> bool:
-        """Take in the next token, or that there is none; whether another is wanted."""
+        """Add the next token, or record that there is none. Return whether the row continues."""
         if isinstance(token, NonFiniteLogits):
             self.error = token
             return False
@@ -52,10 +52,10 @@ class DecodingRow:
 
 @define(eq=False)
 class Decoder:
-    """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` has room for.
+    """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` allows.
 
-    ``readings``: what rows before them had read, to which theirs are added, where the prefix is shared. ``report`` is
-    called after each token with the number of finished rows.
+    ``readings``: keys and values of earlier rows, to which those of these rows are added, if the prefix is shared.
+    ``report`` is called after each token with the number of finished rows.
     """
 
     forward: Forward
@@ -68,8 +68,8 @@ class Decoder:
     _state: DecodingState | None = field(default=None, init=False)
 
     def run(self, rows: Iterable[DecodingRow]) -> None:
-        """Fill in what each row writes; one for which not even a batch of one fits gets an ``error``."""
-        # Longest first: memory runs out at once or not at all, and rows in a batch, padded to its longest, are alike.
+        """Generate all rows. A row that does not fit even in a batch of one gets an ``error``."""
+        # Longest first: memory runs out at once or not at all, and rows of a batch, padded to its longest, are similar.
         rows = sorted(rows, key=lambda row: row.longest, reverse=True)
         waiting = deque(rows)
         if self.forward.mode == "shared":
@@ -87,12 +87,12 @@ class Decoder:
                     raise
                 again = self._given_up(new, error)
                 self.readings.clear()
-                let_go(error)
+                free_after_failure(error)
                 waiting.extendleft(reversed(again))
             self.report(sum(row.progress for row in rows))
 
     def _joining(self, waiting: Sequence[DecodingRow]) -> int:
-        """How many to admit: joining copies every cache, so not before as many as are running find room."""
+        """Return how many rows to admit. Joining copies every cache, so it waits until as many as are running fit."""
         if not waiting:
             return 0
         room = self.size.fit(map(self._bytes, waiting), [self._bytes(row) for row in self._active])
@@ -102,7 +102,7 @@ class Decoder:
         return self.row_bytes.of(row.longest)
 
     def _given_up(self, new: Sequence[DecodingRow], error: Exception) -> list[DecodingRow]:
-        """Those of the rows tried together that are to be read again, with what they have written, fewer at a time."""
+        """Return the rows to read again, in smaller batches, with their generated tokens."""
         tried = [*self._active, *(row for row in new if row not in self._active)]
         self._active, self._state = [], None
         for row in tried:
@@ -116,7 +116,7 @@ class Decoder:
         return []
 
     def _admit(self, new: Sequence[DecodingRow]) -> None:
-        """Read what ``new`` have so far, longest first, and let them join the rows on their way."""
+        """Read the tokens of ``new`` rows, longest first, and add them to the running rows."""
         new = sorted(new, key=self._unread, reverse=True)
         while new:
             some = first_pass([self._unread(row) for row in new], self.size.device)
@@ -124,7 +124,7 @@ class Decoder:
             new = new[some:]
 
     def _read(self, new: Sequence[DecodingRow]) -> None:
-        """One pass. A function of its own, so that nothing of it but what the rows keep takes memory in the next."""
+        """Run one pass. A separate function, so that its temporary tensors are freed before the next."""
         fed = [row.so_far[len(self.prefix.ids) :] for row in new]
         known = [row.known.layers if row.known else () for row in new]
         logits, state = self.forward.prefill(self.prefix, fed, known=known, prompts=[len(row.ids) for row in new])
@@ -144,7 +144,7 @@ class Decoder:
         return len(row.so_far) - len(self.prefix.ids) - known
 
     def _step(self) -> None:
-        """One token more for every row."""
+        """Generate one more token for every row."""
         if self._state is None:
             raise AssertionError("rows without a state")
         logits = self.forward.step(self._state, [row.written.tokens[-1] for row in self._active])
@@ -160,7 +160,9 @@ class Decoder:
             self._state = None
 
     def _remember(self, state: DecodingState, left: set[int]) -> None:
-        """Keep what the rows that ended have read: all but their last token. Those that came to a stop may go on."""
+        """Keep the keys and values of finished rows, except of their last token. Those that reached a stop may be
+        continued.
+        """
         for at, row in enumerate(self._active):
             if at not in left and row.written.finish == "stop":
                 ids = tuple(row.so_far[:-1])
@@ -169,6 +171,8 @@ class Decoder:
 
     @staticmethod
     def _write(rows: Sequence[DecodingRow], logits: Tensor) -> list[int]:
-        """Give each row its next token; the places of those that go on. One that gets none ends with an ``error``."""
+        """Give each row its next token and return the positions of rows that continue. Rows without a token get an
+        ``error``.
+        """
         chosen = zip(rows, choose([row.chooser for row in rows], logits), strict=True)
         return [at for at, (row, token) in enumerate(chosen) if row.goes_on(token)]

@@ -1,6 +1,6 @@
-"""Where float64 can live: beside a tensor, unless its device has none.
+"""Where to compute in float64: on a tensor's device, or on the CPU if its device does not support it.
 
-Apple's MPS has none, so whatever must be computed in float64 is computed on the processor there.
+Apple's MPS has no float64.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ WITHOUT = frozenset({"mps"})
 
 
 def home(device: torch.device) -> torch.device:
-    """The device itself, or the processor where the device has no float64."""
+    """Return the device itself, or the CPU if the device has no float64."""
     return torch.device("cpu") if device.type in WITHOUT else device
 
 
 def double(tensor: Tensor) -> Tensor:
-    """``tensor`` in float64, at ``home``: moved first, because a device without float64 cannot make it."""
+    """Convert ``tensor`` to float64 at ``home``. Moving comes first: a device without float64 cannot convert it."""
     return tensor.to(home(tensor.device)).double()

@@ -1,11 +1,11 @@
-"""Forward passes over rows of unequal length: what is fed, what is masked, which keys and values are kept.
+"""Forward passes over rows of unequal length: inputs, masks, and the keys and values that are kept.
 
-Three ways, the fastest that holds for a model first (``verify`` finds out):
+Three backends, fastest first; ``verify`` selects the fastest correct one:
 
-- ``shared``: the prefix's keys and values are kept once, and a registered attention function reads them;
-- ``copied``: they are copied into every row of the cache. A row shorter than the longest is filled up
-  on its left with the last tokens of the prefix, fed again, so that no padding ever stands between tokens:
-  windows and distances counted in columns stay right;
+- ``shared``: the prefix's keys and values are stored once, and a registered attention function reads them.
+- ``copied``: they are copied into every row of the cache. A row shorter than the longest is filled on its left with
+  the last tokens of the prefix, read again, so that there is never padding between tokens. Windows and distances
+  counted in columns stay correct.
 - ``plain``: whole prompts, padded on the left.
 """
 
@@ -37,7 +37,7 @@ class Prefix:
     layers: Layers
 
     def cut(self, length: int) -> Prefix:
-        """The first ``length`` tokens: views, since nothing depends on what comes later."""
+        """Return views of the first ``length`` tokens, which do not depend on later ones."""
         return Prefix(ids=self.ids[:length], layers=tuple((k[:, :length], v[:, :length]) for k, v in self.layers))
 
 
@@ -46,10 +46,11 @@ NO_PREFIX = Prefix(ids=(), layers=())
 
 @define(kw_only=True, eq=False)
 class DecodingState:
-    """Rows in the middle of their text. ``starts``: first column of the cache that is a token, [B].
+    """The state of rows in progress. ``starts``: first column of the cache that is a token, [B].
 
     ``positions``: the position of the next token, [B]. Both int64, on the device of the embeddings. ``prompts``: how
-    many tokens of each row are prompt.
+    many
+    tokens of each row are prompt.
     """
 
     prefix: Prefix
@@ -60,29 +61,29 @@ class DecodingState:
 
     @property
     def columns(self) -> int:
-        """How long the rows' own cache is."""
+        """The number of columns in the rows' own cache."""
         return int(self.cache.layers[0].keys.shape[-2])
 
     def own(self, row: int) -> Layers:
-        """A copy of what that row has read behind the prefix."""
+        """Return a copy of a row's keys and values after the prefix."""
         start = int(self.starts[row])
         return tuple(
             (its.keys[row, :, start:].clone(), its.values[row, :, start:].clone()) for its in self.cache.layers
         )
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Drop every row but these."""
+        """Drop all rows except these."""
         index = torch.tensor(rows, device=self.starts.device)
         self.starts, self.positions = self.starts[index], self.positions[index]
         self.prompts = [self.prompts[row] for row in rows]
-        spare = int(self.starts.min())  # columns that are padding in every row left
+        spare = int(self.starts.min())  # columns that are padding in every remaining row
         self.starts = self.starts - spare
         for layer in self.cache.layers:
             at = index.to(layer.keys.device)
             layer.keys, layer.values = layer.keys[at, :, spare:], layer.values[at, :, spare:]
 
     def join(self, other: DecodingState) -> None:
-        """Take in the rows of ``other``, below ours; the shorter cache is padded on its left."""
+        """Append the rows of ``other``; the shorter cache is padded on its left."""
         columns = max(self.columns, other.columns)
         self.starts = torch.cat([state.starts + (columns - state.columns) for state in (self, other)])
         self.positions = torch.cat([self.positions, other.positions])
@@ -99,7 +100,7 @@ def _padded(tensor: Tensor, columns: int) -> Tensor:
 
 @define(eq=False)
 class Forward:
-    """A model's forward pass in one of the three ways."""
+    """A model's forward pass with one of the three backends."""
 
     module: Any
     mode: Mode
@@ -112,12 +113,12 @@ class Forward:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go."""
+        """The device of token ids."""
         device: torch.device = self.module.get_input_embeddings().weight.device
         return device
 
     def prefix(self, ids: Sequence[int], known: Prefix = NO_PREFIX) -> Prefix:
-        """The keys and values of ``ids``, of which ``known`` is the beginning."""
+        """Return the keys and values of ``ids``, which begin with those of ``known``."""
         cache = DynamicCache()
         for number, (keys, values) in enumerate(known.layers):
             cache.update(keys[None], values[None], number)
@@ -137,9 +138,11 @@ class Forward:
     ) -> tuple[Tensor, DecodingState]:
         """Read ``rows``, the tokens after ``prefix``, together.
 
-        ``known``, where the prefix is shared: keys and values of the first tokens of each row, () for none. All rows
-        are fed as many tokens, so that no padding stands behind them: of a row with fewer to read some are read again.
-        ``prompts``: how many tokens of each row, prefix included, are prompt; all of them if it is left out.
+        ``known``, if the prefix is shared: keys and values of the first tokens of each row, () for none. All rows have
+        the
+        same number of new tokens, so that there is no padding after them: shorter rows read some tokens again.
+        ``prompts``:
+        how many tokens of each row, prefix included, are prompt; default: all.
 
         Returns logits [B, keep, vocabulary] of the last ``keep`` positions, in the model's dtype, and the state.
         """
@@ -148,12 +151,12 @@ class Forward:
         if self.mode == "shared":
             used = [max(len(row) - length, 0) for row in rows]
             fed = [(0,) * (length - len(row)) + tuple(row[skip:]) for row, skip in zip(rows, used, strict=True)]
-            cache = _beside(known, used)
+            cache = _cache_with(known, used)
         else:
             filled = [(0,) * length + prefix.ids + tuple(row) for row in rows]
             fed = [row[-length:] for row in filled]
             gaps = [length - len(row) for row in rows]  # filled with the prefix's last tokens
-            cache = _beside([prefix.layers] * len(rows), [max(len(prefix.ids) - gap, 0) for gap in gaps])
+            cache = _cache_with([prefix.layers] * len(rows), [max(len(prefix.ids) - gap, 0) for gap in gaps])
             used = [0] * len(rows)
         columns = length + max(used)
         starts = torch.tensor([columns - len(row) for row in rows], device=self.device)
@@ -164,7 +167,7 @@ class Forward:
         return self._feed(state, torch.tensor(fed, device=self.device), positions, keep), state
 
     def step(self, state: DecodingState, tokens: Sequence[int]) -> Tensor:
-        """Feed one more token a row; logits [B, vocabulary]."""
+        """Read one more token per row and return logits [B, vocabulary]."""
         fed = torch.tensor(tokens, device=self.device)[:, None]
         logits = self._feed(state, fed, state.positions[:, None], 1)
         state.positions = state.positions + 1
@@ -202,8 +205,8 @@ class Forward:
         return logits[:, -keep:]
 
 
-def _beside(known: Sequence[Layers], used: Sequence[int]) -> Any:
-    """A cache with the first ``used`` columns of each row's ``known`` keys and values, all of them ending together."""
+def _cache_with(known: Sequence[Layers], used: Sequence[int]) -> Any:
+    """Return a cache with the first ``used`` columns of each row's ``known`` keys and values, aligned at their ends."""
     cache, columns = GrowingCache(), max(used)
     if not columns:
         return cache

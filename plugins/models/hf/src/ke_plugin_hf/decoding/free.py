@@ -1,4 +1,4 @@
-"""How much memory may still be taken: torch says it of an accelerator, Linux of the machine and of containers."""
+"""Free memory: reported by torch for an accelerator, by Linux for the machine and containers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-UNKNOWN = 4 * 2**30  # a cautious guess where nobody says
+UNKNOWN = 4 * 2**30  # a cautious guess if the system does not report it
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that is free on ``device`` now; the file cache that the system would give back counts as free."""
+    """Return free memory on ``device``. The reclaimable file cache counts as free."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + unused
@@ -22,7 +22,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def _available() -> Iterator[int]:
-    """What the machine has left; nothing where there is no Linux to say it."""
+    """Return the machine's available memory; nothing on systems other than Linux."""
     try:
         lines = (PROC / "meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -31,7 +31,7 @@ def _available() -> Iterator[int]:
 
 
 def _allowed() -> Iterator[int]:
-    """What each memory control group around this process leaves it: limits of containers, services and batch jobs."""
+    """Yield the memory left in each control group of this process: limits of containers, services and batch jobs."""
     try:
         lines = (PROC / "self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -41,7 +41,7 @@ def _allowed() -> Iterator[int]:
         if controllers and "memory" not in controllers.split(","):
             continue
         root, names = (GROUPS / "memory", VERSION_1) if controllers else (GROUPS, VERSION_2)
-        # The groups above limit it too; inside a container the path may be the host's, and only the root is there.
+        # Parent groups limit it too. Inside a container the path may be the host's, and only the root exists.
         here = root / path.lstrip("/")
         for group in (here, *here.parents):
             if group.is_relative_to(root):
@@ -49,7 +49,7 @@ def _allowed() -> Iterator[int]:
 
 
 def _left(group: Path, limit: str, used: str, cache: str) -> Iterator[int]:
-    """Limit less use; nothing for a group that is not there or has no limit."""
+    """Return limit minus usage; nothing for a group that does not exist or has no limit."""
     try:
         most, taken = (int((group / name).read_text(encoding="ascii")) for name in (limit, used))
         told = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())

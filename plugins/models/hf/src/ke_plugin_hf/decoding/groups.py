@@ -1,4 +1,4 @@
-"""Which rows share how long a prefix: the longest common *token* prefix, where sharing pays."""
+"""Group rows by their longest common *token* prefix, if sharing it is worth the cost."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from itertools import pairwise
 
 from attrs import frozen
 
-SHORTEST = 16  # tokens; below that a prefix saves less than its bookkeeping
-ALONE = 256  # what one more batch costs, in tokens: its decode steps run fewer rows at a time
+SHORTEST = 16  # tokens; a shorter prefix saves less than its overhead
+ALONE = 256  # cost of one more batch, in tokens: its decoding steps run fewer rows at a time
 
 
 @frozen(kw_only=True)
 class PrefixGroup:
-    """Rows, by their place in what was given, whose first ``prefix`` tokens are the same."""
+    """Rows, by their position in the input, whose first ``prefix`` tokens are equal."""
 
     rows: tuple[int, ...]
     prefix: int
 
 
 def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens both begin with."""
+    """Return the number of leading tokens that both share."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
@@ -28,9 +28,10 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
 def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     """Split ``rows`` (the part of each that may be shared) into groups, each with its common prefix.
 
-    In sorted order the prefix of a range is the least of the lengths that neighbors share. A range is cut at its
-    least; a piece becomes a group of its own if the tokens it saves, its longer prefix read once
-    instead of by each of its rows, are more than those it costs: its prefix read again, and a batch of its own.
+    In sorted order, the prefix of a range is the minimum of the lengths that neighbors share. A range is cut at its
+    minimum. A piece becomes its own group if the tokens it saves (its longer prefix is read once instead of by each
+    row)
+    exceed those it costs (its prefix is read again, and one more batch).
     """
     order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))
     shared = [common(rows[one], rows[other]) for one, other in pairwise(order)]
@@ -53,6 +54,6 @@ def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
 
 
 def _pieces(inner: Sequence[int], least: int, begin: int) -> list[tuple[int, int]]:
-    """The range cut wherever neighbors share no more than ``least``."""
+    """Cut the range between neighbors that share at most ``least`` tokens."""
     cuts = [begin + at + 1 for at, length in enumerate(inner) if length == least]
     return list(zip([begin, *cuts], [*cuts, begin + len(inner) + 1], strict=True))

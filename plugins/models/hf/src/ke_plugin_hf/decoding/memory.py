@@ -1,6 +1,6 @@
-"""How many rows fit: as many as some bytes hold, a share of what is free; fewer when that was too much.
+"""How many rows fit into a fraction of the free memory; fewer after running out of memory.
 
-What takes other work than rows does it in halves when memory runs out (``halved``).
+Other work than rows is split in halves if memory runs out (``halved``).
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from attrs import define, field, frozen
 from ke_core.plugin import KEError
 from ke_plugin_hf.decoding.free import free_bytes
 
-CAP = {"cpu": 128, "cuda": 256}  # rows together; beyond it a row takes no less of a processor's time
-READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, little padding
-SHARE = 0.4  # of free memory for keys, values and logits; the rest for what a forward pass needs in between
-SPARE = 0.1  # of free memory for what rows that ended had read
-SMALLER = "free memory, load the model in bfloat16, or take a smaller one"
+CAP = {"cpu": 128, "cuda": 256}  # maximum rows in a batch; beyond it a row needs no less CPU time
+READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, with little padding
+SHARE = 0.4  # fraction of free memory for keys, values and logits; the rest is for temporary tensors of a forward pass
+SPARE = 0.1  # fraction of free memory for keys and values of finished rows
+SMALLER = "free memory, load the model in bfloat16, or use a smaller one"
 
 Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether this says that an allocation failed, on whichever device."""
+    """Return whether the error means that an allocation failed, on any device."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     words = str(error).lower()
     return isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
 
 
-def let_go(error: BaseException) -> None:
-    """Free what an allocation that failed leaves behind: the frames of its traceback hold tensors."""
+def free_after_failure(error: BaseException) -> None:
+    """Free what a failed allocation leaves behind: the frames of its traceback hold tensors."""
     error.with_traceback(None)
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 class TensorCache(Protocol):
-    """Somebody who keeps tensors between calls, to save time alone."""
+    """An object that caches tensors between calls, only to save time."""
 
     def release(self) -> bool:
-        """Give them up; whether there were any."""
+        """Free them; return whether there were any."""
 
 
 KEEPERS: WeakSet[TensorCache] = WeakSet()
-"""Every one that is still held by somebody."""
+"""All caches that are still in use."""
 
 
 def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: str) -> list[Result]:
-    """What ``do`` gives for ``work``: whole, or in halves, and halves of these, where memory does not hold more.
+    """Return the results of ``do`` for ``work``: all at once, or in halves, recursively, if memory runs out.
 
-    What the ``KEEPERS`` have goes before work is split. Raises KEError if not even a single piece fits; ``one`` names
-    such a piece.
+    The ``KEEPERS`` are freed before work is split. Raises KEError if not even a single piece fits; ``one`` names such a
+    piece.
     """
     try:
         return [do(work)]
@@ -63,7 +63,7 @@ def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: st
         if not out_of_memory(error):
             raise
         released = [keeper.release() for keeper in KEEPERS]
-        let_go(error)
+        free_after_failure(error)
         if len(work) == 1 and not any(released):
             raise KEError(f"out of memory for a single {one}", hint=SMALLER) from error
     if any(released):
@@ -73,30 +73,31 @@ def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: st
 
 
 def first_pass(lengths: Sequence[int], device: torch.device) -> int:
-    """How many of the rows, longest first, to read in one pass: no more tokens than a pass needs, one row at least."""
+    """Return how many of the rows, longest first, to read in one pass: at least one, and no more tokens than useful."""
     most = READ.get(device.type, READ["cpu"])
     return max(1, min(len(lengths), most // max(lengths[0], 1)))
 
 
 @frozen(kw_only=True)
 class RowBytes:
-    """What a row takes in memory: ``token`` bytes for each but the ``shared`` first, ``logits`` for each position."""
+    """Memory of a row: ``token`` bytes for each except the ``shared`` first, ``logits`` for each position."""
 
     token: int
     shared: int
     logits: int
 
     def of(self, tokens: int, positions: int = 1) -> int:
-        """A row of so many tokens, with logits at so many positions."""
+        """Return the bytes of a row with that number of tokens, and logits at that number of positions."""
         return (tokens - self.shared) * self.token + positions * self.logits
 
 
 @define
 class RowBatchSize:
-    """The number of rows to run together, of which each takes as much as the largest: caches are padded to the longest.
+    """The number of rows to run together, each as large as the largest: caches are padded to the longest.
 
-    ``limit``: bytes, the most that is known not to fail; None until something failed. ``last``: the most rows that were
-    run together since the last call began. ``spare``: bytes that may be kept from one call to the next.
+    ``limit``: the maximum bytes known not to fail; None until something failed. ``last``: the maximum of rows run
+    together
+    since the last call began. ``spare``: bytes that may be kept between calls.
     """
 
     device: torch.device
@@ -106,13 +107,13 @@ class RowBatchSize:
     _free: int = field(default=0, init=False)
 
     def begin(self) -> None:
-        """A call begins: what is free now is what its batches are made by, so that they depend on nothing later."""
+        """Start a call: its batches depend on the memory that is free now, and on nothing later."""
         free = free_bytes(self.device)
         self._free, self.spare = int(free * SHARE), int(free * SPARE)
         self.last = 0
 
     def fit(self, sizes: Iterable[int], running: Sequence[int] = ()) -> int:
-        """How many rows of these bytes, in order, fit beside those ``running``: one at least if none is."""
+        """Return how many rows of these bytes, in order, fit next to those ``running``; at least one if none is."""
         most = self._free if self.limit is None else min(self._free, self.limit)
         count, largest = len(running), max(running, default=0)
         for size in sizes:
@@ -124,7 +125,7 @@ class RowBatchSize:
         return count - len(running)
 
     def failed(self, sizes: Sequence[int]) -> None:
-        """Rows of these bytes were too much together."""
+        """Record that rows of these bytes did not fit together."""
         tried = len(sizes) * max(sizes) // 2
         self.limit = tried if self.limit is None else min(self.limit, tried)
         self.last = 0
@@ -132,10 +133,11 @@ class RowBatchSize:
 
 @define(kw_only=True, eq=False)
 class DeviceMeter:
-    """How far tensors on ``devices`` rise, at their highest, above what was allocated at ``start``.
+    """Measures the peak of tensor memory on ``devices`` above the value at ``start``.
 
-    torch's own high-water mark (``max_memory_allocated``), which can be set back; what its allocator keeps in reserve
-    is not counted. Meters may lie within one another: one that sets the mark back has the others read it first.
+    Uses torch's high-water mark (``max_memory_allocated``), which can be reset. Memory that the allocator reserves is
+    not
+    counted. Meters may be nested: one that resets the mark makes the others read it first.
     """
 
     devices: tuple[torch.device, ...]
@@ -143,7 +145,7 @@ class DeviceMeter:
     _highest: dict[torch.device, int] = field(factory=dict, init=False)
 
     def start(self) -> None:
-        """Count from here on."""
+        """Start measuring."""
         for meter in STARTED:
             meter.look()
         for device in self.devices:
@@ -152,19 +154,19 @@ class DeviceMeter:
         STARTED.add(self)
 
     def look(self) -> None:
-        """Take in the mark as it stands."""
+        """Read the current mark."""
         for device in self.devices:
             self._highest[device] = max(self._highest.get(device, 0), torch.cuda.max_memory_allocated(device))
 
     def peak(self) -> int:
-        """Bytes at the highest since ``start``; summed over devices, each at its own highest."""
+        """Return the peak bytes since ``start``, summed over devices, each at its own peak."""
         self.look()
         return sum(self._highest.values())
 
     def rise(self) -> int:
-        """``peak`` above what was allocated at ``start``."""
+        """Return ``peak`` minus the bytes allocated at ``start``."""
         return self.peak() - self._before
 
 
 STARTED: WeakSet[DeviceMeter] = WeakSet()
-"""Every meter that is still held by somebody."""
+"""All meters that are still in use."""

@@ -1,4 +1,4 @@
-"""One row at a time, for models that no batch of ours holds for (recurrent ones, say): transformers' own loop."""
+"""One row at a time with transformers' own loop, for models that no backend supports (recurrent ones, for example)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from ke_core.plugin import uninterruptible_context
 from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding.decoding import DecodingRow
-from ke_plugin_hf.decoding.memory import let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import free_after_failure, out_of_memory
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
 from ke_plugin_hf.decoding.scoring import ScoringRow
 
 OneRow = TypeVar("OneRow", DecodingRow, ScoringRow)
 
 
-def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
-    """Run the rows one after another; one for which memory does not suffice gets an ``error``."""
+def generate_each(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
+    """Run the rows one after another. A row without sufficient memory gets an ``error``."""
     for row in rows:
         try:
             run(row)
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             row.error = error
 
 
-def generate_alone(module: Any, row: DecodingRow) -> None:
-    """Fill in what ``row`` writes, or its ``error`` where the model has nothing to say."""
+def generate_single(module: Any, row: DecodingRow) -> None:
+    """Generate ``row``, or set its ``error`` if the logits are not finite."""
     device = module.get_input_embeddings().weight.device
 
     def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
@@ -49,11 +49,11 @@ def generate_alone(module: Any, row: DecodingRow) -> None:
         return torch.tensor([over], device=ids.device)
 
     fed = torch.tensor([list(row.ids)], device=device)
-    with _without_habits(module), prompt_lengths([len(row.ids)]):
+    with _without_generation_defaults(module), prompt_lengths([len(row.ids)]):
         module.generate(
             input_ids=fed,
             attention_mask=torch.ones_like(fed),
-            # The loop's own end is out of reach: rows end where ``Continuation`` says so.
+            # The loop's own limit is out of reach: ``Continuation`` decides where rows end.
             generation_config=GenerationConfig(
                 max_new_tokens=row.written.request.max_tokens + 1, do_sample=False, pad_token_id=0
             ),
@@ -63,8 +63,8 @@ def generate_alone(module: Any, row: DecodingRow) -> None:
 
 
 @uninterruptible_context
-def _without_habits(module: Any) -> Iterator[None]:
-    """Without the model's own penalties, suppressed tokens and the like, which stand in for all that is not given."""
+def _without_generation_defaults(module: Any) -> Iterator[None]:
+    """Disable the model's own penalties, suppressed tokens and other generation defaults."""
     own, module.generation_config = module.generation_config, GenerationConfig()
     try:
         yield
@@ -72,8 +72,8 @@ def _without_habits(module: Any) -> Iterator[None]:
         module.generation_config = own
 
 
-def score_alone(module: Any, row: ScoringRow) -> None:
-    """Fill in what ``row`` is worth."""
+def score_single(module: Any, row: ScoringRow) -> None:
+    """Score ``row``."""
     device = module.get_input_embeddings().weight.device
     with torch.no_grad(), prompt_lengths([row.prompt]):
         row.take(module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits[0])

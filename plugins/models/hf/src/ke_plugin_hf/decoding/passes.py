@@ -1,7 +1,7 @@
-"""How often models of this process are run: everything that feeds tokens to one counts itself here.
+"""Count forward passes of the models in this process. All code that feeds tokens to a model adds to the count.
 
-That is generation and scoring (``forward``), looking inside (``whitebox.hooks.forward``) and running the last layers
-again and again (``whitebox.tail``). No hook on the model could count them: hooks are part of what the model computes.
+These are generation and scoring (``forward``), hooks (``whitebox.hooks.forward``) and repeated passes of the last
+layers (``whitebox.tail``). Hooks on the model cannot count them, because hooks change the digest.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from ke_core.plugin import ForwardCalls
 
 @define
 class ForwardCounter:
-    """The count so far. A pass that does not go through every layer is one too."""
+    """The count so far. A pass through only some of the layers counts as one."""
 
     passes: int = 0
     tokens: int = 0
 
     def add(self, tokens: int) -> None:
-        """One more pass, over that many tokens."""
+        """Count one more pass with that many tokens."""
         self.passes += 1
         self.tokens += tokens
 
     def now(self) -> ForwardCalls:
-        """What it stands at."""
+        """The current count."""
         return ForwardCalls(passes=self.passes, tokens=self.tokens)
 
 

@@ -1,7 +1,7 @@
-"""What rows had read when they ended, so that a prompt that goes on from one of them is read from there.
+"""Keys and values of finished rows, so that a prompt that continues one of them is read from there.
 
-A method that loops puts its question again with every call, longer by what was written and what was looked up: read
-from its beginning each time, a question of c calls costs c (c + 1) / 2 turns in place of c.
+A method with a loop repeats its prompt in every call, extended by generated and retrieved text. Reading it from the
+start each time costs c (c + 1) / 2 turns for c calls, instead of c.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ke_plugin_hf.decoding.groups import SHORTEST, common
 
 @frozen(kw_only=True, eq=False)
 class PrefillState:
-    """Keys and values, each [kv heads, T, d], of the T tokens of ``ids`` from number ``first`` on."""
+    """Keys and values, each [kv heads, T, d], of the T tokens of ``ids`` from position ``first``."""
 
     ids: tuple[int, ...]
     first: int
@@ -25,13 +25,13 @@ class PrefillState:
 
     @property
     def nbytes(self) -> int:
-        """The memory it takes."""
+        """Its memory in bytes."""
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
 
 
 @define(eq=False)
 class PrefillCache:
-    """Those of one model, as its weights are now; the oldest leave when all take more than ``room`` bytes."""
+    """States of one model with its current weights. The oldest are dropped if all need more than ``room`` bytes."""
 
     room: int = field(default=0, init=False)
     _digest: str = field(default="", init=False)
@@ -40,31 +40,31 @@ class PrefillCache:
     _bytes: int = field(default=0, init=False)
 
     def begin(self, digest: str, room: int) -> None:
-        """Weights are ``digest`` from now on: what others read is of no use."""
+        """Set the digest of the weights. States of other weights are dropped."""
         if digest != self._digest:
             self.clear()
         self._digest, self.room = digest, room
         self._shrink()
 
     def longest(self, ids: Sequence[int], first: int) -> PrefillState | None:
-        """The one that begins as ``ids`` does for the longest, cut to that; None if it spares next to nothing.
+        """Return the state with the longest common prefix with ``ids``, cut to it; None if it saves almost nothing.
 
-        Tokens before ``first`` count for nothing: their keys and values are at hand.
+        Tokens before ``first`` do not count: their keys and values are available anyway.
         """
         wanted = tuple(ids)
-        at = bisect(self._order, wanted)  # whatever begins like it stands beside it
+        at = bisect(self._order, wanted)  # all states with a common prefix are neighbors
         best = max(self._order[max(at - 1, 0) : at + 1], key=lambda other: common(other, wanted), default=())
         length = common(best, wanted)
         if length - first < SHORTEST or self._kept[best].first > first:
             return None
-        found = self._kept[best] = self._kept.pop(best)  # the youngest again
+        found = self._kept[best] = self._kept.pop(best)  # now the most recent one
         columns = slice(first - found.first, length - found.first)
         return PrefillState(
             ids=best, first=first, layers=tuple((k[:, columns], v[:, columns]) for k, v in found.layers)
         )
 
     def keep(self, reading: PrefillState, instead: tuple[int, ...] | None = None) -> None:
-        """Take one in; ``instead`` is the one that it was read on from."""
+        """Add a state; ``instead`` is the one that it continues."""
         for ids in (instead, reading.ids):
             if ids in self._kept:
                 self._drop(ids)
@@ -79,7 +79,7 @@ class PrefillCache:
         return len(self._kept)
 
     def clear(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._kept.clear()
         self._order.clear()
         self._bytes = 0

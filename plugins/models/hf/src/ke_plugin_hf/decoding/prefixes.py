@@ -1,4 +1,4 @@
-"""Prefixes whose keys and values were computed before, so that a later call with the same weights reuses them."""
+"""Cached prefixes: later calls with the same weights reuse their keys and values."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ KEPT = 4
 
 @define(eq=False)
 class Prefixes:
-    """The few prefixes used last, by the digest of the weights that made them.
+    """The most recently used prefixes, by the digest of the weights that computed them.
 
-    Of two sets of weights at most: those in use, and those in use before, to which an edit that is taken back returns.
+    For at most two sets of weights: the current ones, and the previous ones, to which an undone edit returns.
     """
 
     _kept: list[tuple[str, Prefix]] = field(factory=list, init=False)
 
     def get(self, forward: Forward, digest: str, ids: Sequence[int]) -> Prefix:
-        """The keys and values of ``ids``: kept ones cut or continued, since none depends on later tokens."""
+        """Return the keys and values of ``ids``. Cached ones are cut or continued, because none depends on later
+        tokens.
+        """
         known = self.longest(digest, ids)
         if len(known.ids) == len(ids):
             return known
         made = forward.prefix(ids, known)
-        # What the new one begins with is a cut of it: keep the longer only.
+        # The longer prefix contains the shorter one: keep only the longer.
         self._kept = [(its, kept) for its, kept in self._kept if its != digest or not _begins(made, kept)]
         before = next((its for its, _kept in self._kept if its != digest), digest)
         self._kept = [(digest, made), *(pair for pair in self._kept if pair[0] in (digest, before))][:KEPT]
         return made
 
     def longest(self, digest: str, ids: Sequence[int]) -> Prefix:
-        """The longest beginning of ``ids`` that is kept; NO_PREFIX if that is too short to be of use."""
+        """Return the longest cached prefix of ``ids``, or NO_PREFIX if it is too short to be useful."""
         best = max(
             ((common(kept.ids, ids), number) for number, (its, kept) in enumerate(self._kept) if its == digest),
             default=(0, 0),
@@ -46,14 +48,14 @@ class Prefixes:
         return pair[1].cut(best[0])
 
     def only(self, digest: str) -> None:
-        """Give up those of other weights."""
+        """Drop those of other weights."""
         self._kept = [pair for pair in self._kept if pair[0] == digest]
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def clear(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._kept.clear()
 
 

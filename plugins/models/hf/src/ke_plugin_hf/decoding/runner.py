@@ -1,4 +1,4 @@
-"""Sets of requests on one model: what is asked once, what shares a prefix, which way it is run."""
+"""Run sets of requests on one model: merge equal requests, group shared prefixes, choose a backend."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelU
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
-from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, let_go, out_of_memory
-from ke_plugin_hf.decoding.one_by_one import each_alone, generate_alone, score_alone
+from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, free_after_failure, out_of_memory
+from ke_plugin_hf.decoding.one_by_one import generate_each, generate_single, score_single
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
@@ -26,11 +26,11 @@ from ke_plugin_hf.decoding.verify import Backends
 
 @define(eq=False)
 class LocalRunner:
-    """Runs requests on a module. ``digest`` names what it computes at the time of a call.
+    """Runs requests on a module. ``digest`` identifies what it computes at the time of a call.
 
-    ``adapted``: an adaptor is open. It may treat the tokens of a prompt and of an answer differently, so each row is
-    read whole, without the keys and values of other rows. ``report`` is called with the number of finished rows of a
-    call; a row that is half written counts as half a row.
+    ``adapted``: an adaptor is open. It may treat tokens of a prompt and of an answer differently, so each row is read
+    completely, without keys and values of other rows. ``report`` is called with the number of finished rows of a call;
+    a row that is half generated counts as half a row.
     """
 
     module: Any
@@ -50,16 +50,16 @@ class LocalRunner:
         KEEPERS.add(self)
 
     def release(self) -> bool:
-        """Give up what is kept from one call to the next; whether anything was."""
+        """Free what is cached between calls; return whether there was anything."""
         kept = bool(len(self.prefixes) or len(self.readings))
         self.prefixes.clear()
         self.readings.clear()
         return kept
 
     def about_to_change(self) -> None:
-        """New weights are being made, which may take all the memory there is: keep what these have read alone.
+        """Prepare for new weights, which may need all memory: keep only caches of the current ones.
 
-        These are what the model returns to. What edits before had read, taken back by now, nobody asks for again.
+        The model returns to the current weights. Caches of earlier, undone edits are not needed again.
         """
         if len(self.prefixes) or len(self.readings):
             digest = self.digest()
@@ -67,7 +67,7 @@ class LocalRunner:
             self.readings.begin(digest, self.readings.room)
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """One result a request, in order. Equal requests are run once; sampled ones differ by their seeds."""
+        """Return one result per request, in order. Equal requests run once; sampled ones differ by their seeds."""
         self.size.begin()
         requests = [_plain(request) for request in requests]
         distinct = list(dict.fromkeys(requests))
@@ -86,7 +86,7 @@ class LocalRunner:
         return [results[request] for request in requests]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """One result a request, in order; a continuation asked for twice after the same prompt is scored once."""
+        """Return one score per request, in order. Equal continuations of the same prompt are scored once."""
         self.size.begin()
         pairs = dict.fromkeys(pair for request in requests for pair in request.pairs)
         prompts = list(dict.fromkeys(prompt for prompt, _text in pairs if prompt))
@@ -97,14 +97,14 @@ class LocalRunner:
         return [self._scored([rows[pair] for pair in request.pairs]) for request in requests]
 
     def _rows(self, prompt: str, ids: Sequence[int], text: str) -> list[ScoringRow]:
-        """What is scored for ``text``: one row after a prompt, windows of a text that is scored as a whole."""
+        """Return the rows to score: one row after a prompt, or windows of a text that is scored as a whole."""
         if prompt:
             after = self.coder.continuation(prompt, ids, text)
             return [ScoringRow([*ids, *after], len(after))]
         return [ScoringRow(window, count) for window, count in windows(*self.coder.whole(text), self.context)]
 
     def _fits(self, row: ScoringRow) -> bool:
-        """Whether the row is within the model's context. Its last token is predicted and never read."""
+        """Return whether the row fits into the model's context. Its last token is predicted and never read."""
         return len(row.ids) - 1 <= self.context
 
     def _row(self, request: Generate, ids: Sequence[int]) -> DecodingRow:
@@ -112,7 +112,7 @@ class LocalRunner:
         return DecodingRow(ids, Sampler(request), written)
 
     def _decode(self, rows: Sequence[DecodingRow]) -> None:
-        # The last token of a prompt is always read with its row: that is where the first new token is foretold.
+        # The last token of a prompt is always read with its row, because it predicts the first new token.
         behind = 0
         for group in grouped([row.ids[:-1] for row in rows]):
             some = [rows[at] for at in group.rows]
@@ -121,7 +121,7 @@ class LocalRunner:
             longest = max(row.longest for row in some)
             forward, prefix = self._ready(group, some[0].ids[:-1], longest)
             if forward is None:
-                each_alone(some, lambda row: generate_alone(self.module, row))
+                generate_each(some, lambda row: generate_single(self.module, row))
                 continue
             Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings, report).run(some)
 
@@ -134,7 +134,7 @@ class LocalRunner:
             longest = max(len(row.ids) for row in some)
             forward, prefix = self._ready(group, shareable[group.rows[0]], longest)
             if forward is None:
-                each_alone(some, lambda row: score_alone(self.module, row))
+                generate_each(some, lambda row: score_single(self.module, row))
                 continue
             score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some, report)
 
@@ -142,7 +142,7 @@ class LocalRunner:
         self.report(behind + finished)
 
     def _ready(self, group: PrefixGroup, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
-        """How to run a group, and what its rows begin with. A row alone uses what is kept, if anything is."""
+        """Return the backend of a group, and its prefix. A single row uses a cached prefix if there is one."""
         if self.adapted():
             return self._without_prefix(longest), NO_PREFIX
         digest = self.digest()
@@ -156,26 +156,26 @@ class LocalRunner:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
-            self.release()  # without a prefix, whole prompts still fit a few at a time, or say that they do not
+            free_after_failure(error)
+            self.release()  # without a prefix, whole prompts still fit in small batches, or report that they do not
             return self._without_prefix(longest), NO_PREFIX
 
     def _without_prefix(self, longest: int) -> Forward | None:
-        """How to run whole prompts; None, each alone, also where there is no memory to try a way."""
+        """Return the backend for whole prompts; None (each row separately) also if memory is too small to try one."""
         try:
             return self.modes.best(longest, prefix=False)
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             return None
 
     def _row_bytes(self, forward: Forward, prefix: Prefix) -> RowBytes:
-        """At most: a token's keys and values in every layer, a layer's intermediate values of it, logits."""
+        """Return an upper bound: keys and values of a token in every layer, temporary values of one layer, logits."""
         config = self.module.config.get_text_config()
         item: int = self.module.dtype.itemsize
         width = int(config.hidden_size)
-        token = 2 * int(config.num_hidden_layers) * width * item  # fewer with grouped heads, which a prefix shows
+        token = 2 * int(config.num_hidden_layers) * width * item  # fewer with grouped heads, as a prefix shows
         if prefix.layers:
             token = sum(k[:, 0].nbytes + v[:, 0].nbytes for k, v in prefix.layers)
         return RowBytes(
@@ -190,13 +190,13 @@ class LocalRunner:
         if row.error is not None:
             return self._too_big(len(row.ids), row.error)
         if row.written.finish is None:
-            raise AssertionError("a row that never ended")
+            raise AssertionError("an unfinished row")
         return Generated(
             text=row.written.text, finish=row.written.finish, prompt_tokens=len(row.ids), tokens=len(row.written.tokens)
         )
 
     def _scored(self, found: Sequence[Sequence[ScoringRow]]) -> Scored | Exception:
-        """The scores of continuations, each of one row or of several windows."""
+        """Return the scores of continuations, each with one row or several windows."""
         for row in (row for rows in found for row in rows):
             if not self._fits(row):
                 return self._overflow(len(row.ids) - row.count, row.count)
@@ -209,8 +209,8 @@ class LocalRunner:
 
     def _overflow(self, prompt: int, more: int) -> KEError:
         return ContextOverflow(
-            f"a prompt of {prompt} tokens and {more} more exceed the model's context of {self.context}",
-            hint="shorten the prompt, ask for fewer tokens, or take a model with a longer context",
+            f"a prompt of {prompt} tokens plus {more} exceeds the model's context of {self.context}",
+            hint="shorten the prompt, request fewer tokens, or use a model with a longer context",
         )
 
     def _too_big(self, length: int, error: Exception) -> KEError:
@@ -220,5 +220,5 @@ class LocalRunner:
 
 
 def _plain(request: Generate) -> Generate:
-    """A greedy request without what only sampling reads, so that equal ones compare equal."""
+    """Return a greedy request without fields for sampling, so that equal ones compare equal."""
     return evolve(request, seed=None, top_k=0) if request.temperature == 0 else request

@@ -1,4 +1,4 @@
-"""The next token of each row: the likeliest, or one drawn with the row's own generator."""
+"""The next token of each row: the most probable one, or one sampled with the row's own generator."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 from ke_core.plugin import Generate, KEError
 from ke_plugin_hf.decoding.float64 import double
 
-HALF_RANGE = "where float16 is the cause, whose numbers end at 65504, load the model in bfloat16 or float32"
+HALF_RANGE = "float16 numbers end at 65504: if that is the cause, load the model in bfloat16 or float32"
 
 
 class NonFiniteLogits(KEError):
-    """What a model says of the next token is no number: whatever it would write from there means nothing."""
+    """The logits of the next token are NaN or infinite, so any continuation would be meaningless."""
 
     def __init__(self) -> None:
         super().__init__("the logits of the next token are not finite", hint=HALF_RANGE)
@@ -23,7 +23,7 @@ class NonFiniteLogits(KEError):
 
 @define(eq=False)
 class Sampler:
-    """Chooses for one row. A sampled row depends on its request's seed alone (None counts as 0)."""
+    """Chooses tokens for one row. A sampled row depends on its request's seed only (None counts as 0)."""
 
     request: Generate
     _generator: torch.Generator = field(init=False)
@@ -33,11 +33,11 @@ class Sampler:
 
     @property
     def greedy(self) -> bool:
-        """Whether the likeliest token is taken."""
+        """Whether the most probable token is used."""
         return self.request.temperature == 0
 
     def draw(self, logits: Tensor) -> int:
-        """One token from ``logits`` [vocabulary], by inverting the distribution's sum in float64."""
+        """Sample one token from ``logits`` [vocabulary], by inverting the cumulative distribution in float64."""
         logits = double(logits)
         ids: Tensor | None = None
         if 0 < self.request.top_k < len(logits):
@@ -49,22 +49,23 @@ class Sampler:
 
 
 def choose(choosers: Sequence[Sampler], logits: Tensor) -> Iterator[int | NonFiniteLogits]:
-    """The next token of every row, or that it has none; ``logits`` [B, vocabulary].
+    """Return the next token of every row, or None; ``logits`` [B, vocabulary].
 
-    One by one: where memory runs out, a row whose turn did not come has drawn no random number.
+    Rows are processed one by one: if memory runs out, later rows have not advanced their generators.
     """
-    for chooser, token, row in zip(choosers, _likeliest(logits), logits, strict=True):
+    for chooser, token, row in zip(choosers, _most_probable(logits), logits, strict=True):
         if token is None:
             yield NonFiniteLogits()
         else:
             yield token if chooser.greedy else chooser.draw(row)
 
 
-def _likeliest(logits: Tensor) -> list[int | None]:
-    """The largest logit's token of every row, None where that is NaN or infinite.
+def _most_probable(logits: Tensor) -> list[int | None]:
+    """Return the token of the largest logit of every row, or None if that is NaN or infinite.
 
-    The largest tells of every other: NaN counts as larger than any number, and logits of minus infinity, which some
-    models have, are no fault. Fetched from the device at once.
+    The largest logit reveals the others: NaN counts as the largest number, and logits of minus infinity, which some
+    models
+    have, are valid. One transfer from the device.
     """
     top, tokens = logits.max(-1)
     return [token if token >= 0 else None for token in tokens.where(top.isfinite(), -1).tolist()]

@@ -1,4 +1,4 @@
-"""Log-probabilities of given continuations: one pass over each, its prompt's beginning shared."""
+"""Log-probabilities of given continuations: one pass over each, with shared prefixes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
 
 
 @define(eq=False)
 class ScoringRow:
-    """A continuation to be scored: ``ids`` of prompt and continuation, the last ``count`` of which are scored.
+    """A continuation to score: ``ids`` of prompt and continuation, of which the last ``count`` are scored.
 
     ``is_greedy``: whether each of these is the arg max given the tokens before it.
     """
@@ -27,11 +27,11 @@ class ScoringRow:
 
     @property
     def prompt(self) -> int:
-        """How many of the tokens are prompt."""
+        """The number of prompt tokens."""
         return len(self.ids) - self.count
 
     def take(self, logits: Tensor) -> None:
-        """Read the sum off ``logits`` [at least count, vocabulary], which end where the last token is foretold."""
+        """Set the score from ``logits`` [at least count, vocabulary], whose last row predicts the last token."""
         if not self.count:
             return
         logits = logits[-self.count :]
@@ -45,8 +45,10 @@ def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterato
     """Split a text that is scored as a whole into rows of at most ``context`` tokens to read.
 
     Yields the ids of each row and how many of its last ones are scored. Each token of ``text`` is scored once, the
-    first one after ``before``. Rows overlap by one token, except the last one, which has as many tokens before its
-    scored ones as the context holds. lm-evaluation-harness splits texts in this way (``loglikelihood_rolling``).
+    first
+    one after ``before``. Rows overlap by one token, except the last one, which has as many tokens before its scored
+    ones
+    as the context allows. lm-evaluation-harness splits texts in the same way (``loglikelihood_rolling``).
     """
     ids = [*before, *text]
     done = len(before)
@@ -60,7 +62,7 @@ def score_rows(
     forward: Forward, prefix: Prefix, size: RowBatchSize, row_bytes: RowBytes, rows: Sequence[ScoringRow],
     report: Callable[[float], None],
 ) -> None:  # fmt: skip
-    """Score ``rows``, which begin with ``prefix``; one that does not fit even alone gets an ``error``.
+    """Score ``rows``, which begin with ``prefix``. A row that does not fit even separately gets an ``error``.
 
     ``report`` is called after each pass with the number of scored rows.
     The last token is predicted, never read: rows of one prompt that differ only in that token share a pass.
@@ -81,7 +83,7 @@ def score_rows(
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             size.failed(sizes[: len(some)])
             if len(some) > 1:
                 continue
@@ -92,7 +94,7 @@ def score_rows(
 
 
 def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[ScoringRow]]], keep: int) -> None:
-    """One pass. A function of its own, so that nothing of it takes memory during the next, or while one is retried."""
+    """Run one pass. A separate function, so that its temporary tensors are freed before the next or a retry."""
     fed, prompts = [fed for fed, _rows in some], [rows[0].prompt for _fed, rows in some]
     logits = forward.prefill(prefix, fed, keep=keep, prompts=prompts)[0]  # the cache is not needed
     for (_fed, alike), its in zip(some, logits, strict=True):

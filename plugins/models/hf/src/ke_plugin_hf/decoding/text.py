@@ -1,4 +1,4 @@
-"""One row's continuation as text: decoded as it grows, ended at the first stop string."""
+"""One row's continuation as text: decoded incrementally, ended at the first stop string."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from attrs import define, field
 
 from ke_core.plugin import THOUGHT, Generate, continuation, cut_at_stops, has_content
 
-ANCHOR = 4  # prompt tokens decoded along, since some decoders drop a space at the beginning of what they are given
+ANCHOR = 4  # prompt tokens decoded together with it, because some decoders drop a space at the start of their input
 SLACK = 8
-LOST = "\ufffd"  # stands for bytes that are no character
+LOST = "\ufffd"  # the replacement for bytes that are not a character
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Text of ``ids`` as written: special tokens left out, no spaces tidied away; half a character is one U+FFFD."""
+    """Decode ``ids`` without special tokens and without removing spaces; half a character is one U+FFFD."""
     text = _plain(tokenizer, ids)
     return _plain(tokenizer, _whole(tokenizer, ids)) if LOST in text else text
 
@@ -29,10 +29,11 @@ def _plain(tokenizer: Any, ids: Sequence[int]) -> str:
 
 
 def _whole(tokenizer: Any, ids: Sequence[int]) -> list[int]:
-    """``ids`` with the byte tokens of U+FFFD in the place of byte tokens that are no character.
+    """Replace byte tokens in ``ids`` that are not a character by the byte tokens of U+FFFD.
 
-    A decoder with byte fallback makes U+FFFD of every byte in a row if a single one is out of place; such a row may
-    hold line ends (in LLaMA-2 "\\n" is a byte token) and whole words of a script that has no tokens of its own.
+    A decoder with byte fallback makes U+FFFD of every byte in a sequence if a single one is invalid. Such a sequence
+    may
+    contain line breaks (in LLaMA-2 "\n" is a byte token) and whole words of a script without its own tokens.
     """
     tokens = tokenizer.convert_ids_to_tokens(list(ids))
     bytes_of = [int(found[1], 16) if (found := BYTE.fullmatch(token or "")) else None for token in tokens]
@@ -50,7 +51,7 @@ def _whole(tokenizer: Any, ids: Sequence[int]) -> list[int]:
 
 
 def _falls_back(tokenizer: Any) -> bool:
-    """Whether tokens that are named like bytes are read as bytes."""
+    """Return whether tokens that are named like bytes are decoded as bytes."""
     ids = _byte_tokens(tokenizer, LOST)
     return None not in ids and _plain(tokenizer, ids) == LOST
 
@@ -62,10 +63,10 @@ def _byte_tokens(tokenizer: Any, text: str) -> list[int]:
 
 @define
 class Continuation:
-    """What a row has written after ``prompt``. Stop strings are matched on decoded text: they may straddle tokens.
+    """The tokens generated after ``prompt``. Stop strings are matched in decoded text: they may span tokens.
 
-    Only the continuation is looked at: a stop string inside the prompt ends nothing. Nor does one in the thoughts, line
-    ends and echo of the prompt that a ``chat`` model's message may begin with, which are no part of its ``text``.
+    Only the continuation is searched: a stop string in the prompt has no effect. Neither has one in the reasoning, line
+    breaks and echo of the prompt at the start of a ``chat`` model's message, which are not part of its ``text``.
     """
 
     tokenizer: Any
@@ -82,7 +83,7 @@ class Continuation:
     _stops: tuple[str, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # A character takes up to four tokens, so this many hold the longest stop string whole.
+        # A character has at most four tokens, so this many contain the longest stop string.
         self._stops = tuple(stop for stop in self.request.stop if stop)
         self._window = 4 * max(map(len, self._stops), default=0) + SLACK
         self._before = decode(self.tokenizer, self.prompt[-ANCHOR:])
@@ -90,7 +91,7 @@ class Continuation:
         self._opened = THOUGHT if asked.endswith(THOUGHT) else ""  # by the template
 
     def add(self, token: int) -> bool:
-        """Take in the next token; True if that ended the row."""
+        """Add the next token; return True if it ended the row."""
         self.tokens.append(token)
         if token in self.eos:
             self._end("eos", self.tokens[:-1])
@@ -101,7 +102,7 @@ class Continuation:
         return self.finish is not None
 
     def _near(self) -> bool:
-        """Whether a stop string may just have been completed: looks at the last few tokens only."""
+        """Return whether a stop string may be complete now, from the last few tokens."""
         if len(self.tokens) <= self._window:
             return True
         tail = decode(self.tokenizer, self.tokens[-self._window :])
@@ -112,7 +113,7 @@ class Continuation:
         return self._read(text)[1] and (not self.chat or has_content(self._opened + text, self.request))
 
     def _read(self, text: str, *, ended: bool = False) -> tuple[str, bool]:
-        """The continuation in what was written, and whether a stop string ended it."""
+        """Return the continuation in the generated text, and whether a stop string ended it."""
         return (
             continuation(self._opened + text, self.request, ended=ended)
             if self.chat
@@ -120,7 +121,7 @@ class Continuation:
         )
 
     def _end(self, finish: Literal["stop", "eos", "length"], tokens: Sequence[int]) -> None:
-        # However the row ended, its text holds no stop string.
+        # However the row ended, its text contains no stop string.
         self.text, stopped = self._read(self._decoded(tokens), ended=finish != "length")
         self.finish = "stop" if stopped else finish
 

@@ -1,7 +1,7 @@
-"""Which way of running a model holds: tried on a small probe at first use, never taken on trust.
+"""Test which backends are correct for a model, with a small probe at first use.
 
-The probe goes through everything decoding does: rows of unequal length, a second step, rows leaving, rows
-joining. Its logits must equal those of a whole forward pass over each row alone.
+The probe covers all parts of decoding: rows of unequal length, a second step, rows that leave, rows that join. Its
+logits must equal those of a whole forward pass over each row separately.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from ke_plugin_hf.decoding.memory import out_of_memory
 from ke_plugin_hf.decoding.sampling import HALF_RANGE
 
 PREFIX, SUFFIXES, STEPS = 20, (3, 7, 5), 2
-# Shares of the logits' spread. Rotary angles and norms are float32 in a float64 LLaMA. In half precision two right
-# ways differ by some percent, by the model: four times what its ordinary passes differ by. A lost prefix: 100 %.
+# Fractions of the logits' spread. Rotary angles and norms are float32 in a float64 LLaMA. In half precision, two
+# correct
+# backends differ by some percent, depending on the model: four times the difference of its ordinary passes. A lost
+# prefix differs by 100 %.
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.02}
 HALF, NOISE, MOST = 0.1, 4.0, 0.4
 
 
 @define(eq=False)
 class Backends:
-    """The ways of one model that hold. ``why``: for each way tried, empty if it holds, else what was wrong."""
+    """The backends of one model. ``why``: for each tested backend, empty if it is correct, otherwise what was wrong."""
 
     module: Any
     why: dict[Mode, str] = field(factory=dict, init=False)
     _ways: dict[Mode, Forward] = field(factory=dict, init=False)
 
     def best(self, length: int, *, prefix: bool) -> Forward | None:
-        """The fastest way that holds for texts of ``length`` tokens that share a prefix or share none.
+        """Return the fastest correct backend for texts of ``length`` tokens with or without a shared prefix.
 
-        None if none holds: each row must then run alone.
+        None if there is none: each row must then run separately.
         """
         modes: tuple[Mode, ...] = ("shared", "copied", "plain") if prefix else ("plain",)
         for mode in modes:
@@ -53,10 +55,10 @@ class Backends:
         return None
 
     def _try(self, forward: Forward) -> str:
-        rows, tolerance = _references(self.module)  # each time anew: weights may be others than at the last trial
+        rows, tolerance = _references(self.module)  # computed each time, because the weights may have changed since
         try:
             worst = _compare(forward, rows)
-        except Exception as error:  # whatever a model raises that cannot be run this way: it is run another
+        except Exception as error:  # a model may raise anything if it does not support this backend
             if out_of_memory(error):
                 raise
             return f"{type(error).__name__}: {error}"
@@ -66,7 +68,7 @@ class Backends:
 
 
 def reach(module: Any) -> int:
-    """The longest text whose every token every layer sees: the shared form knows no windows."""
+    """Return the longest text whose every token is visible to every layer: the shared form does not support windows."""
     config = module.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     if kinds is not None and set(kinds) == {"full_attention"}:
@@ -76,10 +78,12 @@ def reach(module: Any) -> int:
 
 
 def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], float]:
-    """Rows of random tokens that begin alike, each with its logits [T, vocabulary] from a forward pass alone.
+    """Return rows of random tokens with a common prefix, each with its logits [T, vocabulary] from a separate forward
+    pass.
 
-    And the tolerance: how far from them is near enough. Raises ModelUnavailable for a model that looks ahead, whose
-    logits are no numbers, or whose context is too short for any such row.
+    Also returns the tolerance. Raises ModelUnavailable for a model that attends to later tokens, whose logits are NaN,
+    or
+    whose context is too short for any such row.
     """
     draw = torch.Generator().manual_seed(0)
     vocabulary = int(module.get_input_embeddings().weight.shape[0])
@@ -88,7 +92,7 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
     shared = PREFIX if context is None else min(PREFIX, context - max(SUFFIXES) - STEPS)
     if shared < 1:
         raise ModelUnavailable(
-            f"a context of {context} tokens is too short to try the model", hint="take a model with a longer context"
+            f"a context of {context} tokens is too short to test the model", hint="use a model with a longer context"
         )
     prefix = torch.randint(vocabulary, (shared,), generator=draw)
     rows, noise = [], 0.0
@@ -98,21 +102,21 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
             logits = module(input_ids=ids[None], use_cache=False).logits[0]
             short = module(input_ids=ids[None, :shared], use_cache=False).logits[0]
         if bool(logits.isnan().any()):
-            raise ModelUnavailable("the model's logits hold NaN, even of a short text", hint=HALF_RANGE)
+            raise ModelUnavailable("the model's logits contain NaN even for a short text", hint=HALF_RANGE)
         noise = max(noise, _distance(logits[:shared], short))
         if noise > (MOST if logits.dtype.itemsize < 4 else 0.01):
             raise ModelUnavailable(
-                "the model looks ahead: what it says of a token depends on later ones",
-                hint="it is an encoder, not a causal language model; choose one that continues text",
+                "the model is not causal: its logits for a token depend on later ones",
+                hint="it is an encoder, not a causal language model; use one that generates text",
             )
         rows.append((tuple(ids.tolist()), logits))
     return rows, max(TOLERANCE.get(logits.dtype, HALF), min(NOISE * noise, MOST))
 
 
 def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> float:
-    """Two rows read, a third joins, a step, one leaves, a step, one is read on from what it had.
+    """Read two rows, add a third, step, remove one, step, and continue one from its cache.
 
-    The worst distance of all their logits.
+    Returns the largest distance of all their logits.
     """
     (first, want_first), (second, want_second), (third, want_third) = rows
     ends = [len(ids) - STEPS for ids, _logits in rows]
@@ -137,12 +141,12 @@ def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> fl
         known = tuple((keys[:, :-1], values[:, :-1]) for keys, values in state.own(1))
         logits, _state = forward.prefill(prefix, [third[begin:], first[begin : ends[0]]], known=[known, ()])
         pairs.append((logits[:, -1], torch.stack([want_third[-1], want_first[ends[0] - 1]])))
-    # Not Python's max, which passes over NaN wherever it does not stand first.
+    # Not Python's max, which ignores NaN unless it is first.
     return float(torch.tensor([_distance(got, want) for got, want in pairs], dtype=torch.float64).max())
 
 
 def _distance(got: Tensor, want: Tensor) -> float:
-    """The difference's norm over the norm of the reference around its mean, worst row."""
+    """Return the norm of the difference over the norm of the centered reference, for the worst row."""
     got, want = double(got), double(want)
     spread = torch.linalg.vector_norm(want - want.mean(-1, keepdim=True), dim=-1)
     return float((torch.linalg.vector_norm(got - want, dim=-1) / spread).max())

@@ -74,7 +74,7 @@ def test_a_case_whose_new_chain_nobody_knows_is_dropped_and_the_log_says_why(mak
     found = fix([*ships, lost])
     change = next(change for change in found.changes if change.case == "9")
     assert change.kind == "dropped"
-    assert change.why.endswith("no other case knows the mayor of Italy")
+    assert change.why.endswith("no other case contains the mayor of Italy")
 
 
 def test_a_selection_is_maximal_clean_by_every_rule_and_within_its_bound(make):
@@ -117,7 +117,7 @@ def test_every_flagged_case_is_told_with_its_reason(make):
         "case 6: contaminated while edited, 6 edited, hop 2: 'The country of Tower is France' is rewritten by "
         "case 1, 2, 5 and 2 more"
     )
-    assert "case 3: conflicting edits: The country of Tower is Japan, which others rewrite otherwise" in told
+    assert "case 3: conflicting edits: The country of Tower is Japan, which other edits rewrite differently" in told
     assert "case 5: duplicate of case 1" in told
 
 
@@ -127,9 +127,9 @@ def test_what_cannot_be_audited_is_refused_with_the_reason(make):
     whole = make("1", OLD, TO_ITALY, 0)
     bare = evolve(whole, edits=tuple(evolve(edit, before=None, after=None) for edit in whole.edits))
     for cases, words in (
-        ([], "holds no cases"),
+        ([], "has no cases"),
         ([evolve(whole, edits=())], "has no edits"),
-        ([bare], "sentences alone"),
+        ([bare], "sentences without facts"),
         ([evolve(whole, facts_before=(), facts_after=())], "has no paths"),
     ):
         with pytest.raises(BadData, match=words):
