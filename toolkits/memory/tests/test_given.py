@@ -26,8 +26,10 @@ def plain(_ask):
     return hop
 
 
-def walked(ask=ASK, *, way=plain, hops=HOPS, cap=None):
-    (reply,) = make_session(EchoModel()).engine.answer(SubQuestionWalk(hops=hops, way=way, cap=cap).solve, [ask])
+def walked(ask=ASK, *, procedure=plain, hops=HOPS, cap=None):
+    (reply,) = make_session(EchoModel()).engine.answer(
+        SubQuestionWalk(hops=hops, hop_procedure=procedure, cap=cap).solve, [ask]
+    )
     return reply
 
 
@@ -52,7 +54,9 @@ def test_a_hop_without_an_answer_ends_it(outcome) -> None:
 
         return hop
 
-    assert walked(way=lost) == Answer(text="", raw=" ?", steps=(Step(kind="unparsed", text="?"),), outcome=outcome)
+    assert walked(procedure=lost) == Answer(
+        text="", raw=" ?", steps=(Step(kind="unparsed", text="?"),), outcome=outcome
+    )
 
 
 def test_more_hops_than_the_cap_are_not_begun() -> None:

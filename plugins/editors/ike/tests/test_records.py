@@ -62,8 +62,8 @@ def about(subject: str, statement: str = "") -> Edit:
 
 def records_left(free: DemonstrationCorpus, edits: list[Edit]) -> set[int]:
     """The records that can still be demonstrated."""
-    barred = bars(free, *edits).ids
-    return {each.record for name, each in free.demonstrations.items() if name not in barred}
+    excluded = bars(free, *edits).ids
+    return {each.record for name, each in free.demonstrations.items() if name not in excluded}
 
 
 # --- records ------------------------------------------------------------------------------------------------
@@ -151,17 +151,17 @@ def test_a_line_break_in_a_record_ends_no_demonstration(tmp_path) -> None:
 @pytest.mark.parametrize("edit", [about("Norway"), about("NORWAY")])
 def test_no_demonstration_names_the_subject_of_an_edit(edit) -> None:
     free = corpus()
-    barred = bars(free, edit).ids
+    excluded = bars(free, edit).ids
     for name, each in free.demonstrations.items():
-        assert name in barred or "Norway" not in f"{each.fact} {each.prompt} {each.answer}"
-    assert barred != frozenset(free.demonstrations)
+        assert name in excluded or "Norway" not in f"{each.fact} {each.prompt} {each.answer}"
+    assert excluded != frozenset(free.demonstrations)
 
 
 def test_no_demonstration_says_what_an_edit_without_a_subject_says() -> None:
     free = corpus()
-    barred = bars(free, about("", "The capital of Norway is Lima")).ids
-    kept = [each for name, each in free.demonstrations.items() if name not in barred]
-    assert barred
+    excluded = bars(free, about("", "The capital of Norway is Lima")).ids
+    kept = [each for name, each in free.demonstrations.items() if name not in excluded]
+    assert excluded
     assert not any("The capital of Norway" in f"{each.fact} {each.prompt}" for each in kept)
 
 

@@ -50,7 +50,7 @@ def test_a_training_that_ends_between_validations_leaves_what_it_learned(kit, tm
     texts = [kit.examples[0].edit.statement, kit.examples[1].paraphrases[0]]
     sides = [Side(texts=[text], vectors=WordEncoder().embed([text])) for text in texts]
     with torch.no_grad():
-        logits = training.networks.logits(*([training.lessons.texts.index(text)] for text in texts))
+        logits = training.networks.logits(*([training.examples.texts.index(text)] for text in texts))
     assert detector.judge(*sides) == pytest.approx(logits.softmax(dim=1)[:, 0].numpy())
 
 

@@ -98,7 +98,7 @@ def test_the_editor_works_with_both_fine_tuned_encoders(kit, tmp_path: Path, enc
         assert not detector.encoder.normalized
         texts = [example.paraphrases[0] for example in kit.examples[:4]]
         training.networks.pre.eval()
-        numbers = [training.lessons.texts.index(text) for text in texts]
+        numbers = [training.examples.texts.index(text) for text in texts]
         with torch.no_grad():
             tensors = training.tensors()
             load_weights(training.networks.pre, tensors, kept(tensors, "pre").prefix)
