@@ -208,7 +208,7 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
         refused=Counter({"no subject": 2}),
         unfinished=Counter({"hop-cap": 3}),
     )  # fmt: skip
-    run = reported(score(0.5, skipped=2, skipped_because={"the judge could not say": 2}), tally=lost)
+    run = reported(score(0.5, skipped=2, skipped_because={"the judge could not decide": 2}), tally=lost)
     text = drawn(footer([run]))
     assert "3 cases and 2 controls, 4 edits at 1.5 s each" in text
     assert "10 answers" in text
@@ -218,7 +218,7 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
     assert "1 case skipped:\n    1 x edit e1 refused: no subject" in text
     assert "2 edits refused by the editor:\n    2 x no subject" in text
     assert "3 answers without an end (in n, as wrong):\n    3 x hop-cap" in text
-    assert "2 observations not made:\n    2 x multi-hop, after: the judge could not say" in text
+    assert "2 observations not made:\n    2 x multi-hop, after: the judge could not decide" in text
 
 
 def test_observations_that_were_not_made_are_named_as_their_columns_are():

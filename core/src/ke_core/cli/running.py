@@ -67,7 +67,7 @@ def evaluate_editors(
     console = err()
     with progress(console) as shown:
         runs = _prepare(app, editors, request, shown)
-        places = [folder if folder and alone else _named_folder(folder or ROOT, run.spec) for run in runs]
+        places = [folder if folder and alone else run_folder(folder or ROOT, run.spec) for run in runs]
         folders = [RunFolder.create(place, run.spec, run.files) for place, run in zip(places, runs, strict=True)]
         finished: list[Finished] = []
         for run, place in zip(runs, folders, strict=True):
@@ -98,7 +98,8 @@ def _prepare(app: App, editors: Sequence[str], request: EvalRequest, shown: Prog
     return runs
 
 
-def _named_folder(root: Path, spec: RunSpec) -> Path:
+def run_folder(root: Path, spec: RunSpec) -> Path:
+    """Return the default folder of a run: ``EDITOR-DATASET-ID`` in ``root``."""
     return root / f"{spec.editor.name}-{spec.dataset.component.name}-{spec.id[:8]}"
 
 

@@ -63,7 +63,7 @@ def test_before_and_after_editing_are_apart():
         (outcome("support-unsure"), "the judge gave no label of the set"),
         (outcome("no-thoughts"), "nothing was thought before the answer"),
         (outcome("consistent"), "the judge was not asked whether the thoughts support the answer"),
-        (outcome(reply=Failure(error="Gone", message="m")), "there is no answer in words: Gone"),
+        (outcome(reply=Failure(error="Gone", message="m")), "there is no text answer: Gone"),
     ],
 )
 def test_v9_what_has_no_label_is_counted_with_its_reason(given, why):
