@@ -156,14 +156,14 @@ def test_a_dense_layer_is_applied_between_pooling_and_normalization(declared, sa
 
 def test_an_activation_that_is_not_known_is_refused(declared):
     with_dense(declared, "torch.nn.modules.activation.Softshrink")
-    with pytest.raises(ModelUnavailable, match="the activation Softshrink of its 2_Dense is not known here"):
+    with pytest.raises(ModelUnavailable, match="the activation Softshrink of 2_Dense is not supported"):
         load_encoder(str(declared))
 
 
 @pytest.mark.parametrize("kinds", [("Transformer", "Pooling", "LayerNorm"), ("Transformer", "Normalize", "Pooling")])
 def test_modules_that_are_not_known_in_this_order_are_refused(declared, kinds):
     (declared / "modules.json").write_text(json.dumps([{"path": "", "type": f"x.{kind}"} for kind in kinds]))
-    with pytest.raises(ModelUnavailable, match=f"is made of {', '.join(kinds)}; known here are Transformer, Pooling"):
+    with pytest.raises(ModelUnavailable, match=f"has the modules {', '.join(kinds)}; supported are Transformer, Pooling"):
         load_encoder(str(declared))
 
 

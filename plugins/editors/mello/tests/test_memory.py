@@ -131,7 +131,7 @@ def test_m8_the_memory_holds_the_edits_of_all_cases() -> None:
 
 def test_m4_one_edit_and_any_relation_will_do() -> None:
     """Remastered's code knew only the relations of the edited cases and failed where few were edited."""
-    with edited(ScriptedModel([STEP, END]), [Edit(id="e", statement="The moon is made of cheese")]) as after:
+    with edited(ScriptedModel([STEP, END]), [Edit(id="e", statement="The moon has the modules cheese")]) as after:
         assert retrieved(after) == ("e",)
 
 

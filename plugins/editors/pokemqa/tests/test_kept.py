@@ -96,10 +96,10 @@ def test_a_step_is_validated_once_and_what_stopped_is_not_validated_again(kit, t
 def test_a_detector_that_has_learned_nothing_is_refused(kit, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     folder = kit.leave(tmp_path, training.tensors())
-    with pytest.raises(BadConfig, match=r"as good as untrained: after 0 steps in 0\.1 minutes") as caught:
+    with pytest.raises(BadConfig, match=r"not better than before its training \(0 steps in 0\.1 minutes\)") as caught:
         edit(tmp_path)
     assert len(str(caught.value).splitlines()) == 1
-    assert caught.value.hint == "train it longer: ke train pokemqa --data FILE --minutes 3"
+    assert caught.value.hint == "train it longer with ke train pokemqa --data FILE --minutes 3"
     training._judge_merit = lambda: 0.0
     for _ in range(30):
         training.advance()

@@ -215,7 +215,7 @@ def test_a_question_whose_entity_is_not_known_is_asked_plainly() -> None:
 
 
 def test_a_dataset_without_entities_is_refused_when_they_are_asked_for() -> None:
-    with pytest.raises(BadConfig, match="brings no question-entities"), edited(ScriptedModel([]), knowledge="dataset"):
+    with pytest.raises(BadConfig, match="has no question-entities"), edited(ScriptedModel([]), knowledge="dataset"):
         pass
 
 

@@ -79,7 +79,7 @@ def test_resumed_training_ends_in_the_same_bits_dropout_included(kit, tmp_path: 
 def test_three_facts_are_enough_to_train_on(kit, tmp_path: Path, encoder) -> None:
     """Its rates are validated without negatives, so that one fact does."""
     rest = {"config": CONFIG, "encoder": encoder}
-    with pytest.raises(BadData, match="on 2 facts: too few") as caught:
+    with pytest.raises(BadData, match="about 2 facts: too few") as caught:
         kit.begin(tmp_path, examples=kit.examples[:2], **rest)
     assert "3 that share none at the least" in caught.value.hint
     assert kit.after(5, tmp_path, examples=kit.examples[:3], **rest).step == 5

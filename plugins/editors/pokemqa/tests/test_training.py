@@ -111,7 +111,7 @@ def test_examples_without_questions_are_left_out_and_too_few_are_an_error(kit) -
 def test_as_many_facts_as_training_takes_are_asked_for(kit, tmp_path: Path) -> None:
     """It is validated by a loss with negatives, which takes two facts; a fifth of them is there for that."""
     for few in (3, 7):
-        with pytest.raises(BadData, match=f"on {few} facts: too few") as caught:
+        with pytest.raises(BadData, match=f"about {few} facts: too few") as caught:
             kit.begin(tmp_path, examples=kit.examples[:few])
         assert "8 that share none at the least" in caught.value.hint
     assert kit.begin(tmp_path, examples=kit.examples[:8]).advance().step == 1
@@ -260,7 +260,7 @@ def test_without_a_detector_one_line_says_how_to_train_one(tmp_path: Path) -> No
     with pytest.raises(BadConfig, match="pokemqa needs a trained scope detector") as caught:
         edit(tmp_path)
     assert len(str(caught.value).splitlines()) == 1
-    assert "ke train pokemqa --data FILE --minutes 3; or use -o pokemqa.detector=nearest" in caught.value.hint
+    assert "ke train pokemqa --data FILE --minutes 3, or use -o pokemqa.detector=nearest" in caught.value.hint
     with pytest.raises(BadConfig) as caught:
         edit(tmp_path, profile="published", encoder="mine", checkpoint=str(tmp_path / "none"))
     assert "--minutes 600 -o pokemqa.profile=published -o pokemqa.encoder=mine" in caught.value.hint
@@ -272,7 +272,7 @@ def test_a_detector_of_another_encoder_or_editor_is_refused(kit, tmp_path: Path)
     tensors = kit.after(1, tmp_path).tensors()
     folder = kit.leave(tmp_path, tensors, folder=tmp_path / "mine")
     assert edit(tmp_path, checkpoint=str(folder)).details["facts"] == 1
-    with pytest.raises(BadConfig, match=r"was trained with profile small on the encoder fake:words-256.*fake:words-8"):
+    with pytest.raises(BadConfig, match=r"was trained with profile small and encoder fake:words-256.*fake:words-8"):
         edit(tmp_path, checkpoint=str(folder), words=WordEncoder(8))
     other = kit.leave(tmp_path, tensors, folder=tmp_path / "other", editor="mend")
     with pytest.raises(BadConfig, match="was trained for mend, not for pokemqa"):
