@@ -163,7 +163,9 @@ def test_an_activation_that_is_not_known_is_refused(declared):
 @pytest.mark.parametrize("kinds", [("Transformer", "Pooling", "LayerNorm"), ("Transformer", "Normalize", "Pooling")])
 def test_modules_that_are_not_known_in_this_order_are_refused(declared, kinds):
     (declared / "modules.json").write_text(json.dumps([{"path": "", "type": f"x.{kind}"} for kind in kinds]))
-    with pytest.raises(ModelUnavailable, match=f"has the modules {', '.join(kinds)}; supported are Transformer, Pooling"):
+    with pytest.raises(
+        ModelUnavailable, match=f"has the modules {', '.join(kinds)}; supported are Transformer, Pooling"
+    ):
         load_encoder(str(declared))
 
 

@@ -66,9 +66,7 @@ def test_more_hops_than_the_cap_are_not_begun() -> None:
 
 
 def test_a_question_that_was_not_taken_apart_is_a_failure_and_scores_are_declined() -> None:
-    assert walked(hops={}) == Failure(
-        error="LookupError", message="the dataset has no sub-questions for this question"
-    )
+    assert walked(hops={}) == Failure(error="LookupError", message="the dataset has no sub-questions for this question")
     assert walked(Likelihood(id="l", case="c", prompt="p", continuations=(" a",))).unscored
 
 

@@ -293,7 +293,10 @@ def test_groups_of_edits_share_what_rests_on_no_edit(tmp_path, monkeypatch) -> N
         once = len(indexed)
         with editor.edit(session, [about("Norway")]) as two, editor.edit(session, []) as three:
             assert one.context.corpus is two.context.corpus is three.context.corpus
-            assert (one.subject_filter.ids, two.subject_filter.ids) == (frozenset(one.context.corpus.demonstrations), frozenset())
+            assert (one.subject_filter.ids, two.subject_filter.ids) == (
+                frozenset(one.context.corpus.demonstrations),
+                frozenset(),
+            )
             assert [each.details["records_free"] for each in (one, two, three)] == [0, 2, 2]
             assert len(indexed) == once > 0
     assert len(made) == 1

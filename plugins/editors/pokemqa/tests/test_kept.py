@@ -104,13 +104,13 @@ def test_a_detector_that_has_learned_nothing_is_refused(kit, tmp_path: Path) -> 
     for _ in range(30):
         training.advance()
     kit.leave(tmp_path, training.tensors(), folder=folder)
-    with pytest.raises(BadConfig, match="untrained: after 30 steps"):
+    with pytest.raises(BadConfig, match=r"not better than before its training \(30 steps"):
         edit(tmp_path)
     training.judge.stopped = True
     kit.leave(tmp_path, training.tensors(), folder=folder)
-    with pytest.raises(BadConfig, match="untrained") as caught:
+    with pytest.raises(BadConfig, match="not better than before") as caught:
         edit(tmp_path, checkpoint=str(folder))
-    assert "stopped by itself: train another, on more edits" in caught.value.hint
+    assert "has finished; train another on more edits" in caught.value.hint
 
 
 def test_the_minutes_advised_are_more_than_there_were(kit, tmp_path: Path) -> None:

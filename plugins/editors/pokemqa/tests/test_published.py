@@ -81,7 +81,7 @@ def test_three_facts_are_enough_to_train_on(kit, tmp_path: Path, encoder) -> Non
     rest = {"config": CONFIG, "encoder": encoder}
     with pytest.raises(BadData, match="about 2 facts: too few") as caught:
         kit.begin(tmp_path, examples=kit.examples[:2], **rest)
-    assert "3 that share none at the least" in caught.value.hint
+    assert "at least 3 edits that share no question" in caught.value.hint
     assert kit.after(5, tmp_path, examples=kit.examples[:3], **rest).step == 5
 
 

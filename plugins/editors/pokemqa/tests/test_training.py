@@ -113,7 +113,7 @@ def test_as_many_facts_as_training_takes_are_asked_for(kit, tmp_path: Path) -> N
     for few in (3, 7):
         with pytest.raises(BadData, match=f"about {few} facts: too few") as caught:
             kit.begin(tmp_path, examples=kit.examples[:few])
-        assert "8 that share none at the least" in caught.value.hint
+        assert "at least 8 edits that share no question" in caught.value.hint
     assert kit.begin(tmp_path, examples=kit.examples[:8]).advance().step == 1
 
 

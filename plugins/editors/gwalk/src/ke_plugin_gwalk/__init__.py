@@ -32,8 +32,8 @@ class GwalkConfig:
         default="greedy",
         metadata={
             "help": "greedy = no sampling, no call whose answer the graph overrules; paper = greedy, with the "
-            "retrieval of algorithm 1 (entities by embedding, relations among their own edges); published = temperatures, "
-            "token limits and parsing of the released code"
+            "retrieval of algorithm 1 (entities by embedding, relations among their own edges); published = "
+            "temperatures, token limits and parsing of the released code"
         },
     )
     threshold: str = field(
