@@ -80,7 +80,7 @@ def test_a_reason_says_what_others_took_for_a_model_of_that_shape(table: Any, ke
 
 def test_borrowed_values_name_the_method_they_were_published_for() -> None:
     key = ("gptj", 28, 4096, 16384)
-    borrowed = PUBLISHED_MULTI_LAYER[key].lent("MEMIT")
+    borrowed = PUBLISHED_MULTI_LAYER[key].borrowed_from("MEMIT")
     assert borrowed.reason == "MEMIT's, published for GPT-J by MEMIT's authors"
     assert borrowed.values == PUBLISHED_MULTI_LAYER[key].values
 

@@ -58,7 +58,9 @@ def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Return every hyperparameter that depends on the model, with the reason for its value."""
     key = facts.shape.key
     memit = PUBLISHED_MULTI_LAYER.get(key)
-    otherwise = resolve_hyperparameters(config, memit and memit.lent("MEMIT"), multi_layer_settings(config, facts)) | {
+    otherwise = resolve_hyperparameters(
+        config, memit and memit.borrowed_from("MEMIT"), multi_layer_settings(config, facts)
+    ) | {
         "nullspace_threshold": Setting(None, "per layer: the mean eigenvalue of C"),
         "l2": Setting(
             None, "per layer: the mean of |P k|^2 over the corpus, which moves a typical key half of the way"

@@ -62,7 +62,7 @@ PUBLISHED = {
     key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
 }
 """The published configurations of EMMET. Their targets are those of MEMIT."""
-TARGETS = {key: known.lent("MEMIT") for key, known in PUBLISHED_MULTI_LAYER.items()} | PUBLISHED
+TARGETS = {key: known.borrowed_from("MEMIT") for key, known in PUBLISHED_MULTI_LAYER.items()} | PUBLISHED
 
 
 def derive(config: EmmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:

@@ -1,4 +1,4 @@
-"""A trace in the terminal: heat maps of marks, the strongest layers, and what they suggest."""
+"""A trace in the terminal: heat maps, the layers with the largest effects, and suggested layers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ke_weights.tracing import Traced
 
 TITLES: Mapping[str, str] = {
     "states": "states of single layers restored",
-    "mlp": "MLP outputs restored, in windows around each layer",
-    "attention": "attention outputs restored, in windows around each layer",
+    "mlp": "MLP outputs restored, in windows of layers",
+    "attention": "attention outputs restored, in windows of layers",
     "severed-mlp": "states restored, with the subject's MLPs above held as corrupted",
     "severed-attention": "states restored, with the subject's attention above held as corrupted",
 }
@@ -28,7 +28,7 @@ LABELS: Mapping[Role, str] = {
     "further": "further tokens",
     LAST: "last token",
 }
-MARKS = " .:-=+*#%@"  # least to most effect; plain characters, so that a pipe and a colorless terminal show it too
+MARKS = " .:-=+*#%@"  # least to most effect; plain characters, readable without color
 COLORS = (
     "gray35",
     "purple4",
@@ -41,12 +41,12 @@ COLORS = (
     "gold1",
     "yellow1",
 )
-CELLS = 72  # of a row at most
+CELLS = 72  # maximum marks in a row
 LABEL = 20  # columns
 
 
 def trace_page(traced: Traced) -> Group:
-    """Everything that a trace has found."""
+    """Return the complete report of a trace."""
     found = traced.effects
     shown: list[RenderableType] = [literal(_head(traced), "bold"), literal(_noise(traced)), ""]
     for curve, lines in found.lines.items():
@@ -57,12 +57,12 @@ def trace_page(traced: Traced) -> Group:
 
 
 def heat_map(title: str, lines: Mapping[Role, EffectCurve]) -> Group:
-    """A row for each token role, a mark for each layer (for several, if there are many); negative effects are blank."""
+    """Return one row per token role and one mark per layer or group of layers; negative effects are blank."""
     blocks = len(next(iter(lines.values())).effect)
     step = -(-blocks // CELLS)
     wide = 2 if blocks * 2 <= CELLS else 1
     most = max(max(line.effect) for line in lines.values())
-    each = "" if step == 1 else f", {step} layers a mark"
+    each = "" if step == 1 else f", {step} layers per mark"
     rows: list[Text] = [literal(f"{title} (blank: 0, {MARKS[-1]}: {max(most, 0):.3g}{each})", "bold")]
     for role, label in LABELS.items():
         if role in lines:
@@ -81,7 +81,7 @@ def _level(value: float, most: float) -> int:
 
 
 def _ruler(blocks: int, step: int, wide: int) -> str:
-    """The numbers of every fifth mark's layer."""
+    """Return the layer number at every fifth mark."""
     made = ""
     for layer in range(0, blocks, 5 * step):
         made = made.ljust(layer // step * wide) + str(layer)
@@ -120,10 +120,10 @@ def _peak(line: EffectCurve | None) -> str:
 def _suggestion(traced: Traced) -> list[str]:
     found = traced.suggestion
     if found is None:
-        return ["no layers are suggested: that needs --kinds states,mlp and --sever mlp"]
+        return ["no suggested layers: they need --kinds states,mlp and --sever mlp"]
     layers = ",".join(map(str, found.memit_layers))
     return [
         f"suggested: layer {found.rome_layer} for one edit, layers {layers} for a batch",
         f"  {found.rule}",
-        "  editors take them with -o rome.layer=trace or -o memit.layers=trace; try the layers beside them too",
+        "  to use them: -o rome.layer=trace or -o memit.layers=trace; try neighboring layers too",
     ]

@@ -1,4 +1,4 @@
-"""Pictures of a trace: heat maps by token role, and curves at the subject's last token. Imports matplotlib late."""
+"""Plots of a trace: heat maps by token role, and curves at the subject's last token. Imports matplotlib late."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FORMATS = ("svg", "png")
 
 
 def plot(traced: Traced) -> list[Path]:
-    """Write ``heat-CURVE`` for each curve with more than one role, and ``last-subject``, as SVG and PNG.
+    """Write ``heat-CURVE`` for each curve with several roles, and ``last-subject``, as SVG and PNG.
 
     Raises KEError if matplotlib is not installed.
     """
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra of ke-core
     except ImportError as error:
-        raise KEError("no pictures: matplotlib is not installed", hint="pip install 'ke-weights[plot]'") from error
+        raise KEError("cannot plot: matplotlib is not installed", hint="pip install 'ke-weights[plot]'") from error
     found = traced.effects
     figures: dict[str, Any] = {}
     for curve, lines in found.lines.items():
@@ -34,7 +34,7 @@ def plot(traced: Traced) -> list[Path]:
         figure.suptitle(f"{traced.folder.spec.model.id}, {found.facts} facts", fontsize="medium")
         for ending in FORMATS:
             path = traced.folder.path / f"{name}.{ending}"
-            # Without its date a picture of the same trace has the same bytes.
+            # No date, so that plots of the same trace are identical files.
             about = {"Date": None} if ending == "svg" else {}
             write_atomic(path, partial(figure.savefig, format=ending, dpi=150, metadata=about))
             written.append(path)
