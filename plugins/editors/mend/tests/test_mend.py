@@ -212,7 +212,7 @@ def test_a_checkpoint_that_does_not_do_is_one_line(
         file.write_bytes(file.read_bytes()[:-100])
     elif damage == "text":
         file.write_text("not tensors")
-    why = "trained for pokemqa" if damage == "other-editor" else "not a checkpoint that ke train has written"
+    why = "trained for pokemqa" if damage == "other-editor" else "not a checkpoint of ke train"
     with (
         unchanged(model),
         pytest.raises(KEError, match=why) as caught,

@@ -51,9 +51,7 @@ def read_corpus(source: str = WORDNET) -> Corpus:
         raise BadData(f"corpus {source} is not text: it contains zero bytes", hint="use a plain text file")
     documents = split(text)
     if not documents:
-        raise BadData(
-            f"corpus {source} is empty", hint="write one document per line, or paragraphs between blank lines"
-        )
+        raise BadData(f"corpus {source} is empty", hint="write one document per line or paragraph")
     name = WORDNET if source == WORDNET else path.name
     return Corpus(name=name, documents=documents, sha256=hashlib.sha256(raw).hexdigest())
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from ke_core.plugin import BadPatch, canonical
 from ke_plugin_hf.guard import LowRank
 from ke_weights.patches import combined, read_patch, write_patch
-from ke_weights.patches.delta import inner, norm
+from ke_weights.patches.delta import dense_tensor, inner, norm
 from ke_weights.patches.format import hashes
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
@@ -85,7 +85,7 @@ def test_a_flipped_bit_is_noticed(file):
 
 def test_a_changed_description_is_noticed(file):
     file.write_bytes(file.read_bytes().replace(b"an encyclopedia", b"an encyclopaedi"))
-    with pytest.raises(BadPatch, match="its description was changed"):
+    with pytest.raises(BadPatch, match="its metadata was changed"):
         read_patch(file)
 
 

@@ -45,9 +45,7 @@ def factors_of(patch: StoredPatch, module: nn.Module) -> Factors:
                 f"{patch.info.editor.name} changes {name} without low rank, so there is no LoRA adapter", hint=INSTEAD
             )
         if leaf != "weight" or not issubclass(kind, nn.Linear | Conv1D):
-            raise BadConfig(
-                f"{name} is not the weight of a linear layer, so a LoRA adapter cannot update it", hint=INSTEAD
-            )
+            raise BadConfig(f"{name} is not a weight of a linear layer, so LoRA cannot update it", hint=INSTEAD)
         found[owner] = delta
     if len({_conv(module, owner) for owner in found}) > 1:
         raise BadConfig("the edit changes modules of both storage orders, and an adapter has one", hint=INSTEAD)
