@@ -24,7 +24,7 @@ from ke_plugin_hf.model import HFModel
 from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.trace.facts import read_facts, tokens_of
 from ke_weights.trace.naive import naive
-from ke_weights.trace.noise import settled
+from ke_weights.trace.noise import resolve_noise
 from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, prompt, record
 from ke_weights.trace.settings import Curve, TraceSettings
 from ke_weights.trace.sweep import sweep
@@ -71,7 +71,7 @@ def main() -> None:
     model = open_model(options.model)
     assert isinstance(model, HFModel)
     modules = find_parts(model.module)
-    noise = settled(SETTINGS.noise, SETTINGS.seed, modules, model.tokenizer, [fact.subject for fact in facts])
+    noise = resolve_noise(SETTINGS.noise, SETTINGS.seed, modules, model.tokenizer, [fact.subject for fact in facts])
     width = int(embedding_of(modules).get_parameter("weight").shape[1])
 
     quick = slow = furthest = 0.0

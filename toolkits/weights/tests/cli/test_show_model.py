@@ -91,7 +91,7 @@ def test_layers_of_a_trace_that_was_never_made_are_refused(ke, tiny, monkeypatch
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     status, _out, err = ke("show", "spreader", "--model", tiny, "-o", "spreader.layers=trace")
     assert status == 2
-    assert "no causal trace of this model is known" in err
+    assert "no causal trace of this model was found" in err
     assert "ke trace" in err
 
 

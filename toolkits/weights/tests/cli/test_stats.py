@@ -117,7 +117,7 @@ def test_the_list_tells_models_and_texts_apart_and_names_what_is_damaged(stats, 
     assert "tiny:llama-float32-0 0-3 wordnet" in rows
     assert "tiny:llama-float32-0 3 own.txt, documents of 64" in rows
     assert "tiny:llama-float32-1 0, 2-3 wordnet" in rows
-    assert f"damaged: {folder}/broken.safetensors cannot be read as second moments" in out
+    assert f"damaged: {folder}/broken.safetensors cannot be read as a key covariance" in out
     assert f"in {folder}" in out
     assert "1 unfinished (3 MB)" in err
 
@@ -151,7 +151,7 @@ def test_verify_lists_what_failed_and_has_status_1(stats, folder):
     status, out, _err = stats("verify")
     lines = dict(line.split(": ", 1) for line in out.splitlines()[:-1])
     assert status == 1
-    assert lines[str(one)].startswith("cannot be read as second moments")
+    assert lines[str(one)].startswith("cannot be read as a key covariance")
     assert lines[str(two)].startswith("its metadata and its key file differ in")
     assert out.splitlines()[-1] == "2 of 4 are correct"
 
@@ -166,7 +166,7 @@ def test_verify_compares_with_the_keys_of_the_layer_that_the_file_names(stats, f
     assert stats("verify")[0] == 0
     status, out, _err = stats("verify", "--model", "tiny:0")
     assert status == 1
-    assert f"{one}: the model's keys do not fit it" in out
+    assert f"{one}: the model's keys do not match it" in out
 
 
 @pytest.mark.parametrize("model", ["", "tiny:0"])
@@ -187,7 +187,8 @@ def test_memory_for_some_layers_only_is_said_in_one_line(stats, monkeypatch, fol
 def test_fewer_than_twenty_tokens_a_dimension_are_warned_of(stats):
     """LLaMA-3-8B's keys have 14,336 elements, so that the default of 100,000 tokens is 7 for each."""
     warned = stats(*COMPUTE, "--layers", "1")[2]
-    assert "warning: 1,500 tokens are few for second moments of 176 dimensions, 8.5 each: 20 each, 3,520" in warned
+    few = "1,500 tokens are few for a key covariance of 176 dimensions (8.5 per dimension)"
+    assert f"warning: {few}: use 20 per dimension, 3,520" in warned
     assert "warning" not in stats(*COMPUTE, "--layers", "1", "--tokens", "3520")[2]
 
 
@@ -206,7 +207,10 @@ def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
         (("--text", "nowhere.txt"), "cannot read corpus nowhere.txt: no such file or directory"),
         (("--text", "picture"), "corpus picture is not UTF-8 text: byte 0"),
         (("--text", "blank"), "corpus blank holds no text"),
-        (("--text", "wikimedia/wikipedia:20231101.en"), "there is no file wikimedia/wikipedia:20231101.en, and"),
+        (
+            ("--text", "wikimedia/wikipedia:20231101.en"),
+            "corpus not found: wikimedia/wikipedia:20231101.en is not a file, and",
+        ),
         (("--layers", "2-9"), "layers 2, 3, 4, 5, 6, 7, 8, 9 do not fit a model of 4 layers"),
         (("--layers", "most"), "--layers cannot be 'most'"),
         (("--layers", "2,8-4"), "--layers 2,8-4: the range 8-4 is empty"),

@@ -182,7 +182,7 @@ def test_other_options_in_the_same_folder_are_refused(ke, facts):
     assert ke(*TRACE)[0] == 0
     status, _out, err = ke(*TRACE, "--seed", "2")
     assert status == 2
-    assert "t holds another trace: its settings.seed is 1, here it is 2" in err
+    assert "t contains another trace: its settings.seed is 1, here it is 2" in err
 
 
 def test_a_folder_with_something_else_is_refused(ke, facts, tmp_path):
@@ -190,7 +190,7 @@ def test_a_folder_with_something_else_is_refused(ke, facts, tmp_path):
     (tmp_path / "t/letter.txt").write_text("dear")
     status, _out, err = ke(*TRACE)
     assert status == 2
-    assert "t holds something else, not a trace" in err
+    assert "t contains other files, not a trace" in err
 
 
 def test_facts_on_record_must_be_those_of_the_file(ke, facts, tmp_path):
@@ -199,7 +199,7 @@ def test_facts_on_record_must_be_those_of_the_file(ke, facts, tmp_path):
     (tmp_path / "t/facts.jsonl").write_text("".join(reversed(text)))
     status, _out, err = ke(*TRACE)
     assert status == 2
-    assert "are not those of facts.json, in its order" in err
+    assert "are not those of facts.json in its order" in err
 
 
 def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
@@ -214,9 +214,9 @@ def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
     [
         (None, "cannot read facts facts.json: no such file or directory"),
         ("{", "facts facts.json is cut off"),
-        ("[]", "facts facts.json are not a list with something in it"),
+        ("[]", "facts facts.json are not a non-empty list"),
         ('[{"prompt": "a b", "subject": "a"}]', "record 1 of facts.json: field 'attribute' is missing"),
-        ('[{"prompt": "a b", "subject": 3, "attribute": "c"}]', "field 'subject' is not a text with something in it"),
+        ('[{"prompt": "a b", "subject": 3, "attribute": "c"}]', "field 'subject' is not a non-empty string"),
         ('[{"prompt": "a b", "subject": "c", "attribute": "d"}]', "record 1 of facts.json: subject 'c' is not in its"),
         ("[3]", "record 1 of facts.json is not an object"),
     ],
@@ -233,11 +233,11 @@ def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, conte
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--noise", "m"), "--noise cannot be 'm'"),
+        (("--noise", "m"), "--noise m: not a noise rule"),
         (("--kinds", "states,heads"), "'heads' is not one of states, mlp, attention"),
         (("--sever", ","), "',' is not one of mlp, attention, none"),
         (("--chat",), "facts are traced as plain text"),
-        (("--model", "tiny:echo"), "tracing looks into a model, and fake:echo is not in this process"),
+        (("--model", "tiny:echo"), "tracing needs the model's weights, and fake:echo is not in this process"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, tmp_path, options, told):
@@ -251,7 +251,7 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, 
 def test_pictures_need_matplotlib_and_nothing_else_does(ke, facts, tmp_path):
     status, _out, err = ke(*TRACE)
     assert status == 0
-    assert "no plots: matplotlib is not installed: pip install 'ke-weights[plot]'" in err
+    assert "cannot plot: matplotlib is not installed: pip install 'ke-weights[plot]'" in err
     assert (tmp_path / "t/trace.json").exists()
 
 

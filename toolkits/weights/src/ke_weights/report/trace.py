@@ -15,8 +15,8 @@ from ke_weights.tracing import Traced
 
 TITLES: Mapping[str, str] = {
     "states": "states of single layers restored",
-    "mlp": "MLP outputs restored, in windows around each layer",
-    "attention": "attention outputs restored, in windows around each layer",
+    "mlp": "MLP outputs restored, in windows of layers",
+    "attention": "attention outputs restored, in windows of layers",
     "severed-mlp": "states restored, with the subject's MLPs above held as corrupted",
     "severed-attention": "states restored, with the subject's attention above held as corrupted",
 }
@@ -28,7 +28,7 @@ LABELS: Mapping[Role, str] = {
     "further": "further tokens",
     LAST: "last token",
 }
-MARKS = " .:-=+*#%@"  # least to most effect; plain characters, so that a pipe and a colorless terminal show it too
+MARKS = " .:-=+*#%@"  # least to most effect; plain characters, readable without color
 COLORS = (
     "gray35",
     "purple4",

@@ -16,7 +16,7 @@ FORMATS = ("svg", "png")
 
 
 def plot(traced: Traced) -> list[Path]:
-    """Write ``heat-CURVE`` for each curve with more than one role, and ``last-subject``, as SVG and PNG.
+    """Write ``heat-CURVE`` for each curve with several roles, and ``last-subject``, as SVG and PNG.
 
     The suggested layers are marked: dotted lines in heat maps, shaded bands in the curves.
 
@@ -25,7 +25,7 @@ def plot(traced: Traced) -> list[Path]:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  an extra of ke-core
     except ImportError as error:
-        raise KEError("no plots: matplotlib is not installed", hint="pip install 'ke-weights[plot]'") from error
+        raise KEError("cannot plot: matplotlib is not installed", hint="pip install 'ke-weights[plot]'") from error
     found, marked = traced.effects, suggested_layers(traced)
     figures: dict[str, Any] = {}
     for curve, lines in found.lines.items():
