@@ -94,12 +94,10 @@ def first_edit(run: ResolvedRun) -> str:
             after = applied.edited.answer([question])
     except EditFailed:
         return ""  # the run records the reason
-    rows = [
-        ("Edit", question.texts[0], f"-> {edit.target}"),
-        ("Before", *(getattr(reply, "text", "(no answer)") for reply in before), f"({run.spec.model.id}, unedited)"),
-        ("After", *(getattr(reply, "text", "(no answer)") for reply in after), f"(edited with {run.spec.editor.name})"),
-    ]
-    return "\n".join(f"{name:<8}{text}  {words}" for name, text, words in rows)
+    rows = [("Edit", question.texts[0].strip(), f'-> "{edit.target}"')]
+    rows += [("Before", getattr(reply, "text", ""), f"({run.spec.model.id}, unedited)") for reply in before]
+    rows += [("After", getattr(reply, "text", ""), f"(edited with {run.spec.editor.name})") for reply in after]
+    return "\n".join(f'{name:<8}"{text}" {words}' for name, text, words in rows)
 
 
 def _edited_facts(run: ResolvedRun) -> Iterator[tuple[Case, Edit, Ask]]:

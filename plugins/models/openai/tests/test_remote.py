@@ -47,7 +47,7 @@ def run(server, *more, out="done"):
 
 def test_a_run_on_a_server_says_what_it_asked_and_what_that_cost(ke, serve, rude):
     server = serve()
-    status, out, err = ke(*run(server, "--price-in", "2", "--price-out", "10"))
+    status, out, err = ke(*run(server, "--full", "--price-in", "2", "--price-out", "10"))
     assert status == 0, err
     n = len(server.asked)
     assert n == len(set(server.prompts)) > 10
@@ -72,12 +72,12 @@ def spent(folder="done"):
 
 def test_what_was_paid_for_stands_in_the_run_and_is_shown_wherever_the_run_is(ke, serve):
     server = serve()
-    _status, out, _err = ke(*run(server, "--price-in", "2", "--price-out", "10"))
+    _status, out, _err = ke(*run(server, "--full", "--price-in", "2", "--price-out", "10"))
     n = len(server.asked)
     assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
     words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
-    assert f"asked of the server for it: {words}" in " ".join(out.split())
-    assert f"asked of the server for it: {words}" in " ".join(ke("report", "done")[1].split())
+    assert f"server usage: {words}" in " ".join(out.split())
+    assert f"server usage: {words}" in " ".join(ke("report", "done", "--full")[1].split())
     assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
 
 
@@ -90,10 +90,10 @@ def test_the_costs_of_all_answers_stand_beside_the_scores_and_those_from_the_cac
     assert {cost["phase"] for cost in first} == {"before", "after"}
     assert all(cost["prompt_tokens"] == 5 * cost["calls"] == 5 * cost["answers"] for cost in first)
     assert spent("elsewhere") == Counter()
-    assert "asked of the server for it" not in ke("report", "elsewhere")[1]
+    assert "server usage" not in ke("report", "elsewhere", "--full")[1]
     calls = sum(cost["calls"] for cost in first)
     in_all = f"{calls} model calls, {5 * calls} prompt tokens and {2 * calls} generated"
-    assert in_all in " ".join(ke("report", "elsewhere")[1].split())
+    assert in_all in " ".join(ke("report", "elsewhere", "--full")[1].split())
 
 
 def test_of_several_editors_each_run_has_what_was_asked_for_it(ke, serve):
@@ -172,7 +172,7 @@ def test_what_a_sick_server_left_unanswered_is_asked_again_when_it_is_well_and_n
     assert ke(*run(server, "--concurrency", "1"))[0] == 1
     lost = {prompt for prompt in server.prompts if zlib.crc32(prompt.encode()) % 4 == 0}
     assert lost
-    assert "ServerDown" in ke("report", "done")[1]
+    assert "ServerDown" in ke("report", "done", "--full")[1]
     sick[0], before = False, len(server.asked)
     status, out, _err = ke(*run(server, "--concurrency", "1"))
     assert status == 0
@@ -181,7 +181,7 @@ def test_what_a_sick_server_left_unanswered_is_asked_again_when_it_is_well_and_n
     whole = serve()
     assert ke(*run(whole, out="whole"))[0] == 0
     assert scores("done") == scores("whole")
-    for shown in out, ke("report", "done")[1], ke("runs", ".")[1]:
+    for shown in out, ke("report", "done", "--full")[1], ke("runs", ".")[1]:
         assert "fail" not in shown.casefold()
     assert ke("report", "done", "--csv", "done.csv")[0] == ke("report", "whole", "--csv", "whole.csv")[0] == 0
     assert "ServerDown" not in Path("done.csv").read_text()
@@ -205,7 +205,7 @@ def hasty(monkeypatch):
 
 def test_refusals_of_content_are_failures_that_do_not_stop_the_run(ke, serve):
     refused = {"choices": [{"text": "", "finish_reason": "content_filter"}]}
-    status, out, _err = ke(*run(serve(lambda _n, _body: refused)))
+    status, out, _err = ke(*run(serve(lambda _n, _body: refused), "--full"))
     assert status == 1
     assert "ContentRefused" in out
 
@@ -215,7 +215,7 @@ def test_a_server_that_is_down_is_one_line(ke, serve):
     server.close()
     status, _out, err = ke(*run(server))
     assert status == 2
-    assert err.startswith(f"error: cannot reach {server.url}")
+    assert err.startswith(f"loading the model\nerror: cannot reach {server.url}")
 
 
 def test_an_editor_of_weights_is_refused_before_anything_is_asked(ke, serve):
@@ -266,7 +266,8 @@ def test_judging_says_and_records_what_it_asked_of_the_judges_server(ke, serve, 
     words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
     assert n > 10
     assert f"asked of the server now: {words}" in err
-    assert f"asked of the server for it: {words}" in " ".join(out.split())
+    assert "ke report done --full" in out
+    assert f"server usage: {words}" in " ".join(ke("report", "done", "--full")[1].split())
     assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
     assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
     assert "asked of the server now" not in ke(*judging(server))[2]  # it is over, and pays for nothing
