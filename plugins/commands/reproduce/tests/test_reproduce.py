@@ -188,7 +188,7 @@ def test_notes_say_what_differs_from_the_paper(table):
 def test_started_again_nothing_is_run(ke, table):
     status, _out, err = ke("reproduce", "toy/table-1", *MODEL, "--limit", "2")
     assert status == 0
-    assert err.count("  known") == 6
+    assert err.count("  finished before") == 6
     assert "done in" not in err
 
 

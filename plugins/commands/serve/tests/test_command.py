@@ -78,7 +78,7 @@ def test_it_says_at_the_start_whether_its_edits_can_change(facts, toys, monkeypa
     monkeypatch.setattr(server, "serve", listened)
     words = ("--editor", editor, "--model", "saying:one", "--edits", facts)
     err = ke("serve", *words, plugins=toys.plugins())[2]
-    assert ("2 edits; they cannot change while it runs" in err, "changes are saved to" in err) == (not can, can)
+    assert ("they cannot be changed while the server runs" in err, "changes are saved to" in err) == (not can, can)
 
 
 def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monkeypatch):
@@ -89,8 +89,8 @@ def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monke
         (("edits", "list", "--url", "nonsense"), "nonsense is not a server address"),
         (("edits", "list", "--url", "http://[::1"), "http://[::1 is not a server address"),
         (("edits", "list", "--url", "file:///etc/hostname"), "is not a server address"),
-        (("edits", "add", *url), "say one of them"),
-        (("edits", "add", "x", "y", "--subject", "z", *url), "--subject goes with one sentence"),
+        (("edits", "add", *url), "add sentences or --edits FILE, not both"),
+        (("edits", "add", "x", "y", "--subject", "z", *url), "--subject needs exactly one sentence"),
         (("edits", "add", "The moon is made of cheese", *url), "out of reach"),
         (("--port", "9", "edits", "list", *url), "--port is an option of ke serve"),
         ((), "no editor is given"),
@@ -160,7 +160,7 @@ def test_a_signal_ends_the_server_after_the_answers_under_way(process, facts, nu
     _out, err = child.communicate(timeout=20)
     assert child.returncode == 0
     assert said[0].endswith("User: slowly / Assistant:>>")
-    assert "ended; answered 1 question in 1 batch" in err
+    assert "stopped; answered 1 question in 1 batch" in err
     assert "Traceback" not in err
     assert "sesame" not in err
     assert "slowly" not in err
@@ -177,7 +177,7 @@ def test_an_answer_that_takes_too_long_is_a_503_and_the_process_ends(process, fa
     _out, err = child.communicate(timeout=60)  # though the model's thread never comes back
     ((status, body),) = got
     assert (status, body["error"]["code"], child.returncode) == (503, "server_ending", 0)
-    assert "ended; answered 0 questions" in err
+    assert "stopped; answered 0 questions" in err
     assert "Traceback" not in err
 
 

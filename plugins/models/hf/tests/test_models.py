@@ -44,7 +44,7 @@ def test_an_unknown_name_is_guessed(verb, capsys):
     assert main(["models", verb, "smollm2-153m"]) == 2
     assert "did you mean 'smollm2-135m'?" in capsys.readouterr().err
     assert main(["models", verb, "nothing-like-it"]) == 2
-    assert "there are: smollm2-135m, minilm-l6" in capsys.readouterr().err
+    assert "known models: smollm2-135m, minilm-l6" in capsys.readouterr().err
 
 
 def test_a_pull_that_fails_has_status_2(capsys, monkeypatch, cache):

@@ -74,36 +74,16 @@ FILE = click.Path(path_type=Path)
 @shared.section(
     "Server",
     click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
-    click.option(
-        "--port",
-        default=8000,
-        show_default=True,
-        type=click.IntRange(0, 65535),
-        help="Port to listen on; 0 for a free one.",
-    ),
+    click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535),
+                 help="Port to listen on; 0 for a free one."),
     click.option("--name", default="", metavar="NAME", help="Name of the model for clients. [default: --model]"),
-    click.option(
-        "--max-tokens",
-        default=1024,
-        show_default=True,
-        type=click.IntRange(1),
-        help="Largest number of tokens that a client may request.",
-    ),
-    click.option(
-        "--max-requests",
-        default=64,
-        show_default=True,
-        type=click.IntRange(1),
-        help="Concurrent requests; further ones get status 429.",
-    ),
-    click.option(
-        "--window",
-        default=5.0,
-        show_default=True,
-        type=click.FloatRange(0, 1000),
-        help="Milliseconds to wait for further requests to batch.",
-    ),
-)
+    click.option("--max-tokens", default=1024, show_default=True, type=click.IntRange(1),
+                 help="Largest number of tokens that a client may request."),
+    click.option("--max-requests", default=64, show_default=True, type=click.IntRange(1),
+                 help="Concurrent requests; further ones get status 429."),
+    click.option("--window", default=5.0, show_default=True, type=click.FloatRange(0, 1000),
+                 help="Milliseconds to wait for further requests to batch."),
+)  # fmt: skip
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Serve an edited model over an OpenAI-compatible API.
