@@ -19,8 +19,8 @@ Source = Literal["scores", "statistics", "audit"]
 class Setup:
     """The options of ``ke eval`` for a cell.
 
-    ``batch`` is for ``partition``, ``edited`` for ``sample``; both are limited to the number of cases. ``dtype``: set if
-    a method requires one (QLoRA: ``nf4``); the default is the user's.
+    ``batch`` is for ``partition``, ``edited`` for ``sample``; both are limited to the number of cases. ``dtype``: set
+    if a method requires one (QLoRA: ``nf4``); the default is the user's.
     """
 
     editor: str = ""
