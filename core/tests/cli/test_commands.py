@@ -131,7 +131,7 @@ def test_datasets_sample_draws_with_a_seed_or_takes_one_case(ke):
 
 def test_report_prints_runs_side_by_side_again(ke, evaluated):
     ke("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--out", "two")
-    status, out, _err = ke("report", "done", "two", "--short")
+    status, out, _err = ke("report", "done", "two", "--full", "--short")
     assert status == 0
     assert "sayer" in out
     assert "other" in out
@@ -141,7 +141,7 @@ def test_report_prints_runs_side_by_side_again(ke, evaluated):
 def test_report_scores_a_run_without_scores(ke, evaluated):
     (evaluated / "scores.json").unlink()
     status, out, _err = ke("report", "done")
-    assert (status, "50.0" in out) == (0, True)
+    assert (status, "50 (0-100)" in out) == (0, True)
     assert (evaluated / "scores.json").exists()
 
 
@@ -186,11 +186,11 @@ def test_report_of_damaged_scores_says_how_to_mend_them(ke, evaluated):
 def test_judge_and_score_need_no_model(ke, evaluated, monkeypatch):
     monkeypatch.setattr(EchoModel, "__init__", None)
     status, out, err = ke("judge", "done", "--judge", "exact")
-    assert (status, "50.0" in out) == (0, True)
+    assert (status, "ke report done --full" in out) == (0, True)
     assert "0 lines of judgments written" in err
     (evaluated / "scores.json").unlink()
     status, out, _err = ke("score", "done", "--metric", "accuracy")
-    assert (status, "50.0" in out) == (0, True)
+    assert (status, "50 (0-100)" in out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_demo_names_everything_that_is_missing_in_one_pip_command(ke):
     status, _out, err = ke("demo")
     error, hint = err.splitlines()
     assert status == 2
-    assert error == "error: the demo needs what is not installed: atlas, none, parrot, oracle, memit, mello"
-    assert hint.startswith("hint:  pip install ke-plugin-atlas ke-plugin-none ")
+    assert error == "error: the demo needs what is not installed: atlas, memit, mello, parrot, oracle"
+    assert hint.startswith("hint:  pip install ke-plugin-atlas ke-plugin-memit ")
 
 
 def test_demo_is_eval_with_everything_chosen(ke, tmp_path):

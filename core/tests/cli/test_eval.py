@@ -21,14 +21,31 @@ def test_a_run_prints_its_table_and_where_it_is(ke, tmp_path):
     assert status == 0
     assert folder.name == f"sayer-toy-{RunFolder.open(folder).id[:8]}"
     assert (
-        "sayer on 2 cases of toy (partition, each case edited alone, asked as direct, cot, with 1) "
+        "sayer on 2 cases of toy (partition, each case edited alone, prompts direct, cot, with 1) "
         f"-> runs/{folder.name}\n" in err
     )
     assert "toy on 1: value in %, 95 % interval" in out
+    assert re.search(r"sayer +direct +50 \(0-100\) ", out)
+    assert "\nsayer: 1 of 2 edits made" in out
+    assert out.endswith(
+        f"Next:\n  ke report runs/{folder.name} --full\n  ke report runs/{folder.name} --html report.html\n"
+    )
+
+
+def test_full_prints_the_settings_and_the_run_folder(ke, tmp_path):
+    status, out, _err = ke(*RUN, "--full")
+    assert status == 0
     assert re.search(r"edits .*\n.* made", out)
     assert re.search(r"sayer +direct +50\.0 ", out)
     assert "judge: exact" in out
-    assert f"run folder: runs/{folder.name}" in out
+    assert f"run folder: runs/{only_run(tmp_path / 'runs').name}" in out
+    assert "Next:" not in out
+
+
+def test_each_phase_is_shown_on_standard_error(ke):
+    err = ke(*RUN)[2]
+    for phase in ("loading the model", "asking the unedited model: 0/2", "cases edited and asked: 0/2", "judging"):
+        assert phase in err
 
 
 def test_a_finished_run_started_again_asks_nothing(ke, monkeypatch):
@@ -36,13 +53,14 @@ def test_a_finished_run_started_again_asks_nothing(ke, monkeypatch):
     monkeypatch.setattr(EchoModel, "generate", None)
     status, out, err = ke(*RUN, "-o", "sayer.word=Rome")
     assert status == 0
-    assert "going on where it stopped" in err
-    assert "50.0" in out
+    assert "-> runs/" in err
+    assert ", resuming\n" in err
+    assert "50 (0-100)" in out
 
 
 def test_several_editors_stand_side_by_side_each_in_a_folder_of_its_own(ke, tmp_path):
     status, out, _err = ke(
-        *RUN, "--editor", "other", "-o", "other.word=Madrid", "-o", "sayer.loud=true", "--out", "both"
+        *RUN, "--editor", "other", "-o", "other.word=Madrid", "-o", "sayer.loud=true", "--out", "both", "--full"
     )
     assert status == 0
     folders = [RunFolder.open(path).spec.editor for path in sorted((tmp_path / "both").iterdir())]
@@ -58,7 +76,9 @@ def test_several_editors_stand_side_by_side_each_in_a_folder_of_its_own(ke, tmp_
 def test_failed_replies_are_counted_and_end_with_status_1(ke):
     status, out, _err = ke(*RUN, "-o", "sayer.word=fail")
     assert status == 1
-    assert "failed replies, counted as wrong" in out
+    assert "warning: 12 failed replies, counted as wrong (sayer 12)\n" in out
+    _status, out, _err = ke(*RUN, "-o", "sayer.word=fail", "--full")
+    assert "12 failed replies, counted as wrong:" in out
     assert "ServerGone: no answer [red]at 0 to 3[/red]" in out
 
 
@@ -73,7 +93,7 @@ def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
 
 
 def test_a_sequential_plan_is_taken_from_the_options_and_shown_by_edits_made(ke, tmp_path):
-    status, out, err = ke(*RUN, "--sequential", "--eval-every", "1", "--eval-set", "all", "--out", "here")
+    status, out, err = ke(*RUN, "--sequential", "--eval-every", "1", "--eval-set", "all", "--out", "here", "--full")
     plan = RunFolder.open(tmp_path / "here").spec.plan
     assert status == 0
     assert (plan.size, plan.sequential, plan.eval_every, plan.eval_set) == (1, True, 1, "all")
@@ -166,7 +186,7 @@ def test_a_folder_of_another_run_is_left_as_it_is(ke, evaluated):
     before = {path.name: path.read_bytes() for path in evaluated.iterdir()}
     status, _out, err = ke(*RUN, "--seed", "1", "--out", "done")
     assert status == 2
-    assert err.startswith("error: done holds another run: seed 0 (here 1)\nhint:  choose another folder")
+    assert "\nerror: done holds another run: seed 0 (here 1)\nhint:  choose another folder" in err
     assert before == {path.name: path.read_bytes() for path in evaluated.iterdir()}
 
 

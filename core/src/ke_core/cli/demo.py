@@ -64,18 +64,17 @@ def _settings(editors: Sequence[str], given: Sequence[str]) -> Iterator[str]:
             yield f"{name}={value}"
 
 
-def first_edit(runs: Sequence[ResolvedRun]) -> str:
-    """Apply the first edit with the first method that edits a model; return the answers before and after.
+def first_edit(run: ResolvedRun) -> str:
+    """Apply the first edit of a run and return the answers before and after. Empty if it edits no model.
 
-    Empty if there is no such method or edit. The runs record everything again, from the caches.
+    The run does this again, from the caches, and records it.
     """
     from ke_core.engine.passthrough import PassthroughModel  # noqa: PLC0415  as above
     from ke_core.runner.apply import applied_edits, untouched  # noqa: PLC0415  as above
     from ke_core.spec.errors import EditFailed  # noqa: PLC0415  as above
 
-    run = next((one for one in runs if one.editor_spec.needs_model), None)
-    found = next(_edited_facts(run), None) if run else None
-    if run is None or found is None:
+    found = next(_edited_facts(run), None) if run.editor_spec.needs_model else None
+    if found is None:
         return ""
     case, edit, question = found
     before = PassthroughModel(run.session).answer([question])
@@ -84,12 +83,10 @@ def first_edit(runs: Sequence[ResolvedRun]) -> str:
             after = applied.edited.answer([question])
     except EditFailed:
         return ""  # the run records the reason
-    rows = [
-        ("Edit", question.texts[0], f"-> {edit.target}"),
-        ("Before", *(getattr(reply, "text", "(no answer)") for reply in before), f"({run.spec.model.id}, unedited)"),
-        ("After", *(getattr(reply, "text", "(no answer)") for reply in after), f"(edited with {run.spec.editor.name})"),
-    ]
-    return "\n".join(f"{name:<8}{text}  {words}" for name, text, words in rows)
+    rows = [("Edit", question.texts[0].strip(), f'-> "{edit.target}"')]
+    rows += [("Before", getattr(reply, "text", ""), f"({run.spec.model.id}, unedited)") for reply in before]
+    rows += [("After", getattr(reply, "text", ""), f"(edited with {run.spec.editor.name})") for reply in after]
+    return "\n".join(f'{name:<8}"{text}" {words}' for name, text, words in rows)
 
 
 def _edited_facts(run: ResolvedRun) -> Iterator[tuple[Case, Edit, Ask]]:

@@ -65,24 +65,27 @@ def evaluate_editors(
     *,
     alone: bool,
     full: bool = False,
-    first: Callable[[Sequence[ResolvedRun]], str] | None = None,
+    first: Callable[[ResolvedRun], str] | None = None,
     note: str = "",
 ) -> int:
     """Evaluate every editor, print the report, and return the exit status: 1 if any reply is a failure.
 
-    ``full``: print every table. ``first``: called with the runs before they start; its text leads the report. ``note``
+    ``full``: print every table. ``first``: called with each prepared run until it returns a text, which leads the report. ``note``
     is a line under the table.
     ``folder`` is the run folder if the run is ``alone``, else the parent of the run folders. If several processes share
     the runs, the first one prints, and its status counts.
     """
     console = err()
     with progress(console) as shown:
-        runs = _prepare(app, editors, request, shown)
+        runs: list[ResolvedRun] = []
+        lead = ""
+        for run in _prepare(app, editors, request, shown):
+            runs.append(run)
+            if first and not lead and (lead := first(run)):
+                console.print(literal(lead), soft_wrap=True)
         places = [folder if folder and alone else _named_folder(folder or ROOT, run.spec) for run in runs]
         folders = [RunFolder.create(place, run.spec, run.files) for place, run in zip(places, runs, strict=True)]
         finished: list[Finished] = []
-        if lead := first(runs) if first else "":
-            console.print(literal(lead), soft_wrap=True)
         for run, place in zip(runs, folders, strict=True):
             begun = any(True for _record in place.read())
             console.print(literal(_summary(run, place, begun=begun)), soft_wrap=True)
@@ -106,17 +109,18 @@ def _shown_paths(places: Sequence[Path]) -> Sequence[Path]:
     return [parent] if len(places) > 1 and found == {place.resolve() for place in places} else places
 
 
-def _prepare(app: App, editors: Sequence[str], request: EvalRequest, shown: Progress) -> list[ResolvedRun]:
+def _prepare(app: App, editors: Sequence[str], request: EvalRequest, shown: Progress) -> Iterator[ResolvedRun]:
     """Prepare all runs before the first one starts, so that a mistake in the last costs nothing. They share a model."""
     specs = {name: app.catalog.spec("editor", name) for name in editors}
     prefixes = {spec.prefix for spec in specs.values()}
-    runs: list[ResolvedRun] = []
+    model = None
     for name, spec in specs.items():
         others = prefixes - {spec.prefix}
         own = {prefix: given for prefix, given in request.options.items() if prefix not in others}
-        model = next((run.session.model for run in runs if run.editor_spec.needs_model), None)
-        runs.append(prepare(evolve(request, editor=name, options=own), app.catalog, shown, model=model))
-    return runs
+        run = prepare(evolve(request, editor=name, options=own), app.catalog, shown, model=model)
+        if run.editor_spec.needs_model:
+            model = run.session.model
+        yield run
 
 
 def _named_folder(root: Path, spec: RunSpec) -> Path:

@@ -1,0 +1,81 @@
+"""The short report: one table, one sentence and a line for each warning, in 80 columns."""
+
+import io
+from collections import Counter
+
+from attrs import evolve
+from rich.console import Console
+
+from core.tests.report.test_report import reported, score
+from ke_core.engine.models import NO_MODEL
+from ke_core.results.short import short_page, summary, warnings
+from ke_core.results.tally import Tally
+
+COUNTS = {("multi", "efficacy"): "edits succeeded", ("multi", "multi-hop"): "questions answered"}
+
+
+def run(efficacy, hops, editor="memit", **changes):
+    found = reported(score(efficacy, 6, "efficacy"), score(hops, 6), editor=editor, **changes)
+    return evolve(found, counts=COUNTS)
+
+
+def page(runs):
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(short_page(runs))
+    return console.file.getvalue()
+
+
+def test_a_row_has_the_value_and_the_interval_in_whole_percent():
+    lines = page([run(5 / 6, 1 / 6)]).splitlines()
+    assert lines[1].split() == ["edit-wise", "multi-hop"]
+    assert lines[2].split() == ["editor", "prompt", "n", "6", "n", "6"]
+    assert lines[4].split() == ["memit", "direct", "83", "(73-93)", "17", "(7-27)"]
+
+
+def test_large_samples_have_a_decimal():
+    assert "41.2 (31.2-51.2)" in page([reported(score(0.412, 3000))])
+
+
+def test_columns_that_do_not_fit_are_left_out_and_no_word_is_broken():
+    names = {name: f"long-heading-{name} of many words" for name in "abcdefgh"}
+    wide = evolve(reported(*(score(0.5, 10, name) for name in names)), columns={"multi": names}, counts={})
+    text = page([wide])
+    assert max(map(len, text.splitlines())) <= 80
+    assert "long-heading-a" in text
+    assert "long-heading-h" not in text
+
+
+def test_many_rows_become_one_for_each_run():
+    runs = [reported(score(0.5, 6), score(0.1, 6, style="cot"), editor=f"editor{number}") for number in range(6)]
+    text = page(runs)
+    assert [line.split()[0] for line in text.splitlines() if "direct" in line] == [f"editor{n}" for n in range(6)]
+    assert not [line for line in text.splitlines() if line.strip().startswith("cot")]
+
+
+def test_the_sentence_counts_successes_and_compares_with_the_baselines():
+    runs = [
+        run(5 / 6, 1 / 6), run(0.5, 0.0, "mello"), run(1.0, 2 / 6, "parrot", model=NO_MODEL),
+        run(1.0, 1.0, "oracle", model=NO_MODEL, oracle=("answers",)),
+    ]  # fmt: skip
+    assert summary(runs) == (
+        "memit: 5 of 6 edits succeeded, 1 of 6 questions answered; mello: 3 of 6, 0 of 6; "
+        "parrot, a baseline without a model: 6 of 6, 2 of 6; oracle, the upper bound: 6 of 6, 6 of 6."
+    )
+
+
+def test_the_sentence_names_a_second_prompt_and_means_as_values():
+    both = reported(score(0.5, 6), score(1 / 6, 6, style="cot"), score(0.415, 7, "efficacy"))
+    assert summary([both]) == "memit: 41.5 % (n 7) edit-wise, 3 of 6 multi-hop (cot: 1 of 6)."
+    assert summary([reported()]) == ""
+
+
+def test_each_kind_of_loss_is_one_line():
+    lost = Tally(done=2, total=5, failures=Counter({"ServerGone: a": 3, "b": 1}), skipped=Counter({"x": 2}))
+    unsure = score(0.5, 6, skipped_because={"the judge could not say": 2})
+    assert list(warnings([reported(unsure, tally=lost), reported(score(0.1), editor="mello", tally=lost)])) == [
+        "warning: memit: not finished: 3 of 5 cases have no answers of the edited model yet",
+        "warning: mello: not finished: 3 of 5 cases have no answers of the edited model yet",
+        "warning: 8 failed replies, counted as wrong (memit 4, mello 4)",
+        "warning: 4 cases skipped (memit 2, mello 2)",
+        "warning: 2 values missing: the judge is unsure (memit 2)",
+    ]
