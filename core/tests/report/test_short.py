@@ -4,9 +4,9 @@ import io
 from collections import Counter
 
 from attrs import evolve
+from core.tests.report.test_report import reported, score
 from rich.console import Console
 
-from core.tests.report.test_report import reported, score
 from ke_core.engine.models import NO_MODEL
 from ke_core.results.short import short_page, summary, warnings
 from ke_core.results.tally import Tally

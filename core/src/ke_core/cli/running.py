@@ -70,8 +70,8 @@ def evaluate_editors(
 ) -> int:
     """Evaluate every editor, print the report, and return the exit status: 1 if any reply is a failure.
 
-    ``full``: print every table. ``first``: called with each prepared run until it returns a text, which leads the report. ``note``
-    is a line under the table.
+    ``full``: print every table. ``first``: called with each prepared run until it returns a text, which leads the
+    report. ``note``: a line under the table.
     ``folder`` is the run folder if the run is ``alone``, else the parent of the run folders. If several processes share
     the runs, the first one prints, and its status counts.
     """

@@ -99,11 +99,12 @@ def scores(path):
     }
 
 
-def test_predictions_are_judged_and_scored(take, tmp_path):
-    status, out, err = take(line(), line("1", "hop-2", "Spain"), line("2", "hop-1", "Paris"))
+def test_predictions_are_judged_and_scored(take, ke, tmp_path):
+    status, _out, err = take(line(), line("1", "hop-2", "Spain"), line("2", "hop-1", "Paris"))
     assert status == 0
     assert scores(tmp_path / "run")["efficacy", "after", "own"] == (0.5, 2)
     assert scores(tmp_path / "run")["other", "after", "own"] == (0.0, 1)
+    out = ke("report", "run", "--full")[1]
     assert "model: not stated, imported answers" in out
     assert "imported" in out
     assert "run: 3 answers, 1 question left out" in err
@@ -190,8 +191,9 @@ def test_an_empty_file_is_no_run(take):
     assert "theirs.jsonl has no predictions" in take("")[2]
 
 
-def test_a_case_that_the_file_lacks_is_skipped_with_the_reason(take, tmp_path):
-    out = take(line())[1]
+def test_a_case_that_the_file_lacks_is_skipped_with_the_reason(take, ke, tmp_path):
+    take(line())
+    out = ke("report", "run", "--full")[1]
     assert "1 case skipped:" in out
     assert "1 x theirs.jsonl has no answer" in out
     (absent,) = [record for record in RunFolder.open(tmp_path / "run").read()

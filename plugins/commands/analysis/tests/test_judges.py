@@ -224,14 +224,14 @@ def test_check_prints_kappa_and_what_differs(ke, asking, tmp_path):
 def test_a_poor_check_is_a_warning_in_every_report_of_that_judge(ke, asking, evaluated, tmp_path):
     """12 of 30 look fine: agreed .8, kappa .6 is enough; 13 give .57, which is not."""
     ke("judge", "done", "--judge", "asker", *FAIR)
-    told = " ".join(ke("report", "done")[1].split())
+    told = " ".join(ke("report", "done", "--full")[1].split())
     assert "warning: judge asker has not been checked: ke judges check asker --judge-model scripted:fair" in told
     assert "warning:" not in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s", wrong=12), *FAIR)[2]
-    told = " ".join(ke("report", "done")[1].split())
+    told = " ".join(ke("report", "done", "--full")[1].split())
     assert "warning:" not in told
     assert "agreement with manual labels: goodness kappa 0.60" in told
     assert "warning:" in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s", wrong=13), *FAIR)[2]
-    told = " ".join(ke("report", "done")[1].split())
+    told = " ".join(ke("report", "done", "--full")[1].split())
     assert "warning: judge asker agrees too little with labels written by hand: goodness kappa 0.57" in told
 
 
