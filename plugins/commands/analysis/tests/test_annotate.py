@@ -110,7 +110,7 @@ def test_a_row_that_stands_twice_is_named(ke, sheet, tmp_path):
 
 def test_a_sheet_without_a_label_says_what_to_do(ke, sheet):
     status, _out, err = ke("annotate", "done", "--read", "sheet.csv")
-    assert (status, "sheet.csv has no label yet" in err) == (2, True)
+    assert (status, "sheet.csv has no labels yet" in err) == (2, True)
 
 
 def test_a_sheet_does_not_fit_a_record_that_was_changed(ke, sheet, evaluated):

@@ -89,8 +89,8 @@ def test_shares_and_agreement_come_back(sheet, read):
     for row in ("old 70.0", "mute 10.0", "noise 20.0"):
         assert row in out
     assert "kinds: kappa 0.00" in out
-    assert "(n 10), 7 of 10 alike" in out
-    assert "into nothing" not in out
+    assert "(n 10), 7 of 10 equal" in out
+    assert "has no label for" not in out
 
 
 def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
@@ -110,8 +110,8 @@ def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
     status, out, _err = read(rows)
     assert status == 0
     assert "3 answers labeled manually" in out
-    assert f"kinds sorts 1 of them into nothing: {RIGHT}" in out
-    assert "kinds sorts 1 of them into nothing: the metric does not look at such answers" in out
+    assert f"kinds has no label for 1 of them: {RIGHT}" in out
+    assert "kinds has no label for 1 of them: the metric does not label such answers" in out
 
 
 def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet, read):
@@ -127,6 +127,6 @@ def test_mistakes_are_named_with_their_row(sheet, read, ke):
     wrong = [{**rows[0], "kinds": "oldest"}, *rows[1:]]
     assert "back.csv, row 2: kinds 'oldest' is unknown: use one of old, mute, noise" in read(wrong)[2]
     alone = [{**rows[0], "kinds": "old", "label": ""}, *rows[1:]]
-    assert "back.csv, row 2: kinds is 'old' and there is no label" in read(alone)[2]
+    assert "back.csv, row 2: kinds is 'old', but the label is empty" in read(alone)[2]
     assert "-o needs --read" in ke("annotate", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
     assert read(rows, "-o", "kinds.wrod=x")[0] == read(rows, "-o", "sayer.word=x")[0] == 2

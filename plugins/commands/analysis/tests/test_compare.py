@@ -123,7 +123,7 @@ def test_other_cases_are_refused_unless_the_shared_ones_will_do(ke, two):
     status, _out, err = ke("compare", "a", "one")
     assert status == 2
     assert "a and one are over different cases: 1 and 0 are in only one of them, such as case" in err
-    assert "--shared compares the 1 that both have" in err
+    assert "--shared compares the 1 common cases" in err
     assert found(ke, "a", "one", "--shared")["cases"] == 1
 
 

@@ -138,12 +138,12 @@ def test_list_names_judges_their_labels_and_whether_they_ask(ke, asking):
 
 
 def test_a_judge_with_a_model_judges_and_its_own_metrics_are_computed(ke, asking, evaluated):
-    status, out, err = ke("judge", "done", "--judge", "asker", *FAIR)
+    status, _out, err = ke("judge", "done", "--judge", "asker", *FAIR)
     assert (status, "lines of judgments written" in err) == (0, True)
     scores = json.loads((evaluated / "scores.json").read_text(encoding="utf-8"))
     assert [metric["component"]["name"] for metric in scores["metrics"]] == ["goodness"]
     assert scores["judge"]["model"]["id"] == "fair"
-    assert "asking fair" in " ".join(out.split())
+    assert "asking fair" in " ".join(ke("report", "done", "--full")[1].split())
 
 
 def test_what_the_case_holds_true_is_given_to_the_judge(ke, asking, evaluated):

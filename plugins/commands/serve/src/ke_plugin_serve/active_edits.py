@@ -40,8 +40,8 @@ class ServedEdit:
 
     @cached_property
     def about(self) -> tuple[str, str] | None:
-        """A key that contradicting edits share: the prompt, and the subject if there is one. None
-        for a bare statement.
+        """A key that contradicting edits share: the prompt, and the subject if there is one. None for a statement
+        without a prompt.
         """
         if self.edit.free_form is not None:
             return self.edit.prompt, ""
@@ -101,7 +101,7 @@ class ActiveEdits:
     def addition(self, kept: Sequence[ServedEdit], *, replace: bool = False) -> EditChange:
         """Return the change that adds ``kept``. Active edits are skipped. ``replace``: remove contradicting edits.
 
-        Raises Contradiction where one says otherwise, or under the same id, and is not to be replaced.
+        Raises Contradiction for a contradicting edit, or another edit with the same id, without ``replace``.
         """
         force = _Force(self.edits.values())
         fresh: dict[str, ServedEdit] = {}

@@ -35,8 +35,9 @@ STATUS: Mapping[type[KEError], int] = {
 
 
 def changeable(edited: Edited) -> bool:
-    """Return whether edits can change while the model is served. It is tested with an empty change, which leaves all as
-    it is: an editor does not say beforehand.
+    """Return whether edits can change while the model is served.
+
+    Editors do not declare it, so an empty change is tried.
     """
     try:
         edited.change()
@@ -146,8 +147,8 @@ class Routes:
     ) -> Response:
         """Change the model between two batches, then the state file.
 
-        Bodies are read at the same time; one list at a time is parsed and applied. ``read`` and ``told`` take seconds
-        for a long list, so both run in a thread, and the event loop answers others meanwhile.
+        Bodies are read concurrently; lists are parsed and applied one at a time. ``read`` and ``told`` need seconds for
+        a long list, so they run in a thread while the event loop answers other requests.
         """
         async with self._intake.body(request, self.limits.edits) as body:
             if not self._changeable:  # before the list is parsed: no correction of the list would help

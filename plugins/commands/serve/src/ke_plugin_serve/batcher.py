@@ -19,9 +19,9 @@ Waiting = tuple[Question, "asyncio.Future[Reply]"]
 class Batcher:
     """Runs everything that uses the edited model in one thread, in order.
 
-    A batch waits ``window`` seconds for company. Those who come while the model is busy go together when it is free:
-    under load batches fill by themselves. ``most`` go in one call. ``in_force``: the ids of the edits that a question
-    names as its own. ``batches`` and ``questions`` count what was answered. ``busy``: the thread is at work.
+    A batch waits ``window`` seconds for further questions. Questions that arrive while the model is busy form the next
+    batch. ``most``: the size of a batch. ``in_force``: the ids of the edits that a question names as its own.
+    ``batches`` and ``questions`` count the answered ones. ``busy``: the thread is working.
     """
 
     edited: Edited
@@ -38,7 +38,7 @@ class Batcher:
     async def answer(self, questions: Sequence[Question]) -> list[Reply]:
         """Return one reply per question, in order. Raises the errors of ``Edited.answer``.
 
-        Those that are cancelled before their batch begins are not asked.
+        Questions that are canceled before their batch starts are dropped.
         """
         loop = asyncio.get_running_loop()
         replies = [loop.create_future() for _question in questions]
@@ -102,7 +102,7 @@ class Batcher:
     def _answered(self, batch: Sequence[Waiting]) -> list[tuple[asyncio.Future[Reply], Reply]]:
         """Return one reply per question whose client still waits. Raises PluginBroken if their number differs.
 
-        In the model's thread: since the batch was made, edits may have changed and clients left.
+        It runs in the model's thread. Since the batch was formed, edits may have changed and clients disconnected.
         """
         asked = [one for one in batch if not one[1].cancelled()]
         if not asked:

@@ -38,11 +38,11 @@ LOGGERS = ("ke_plugin_serve", "uvicorn.error", "asyncio")
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, closed when its client is too slow or when others need its place.
+    """uvicorn's connection, closed if its client is too slow or if others need its slot.
 
-    If more than ``most`` are open, the one is closed that has waited longest for its client. New connections are always
-    accepted, so a client that sends its request at once is answered however many others are silent. asyncio accepts
-    ``ACCEPTED`` connections, and as many again, before it reads from the first: ``most`` must leave room for that.
+    If more than ``most`` are open, the one that has waited longest for its client is closed. New connections are always
+    accepted, so a client that sends its request immediately is answered even if many others are silent. asyncio accepts
+    up to twice ``ACCEPTED`` connections before it reads from the first, so ``most`` must leave room for them.
     """
 
     most: ClassVar[int]
@@ -122,8 +122,8 @@ class Connection(H11Protocol):
 def connection_class(answered: int) -> type[Connection]:
     """Return the class of connections of a server that answers at most ``answered`` requests at once.
 
-    They use at most half of the descriptors that the process may have: connections that asyncio has accepted, and that
-    are not counted yet, need the rest.
+    They use at most half of the process's file descriptors. The rest is for accepted connections that are not counted
+    yet.
     """
 
     class Limited(Connection):

@@ -40,10 +40,9 @@ class Limits:
 class Gate:
     """Admits a request or responds with an error.
 
-    With a token every route but ``/health`` needs it. Without one the server is on the loopback interface, and a web
-    page in a browser of the same machine must not reach it either: a ``Host`` that is not this machine (a name that was
-    made to point here) is refused, and so is a body that is not declared as JSON (the only kind that a page may send
-    without asking first).
+    With a token, every route except ``/health`` requires it. Without a token, the server listens on the loopback
+    interface and also protects itself from web pages in a local browser: it rejects a ``Host`` other than this machine
+    (DNS rebinding), and bodies that are not declared as JSON (which a page can send without a preflight request).
     """
 
     app: ASGIApp

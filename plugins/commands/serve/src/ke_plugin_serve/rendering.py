@@ -1,10 +1,10 @@
 """Check requests of OpenAI's API and convert them to questions to the edited model.
 
-``/v1/chat/completions``: the question is the last message, which must be the user's. What stands before it (the
-system's words, earlier turns) is context: it comes first in the prompt, and a memory is searched with the question
-alone. An editor with prompts of its own (``mello``) sees the question only.
+``/v1/chat/completions``: the question is the last message, which must be the user's. Earlier messages are context:
+they come first in the prompt, but a memory is searched with the question only. An editor with its own prompts
+(``mello``) gets only the question.
 
-``/v1/completions``: the question is the prompt, as it stands.
+``/v1/completions``: the question is the unchanged prompt.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "top
 
 @frozen(kw_only=True)
 class ChatFormat:
-    """How the server asks. ``turns``: the model puts a prompt as a turn of a chat. ``aside``: fields that the editor
-    leaves aside. ``most`` tokens an answer may have, ``usual`` where nobody says.
+    """How the server prompts the model.
+
+    ``turns``: the model wraps a prompt as a chat turn. ``aside``: fields that the editor ignores. ``most``: the largest
+    number of tokens of an answer. ``usual``: the default.
     """
 
     model: str
@@ -132,8 +134,8 @@ def _asked(
 
 
 def _turns(messages: Sequence[object]) -> list[tuple[str, str]]:
-    """Role and text of each. The last must have one; what is blank before it (a system prompt left empty, a turn that
-    only called a tool) says nothing, and is left out.
+    """Return role and text of each message. The last one must have a text. Earlier blank messages, such as an empty
+    system prompt or a tool call, are omitted.
     """
     *context, last = [_turn(message, f"messages[{place}]") for place, message in enumerate(messages)]
     question = text(last[1], f"messages[{len(context)}].content")

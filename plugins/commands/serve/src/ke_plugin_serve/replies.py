@@ -23,8 +23,8 @@ AGAIN = 20  # seconds in the header Retry-After
 def response(kind: Kind, asked: CompletionRequest, replies: Sequence[Reply], model: str) -> dict[str, Any]:
     """Return the body of a response. Raises BadRequest if a reply is not an answer.
 
-    ``ke`` is ours: how each answer ended and which edits were retrieved for it, by id. ``usage`` sums over every model
-    call that the editor made.
+    The additional field ``ke`` holds the outcome of each answer and the ids of its retrieved edits. ``usage`` sums all
+    model calls of the editor.
     """
     answers = [_answer(reply) for reply in replies]
     prompt_tokens = sum(answer.cost.prompt_tokens for answer in answers)

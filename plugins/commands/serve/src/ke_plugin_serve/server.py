@@ -91,8 +91,8 @@ def serve(
 ) -> ShutdownReport:
     """Answer until SIGINT or SIGTERM. ``listening`` is called with the URL once the socket is open.
 
-    ``window``: seconds that a question waits for company. Raises BadConfig for an open door, KEError where the port is
-    taken.
+    ``window``: seconds that a question waits for others. Raises BadConfig for a public address without a token, KEError
+    if the port is in use.
     """
     address.check()
     batcher = Batcher(

@@ -61,9 +61,9 @@ class ServeRequest:
 class ServedModel:
     """An edited model, its active edits, and the state file that changes are saved to, if there is one.
 
-    ``notice``: a line for the user if the edits come from the state file. ``turns``: the model puts a prompt as a turn
-    of a chat. A chat endpoint (``openai:``) is told to go on with a text. ``own_edits``: the editor declares that
-    it reads ``own`` of a question, which names every edit.
+    ``notice``: a line for the user if the edits come from the state file. ``turns``: the model wraps a prompt as a chat
+    turn. A chat endpoint (``openai:``) is instructed to continue a text. ``own_edits``: the editor reads ``own`` of a
+    question, which names every edit.
     """
 
     session: Session[Any]
@@ -86,8 +86,8 @@ class ServedModel:
 def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Iterator[ServedModel]:
     """Load the model and apply the edits while the context is open.
 
-    Raises KEErrors: unknown names, a file that cannot be read or that another server holds, an editor of weights and a
-    model without any, edits that the editor cannot make (each with its reason).
+    Raises KEErrors for unknown names, a file that is unreadable or in use by another server, a weight editor with a
+    remote model, and edits that the editor cannot apply, each with its reason.
     """
     saved = read_saved_edit(request.adaptor) if request.adaptor else None
     chosen = saved.editor_in(catalog) if saved else _editor_of(request, catalog)
@@ -169,7 +169,7 @@ def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits:
 
 
 def _state_file(request: ServeRequest) -> Path | None:
-    """Return ``--state``, or a file next to ``--edits``. Raises BadConfig where that would overwrite the input.
+    """Return ``--state``, or a file next to ``--edits``. Raises BadConfig if that would overwrite the input.
 
     Links are resolved: two names of one file share one lock, and saving replaces the file, not the link.
     """
