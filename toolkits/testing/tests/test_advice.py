@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ke_testing.advice import advice, advice_for, in_words
+from ke_testing.advice import advice, advice_for, readable_name
 
 MODULES = (
     *(f"ke_testing.{name}" for name in ("contract", "dataset", "editor", "judge", "metric", "pitfalls")),
@@ -38,8 +38,8 @@ def test_advice_is_a_step_in_one_line(name):
 
 
 def test_the_name_of_a_check_in_words():
-    assert in_words("test_no_requests_no_replies") == "no requests no replies"
-    assert in_words("test_it_leaks[float32-exception]") == "it leaks (float32-exception)"
+    assert readable_name("test_no_requests_no_replies") == "no requests no replies"
+    assert readable_name("test_it_leaks[float32-exception]") == "it leaks (float32-exception)"
 
 
 def test_pytest_starts_without_torch_where_the_test_kit_is_installed(tmp_path):

@@ -90,7 +90,7 @@ def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, need
     found = find(kind, spec, lambda _config: build(), **more)
     (result,) = found.first
     assert (found.base, result.outcome) == ("ComponentContract", "skipped")
-    assert f"its work, which needs {needed}" in result.found
+    assert f"its behavior, which needs {needed}" in result.found
 
 
 @pytest.mark.parametrize(

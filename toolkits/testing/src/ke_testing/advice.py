@@ -15,7 +15,7 @@ def advice() -> Mapping[str, str]:
     return parse_toml(files("ke_testing").joinpath("advice.toml").read_bytes(), "advice.toml")
 
 
-def in_words(test: str) -> str:
+def readable_name(test: str) -> str:
     """``test_an_edit_leaks[float32]`` as "an edit leaks (float32)"."""
     name, _, variant = test.removeprefix("test_").partition("[")
     return name.replace("_", " ") + (f" ({variant.rstrip(']')})" if variant else "")

@@ -19,7 +19,7 @@ from ke_core.app import (
     reject_unused,
     split_options,
 )
-from ke_testing.checks import CheckResult, brings, contracts, outside, plugin_called
+from ke_testing.checks import CheckResult, contracts, find_plugin, registration_checks, specs_by_plugin
 
 
 @click.command("check")
@@ -38,12 +38,12 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
       ke plugins check my-method
       ke plugins check my-method -o my-method.steps=3
     """
-    brought, given = brings(app.plugins), split_options(options)
-    plugin = plugin_called(app.plugins, brought, name).name
-    specs = brought[plugin]
+    registered, given = specs_by_plugin(app.plugins), split_options(options)
+    plugin = find_plugin(app.plugins, registered, name).name
+    specs = registered[plugin]
     if not app.plugins.installed[plugin].broken:
         reject_unused(given, [spec for _kind, spec in specs])
-    if _told(f"plugin {plugin}", list(outside(app.plugins, brought, plugin))):
+    if _print_results(f"plugin {plugin}", list(registration_checks(app.plugins, registered, plugin))):
         return FAILED  # its components cannot be selected by name
     failed = 0
     for kind, spec in specs:
@@ -55,14 +55,14 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
             for total, result in contracts(kind, spec, mine):
                 found.append(result)
                 shown.advance(f"{kind} {spec.name}", len(found), total)
-        failed += _told(f"{kind} {spec.name}", found)
+        failed += _print_results(f"{kind} {spec.name}", found)
     for found_elsewhere in app.plugins.manager.hook.ke_checks(plugin=plugin, plugins=app.plugins):
         if results := list(found_elsewhere):
-            failed += _told("other checks", results)
+            failed += _print_results("other checks", results)
     return FAILED if failed else DONE
 
 
-def _told(what: str, found: list[CheckResult]) -> int:
+def _print_results(what: str, found: list[CheckResult]) -> int:
     """Print how many checks passed, and details of the others. Return how many failed."""
     counts = {
         outcome: sum(result.outcome == outcome for result in found) for outcome in ("passed", "failed", "skipped")

@@ -54,9 +54,7 @@ class AdaptorContract(OpenModelContract):
                     expect_other(model, edited, f"another {name!r} in the state of {adaptor.layer} is the same model")
                     adaptor.replace_state(kept)
 
-    def test_two_models_with_the_same_edits_have_the_same_digest(
-        self, spec: EditorSpec, config: Any, tmp_path: Path
-    ) -> None:
+    def test_the_same_edits_give_the_same_digest(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
         """Otherwise cached completions are never found again. A hook that is not of ``adapt`` has this effect."""
         found = []
         for _ in range(2):
@@ -69,7 +67,7 @@ class AdaptorContract(OpenModelContract):
                 "besides session.model.adapt() changes the forward pass, or the edit is random (docs/digests.md)"
             )
 
-    def test_two_edits_never_share_a_digest(self, editor: Editor, session: Session[Any]) -> None:
+    def test_different_edits_have_different_digests(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]):
             one = session.model.digest
         with editor.edit(session, [MOVE_GATE]):
@@ -93,7 +91,7 @@ class AdaptorContract(OpenModelContract):
                 torch.tensor(rows, dtype=torch.float64), torch.tensor(single, dtype=torch.float64), rtol=0, atol=CLOSE
             )
 
-    def test_a_saved_model_is_loaded_with_the_same_answers(
+    def test_a_loaded_model_gives_the_same_answers(
         self, spec: EditorSpec, editor: Editor, session: Session[Any], config: Any, tmp_path: Path
     ) -> None:
         path = tmp_path / "saved"

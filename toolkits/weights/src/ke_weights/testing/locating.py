@@ -40,7 +40,9 @@ class LocateEditorContract(WeightEditorContract):
         """What says where it edits."""
         return "layers" if "layers" in fields_dict(spec.config) else "layer"
 
-    def test_details_hold_what_made_the_edit(self, editor: Editor, session: Session[Any]) -> None:
+    def test_details_contain_hyperparameters_templates_corpus_and_losses(
+        self, editor: Editor, session: Session[Any]
+    ) -> None:
         with editor.edit(session, self.edits) as edited:
             details: Any = edited.details
         chosen = details["hyperparameters"]
@@ -54,7 +56,7 @@ class LocateEditorContract(WeightEditorContract):
         assert [edit.id for edit in self.edits] == list(details["edits"])
         assert set(details["edits"][MOVE_TOWER.id]) == {"steps", "loss", "nll", "kl", "change", "missed"}
 
-    def test_sequential_edits_keep_what_belongs_to_the_unedited_model(
+    def test_sequential_edits_reuse_the_statistics_of_the_unedited_model(
         self, editor: Editor, session: Session[Any], tmp_path: Path
     ) -> None:
         """Contexts, second moments and hyperparameters are not taken anew; targets are of the model as it is."""
@@ -76,7 +78,7 @@ class LocateEditorContract(WeightEditorContract):
         with without_float64(), spec.build(config).edit(session, self.edits) as edited:
             assert edited.details["edits"]
 
-    def test_long_templates_leave_less_room(self, spec: EditorSpec, session: Session[Any]) -> None:
+    def test_long_templates_count_against_the_context_length(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, templates="so " * 1020 + ". {}")
         assert "and -" in editor.check(session, [MOVE_TOWER])[MOVE_TOWER.id]
 
@@ -99,15 +101,17 @@ class LocateEditorContract(WeightEditorContract):
         with editor.edit(session, [MOVE_TOWER]), few_passes(0):
             assert editor.check(session, ()) == {}
 
-    def test_no_corpus_is_one_clear_error(self, spec: EditorSpec, session: Session[Any], tmp_path: Path) -> None:
+    def test_a_missing_corpus_gives_a_clear_error(
+        self, spec: EditorSpec, session: Session[Any], tmp_path: Path
+    ) -> None:
         editor = self.built(spec, corpus=str(tmp_path / "none.txt"))
         self.refuses(editor, session, BadData, "cannot read corpus .*none.txt")
 
-    def test_too_few_tokens_are_one_clear_error(self, spec: EditorSpec, session: Session[Any]) -> None:
+    def test_too_few_tokens_give_a_clear_error(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, tokens="200")
         self.refuses(editor, session, EditFailed, f"{INNER} dimensions from 200 tokens are singular")
 
-    def test_a_singular_statistic_is_one_clear_error(
+    def test_a_singular_covariance_gives_a_clear_error(
         self, spec: EditorSpec, session: Session[Any], tmp_path: Path
     ) -> None:
         editor = self.built(spec, corpus=str(monotonous(tmp_path)))

@@ -51,7 +51,9 @@ BAD_EDITS: Mapping[str, tuple[Edit, str]] = {
 class OpenModelContract(EditorContract):
     """Whatever was done to the model is gone afterwards, however the edit ended; ``edit`` refuses what it must."""
 
-    def test_a_failure_at_any_stage_leaves_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+    def test_a_failed_forward_pass_leaves_the_model_unchanged(
+        self, spec: EditorSpec, config: Any, tmp_path: Path
+    ) -> None:
         """A block of the model fails at its first pass, half way, and at the last of all: nothing is left behind.
 
         What follows with the same editor is what would have been.
@@ -77,7 +79,9 @@ class OpenModelContract(EditorContract):
             with unchanged(model), editor.edit(session, self.edits):
                 expect_same(model, expected, "after an edit that failed, the same edit gives another model")
 
-    def test_ctrl_c_leaves_nothing_and_is_never_lost(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+    def test_ctrl_c_stops_the_edit_and_leaves_the_model_unchanged(
+        self, spec: EditorSpec, config: Any, tmp_path: Path
+    ) -> None:
         """Tried at every moment of closing an edit, and at some of making it. A later edit is not affected."""
         model = self.tiny()
         editor, session = spec.build(config), self.on(model, tmp_path)
@@ -123,7 +127,7 @@ class OpenModelContract(EditorContract):
         assert model.module.config.use_cache is wanted
         assert all(parameter.grad is None for parameter in model.module.parameters())
 
-    def test_the_edited_model_answers(self, editor: Editor, session: Session[Any]) -> None:
+    def test_the_edit_is_active_while_the_model_answers(self, editor: Editor, session: Session[Any]) -> None:
         before = session.model.digest
         with editor.edit(session, self.edits):
             expect_other(session.model, before, "the edit does not change the model that answers")
@@ -136,7 +140,7 @@ class OpenModelContract(EditorContract):
             with unchanged(model), editor.edit(session, [MOVE_GATE]) as again:
                 assert both.details == again.details
 
-    def test_a_later_edit_may_overwrite_an_earlier_one(self, editor: Editor, session: Session[Any]) -> None:
+    def test_a_later_edit_can_overwrite_an_earlier_one(self, editor: Editor, session: Session[Any]) -> None:
         with unchanged(session.model), editor.edit(session, [MOVE_TOWER]):
             before = session.model.digest
             with editor.edit(session, [OVERWRITE]):

@@ -66,7 +66,7 @@ class WeightEditorContract(ClozeEditorContract):
         for name, change in single.items():
             torch.testing.assert_close(double[name], change, rtol=1e-5, atol=1e-7)
 
-    def test_a_failure_between_two_writes_leaves_nothing(
+    def test_a_failure_between_two_updates_leaves_the_model_unchanged(
         self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         real = Patch.add
