@@ -102,7 +102,7 @@ def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, need
             "--trac",
         ),
         (lambda _config: object(), "is built as object, which lacks check, edit", "build must return an object"),
-        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "fix that first"),
+        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "fix this first"),
         (lambda _config: Edits(UnsupportedEdit("no cloze", hint="give one")), "no cloze", "give one"),
     ],
 )

@@ -168,7 +168,7 @@ def test_an_adaptor_that_cannot_be_saved_is_told_what_to_add(contract):
 def test_digests_are_compared_in_words():
     model = tiny_model()
     digest = model.digest
-    with pytest.raises(AssertionError, match=r"it is the same: its digest is still \w{8}\. docs/digests\.md says"):
+    with pytest.raises(AssertionError, match=r"it is the same: its digest is still \w{8}\. docs/digests\.md describes"):
         expect_other(model, digest, "it is the same")
     another = pytest.raises(AssertionError, match=r"it is another: its digest was \w{8} and is \w{8} now")
     with model.adapt(LAYER, shift, {"shift": torch.ones(64, dtype=torch.float32)}), another:
