@@ -241,7 +241,7 @@ def test_ctrl_c_twice_ends_a_run_quietly_and_it_goes_on(ke, start, tmp_path):
     _out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in err
-    assert err.endswith("Interrupted. Progress is saved. To resume, start the same command again.\n")
+    assert err.endswith(f"Interrupted. Progress is saved. To resume: ke {' '.join(PARROT)} --out run\n")
     kept = (tmp_path / "run/records.jsonl").read_bytes()
     assert kept.count(b'"kind":"batch"') == 2
     assert ke(*PARROT, "--out", "run")[0] == 0
@@ -257,13 +257,13 @@ def test_of_two_runs_in_one_folder_the_second_is_refused_and_the_first_is_none_t
         status, out, err = ke(*PARROT, "--out", "run")
         assert (status, out) == (2, "")
         assert err.splitlines()[-2] == "error: another process is writing to run"
-        assert "(left: in use)" in ke("runs", "prune", "run", "--yes")[1]
+        assert "(kept: in use)" in ke("runs", "prune", "run", "--yes")[1]
         (tmp_path / f"{moment}.go").touch()
     out, err = first.communicate(timeout=120)
     assert first.returncode == 0, err
-    assert "record in run" in out
+    assert "run folder: run" in out
     assert answers(tmp_path / "run") == answers(tmp_path / "calm")
     assert (tmp_path / "run/scores.json").read_bytes() == (tmp_path / "calm/scores.json").read_bytes()
     events = [json.loads(line)["event"] for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     assert (events.count("start"), events.count("end"), events.count("failure")) == (1, 1, 0)
-    assert "nothing to remove" in ke("runs", "prune", ".", "--yes")[2]
+    assert "nothing to delete" in ke("runs", "prune", ".", "--yes")[2]

@@ -125,7 +125,7 @@ def test_check_of_a_plugin_that_cannot_be_loaded_gives_its_authors_next_step(
     status, said = check("metric", tmp_path)
     assert status == 1
     assert "found: ModuleNotFoundError: No module named 'nowhere_to_be_found'" in said
-    assert "do:    name the package that brings nowhere_to_be_found in its dependencies" in said
+    assert "do:    add the package that provides nowhere_to_be_found to its dependencies" in said
 
 
 @pytest.mark.parametrize(

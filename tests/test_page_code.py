@@ -1,15 +1,17 @@
-"""Python on a page that is no tutorial runs as it stands, one block after another, and imports what is public alone.
+"""Python on a page that is not a tutorial runs, one block after another, and imports only what is public.
 
-A tiny model takes the place of the real one. What a block takes as given (a run, a patch, an editor) is made first. The
-table of the README comes out of the runs in ``docs/runs``, as that of a tutorial does (``test_tutorials.py``).
+A tiny model replaces the real one. What a block expects (a run, a patch, an editor) is made first. The README's
+commands run too, and its picture shows the runs in ``docs/runs``. ``test_tutorials.py`` runs the tutorials.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import shlex
 import shutil
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ pytestmark = pytest.mark.docs
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 EDIT = ("edit", "--edits", "facts.jsonl", "--editor", "memit", "--model", "./tiny", "-o", "memit.tokens=1000")
+TINY = ("--model", "./tiny", "-o", "memit.tokens=1000", "-o", "memit.steps=3")
 Names = dict[str, Any]
 
 
@@ -78,11 +81,13 @@ def an_editor() -> Names:
 
 
 GIVEN: dict[str, Callable[[], Names]] = {
+    "README.md": nothing,
+    "docs/coming-from-easyedit.md": nothing,
     "docs/editing.md": patches,
     "docs/adaptors.md": nothing,
     "docs/models.md": nothing,
     "docs/plugins.md": nothing,
-    "docs/quick-start.md": nothing,
+    "docs/python-api.md": nothing,
     "docs/reports.md": runs,
     "docs/reproducing.md": nothing,
     "docs/run-folder.md": a_run,
@@ -124,19 +129,32 @@ def test_python_on_a_page_imports_of_ke_what_is_public(page: str) -> None:
                 assert f"`{alias.name}`" in public[module] or module.endswith(".records"), f"{module}.{alias.name}"
 
 
-def test_the_table_of_the_readme_comes_out_of_the_kept_runs(
+def test_the_commands_of_the_readme_run_with_a_tiny_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+    saved(tiny_model("llama"), tmp_path / "tiny")
+    quick = {"eval": TINY, "edit": TINY, "new": ()}
+    tokens = MarkdownIt("commonmark").parse((ROOT / "README.md").read_text(encoding="utf-8"))
+    lines = [line for token in tokens if token.type == "fence" for line in token.content.splitlines()]
+    commands = [shlex.split(line.replace("--limit 20", "--limit 1"))[1:] for line in lines if line.startswith("ke ")]
+    for words in commands:
+        ke(*words, *quick[words[0]])
+    assert {words[0] for words in commands} == quick.keys()
+    assert Path("peru.safetensors").is_file()
+    assert Path("ke-plugin-my-method/pyproject.toml").is_file()
+
+
+def test_the_picture_of_the_readme_shows_the_recorded_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     shutil.copytree(DOCS / "runs" / "demo", "runs")
     order = ("none", "parrot", "oracle", "memit", "mello")  # as the demo has them
     ke("report", *(str(path) for editor in order for path in Path("runs").glob(f"{editor}-*")))
-    printed = _words(capsys.readouterr().out)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = _words(readme.split("## What the demo prints\n\n```\n")[1].split("```")[0])
-    assert shown == printed[: len(shown)]
-
-
-def _words(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines() if line.strip()]
+    picture = re.sub(
+        r"<style>.*?</style>|<[^>]*>", " ", (DOCS / "images/demo.svg").read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    shown = unescape(picture).split()
+    printed = capsys.readouterr().out.split("Next:")[0].split()
+    assert any(shown[start : start + len(printed)] == printed for start in range(len(shown)))

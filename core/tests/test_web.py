@@ -11,7 +11,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from ke_core.storage.http import read_at_most, read_error_body
+from ke_core.storage.files import read_at_most, read_error_body
 
 
 class Rude(BaseHTTPRequestHandler):

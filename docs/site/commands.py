@@ -9,34 +9,34 @@ from collections.abc import Iterator
 import click
 
 from ke_core.cli.app import App
-from ke_core.cli.lazy import LazyCommand
-from ke_core.cli.main import build
+from ke_core.cli.lazy import OTHER, LazyCommand, Root
+from ke_core.cli.main import EPILOG, build
 
 
 def command_pages(app: App) -> Iterator[tuple[str, str]]:
     """``reference/commands/NAME.md`` for every command, and the list of them."""
     root = build(app)
-    rows = []
+    sections: dict[str, list[str]] = {title: [] for title in Root.sections}
     for name in sorted(root.commands):
+        title = getattr(root.commands[name], "section", OTHER)
         command = loaded(root.commands[name])
         summary = (command.help or "").split("\n\n")[0].replace("\n", " ").strip()
-        rows.append(f"| [`ke {name}`]({name}.md) | {cell(summary)} |")
+        sections.setdefault(title, []).append(f"| [`ke {name}`]({name}.md) | {cell(summary)} |")
         yield f"reference/commands/{name}.md", "\n".join(described(command, ("ke", name), 1))
     toc = "\n".join(sorted(root.commands))
-    listed = "\n".join(rows)
+    listed = "\n\n".join(
+        "\n".join((f"## {title}\n\n| command | |\n| --- | --- |", *rows)) for title, rows in sections.items() if rows
+    )
     head = (
-        "# Commands\n\nEvery command, as the program itself describes it. `ke COMMAND --help` prints the same. "
-        "`ke --traceback COMMAND` shows where an error comes from.\n\n| command | |\n| --- | --- |\n"
+        "# Commands\n\n`ke COMMAND --help` prints the same text. "
+        "[Command line](../../command-line.md) describes what they have in common.\n\n"
     )
-    tail = (
-        "\n\nExit status: 0 done; 1 finished with failures, or a bug; 2 an error to fix; 130 interrupted.\n\n"
-        f"```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
-    )
+    tail = f"\n\n{EPILOG}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
     yield "reference/commands/index.md", head + listed + tail
 
 
 def loaded(command: click.Command) -> click.Command:
-    """The command itself, where it is imported only when used."""
+    """Import the command if it is lazy."""
     return command.load() if isinstance(command, LazyCommand) else command
 
 
@@ -47,7 +47,11 @@ def described(command: click.Command, names: tuple[str, ...], level: int) -> Ite
     yield from prose(command.help or "")
     yield f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n"
     options = [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
+    section = ""
     for option in options:
+        if (title := vars(option).get("section", "")) != section:
+            section = title
+            yield f"**{title or 'Other options'}**\n"
         yield f"{spelled(option, context)}\n: {said(option, context)}\n"
     if isinstance(command, click.Group):
         for name in sorted(command.commands):

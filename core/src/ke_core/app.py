@@ -4,25 +4,26 @@ It contains re-exports only.
 """
 
 from ke_core import builtin
-from ke_core.cli import console, options
+from ke_core.cli import completion, console, options
 from ke_core.cli.app import App
 from ke_core.cli.console import BarProgress, LineProgress, err, out, progress
 from ke_core.cli.datasets import resolve_dataset
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
-from ke_core.cli.options import component_options, json_option, print_json, server_options
+from ke_core.cli.options import component_options, json_option, print_json, print_rows, server_options
+from ke_core.cli.report import print_report
 from ke_core.cli.running import model_choice, recorded_model_choice
 from ke_core.engine.batching import BatchingEngine
-from ke_core.engine.models import NO_MODEL, NoModel, open_model
+from ke_core.engine.models import NO_MODEL, NoModel, known_models, open_model
 from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog, registered_specs
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, declares_core, name_conflict, one_line_reason
 from ke_core.plugins.manager import Installed, Plugins, discover, empty_manager
-from ke_core.plugins.options import configure, reject_unused, split_options
+from ke_core.plugins.options import configure, option_text, reject_unused, split_options
 from ke_core.results.aggregate import PART_TAG, TESTED, Population, aggregate, observed_values
 from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, save_check
-from ke_core.results.dataset_files import count_cases, file_state, local_file
+from ke_core.results.dataset_files import count_cases
 from ke_core.results.difference import first_difference
 from ke_core.results.folder import CHOOSE_OTHER_FOLDER, SCORES, RunFolder, environment, runs_in
 from ke_core.results.footer import (
@@ -54,6 +55,7 @@ from ke_core.results.grid import (
     Grid,
     ReportRow,
     edited_rows,
+    prompt_name,
     score_grids,
     slice_grids,
     sorted_tag_values,
@@ -73,7 +75,7 @@ from ke_core.results.reported import (
     without_model,
 )
 from ke_core.results.sanitize import escaped, one_line, sanitize, table_row
-from ke_core.results.tables import report_page
+from ke_core.results.short import summary
 from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC
 from ke_core.results.writer import open_writer
 from ke_core.runner.apply import EditApplier, untouched
@@ -128,21 +130,21 @@ __all__ = [
     "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup",
     "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SavedEdit", "SourceLine", "StoredCases", "aggregate",
     "agreement_warning", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin",
-    "columns_by_table", "component_options", "component_words", "configure", "console", "count_cases", "count_failures",
-    "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence",
-    "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "file_state",
+    "columns_by_table", "completion", "component_options", "component_words", "configure", "console", "count_cases",
+    "count_failures", "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from",
+    "edit_from_sentence", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate",
     "first_difference", "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form",
     "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run",
-    "judge_warnings", "literal", "load_model", "load_report", "load_runs", "local_file", "main", "measured_phase",
+    "judge_warnings", "known_models", "literal", "load_model", "load_report", "load_runs", "main", "measured_phase",
     "measures_of", "metric_columns", "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files",
     "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
-    "open_writer", "opened_edit", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
-    "progress", "queries_of", "read_catalog", "read_edits", "read_lines", "read_rows", "read_saved_edit", "read_scores",
-    "recorded_model_choice", "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs",
-    "reject_unused", "report_page", "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run",
-    "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check", "say_spent", "score_folder",
-    "score_grids", "score_run", "select", "server_options", "shared_settings", "shown_unit", "slice_grids",
-    "sorted_tag_values", "split_options", "stages", "table_row", "text_field", "texts_field", "titled", "to_bytes",
-    "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag", "without_model", "world",
-    "write_saved_edit",
+    "open_writer", "opened_edit", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words",
+    "print_json", "print_report", "print_rows", "progress", "prompt_name", "queries_of", "read_catalog", "read_edits",
+    "read_lines", "read_rows", "read_saved_edit", "read_scores", "recorded_model_choice", "recorded_run", "records_of",
+    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component", "resolve_dataset",
+    "resolve_judge", "resolve_run", "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check",
+    "say_spent", "score_folder", "score_grids", "score_run", "select", "server_options", "shared_settings",
+    "shown_unit", "slice_grids", "sorted_tag_values", "split_options", "stages", "summary", "table_row", "text_field",
+    "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag",
+    "without_model", "world", "write_saved_edit",
 ]  # fmt: skip

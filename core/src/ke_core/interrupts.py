@@ -1,4 +1,4 @@
-"""Hold Ctrl-C back while a model is being changed or restored.
+"""Delay Ctrl-C while a model is being changed or restored.
 
 Python runs signal handlers between two instructions of the main thread. KeyboardInterrupt can therefore be raised
 half-way through a loop that restores weights, and even before the first line of ``__exit__``. While a context of this
@@ -29,7 +29,7 @@ FILES = frozenset(
     function.__code__.co_filename
     for function in (
         lambda: None,  # this file
-        contextlib.contextmanager,  # between two lines of it, a context is open and its owner does not know it yet
+        contextlib.contextmanager,  # between two lines of it, a context is open but not yet assigned
         WeakKeyDictionary.__init__,  # Python ignores what is raised in the callback of a weak reference
         WeakSet.__init__,
     )
@@ -126,18 +126,18 @@ def uninterruptible(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_co]):
-    """A context that no interrupt leaves half open or half closed; its body can be interrupted as any code.
+    """A context that no interrupt leaves half open or half closed. Its body can be interrupted.
 
     An interrupt that comes while it opens closes it again. One that comes while it closes is raised by ``__exit__``.
     """
 
     @abstractmethod
     def _begin(self) -> T_co:
-        """Make the change; the value is that of the ``with`` statement."""
+        """Make the change. Return the value of the ``with`` statement."""
 
     @abstractmethod
     def _end(self, error: BaseException | None) -> bool | None:
-        """Undo the change, also after ``error``; true if that is dealt with."""
+        """Undo the change, also after ``error``. Return true if the error is handled."""
 
     def __enter__(self) -> T_co:
         value = self._enter()

@@ -27,8 +27,8 @@ def test_plugins_gives_the_authors_next_step_and_names_one_that_prints(ke, plugi
     plugins.installed["bad"] = Installed(name="bad", module="m", broken="no luck", step="mend [i]this[/i]")
     plugins.installed["loud"] = Installed(name="loud", module="m", printed="hello\n")
     flat = " ".join(ke("plugins")[1].split())
-    assert "broken: no luck its author: mend [i]this[/i]" in flat
-    assert "loud nothing prints while it is loaded; its author takes that out" in flat
+    assert "broken: no luck for its author: mend [i]this[/i]" in flat
+    assert "loud nothing prints text while it is loaded; its author can remove that" in flat
 
 
 def test_plugins_lists_how_long_a_broken_or_slow_one_took(ke, plugins):
@@ -44,7 +44,7 @@ def test_plugins_lists_how_long_a_broken_or_slow_one_took(ke, plugins):
 def test_plugins_lists_what_the_environment_leaves_out(ke, monkeypatch):
     monkeypatch.setenv("KE_DISABLE_PLUGINS", "x,y")
     out = ke("plugins")[1]
-    assert "left out by KE_DISABLE_PLUGINS: x, y" in out
+    assert "disabled by KE_DISABLE_PLUGINS: x, y" in out
 
 
 def test_show_prints_options_with_type_default_help_citation_and_origin(ke):
@@ -107,7 +107,7 @@ def test_datasets_stats_counts_and_marks_what_differs_from_the_published(ke, mon
     assert status == 1
     assert "cases 2 2 " in flat
     assert "3,000 differs" in flat
-    assert "not met: 1 published count" in flat
+    assert "1 count differs from the published one" in flat
 
 
 def test_datasets_sample_prints_edits_questions_and_right_answers(ke):
@@ -135,7 +135,7 @@ def test_report_prints_runs_side_by_side_again(ke, evaluated):
     assert status == 0
     assert "sayer" in out
     assert "other" in out
-    assert "record in two" in out
+    assert "run folder: two" in out
 
 
 def test_report_scores_a_run_without_scores(ke, evaluated):
@@ -233,7 +233,7 @@ def test_demo_names_everything_that_is_missing_in_one_pip_command(ke):
     status, _out, err = ke("demo")
     error, hint = err.splitlines()
     assert status == 2
-    assert error == "error: the demo needs what is not installed: atlas, none, parrot, oracle, memit, mello"
+    assert error == "error: the demo needs atlas, none, parrot, oracle, memit, mello, which are not installed"
     assert hint.startswith("hint:  pip install ke-plugin-atlas ke-plugin-none ")
 
 

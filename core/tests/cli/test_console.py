@@ -1,37 +1,84 @@
 """Progress: bars on a terminal, a line now and then elsewhere."""
 
 import io
+import time
 
+import pytest
 from rich.console import Console
 
 from ke_core.cli import console as module
 from ke_core.cli.console import BarProgress, LineProgress, progress
 
 
-def lines(monkeypatch, *, seconds):
-    clock = iter(range(0, 1000 * seconds, seconds))
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+def lines():
     written = io.StringIO()
     return LineProgress(Console(file=written, width=100)), written
 
 
-def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch):
-    shown, written = lines(monkeypatch, seconds=15)
-    for done in range(1, 7):
-        shown.advance("edited model", done, 6)
-    assert written.getvalue().splitlines() == ["edited model 2/6", "edited model 4/6", "edited model 6/6"]
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that ``LineProgress`` sees, in a list of one."""
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
 
 
-def test_tracking_yields_every_item_and_counts_it(monkeypatch):
-    shown, written = lines(monkeypatch, seconds=100)
-    assert list(shown.track(["a", "b"], "[red]steps[/red]")) == ["a", "b"]
-    assert written.getvalue().splitlines() == [f"[red]steps[/red] {n}/2" for n in (0, 1, 2)]
+def test_without_a_terminal_each_kind_of_work_begins_with_one_line():
+    shown, written = lines()
+    shown.advance("loading the model", 0)
+    shown.advance("loading the model", 1, 1)
+    for done in (0, 1, 2):
+        shown.advance("asking the unedited model", done, 2)
+    shown.advance("asking the unedited model", 0, 2)
+    assert written.getvalue().splitlines() == ["loading the model", "asking the unedited model: 0/2"]
 
 
-def test_tracking_of_no_known_length_counts_what_was_taken(monkeypatch):
-    shown, written = lines(monkeypatch, seconds=100)
+def test_a_line_names_the_outermost_and_the_innermost_work_and_the_time_left(clock):
+    shown, written = lines()
+    shown.advance("cases", 0, 6)
+    shown.advance("asking", 0, 9)
+    clock[0] = 30.0
+    shown.advance("cases", 2, 6)
+    shown.advance("requests", 10)
+    shown.write()
+    assert written.getvalue().splitlines()[-1] == "cases: 2/6, about 60 s left; requests: 10"
+
+
+def test_lines_are_repeated_while_nothing_advances(monkeypatch):
+    monkeypatch.setattr(module, "QUIET_SECONDS", 0.01)
+    shown, written = lines()
+    with shown:
+        shown.advance("loading the model", 0)
+        deadline = time.monotonic() + 60
+        while written.getvalue().count("\n") < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert set(written.getvalue().splitlines()) == {"loading the model"}
+
+
+def test_nothing_is_written_when_no_work_is_open():
+    shown, written = lines()
+    shown.advance("done already", 3, 3)
+    shown.write()
+    assert written.getvalue() == ""
+
+
+def test_tracking_yields_every_item_and_counts_it():
+    shown, written = lines()
+    taken = []
+    for item in shown.track(["a", "b"], "[red]steps[/red]"):
+        taken.append(item)
+        shown.write()
+    assert taken == ["a", "b"]
+    assert [line.split(",")[0] for line in written.getvalue().splitlines()] == [
+        "[red]steps[/red]: 0/2", "[red]steps[/red]: 0/2", "[red]steps[/red]: 1/2",
+    ]  # fmt: skip
+
+
+def test_tracking_items_of_unknown_number_counts_the_ones_so_far():
+    shown, written = lines()
     assert list(shown.track(iter("ab"), "steps")) == ["a", "b"]
-    assert written.getvalue().splitlines()[-1] == "steps 2"
+    shown.write()
+    assert written.getvalue().splitlines() == ["steps", "steps: 2"]
 
 
 def test_on_a_terminal_a_bar_is_drawn_and_goes_when_it_is_full():

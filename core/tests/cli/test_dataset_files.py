@@ -126,7 +126,7 @@ def test_without_a_network_one_line_says_where_to_get_it_and_where_to_put_it(ke,
     status, _out, err = ke("datasets", "fetch", "toy")
     said, error, hint = err.splitlines()
     assert status == 2
-    assert said == "fetching http://127.0.0.1:9/file"
+    assert said == "downloading http://127.0.0.1:9/file"
     assert error.startswith(f"error: {NAME} of toys is missing: cannot download it from 127.0.0.1:9: ")
     assert hint.startswith(f"hint:  get it from http://127.0.0.1:9/file and put it at {to}, or ")
 
@@ -152,7 +152,7 @@ def test_a_file_that_lies_there_already_is_compared_with_the_published_one(ke, s
 
 def test_a_dataset_that_comes_with_its_package_has_nothing_to_fetch(ke):
     status, out, _err = ke("datasets", "fetch", "toy")
-    assert (status, out) == (0, "toy is included in its package: nothing to fetch\n")
+    assert (status, out) == (0, "toy comes with its package: nothing to download\n")
 
 
 def test_info_shows_size_published_counts_and_where_the_file_is_looked_for(ke, server, published, to):
@@ -227,7 +227,7 @@ def test_export_writes_what_the_dataset_holds(ke, tmp_path):
 def test_export_does_not_write_over_a_file_unless_told_to(ke, tmp_path):
     (tmp_path / "toy.jsonl").write_text("mine")
     status, _out, err = ke("datasets", "export", "toy", "--out", "toy.jsonl")
-    assert (status, err.splitlines()[0]) == (2, "error: toy.jsonl already exists: use --force to overwrite it")
+    assert (status, err.splitlines()[0]) == (2, "error: toy.jsonl exists: add --force to replace it")
     assert (tmp_path / "toy.jsonl").read_text() == "mine"
     assert ke("datasets", "export", "toy", "--out", "toy.jsonl", "--force")[0] == 0
 

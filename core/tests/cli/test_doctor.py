@@ -161,7 +161,7 @@ def test_nothing_is_contacted_unless_it_is_configured(ke, server, monkeypatch):
     ke("doctor")
     assert asked == []
     monkeypatch.setenv("OPENAI_BASE_URL", url)
-    assert states(ke)["server", "ok"]["what"] == f"{url} answers, and lists one, two"
+    assert states(ke)["server", "ok"]["what"] == f"{url} answers and lists one, two"
     assert asked == ["/v1/models"]
 
 

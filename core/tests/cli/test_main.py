@@ -40,7 +40,7 @@ sys.stderr.write(",".join(name for name in {HEAVY!r} if name in sys.modules))
 """
     done = python(code)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Commands:" in done.stdout
+    assert "Evaluate:" in done.stdout
 
 
 def test_python_m_ke_core_is_ke():
@@ -52,9 +52,9 @@ def test_python_m_ke_core_is_ke():
 def test_help_names_every_command_of_the_core(ke):
     status, out, _err = ke("--help")
     assert status == 0
-    for name, summary in builtin.COMMANDS.items():
+    for name, (_section, summary) in builtin.COMMANDS.items():
         assert f"  {name} " in out
-        assert summary.split(",")[0] in " ".join(out.split())
+        assert f" {summary}\n" in out
 
 
 @pytest.mark.parametrize("name", builtin.COMMANDS)
@@ -63,13 +63,13 @@ def test_every_command_helps_with_an_example_and_begins_with_its_summary(ke, nam
     assert status == 0
     assert "Example" in out
     assert f"ke {name}" in out
-    assert builtin.COMMANDS[name].rstrip(".") in " ".join(out.split())
+    assert builtin.COMMANDS[name][1].rstrip(".") in " ".join(out.split())
 
 
 def test_ke_alone_prints_its_help(ke):
     status, out, err = ke()
     assert (status, err) == (2, "")
-    assert "Commands:" in out
+    assert "Evaluate:" in out
 
 
 def test_an_unknown_command_gets_the_near_one(ke):
@@ -95,11 +95,11 @@ def test_a_plugin_that_takes_a_command_of_the_core_is_broken_and_the_command_sta
             group.add_command(click.Command("eval", callback=lambda: click.echo("stolen")))
 
     plugins.register(Thief(), "thief")
-    assert "Edit a model, ask it" in ke("eval", "--help")[1]
+    assert "Evaluate editing methods" in ke("eval", "--help")[1]
     status, out, _err = ke("plugins")
     flat = " ".join(out.split())
     assert status == 0
-    assert "broken: command 'eval' is offered by ke-core and by thief" in flat
+    assert "broken: command 'eval' is registered by ke-core and by thief" in flat
     assert "KE_DISABLE_PLUGINS=thief" in flat
 
 
@@ -135,10 +135,10 @@ class TakesAnEditor:
 @pytest.mark.parametrize(
     ("plugin", "reason", "step"),
     [
-        (Exits, "SystemExit: 3", "may end the process"),
-        (ExitsInCommands, "SystemExit: 3", "may end the process"),
-        (AddsNoCommand, "as 'hello', which is no click command", "add what @click.command()"),
-        (TakesAnEditor, "editor 'sayer' is offered by toys and by bad", "KE_DISABLE_PLUGINS=bad"),
+        (Exits, "SystemExit: 3", "must not end the process"),
+        (ExitsInCommands, "SystemExit: 3", "must not end the process"),
+        (AddsNoCommand, "as 'hello', which is not a click command", "decorate the function with @click.command()"),
+        (TakesAnEditor, "editor 'sayer' is registered by toys and by bad", "KE_DISABLE_PLUGINS=bad"),
     ],
 )
 def test_ke_goes_on_beside_a_bad_plugin_which_is_named_with_its_authors_next_step(ke, plugins, plugin, reason, step):
@@ -156,7 +156,9 @@ def test_a_name_that_two_plugins_claim_is_an_error_where_it_is_asked_for(ke, plu
     plugins.register(TakesAnEditor(), "bad")
     status, _out, err = ke("show", "editor", "sayer")
     assert status == 2
-    assert err.startswith("error: editor 'sayer' is offered by toys and by bad\nhint:  uninstall bad, or leave it out")
+    assert err.startswith(
+        "error: editor 'sayer' is registered by toys and by bad\nhint:  uninstall bad, or leave it out"
+    )
 
 
 def test_a_plugin_whose_commands_fail_is_listed_as_broken_and_leaves_no_half(ke, plugins):
@@ -283,7 +285,7 @@ def test_several_processes_share_an_evaluation_and_nothing_else(ke, monkeypatch)
     for command in ("sweep", "reproduce", "demo", "runs"):
         status, out, err = ke(command, "nowhere")
         assert (status, out) == (2, "")
-        assert err.splitlines()[0] == f"error: ke {command} works in one process, and 3 were started"
+        assert err.splitlines()[0] == f"error: ke {command} runs in one process, but 3 were started"
     assert "no editor called 'nobody'" in ke("eval", "--editor", "nobody", "--dataset", "toy")[2]
 
 

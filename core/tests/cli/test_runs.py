@@ -24,7 +24,7 @@ def test_runs_and_runs_folder_list_as_runs_list_does(ke, evaluated):
     assert ke("runs", ".") == listed
     assert ke("runs")[2].startswith("error: there is no folder runs")
     assert "prune" in ke("runs", "--help")[1]
-    assert "Remove the runs in a folder" in ke("runs", "prune", "--help")[1]
+    assert "Delete the unfinished and damaged runs" in ke("runs", "prune", "--help")[1]
 
 
 def test_show_says_what_was_asked_for_how_far_it_got_and_what_each_phase_took(ke, evaluated):
@@ -87,13 +87,13 @@ def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, 
     assert "begun unfinished: 1 edits made, 0 cases asked after them" in words
     assert "broken damaged: broken/records.jsonl, line " in words
     assert "done" not in words
-    assert err == "2 runs would go: ke runs prune . --yes\n"
+    assert err == "to delete 2 runs: ke runs prune . --yes\n"
     assert Path("begun/run.json").exists()
     assert ke("runs", "prune", ".", "--yes")[0] == 0
     assert not Path("begun").exists()
     assert not Path("broken").exists()
     assert (evaluated / "run.json").exists()
-    assert "nothing to remove: no run in . is unfinished" in ke("runs", "prune", ".")[2]
+    assert "nothing to delete: . has no unfinished run" in ke("runs", "prune", ".")[2]
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_prune_leaves_a_run_that_a_process_is_writing_to(ke):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
     with RunFolder.open(Path("begun")).writing():
         out = ke("runs", "prune", ".", "--yes")[1]
-    assert "(left: in use)" in out
+    assert "(kept: in use)" in out
     assert Path("begun/run.json").exists()
 
 
 def test_a_scored_run_without_a_log_counts_as_finished(ke, evaluated):
     (evaluated / "log.jsonl").unlink()
-    assert "nothing to remove" in ke("runs", "prune", ".")[2]
+    assert "nothing to delete" in ke("runs", "prune", ".")[2]
     assert "finished: 2/2 cases" in " ".join(ke("runs", "show", "done")[1].split())
 
 
@@ -141,7 +141,7 @@ def test_a_finished_run_stays_finished_whatever_its_log_says(ke, evaluated):
     assert err.splitlines()[-2] == "error: another process is writing to done"
     assert (evaluated / "log.jsonl").read_bytes() == before  # it did not get as far as working on the run
     RunFolder.open(evaluated).log("end", ended="failed")
-    assert "nothing to remove" in ke("runs", "prune", ".", "--yes")[2]
+    assert "nothing to delete" in ke("runs", "prune", ".", "--yes")[2]
     assert "finished: 2/2 cases" in " ".join(ke("runs", "show", "done")[1].split())
 
 
@@ -178,7 +178,7 @@ def test_scores_of_a_part_do_not_finish_a_run(ke, evaluated):
     assert RunFolder.open(evaluated).scores()
     assert "done unfinished: " in " ".join(ke("runs", "prune", ".")[1].split())
     assert ke(*RUN, "--out", "done")[0] == 0
-    assert "nothing to remove" in ke("runs", "prune", ".")[2]
+    assert "nothing to delete" in ke("runs", "prune", ".")[2]
     assert ke("score", "done")[0] == 0
     assert RunFolder.open(evaluated).finished
 

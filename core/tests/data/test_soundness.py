@@ -43,7 +43,7 @@ def test_sound_cases_have_no_problem() -> None:
 
 
 def test_two_cases_of_one_id() -> None:
-    assert found(CASE, evolve(OTHER, id="1")) == [("error", "id", "two cases are called '1'")]
+    assert found(CASE, evolve(OTHER, id="1")) == [("error", "id", "two cases have the id '1'")]
 
 
 def test_a_problem_of_many_cases_is_one_line_that_names_them_all() -> None:

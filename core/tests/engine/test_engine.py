@@ -270,11 +270,11 @@ def test_answers_come_in_order_with_their_costs():
 
 def test_two_asks_of_one_id_are_refused():
     ask = Likelihood(id="a", case="c", prompt="p", continuations=(" c",))
-    with pytest.raises(ValueError, match="two asks are called 'a'"):
+    with pytest.raises(ValueError, match="two requests have the id 'a'"):
         BatchingEngine(EchoModel()).answer(lambda ask: hops(ask.id, 1), [ask, ask])
 
 
-def test_progress_is_told():
+def test_progress_starts_at_zero_and_counts_answers_and_model_requests():
     class Seen:
         said: list
 
@@ -289,8 +289,9 @@ def test_progress_is_told():
 
     seen = Seen()
     BatchingEngine(EchoModel(), progress=seen).run({"a": hops("q", 1), "b": hops("r", 2)})
-    assert ("answers", 1, 2) in seen.said
-    assert seen.said[-1] == ("answers", 2, 2)
+    assert seen.said[:3] == [("asking", 0, 2), ("model requests", 0, 2), ("model requests", 2, 2)]
+    assert ("asking", 1, 2) in seen.said
+    assert seen.said[-1] == ("asking", 2, 2)
 
 
 def test_no_procedures_are_no_trouble():

@@ -57,7 +57,7 @@ def clash(found, name="swap"):
 
 def test_two_components_of_one_name_are_an_error_that_names_both_plugins_where_it_is_asked_for():
     found = catalog(one=plugin("swap", "keep"), two=plugin("swap", "other"), three=plugin("fine"))
-    assert clash(found).message == "editor 'swap' is offered by one and by two"
+    assert clash(found).message == "editor 'swap' is registered by one and by two"
     assert found.names("editor") == ["fine", "keep", "swap"]
     assert found.spec("editor", "keep").name == "keep"
 
@@ -65,9 +65,9 @@ def test_two_components_of_one_name_are_an_error_that_names_both_plugins_where_i
 def test_who_claims_a_taken_name_is_broken_with_what_to_do_for_users_and_authors():
     broken = catalog(one=plugin("swap"), two=plugin("swap")).broken
     assert list(broken) == ["two"]
-    assert broken["two"].broken == "editor 'swap' is offered by one and by two"
+    assert broken["two"].broken == "editor 'swap' is registered by one and by two"
     assert broken["two"].step == (
-        "uninstall two, or leave it out with KE_DISABLE_PLUGINS=two; its author gives what it offers another name"
+        "uninstall two, or leave it out with KE_DISABLE_PLUGINS=two; its author must choose another name"
     )
 
 
@@ -80,7 +80,7 @@ def test_a_name_belongs_to_the_plugin_that_is_known_for_it_whoever_is_found_firs
 
 
 def test_one_plugin_that_offers_a_name_twice_is_named():
-    assert clash(catalog(one=plugin("swap", "swap"))).message == "editor 'swap' is offered twice by one"
+    assert clash(catalog(one=plugin("swap", "swap"))).message == "editor 'swap' is registered twice by one"
 
 
 def test_one_name_in_two_kinds_is_fine():

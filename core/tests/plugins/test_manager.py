@@ -189,9 +189,9 @@ def test_a_mutable_default_is_named_with_its_option(point, default):
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        ("size: object = 3", "option size of odd is of type object, which no text can be turned into"),
-        ("size: complex = 3j", "option size of odd is of type complex, which no text can be turned into"),
-        ("size: 'Missing' = 3", "the types of the options of odd cannot be told: name 'Missing' is not defined"),
+        ("size: object = 3", "option size of odd is of type object, which cannot be read from text"),
+        ("size: complex = 3j", "option size of odd is of type complex, which cannot be read from text"),
+        ("size: 'Missing' = 3", "the types of the options of odd cannot be resolved: name 'Missing' is not defined"),
         ("size = __import__('attrs').field(default=3)", "option size of odd has no type"),
     ],
 )
@@ -217,8 +217,8 @@ def test_paths_choices_and_enumerations_are_options(point):
 @pytest.mark.parametrize(
     ("source", "step"),
     [
-        ("import no_such_module", "name the package that brings no_such_module in its dependencies"),
-        ("raise SystemExit(3)", "neither importing it nor calling a hook may end the process"),
+        ("import no_such_module", "add the package that provides no_such_module to its dependencies"),
+        ("raise SystemExit(3)", "importing it or calling a hook must not end the process"),
         ("def broken(:", "cannot read it"),
         ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editor():\n    return []", "hookspecs.py"),
         (GOOD.format(name="Not a name"), "a call of its hooks shows the traceback"),

@@ -153,7 +153,7 @@ def test_one_option_twice_is_refused():
 
 
 def test_an_option_for_a_component_outside_the_run_is_refused():
-    with pytest.raises(BadConfig, match=r"option swp\.steps is for 'swp', which takes no part in this run") as caught:
+    with pytest.raises(BadConfig, match=r"option swp\.steps is for 'swp', which this run does not use") as caught:
         reject_unused({"swp": {"steps": "1"}}, [SPEC])
     assert caught.value.hint == "did you mean swap.steps?"
     reject_unused({"swap": {"steps": "1"}}, [SPEC])

@@ -63,7 +63,7 @@ def flat(renderable):
 
 def test_a_cell_holds_value_and_interval_and_the_heading_the_common_n():
     text = flat(score_tables([reported(score(0.412))])[0])
-    assert "multi-hop editor asked as n 10" in text
+    assert "multi-hop editor prompt n 10" in text
     assert "memit direct 41.2 31.2-51.2" in text
 
 
@@ -81,9 +81,9 @@ def test_each_metric_has_a_table_and_quantities_their_measure():
     )
     shares, quantities = (drawn(table) for table in score_tables([run]))
     assert "multi: atlas on tiny: value in %, 95 % interval" in shares
-    assert "asked as" in shares
+    assert "prompt" in shares
     assert "cost: atlas on tiny: less is better, 95 % interval" in quantities
-    assert "asked as" not in quantities
+    assert "prompt" not in quantities
     assert "[s] editor n 3" in " ".join(quantities.split())
     assert "12.35" in quantities
 
@@ -100,7 +100,7 @@ def test_a_metric_that_is_not_installed_shows_all_its_aspects():
 
 def test_each_style_has_a_row_in_the_order_of_the_specification():
     text = flat(score_tables([reported(score(0.1, style="cot"), score(0.2), score(0.3, style="own"))])[0])
-    assert "memit direct 20.0 10.0-30.0 cot 10.0 0-20.0 own 30.0 20.0-40.0" in text
+    assert "memit direct 20.0 10.0-30.0 cot 10.0 0-20.0 method's own 30.0 20.0-40.0" in text
 
 
 def test_the_unedited_model_stands_once_where_the_runs_agree_on_it():
@@ -183,8 +183,8 @@ def test_a_sequential_plan_is_told_in_words(plan, how, who):
 
 def test_the_footer_says_which_editors_were_given_own_edits():
     joined = " ".join(drawn(footer([reported(), reported(editor="parrot", own_edits=True)])).split())
-    words = "each question names its case's own edits to the editor"
-    assert f"{words}: no (memit); yes, so it does not have to find them (parrot)" in joined
+    words = "the editor gets each question's own edits"
+    assert f"{words}: no (memit); yes (no retrieval needed) (parrot)" in joined
 
 
 def test_the_footer_tells_the_specification_once_where_the_runs_agree():
@@ -192,7 +192,9 @@ def test_the_footer_tells_the_specification_once_where_the_runs_agree():
     assert text.count("protocol: partition, each case edited alone, seed 0") == 1
     assert "gold material given to the editor: nothing (memit); answers (oracle)" in text
     joined = " ".join(text.split())
-    assert "asked as: cloze (memit); cloze, edits made one after another without restoring (oracle)" in joined
+    assert (
+        "form of the edited fact: cloze (memit); cloze, edits applied one by one without restoring (oracle)" in joined
+    )
     assert "judge: alias 0.1.0 (match=exact, fold=false)" in text
     assert "model: tiny, float32, weights abcdef012345" in text
     assert "dataset: atlas 2.0, content 000000000000" in text
@@ -208,17 +210,17 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
         refused=Counter({"no subject": 2}),
         unfinished=Counter({"hop-cap": 3}),
     )  # fmt: skip
-    run = reported(score(0.5, skipped=2, skipped_because={"the judge could not say": 2}), tally=lost)
+    run = reported(score(0.5, skipped=2, skipped_because={"the judge could not decide": 2}), tally=lost)
     text = drawn(footer([run]))
     assert "3 cases and 2 controls, 4 edits at 1.5 s each" in text
     assert "10 answers" in text
-    assert "28 failed replies (in n, as wrong):" in text
+    assert "28 failed replies, counted as wrong:" in text
     assert "7 x ServerGone: a" in text
     assert "3 for 2 other reasons" in text
     assert "1 case skipped:\n    1 x edit e1 refused: no subject" in text
     assert "2 edits refused by the editor:\n    2 x no subject" in text
-    assert "3 answers without an end (in n, as wrong):\n    3 x hop-cap" in text
-    assert "2 observations not made:\n    2 x multi-hop, after: the judge could not say" in text
+    assert "3 incomplete answers, counted as wrong:\n    3 x hop-cap" in text
+    assert "2 missing observations:\n    2 x multi-hop, after: the judge could not decide" in text
 
 
 def test_observations_that_were_not_made_are_named_as_their_columns_are():
@@ -326,6 +328,15 @@ def test_what_a_question_took_is_a_mean_over_the_edited_models_answers_by_style(
         ("prompt-tokens", "cot"): (0.0, 1), ("tokens", "cot"): (0.0, 1), ("seconds", "cot"): (3.0, 1),
     }  # fmt: skip
     assert {(one.metric, one.phase) for one in scores} == {("", "after")}
+
+
+def test_cached_answers_have_no_time():
+    answer = Answer(text="Rome", cost=Cost(calls=2))
+    slow, fast = evolve(replied("1", answer), seconds=10.0), evolve(replied("2", answer), seconds=0.001, cached=True)
+    by_aspect = {one.aspect: one for one in effort_scores(tally([slow, fast]).efforts)}
+    assert (by_aspect["seconds"].value, by_aspect["seconds"].n) == (10.0, 1)
+    assert (by_aspect["calls"].value, by_aspect["calls"].n) == (2.0, 2)
+    assert "seconds" not in {one.aspect for one in effort_scores(tally([fast]).efforts)}
 
 
 def with_tables(*scores, editor="mello", **efforts):

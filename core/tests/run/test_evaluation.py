@@ -137,7 +137,7 @@ def test_unknown_names(catalog, changes, says):
     [
         ({"styles": ("haiku",)}, "no style 'haiku'"),
         ({"options": {"overwrite": {"layer": "1"}}}, "no option 'layer'"),
-        ({"options": {"mello": {"hops": "1"}}}, "takes no part in this run"),
+        ({"options": {"mello": {"hops": "1"}}}, "which this run does not use"),
         ({"options": {"towers": {"mask": "true"}}}, "cannot hide"),
         ({"plan": Plan(protocol="sample", size=99)}, "99 cases cannot be edited"),
         ({"model": ModelChoice(reference="fake:")}, "no model in"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_benchmarks.building import named_first, phrase_with, recall_with, sound
+from ke_benchmarks.building import names_first, phrase_with, recall_with, sound
 from ke_benchmarks.graph import RecallProbe
 from ke_core.app import BatchingEngine
 from ke_core.plugin import Entity, Gold
@@ -26,7 +26,7 @@ ASKED = RecallProbe(question="What is the capital of France?", cloze="The capita
     ],
 )
 def test_the_first_words_decide(answer: str, *, right: bool) -> None:
-    assert named_first(answer, PARIS) == right
+    assert names_first(answer, PARIS) == right
 
 
 def test_a_fact_is_known_if_question_or_cloze_is_answered() -> None:

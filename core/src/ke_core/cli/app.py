@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ke_core.cli.lazy import LazyCommand, once
+from ke_core.cli.lazy import LazyCommand, set_up
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Plugins
 from ke_core.spec.errors import PluginBroken
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 
 class App:
-    """One process of ``ke``; commands receive it through ``click.pass_obj``."""
+    """One process of ``ke``; commands receive it through ``click.pass_obj``. ``quiet``: no notes, no progress."""
 
-    def __init__(self, plugins: Plugins) -> None:
+    def __init__(self, plugins: Plugins, *, quiet: bool = False) -> None:
         self.plugins = plugins
+        self.quiet = quiet
         self._owners: dict[str, str] = {}  # command -> plugin
 
     @cached_property
     def catalog(self) -> Catalog:
-        """Every component; read when a command first asks, because ``ke --help`` does not need it."""
+        """Every component; read when it is first used, because ``ke --help`` does not need it."""
         from ke_core.plugins.catalog import read_catalog  # noqa: PLC0415  the specs import the whole data model
 
         return read_catalog(self.plugins)
@@ -46,8 +47,8 @@ class App:
     def add_commands(self, root: click.Group) -> None:
         """Add the commands of every plugin, the core's first.
 
-        A name of two words, such as ``plugins check``, adds to a command of the core. Each plugin fills a group of its
-        own, so that one that fails half-way, or claims a name that is taken, leaves nothing behind.
+        A name of two words, such as ``plugins check``, adds a subcommand to a command of the core. Each plugin fills a
+        separate group, so that a plugin that fails, or uses a name that is taken, adds nothing.
         """
         for impl in self.plugins.implementations("ke_commands"):
             own = click.Group("ke")
@@ -58,7 +59,7 @@ class App:
                 continue
             for name, command in own.commands.items():
                 self._owners[name] = impl.plugin_name
-                once(command)
+                set_up(command)
                 parent, _, child = name.rpartition(" ")
                 if parent:
                     self._parent(root, parent).extra[child] = command
@@ -66,22 +67,22 @@ class App:
                     root.add_command(command, name)
 
     def _look_at(self, own: click.Group, plugin: str) -> None:
-        """Raises PluginBroken for what is no command, PluginConflict for a name that is taken."""
+        """Raise PluginBroken for an object that is not a command, PluginConflict for a name that is taken."""
         for name, command in own.commands.items():
             if not isinstance(command, click.Command):
                 raise PluginBroken(
-                    f"ke_commands added {command!r} as {name!r}, which is no click command",
-                    hint="add what @click.command() or @click.group() makes of a function",
+                    f"ke_commands added {command!r} as {name!r}, which is not a click command",
+                    hint="decorate the function with @click.command() or @click.group()",
                 )
             if name in self._owners:
                 raise name_conflict(f"command {name!r}", self._owners[name], plugin)
 
     def _parent(self, root: click.Group, name: str) -> LazyCommand:
-        """The core's command that a plugin's ``PARENT CHILD`` is added to."""
+        """Return the command of the core that gets a plugin's subcommand."""
         parent = root.commands[name]
         assert isinstance(parent, LazyCommand), f"{name} takes no further commands"
         return parent
 
     def commands_of(self, plugin: str) -> list[str]:
-        """The commands that one plugin brought."""
+        """Return the commands of one plugin."""
         return sorted(name for name, owner in self._owners.items() if owner == plugin)

@@ -6,11 +6,16 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
+from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+import click
+from attrs import define
 from rich.console import Console
 
+from ke_core.cli.app import App
+from ke_core.results.formatting import duration
 from ke_core.results.sanitize import one_line
 from ke_core.spec.protocols import Progress
 
@@ -24,19 +29,22 @@ QUIET_SECONDS = 20.0  # between two lines of progress where there is no terminal
 
 
 def out() -> Console:
-    """Standard output, for what was asked for."""
+    """Standard output, for results."""
     return _console(stderr=False)
 
 
 def err() -> Console:
-    """Standard error, for what is going on."""
+    """Standard error, for notes and progress. It prints nothing with ``ke --quiet``."""
     return _console(stderr=True)
 
 
 def _console(*, stderr: bool) -> Console:
     several = os.environ.get("WORLD_SIZE", "1") != "1"
     follows = several and os.environ.get("RANK", "0") != "0"  # of several processes of a run the first one speaks
-    console = Console(stderr=stderr, highlight=False, soft_wrap=False, quiet=follows)
+    context = click.get_current_context(silent=True)
+    app = context.find_object(App) if context and stderr else None
+    quiet = follows or (app is not None and app.quiet)
+    console = Console(stderr=stderr, highlight=False, soft_wrap=False, quiet=quiet)
     if not console.is_terminal and not os.environ.get("COLUMNS"):
         console.width = WIDTH
     return console
@@ -57,7 +65,7 @@ class BarProgress:
 
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=30),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left", style="dim"),
@@ -95,40 +103,80 @@ class BarProgress:
         self._bars.update(self._tasks[label], completed=done, total=total)
 
 
+@define
+class _Work:
+    """One piece of work: its progress, and the time of its first report, for an estimate of the time left."""
+
+    label: str
+    began: float
+    first: int
+    done: int = 0
+    total: int | None = None
+
+    def words(self, now: float) -> str:
+        """``editing: 12/96, about 40 s left``."""
+        passed, made = now - self.began, self.done - self.first
+        if self.total is None:
+            return self.label + (f": {self.done}" if self.done else f", {passed:.0f} s" if passed >= 1 else "")
+        if made <= 0:
+            return f"{self.label}: {self.done}/{self.total}"
+        left = round((self.total - self.done) * passed / made)
+        return f"{self.label}: {self.done}/{self.total}, about {f'{left} s' if left < 100 else duration(left)} left"
+
+
 class LineProgress:
-    """A line now and then, where standard error is a file or a pipe: the widest work under way, and the step."""
+    """A line at the start of each kind of work, and one every 20 s while the context is open: for files and pipes.
+
+    A line names the outermost work and the innermost one.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._last = time.monotonic()
-        self._open: dict[str, str] = {}
+        self._open: dict[str, _Work] = {}
+        self._seen: set[str] = set()
+        self._over = Event()
+        self._thread = Thread(target=self._repeat, name="ke-progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        self._thread.join()
 
     def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """``items``, counted as they are taken."""
+        """Yield ``items`` and count them."""
         return _counted(self, items, label, total)
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:
-        """Write a line if the last one is long ago."""
-        said = f"{one_line(label, 60)} {done}" + (f"/{total}" if total is not None else "")
+        """Note the progress. Write a line if this is the first work of that label."""
         if total is not None and done >= total:
             self._open.pop(label, None)
-        else:
-            self._open[label] = said
-        now = time.monotonic()
-        if now - self._last >= QUIET_SECONDS:
-            self._last = now
-            widest = next(iter(self._open.values()), said)
-            self._console.print(", ".join(dict.fromkeys((widest, said))), markup=False, soft_wrap=True)
+            return
+        work = self._open.setdefault(label, _Work(one_line(label, 60), time.monotonic(), done))
+        work.done, work.total = done, total
+        if label not in self._seen:
+            self._seen.add(label)
+            self.write()
+
+    def write(self) -> None:
+        """Write a line if any work is open."""
+        now, found = time.monotonic(), [*self._open.values()]
+        if found:
+            words = dict.fromkeys(work.words(now) for work in (found[0], found[-1]))
+            self._console.print("; ".join(words), markup=False, soft_wrap=True)
+
+    def _repeat(self) -> None:
+        while not self._over.wait(QUIET_SECONDS):
+            self.write()
 
 
 @contextmanager
 def progress(console: Console) -> Iterator[Progress]:
     """Progress drawn on ``console`` in the way that suits it."""
-    if console.is_terminal:
-        with BarProgress(console) as bars:
-            yield bars
-    else:
-        yield LineProgress(console)
+    with BarProgress(console) if console.is_terminal and not console.quiet else LineProgress(console) as shown:
+        yield shown
 
 
 def _counted(to: Progress, items: Iterable[T], label: str, total: int | None) -> Iterable[T]:

@@ -2,39 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ke_core.cli import completion
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
 from ke_core.plugins.directory import directory_entries
 from ke_core.spec.errors import UnknownComponent
 from ke_core.storage.json_reading import loads
 
+if TYPE_CHECKING:
+    from ke_core.runner.run import ResolvedRun
+    from ke_core.spec.facts import Edit
+    from ke_core.spec.queries import Case
+    from ke_core.spec.requests import Ask
+
 CHOSEN = loads(files("ke_core.cli").joinpath("demo.json").read_text(encoding="utf-8"))
 FOLDER = Path("runs/demo")
 
 
 @click.command("demo")
-@click.option("--cases", "limit", type=click.IntRange(1), default=CHOSEN["cases"], show_default=True, metavar="N",
-              help="How many cases are edited and asked.")  # fmt: skip
-@click.option("--editor", "editors", multiple=True, metavar="NAME", default=tuple(CHOSEN["editors"]),
-              show_default=True, help="What is compared (repeatable).")  # fmt: skip
-@click.option("--dataset", default=CHOSEN["dataset"], show_default=True, metavar="NAME", help="The benchmark.")
+@shared.section(
+    "Method and data",
+    click.option("--editor", "editors", multiple=True, metavar="NAME", default=tuple(CHOSEN["editors"]),
+                 show_default=True, shell_complete=completion.component("editor"), help="Method (repeatable)."),
+    click.option("--dataset", default=CHOSEN["dataset"], show_default=True, metavar="NAME",
+                 shell_complete=completion.component("dataset"), help="Benchmark."),
+    click.option("--cases", "limit", type=shared.COUNT, default=CHOSEN["cases"], show_default=True, metavar="N",
+                 help="Number of cases."),
+    shared.component_options,
+)  # fmt: skip
 @shared.model_options
-@shared.component_options
-@click.option("--seed", default=0, show_default=True, help="Samples the cases.")
-@click.option("--out", "root", type=click.Path(path_type=Path), default=FOLDER, show_default=True, metavar="FOLDER",
-              help="Where the run folders go.")  # fmt: skip
+@shared.section(
+    "Run", shared.seed_option,
+    click.option("--out", "root", type=click.Path(path_type=Path), default=FOLDER, show_default=True,
+                 metavar="FOLDER", help="Parent of the run folders."),
+    shared.full_option, shared.json_option,
+)  # fmt: skip
 @click.pass_obj
-def command(app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, **given: Any) -> int:
-    """Compare editors on a small embedded benchmark.
+def command(
+    app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, full: bool, as_json: bool, **given: Any
+) -> int:
+    """Compare editing methods on a small benchmark.
 
-    It compares methods with three editors that do not edit: one leaves the model unchanged, the baseline repeats the
-    edited fact, the upper bound gives the gold answer. Each case is edited separately.
+    It compares methods with three editors that do not edit: none leaves the model unchanged, the baseline parrot
+    repeats the edited fact, the upper bound oracle gives the gold answer. Each case is edited separately.
 
     \b
     Example: ke demo --cases 50
@@ -43,11 +60,64 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, root: Path, 
     from ke_core.runner.usage import FREE  # noqa: PLC0415  as above
 
     _require_all(app, editors, dataset)
-    return evaluate_editors(app, editors, eval_request(editors, dataset, None, given), root, FREE, alone=False)
+    chosen = tuple(_settings(editors, given["options"]))
+    request = eval_request(editors, dataset, None, {**given, "options": (*given["options"], *chosen)})
+    note = CHOSEN["note"] if chosen else ""
+    return evaluate_editors(
+        app, editors, request, root, FREE, alone=False, full=full, as_json=as_json, first=first_edit, note=note
+    )
+
+
+def _settings(editors: Sequence[str], given: Sequence[str]) -> Iterator[str]:
+    """The options that the demo sets to be quick, unless the command line sets them."""
+    for name, value in CHOSEN["options"].items():
+        if name.partition(".")[0] in editors and not any(option.startswith(f"{name}=") for option in given):
+            yield f"{name}={value}"
+
+
+def first_edit(run: ResolvedRun) -> str:
+    """Apply the first edit of a run and return the answers before and after. Empty if it edits no model.
+
+    The run does this again, from the caches, and records it.
+    """
+    from ke_core.engine.passthrough import PassthroughModel  # noqa: PLC0415  as above
+    from ke_core.runner.apply import applied_edits, untouched  # noqa: PLC0415  as above
+    from ke_core.spec.errors import EditFailed  # noqa: PLC0415  as above
+
+    found = next(_edited_facts(run), None) if run.editor_spec.needs_model else None
+    if found is None:
+        return ""
+    case, edit, question = found
+    before = PassthroughModel(run.session).answer([question])
+    try:
+        with untouched(run.session.model), applied_edits(run, case.edits) as applied:
+            after = applied.edited.answer([question])
+    except EditFailed:
+        return ""  # the run records the reason
+    rows = [
+        ("Edit", question.texts[0], f"-> {edit.target}"),
+        ("Before", *(getattr(reply, "text", "(no answer)") for reply in before), f"({run.spec.model.id}, unedited)"),
+        ("After", *(getattr(reply, "text", "(no answer)") for reply in after), f"(edited with {run.spec.editor.name})"),
+    ]
+    return "\n".join(f"{name:<8}{text}  {words}" for name, text, words in rows)
+
+
+def _edited_facts(run: ResolvedRun) -> Iterator[tuple[Case, Edit, Ask]]:
+    """Yield each fact that the run edits, with its case and the request that asks for it."""
+    from ke_core.runner.requests import RequestBuilder, queries_of  # noqa: PLC0415  as above
+
+    builder = RequestBuilder.of(run.spec, run.editor_spec, run.dataset, hides=run.hides)
+    for case in (case for group in run.groups for case in group.edited):
+        edits = {edit.id: edit for edit in case.edits}
+        asked = {query.id: edits.get(query.edit or "") for query in queries_of(case, "after")}
+        for unit in builder.after(case, edits, edited=True):
+            for question in unit.questions:
+                if (edit := asked[question.query]) is not None:
+                    yield case, edit, question
 
 
 def _require_all(app: App, editors: tuple[str, ...], dataset: str) -> None:
-    """Everything the demo needs in one pip command, not one at a time."""
+    """Raise UnknownComponent with one pip command for everything that the demo lacks."""
     carriers = {(entry.kind, entry.name): entry.distribution for entry in directory_entries()}
     wanted = [("dataset", dataset), *(("editor", name) for name in editors)]
     missing = [part for part in wanted if part in carriers and part[1] not in app.catalog.offers[part[0]]]
@@ -55,4 +125,4 @@ def _require_all(app: App, editors: tuple[str, ...], dataset: str) -> None:
     if missing and not broken.intersection(carriers[part] for part in missing):
         names = ", ".join(name for _kind, name in missing)
         packages = " ".join(dict.fromkeys(carriers[part] for part in missing))
-        raise UnknownComponent(f"the demo needs what is not installed: {names}", hint=f"pip install {packages}")
+        raise UnknownComponent(f"the demo needs {names}, which are not installed", hint=f"pip install {packages}")

@@ -30,13 +30,14 @@ COLORS = {"ok": "green", "note": "yellow", "wrong": "red"}
 
 @click.command("doctor")
 @click.option("--base-url", envvar="OPENAI_BASE_URL", default="", metavar="URL", show_envvar=True,
-              help="A model server to be asked for its models. Without one, nothing is contacted.")  # fmt: skip
+              help="Model server to check. Without it, no server is contacted.")  # fmt: skip
 @json_option
 @click.pass_obj
 def command(app: App, *, base_url: str, as_json: bool) -> int:
-    """Check this installation: plugins, device, memory, caches, folders, what is configured.
+    """Check the installation and its settings.
 
-    Changes nothing. Exit status 1 if something is wrong.
+    It checks plugins, versions, devices, memory, caches and folders, and changes nothing. The exit status is 1 if
+    something is wrong.
 
     \b
     Examples:

@@ -9,14 +9,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
 from ke_core.results.sanitize import sanitize
-from ke_core.spec.errors import DamagedArtifact, KEError, ToldToEnd
+from ke_core.spec.errors import KEError, KEWarning, ToldToEnd
 from ke_core.storage.files import FULL
 
 DONE, FAILED, FIXABLE, INTERRUPTED = 0, 1, 2, 130
@@ -29,19 +29,20 @@ MACHINE = frozenset({
 })  # fmt: skip
 
 
-def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
-    """Run a command and return the exit status: what it returned, or what its error amounts to.
+def guarded(run: Callable[[], object], *, show_chain: bool = False, verbose: bool = False, command: str = "ke") -> int:
+    """Run a command and return its exit status.
 
-    ``show_chain`` prints the traceback also of an error that the user can fix.
+    ``show_chain``: print the traceback also of an error that the user can fix. ``verbose``: print log messages and
+    warnings of libraries. ``command``: the command line, which resumes the work after Ctrl-C.
     """
     try:
-        with _short_warnings():
+        with _short_warnings(), _logging() if verbose else nullcontext():
             status = run()
         sys.stdout.flush()
     except ToldToEnd as error:
         return _failed(error, show_chain=show_chain)
     except (KeyboardInterrupt, click.Abort) as error:
-        return _interrupted(error)
+        return _interrupted(error, command)
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
@@ -55,11 +56,11 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False) -> int:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Print a warning about a damaged artifact in one line; others are Python's, which name a line of code."""
+    """Print a KEWarning in one line. Other warnings keep Python's format, which names a line of code."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, DamagedArtifact):
+        if issubclass(category, KEWarning):
             _say("warning", sanitize(str(message)))
         else:
             shown(message, category, *where, **more)
@@ -69,6 +70,25 @@ def _short_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = shown
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Print log messages of every level, and every warning, on standard error."""
+    import logging  # noqa: PLC0415  for ke --verbose only
+
+    root, handler = logging.getLogger(), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(before)
 
 
 def _flushed() -> bool:
@@ -140,9 +160,9 @@ def _say(label: str, text: str) -> None:
     click.echo(click.style(f"{label}: ".ljust(7), fg=color, bold=True) + text, err=True)
 
 
-def _interrupted(error: BaseException) -> int:
+def _interrupted(error: BaseException, command: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the goodbye
-    click.echo("\nInterrupted. Progress is saved. To resume, start the same command again.", err=True)
+    click.echo(f"\nInterrupted. Progress is saved. To resume: {sanitize(command)}", err=True)
     for note in getattr(error, "__notes__", ()):
         _say("note", sanitize(note))
     return INTERRUPTED

@@ -28,45 +28,59 @@ class CountOr(click.ParamType[int | str]):
 
 
 @click.command("eval")
-@click.option("--editor", "editors", multiple=True, metavar="NAME", help="The method (repeatable).")
-@click.option("--dataset", default="", metavar="NAME", help="The benchmark (ke sweep runs several).")
+@shared.section(
+    "Method and data", shared.editors_option, shared.dataset_option,
+    click.option("--limit", type=shared.COUNT, metavar="N", help="Sample N cases with the seed."),
+    shared.data_dir, shared.component_options,
+)  # fmt: skip
 @shared.model_options
-@shared.component_options
-@click.option("--protocol", type=click.Choice(["partition", "sample"]), default="partition", show_default=True,
-              help="Edit and ask every case in groups, or edit some cases and ask all.")  # fmt: skip
-@click.option("--batch", "--edits-per-batch", "batch", type=CountOr("all"), default=None,
-              help="partition: cases edited together. [default: 1]")  # fmt: skip
-@click.option("--sequential", is_flag=True, help="Apply batches cumulatively, without restoring the weights.")
-@click.option("--eval-every", type=CountOr("end"), default=None,
-              help="sequential: ask after every N batches, or at the end. [default: end]")  # fmt: skip
-@click.option("--eval-set", type=click.Choice(["new", "seen", "all"]), default=None,
-              help="sequential: ask new cases, all edited so far, or all. [default: seen]")  # fmt: skip
-@click.option("--num-edited", type=click.IntRange(1), default=None, metavar="K", help="sample: cases to edit.")
-@click.option("--limit", type=click.IntRange(1), default=None, metavar="N", help="Sample N cases with the seed.")
-@click.option("--eval-limit", type=click.IntRange(1), default=None, metavar="N", help="Ask only N of these cases.")
-@click.option("--style", "styles", multiple=True, metavar="NAME", help="Prompt style of the dataset (repeatable).")
-@click.option("--edited-form", type=click.Choice(["question", "cloze"]), default=None,
-              help="How the fact of an edit is asked. [default: the editor's own]")  # fmt: skip
-@click.option("--prompts", default="", metavar="NAME", help="Prompts of the dataset, such as published.")
-@shared.data_dir
-@click.option("--judge", default="", metavar="NAME", help="The judge. [default: the dataset's]")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="The metrics. [default: the dataset's]")
-@click.option("--processes", type=click.IntRange(1), default=None, metavar="N",
-              help="Stop unless the launcher (torchrun, accelerate) has started N processes.")  # fmt: skip
-@shared.run_options
+@shared.section(
+    "Protocol",
+    click.option("--protocol", type=click.Choice(["partition", "sample"]), default="partition", show_default=True,
+                 help="partition: edit every case, in batches. sample: edit some cases, evaluate all."),
+    click.option("--batch", "--edits-per-batch", "batch", type=CountOr("all"), metavar="N|all",
+                 help="partition: cases per batch. [default: 1]"),
+    click.option("--num-edited", type=shared.COUNT, metavar="K", help="sample: number of cases to edit."),
+    click.option("--sequential", is_flag=True, help="Apply batches cumulatively, without restoring the weights."),
+    click.option("--eval-every", type=CountOr("end"), metavar="N|end",
+                 help="sequential: evaluate after every N batches. [default: end]"),
+    click.option("--eval-set", type=click.Choice(["new", "seen", "all"]),
+                 help="sequential: evaluate new cases, all edited so far, or all. [default: seen]"),
+    click.option("--eval-limit", type=shared.COUNT, metavar="N", help="Evaluate only N of the selected cases."),
+)  # fmt: skip
+@shared.section(
+    "Prompts and scoring",
+    click.option("--style", "styles", multiple=True, metavar="NAME", help="Prompt style of the dataset (repeatable)."),
+    click.option("--edited-form", type=click.Choice(["question", "cloze"]),
+                 help="Form of the prompt that tests an edit. [default: the editor's]"),
+    click.option("--prompts", default="", metavar="NAME", help="Prompt set of the dataset, such as published."),
+    shared.judge_option, shared.metric_option,
+)  # fmt: skip
+@shared.section(
+    "Run", shared.config_option, shared.seed_option,
+    click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Run folder; with several editors, "
+                 "the parent of the run folders. [default: runs/EDITOR-DATASET-ID]"),
+    click.option("--processes", type=shared.COUNT, metavar="N",
+                 help="Stop unless the launcher (torchrun, accelerate) started N processes."),
+    shared.full_option, shared.json_option,
+)  # fmt: skip
+@shared.price_options
 @click.pass_obj
-def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Path | None, **given: Any) -> int:
-    """Edit a model, ask it a benchmark's questions, score its answers.
+def command(
+    app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Path | None, as_json: bool, **given: Any
+) -> int:
+    """Evaluate editing methods on a benchmark.
 
-    Several editors are compared on the same questions, each in its own run folder. If a run was interrupted, the same
-    command resumes it.
+    Several editors are compared on the same questions, each in its own run folder. The same command resumes an
+    interrupted run.
 
     \b
     Examples:
       ke eval --editor memit --dataset atlas --limit 50
-      ke eval --editor none --editor memit --editor mello --dataset mquake-cf-3k --batch 100
-      ke eval --editor memit --dataset atlas -o memit.layers=4,5,6 --model ./my-model
-      ke eval --editor memit --dataset atlas --batch 10 --sequential --eval-every 5
+      ke eval --editor none --editor memit --dataset mquake-cf-3k --batch 100
+      ke eval --editor memit --dataset atlas -o memit.layers=4,5,6
+      ke eval --editor memit --dataset atlas --batch 10 --sequential
+      ke eval --config memit.toml --limit 50
     """  # fmt: skip
     from ke_core.cli.running import eval_request, evaluate_editors  # noqa: PLC0415  the runner imports numpy
     from ke_core.runner.usage import Prices  # noqa: PLC0415  as above
@@ -77,4 +91,6 @@ def command(app: App, /, *, editors: tuple[str, ...], dataset: str, data_dir: Pa
     expect(given["processes"])
     request = eval_request(editors, dataset, data_dir, given)
     prices = Prices(prompt=given["price_in"], generated=given["price_out"])
-    return evaluate_editors(app, editors, request, given["out"], prices, alone=len(editors) == 1)
+    return evaluate_editors(
+        app, editors, request, given["out"], prices, alone=len(editors) == 1, full=given["full"], as_json=as_json
+    )

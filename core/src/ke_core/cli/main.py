@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -12,41 +13,48 @@ import click
 
 from ke_core.cli.app import App
 from ke_core.cli.errors import guarded
+from ke_core.cli.lazy import Root
 from ke_core.plugins.manager import Plugins, discover
 from ke_core.results.sanitize import sanitize
 from ke_core.runner.world import started
 from ke_core.spec.errors import BadConfig
 
-TRACEBACK = "--traceback"
+QUIET, VERBOSE, TRACEBACK = ("-q", "--quiet"), ("-v", "--verbose"), "--traceback"
+GLOBAL = (*QUIET, *VERBOSE, TRACEBACK)
+"""Options that ke accepts before and after the name of a command."""
 COMPLETION = "_KE_COMPLETE"
 """Set by the shell while it completes a command line."""
 SHARED = "eval"
-"""The one command whose work several processes can share."""
-EPILOG = "Exit status: 0 done; 1 finished with failures, or a bug; 2 an error to fix; 130 interrupted."
+"""The only command that several processes can share."""
+EPILOG = "Exit status: 0 success; 1 failed checks or replies, or a bug; 2 an error you can fix; 130 interrupted."
 
 
 def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = None) -> int:
-    """Run ``ke`` and return its exit status. ``plugins`` takes the place of the installed ones (tests)."""
+    """Run ``ke`` and return its exit status. ``plugins``: use these instead of the installed ones (tests)."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    show_chain = TRACEBACK in given  # at any place: people add it at the end of the line
+    end = given.index("--") if "--" in given else len(given)
+    flags = {word for word in given[:end] if word in GLOBAL}
+    quiet, verbose = not flags.isdisjoint(QUIET), not flags.isdisjoint(VERBOSE)
 
     def run() -> object:
         _refuse_other_bytes(given)
+        if quiet and verbose:
+            raise click.UsageError("--quiet and --verbose exclude each other")
         if plugins is None:
-            with redirect_stdout(sys.stderr):  # what a plugin prints on import must not end up in a pipe
+            with redirect_stdout(sys.stderr):  # output that a plugin prints on import must not end up in a pipe
                 found = discover()
         else:
             found = plugins
-        app = App(found)
-        return invoke(build(app), [word for word in given if word != TRACEBACK], app)
+        app = App(found, quiet=quiet)
+        return invoke(build(app), [*(word for word in given[:end] if word not in GLOBAL), *given[end:]], app)
 
-    return guarded(run, show_chain=show_chain)
+    return guarded(run, show_chain=TRACEBACK in flags, verbose=verbose, command=shlex.join(["ke", *given]))
 
 
 def invoke(root: click.Group, words: list[str], app: App) -> object:
-    """What the command returned. Its errors pass, other than through click's own ``main``, as they are."""
+    """Return what the command returns. Unlike click's own ``main``, it lets errors pass unchanged."""
     if COMPLETION in os.environ:
-        root.main(words, "ke")
+        root.main(words, "ke", obj=app)
     try:
         with root.make_context("ke", words, obj=app) as context:
             return root.invoke(context)
@@ -58,18 +66,25 @@ def build(app: App) -> click.Group:
     """The root command with the commands of every plugin."""
 
     @click.group(
-        "ke", epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+        "ke",
+        cls=Root,
+        epilog=EPILOG,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     @click.version_option(version("ke-core"), message="%(prog)s %(version)s")
-    @click.option(TRACEBACK, is_flag=True, expose_value=False, help="Show where an error comes from.")
+    @click.option(*QUIET, is_flag=True, expose_value=False, help="Print results and errors only.")
+    @click.option(*VERBOSE, is_flag=True, expose_value=False, help="Print log messages and warnings of libraries.")
+    @click.option(TRACEBACK, is_flag=True, expose_value=False, help="Print the traceback of an error.")
     @click.pass_context
     def root(context: click.Context) -> None:
-        """Edit what a language model holds true, and measure what follows from it.
+        """Edit facts in language models and evaluate the edits.
 
         \b
-        A first look:   ke demo
-        One method:     ke eval --editor memit --dataset atlas --model smollm2-135m
-        What there is:  ke plugins
+        Compare methods on a small benchmark:  ke demo
+        Evaluate one method:                   ke eval --editor memit --dataset atlas
+        List the installed methods:            ke plugins
+
+        You can also put -q, -v and --traceback after the command.
         """
         _refuse_many(context.invoked_subcommand)
 
@@ -83,20 +98,20 @@ def build(app: App) -> click.Group:
 
 
 def _refuse_other_bytes(words: Sequence[str]) -> None:
-    """Raise BadConfig for an argument that is not UTF-8: no file, run or model could be given that text."""
+    """Raise BadConfig for an argument that is not UTF-8."""
     for number, word in enumerate(words, start=1):
         try:
             word.encode()
         except UnicodeEncodeError as error:
             raise BadConfig(
-                f"argument {number} is not valid UTF-8: {word[:60]!a}", hint="write it, or name the file, in UTF-8"
+                f"argument {number} is not valid UTF-8: {word[:60]!a}", hint="use UTF-8 in arguments and file names"
             ) from error
 
 
 def _refuse_many(command: str | None) -> None:
-    """Raise BadConfig where a launcher has started several processes: each would do all the work of the others."""
+    """Raise BadConfig if a launcher started several processes: each of them would do all the work."""
     if command != SHARED and (processes := started()) > 1:
         raise BadConfig(
-            f"ke {command} works in one process, and {processes} were started",
-            hint="start it without torchrun or accelerate launch, and without WORLD_SIZE; ke eval can be shared",
+            f"ke {command} runs in one process, but {processes} were started",
+            hint="start it without torchrun or accelerate launch, and unset WORLD_SIZE; only ke eval can be shared",
         )

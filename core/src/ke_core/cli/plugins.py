@@ -12,21 +12,24 @@ from rich.console import Group, RenderableType
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out
 from ke_core.cli.errors import DONE, FAILED, FIXABLE
+from ke_core.cli.options import json_option, print_json, print_rows
 from ke_core.plugins.directory import directory_entries, distribution_of, elsewhere, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.results.formatting import literal, plain_table
+from ke_core.spec.codec import to_json
 
 SLOW = 5.0
-"""Seconds that a plugin may take to load without a remark."""
+"""Seconds after which the loading of a plugin is reported as slow."""
 
 
 @click.group("plugins", invoke_without_command=True)
+@json_option
 @click.pass_context
-def command(context: click.Context) -> None:
-    """List the installed plugins, what each brings, why one is broken; find and install plugins.
+def command(context: click.Context, *, as_json: bool) -> None:
+    """List, find, install and check plugins.
 
-    KE_DISABLE_PLUGINS=NAME,NAME leaves plugins out. KE_PLUGIN_TIMEOUT=SECONDS limits how long each may take to load (30
-    by default, 0 for no limit).
+    `ke plugins` lists the installed plugins, their components, and why one is broken. KE_DISABLE_PLUGINS=NAME,NAME
+    disables plugins. KE_PLUGIN_TIMEOUT=SECONDS limits the time to load a plugin (default 30, 0 for no limit).
 
     \b
     Examples:
@@ -37,24 +40,29 @@ def command(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     app: App = context.obj
+    _ = app.catalog  # reading it may mark more plugins as broken
+    if as_json:
+        rows = [{**to_json(plugin), "brings": _brings(app, name)} for name, plugin in app.plugins.installed.items()]
+        print_json(rows)
+        return
     shown: list[RenderableType] = [_installed(app)]
     if disabled := disabled_by_environment():
-        shown.append(literal(f"left out by KE_DISABLE_PLUGINS: {', '.join(sorted(disabled))}"))
+        shown.append(literal(f"disabled by KE_DISABLE_PLUGINS: {', '.join(sorted(disabled))}"))
     out().print(Group(*shown))
 
 
 @command.command("search")
 @click.argument("words", nargs=-1)
-@click.option(
-    "--kind", type=click.Choice(sorted({entry.kind for entry in directory_entries()})), help="Of this kind only."
-)
-@click.option("--directory", metavar="FILE|URL", default="", help="Search this list in place of the one in ke.")
+@click.option("--kind", type=click.Choice(sorted({entry.kind for entry in directory_entries()})),
+              help="Kind of component.")  # fmt: skip
+@click.option("--directory", metavar="FILE|URL", default="", help="Search this directory instead of the one in ke.")
+@json_option
 @click.pass_obj
-def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str) -> int:
-    """List the plugins that are known to exist, installed or not: those in whose line every one of WORDS occurs.
+def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str, *, as_json: bool) -> int:
+    """List known plugins, installed or not, whose entries contain all WORDS.
 
-    The list comes with ke, and nothing is asked of a network unless --directory names a newer one. Exit status 1 if
-    nothing is found.
+    The directory comes with ke. No network is used unless --directory is a URL. The exit status is 1 if nothing is
+    found.
 
     \b
     Examples:
@@ -63,29 +71,30 @@ def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str) 
       ke plugins search --directory ./directory.json
     """
     found = matching(words, kind or "", elsewhere(directory) if directory else None)
-    if not found:
-        out().print(literal("nothing that is known has all of these words"))
-        return FAILED
-    table = plain_table("name", "kind", "what it does", "install with")
+    rows = []
     for entry in found:
-        here = entry.name in app.catalog.names(entry.kind)
         short = entry.distribution.removeprefix("ke-plugin-")
         how = f"pip install {entry.distribution}" if directory else f"ke plugins install {short}"
-        table.add_row(literal(entry.name), entry.kind, literal(entry.summary), literal("installed" if here else how))
-    out().print(table)
-    return DONE
+        here = entry.name in app.catalog.names(entry.kind)
+        row = {"name": entry.name, "kind": entry.kind, "summary": entry.summary}
+        rows.append({**row, "install_with": "installed" if here else how})
+    if rows or as_json:
+        print_rows(rows, as_json=as_json)
+    else:
+        out().print(literal("no plugin matches all of these words"))
+    return DONE if rows else FAILED
 
 
 @command.command("install")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--yes", is_flag=True, help="Install without asking.")
+@click.option("--yes", is_flag=True, help="Install without confirmation.")
 @click.pass_obj
 def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
-    """Install known plugins with pip, for the Python that runs ke. Shows the command first, and asks.
+    """Install known plugins with pip into the Python environment of ke.
 
-    NAME is a plugin's, with or without ke-plugin-, or that of a component it brings. Without a terminal,
-    nothing is installed unless --yes is said, and the exit status is 2. What is not known to ke is installed with
-    pip itself.
+    NAME is the name of a plugin, with or without ke-plugin-, or of one of its components. The command prints the pip
+    command and asks for confirmation. Without a terminal, it installs nothing unless you add --yes, and the exit
+    status is 2. Install plugins that ke does not know with pip.
 
     \b
     Examples:
@@ -95,39 +104,41 @@ def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
     here = {plugin.distribution or name for name, plugin in app.plugins.installed.items() if not plugin.broken}
     wanted = [one for one in dict.fromkeys(map(distribution_of, names)) if one not in here]
     if not wanted:
-        out().print("all of that is installed")
+        out().print("already installed")
         return DONE
     line = [sys.executable, "-m", "pip", "install", "--upgrade", *wanted]
-    err().print(literal(f"this will be run: {' '.join(line)}"), soft_wrap=True)
+    err().print(literal(f"command: {' '.join(line)}"), soft_wrap=True)
     if not yes and not (sys.stdin.isatty() and click.confirm("Install?", err=True)):
-        err().print("nothing was installed; --yes installs without asking")
+        err().print("nothing was installed; add --yes to install without confirmation")
         return FIXABLE
     if subprocess.run(line, check=False, stdout=sys.stderr).returncode:  # noqa: S603  the line that was shown
-        err().print("error: pip could not install that; see its messages above", style="red")
+        err().print("error: pip failed; see its messages above", style="red")
         return FAILED
     out().print(literal(f"installed: {', '.join(wanted)}; ke plugins lists what they bring"))
     return DONE
 
 
+def _brings(app: App, name: str) -> dict[str, list[str]]:
+    """Return the names of a plugin's components, other hooks and commands, by kind."""
+    found: dict[str, list[str]] = {}
+    for kind, spec in app.catalog.of(name):
+        found.setdefault("model source" if kind == "model" else kind, []).append(spec.name)
+    further = {"hook": app.plugins.other_hooks(name), "command": app.commands_of(name)}
+    return found | {kind: names for kind, names in further.items() if names}
+
+
 def _installed(app: App) -> RenderableType:
     table = plain_table("plugin", "version", "brings")
-    catalog = app.catalog  # reading it may mark more plugins as broken
     for name, plugin in sorted(app.plugins.installed.items()):
         if plugin.broken:
             brings = literal(f"broken: {plugin.broken}", "red")
             if plugin.step:
-                brings.append(f"\nits author: {plugin.step}")
+                brings.append(f"\nfor its author: {plugin.step}")
             if plugin.seconds:
                 brings.append(f"\nafter {plugin.seconds:.1f} s")
         else:
-            kinds: dict[str, list[str]] = {}
-            for kind, spec in catalog.of(name):
-                kinds.setdefault("model source" if kind == "model" else kind, []).append(spec.name)
-            if others := app.plugins.other_hooks(name):
-                kinds["hook"] = others
-            if commands := app.commands_of(name):
-                kinds["command"] = commands
-            brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds.items()) or "nothing")
+            kinds = _brings(app, name).items()
+            brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds) or "nothing")
             for remark in _remarks(plugin):
                 brings.append_text(literal(f"\n{remark}", "yellow"))
         title = name if plugin.distribution in ("", name) else f"{name} ({plugin.distribution})"
@@ -136,8 +147,8 @@ def _installed(app: App) -> RenderableType:
 
 
 def _remarks(plugin: Installed) -> Iterator[str]:
-    """What is not right with a plugin that works."""
+    """Yield the problems of a plugin that works."""
     if plugin.seconds >= SLOW:
         yield f"takes {plugin.seconds:.1f} s to load"
     if plugin.printed:
-        yield "prints while it is loaded; its author takes that out"
+        yield "prints text while it is loaded; its author can remove that"

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from ke_core.cli import completion
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-
-if TYPE_CHECKING:
-    from ke_core.results.folder import RunFolder
+from ke_core.cli.console import err, out
+from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.formatting import literal
+from ke_core.results.reported import Reported, run_json
+from ke_core.results.short import WIDTH, short_page
+from ke_core.results.tables import report_page
+from ke_core.runner.evaluate import load_runs
+from ke_core.spec.errors import BadRun
+from ke_core.storage.files import write_atomic
 
 STDOUT = "-"
 file = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 
 
 class ReportCommand(click.Command):
-    """``ke report``, with an option for each file format that plugins offer."""
+    """``ke report``, with an option for each file format of a plugin."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The command's own parameters and one ``--FORMAT FILE`` for each format."""
+        """Return the command's own parameters and one ``--FORMAT FILE`` for each format."""
         app = ctx.find_object(App)
         formats = app.report_formats if app else {}
         options = [
@@ -32,29 +39,39 @@ class ReportCommand(click.Command):
 
 
 @click.command("report", cls=ReportCommand)
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@click.option("--short", is_flag=True, help="Without the breakdowns by tag.")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...",
+                shell_complete=completion.run)  # fmt: skip
+@shared.full_option
+@click.option("--short", is_flag=True, help="Files, and with --full: leave out the breakdowns by tag.")
 @shared.data_dir
+@shared.json_option
 @click.pass_obj
-def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path | None, **files: Path | None) -> None:
-    """Print the table of one run, or of several side by side, or write it to files.
+def command(
+    app: App,
+    /,
+    *,
+    runs: tuple[Path, ...],
+    full: bool,
+    short: bool,
+    data_dir: Path | None,
+    as_json: bool,
+    **files: Path | None,
+) -> None:
+    """Print the main table of runs, or write all tables to files.
 
-    RUN is a run folder, or a folder that contains runs, such as that of a sweep. Files are skipped. File formats come
-    from plugins (pip install ke-plugin-analysis: HTML, LaTeX, CSV, Markdown). An output file called - is printed.
-
-    Runs that have not been scored yet are scored from their records.
+    RUN is a run folder, or a folder that contains runs, such as that of a sweep. Several runs are printed in one
+    table. Runs without scores are scored first, from their records. Plugins add file formats: `pip install
+    ke-plugin-analysis` adds HTML, LaTeX, CSV and Markdown. The file name - means standard output.
 
     \b
-    Example: ke report runs/none-atlas-* runs/memit-atlas-*
-             ke report runs/memit-atlas-* --html memit.html --csv memit.csv
-             ke report runs/layers
+    Examples:
+      ke report runs/none-atlas-* runs/memit-atlas-*
+      ke report runs/memit-atlas-* --full
+      ke report runs/memit-atlas-* --html memit.html --csv memit.csv
+      ke report runs/layers
     """
-    from ke_core.cli.console import err, out  # noqa: PLC0415  the runner imports numpy
-    from ke_core.results.formatting import literal  # noqa: PLC0415
-    from ke_core.results.tables import report_page  # noqa: PLC0415
-    from ke_core.runner.evaluate import load_runs  # noqa: PLC0415  as above
-    from ke_core.storage.files import write_atomic  # noqa: PLC0415  only here
-
+    if as_json and (chosen := next((kind for kind, path in files.items() if path is not None), "")):
+        raise click.UsageError(f"--json prints on standard output: leave out --json or --{chosen}")
     wanted = {kind: path for kind, path in files.items() if path is not None}
     if len(set(wanted.values())) < len(wanted):
         raise click.UsageError(f"each of --{', --'.join(wanted)} needs a file of its own")
@@ -69,16 +86,40 @@ def command(app: App, /, *, runs: tuple[Path, ...], short: bool, data_dir: Path 
             write_atomic(path, content)
             err().print(literal(f"written: {path} ({len(content) / 1e6:,.2f} MB)"), soft_wrap=True)
     if not wanted:
-        out().print(report_page(found.reported, slices=not short))
+        print_report(app, found.reported, runs, full=full, slices=not short, as_json=as_json)
+
+
+def print_report(
+    app: App,
+    runs: Sequence[Reported],
+    paths: Sequence[Path],
+    *,
+    full: bool = False,
+    slices: bool = True,
+    as_json: bool = False,
+    lead: str = "",
+    note: str = "",
+) -> None:
+    """Print the short report and the commands for more. With ``full``, print everything. ``paths``: the run folders.
+
+    ``lead`` and ``note``: texts above and below.
+    """
+    if as_json:
+        shared.print_json([run_json(run.path, run.spec, run.scores) for run in runs])
+        return
+    console = out()
+    page = report_page(runs, slices=slices) if full else short_page(runs)
+    parts = [literal(f"{lead}\n") if lead else None, page, literal(note, "dim") if note else None]
+    console.print(*filter(None, parts), sep="\n", width=None if full else min(console.width, WIDTH))
+    if full:
+        return
+    command = shlex.join(["ke", "report", *map(str, paths)])
+    more = [f"{command} --full", f"{command} --html report.html"][: 2 if "html" in app.report_formats else 1]
+    console.print(literal("\n  ".join(["Next:", *more])), soft_wrap=True)
 
 
 def _opened(paths: Sequence[Path]) -> list[RunFolder]:
     """The runs at and under ``paths``, each once. Raises BadRun where there is none, and for a damaged one by name."""
-    from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.results.folder import RunFolder, runs_in  # noqa: PLC0415
-    from ke_core.results.formatting import literal  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415  as above
-
     found: dict[Path, RunFolder] = {}
     for path in paths:
         if path.is_file():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ from attrs import evolve
 from click.core import ParameterSource
 
 from ke_core.cli.app import App
-from ke_core.cli.console import err, out, progress
+from ke_core.cli.console import err, progress
 from ke_core.cli.errors import DONE, FAILED
+from ke_core.cli.report import print_report
 from ke_core.plugins.options import split_options
 from ke_core.results.difference import code_difference
-from ke_core.results.folder import RunFolder
+from ke_core.results.folder import RunFolder, runs_in
 from ke_core.results.footer import spent_words
 from ke_core.results.formatting import count_noun, duration, literal
 from ke_core.results.reported import plan_words, without_model
-from ke_core.results.tables import report_page
 from ke_core.runner.evaluate import evaluate, load_report, prepare
 from ke_core.runner.run import EvalRequest, Finished, ResolvedRun
 from ke_core.runner.session import ModelChoice
@@ -57,17 +57,33 @@ def eval_request(editors: Sequence[str], dataset: str, data_dir: Path | None, gi
 
 
 def evaluate_editors(
-    app: App, editors: Sequence[str], request: EvalRequest, folder: Path | None, prices: Prices, *, alone: bool
+    app: App,
+    editors: Sequence[str],
+    request: EvalRequest,
+    folder: Path | None,
+    prices: Prices,
+    *,
+    alone: bool,
+    full: bool = False,
+    as_json: bool = False,
+    first: Callable[[ResolvedRun], str] | None = None,
+    note: str = "",
 ) -> int:
     """Evaluate every editor, print the report, and return the exit status: 1 if any reply is a failure.
 
-    ``folder`` is the run folder if the run is ``alone``, else the parent of the run folders. If several processes share
-    the runs, the first one prints, and its status counts.
+    ``full``: print every table. ``first``: called with each prepared run until it returns a text, which leads the
+    report. ``note`` is a line under the table. ``folder`` is the run folder if the run is ``alone``, else the parent
+    of the run folders. If several processes share the runs, the first one prints, and its status counts.
     """
     console = err()
     with progress(console) as shown:
-        runs = _prepare(app, editors, request, shown)
-        places = [folder if folder and alone else _named_folder(folder or ROOT, run.spec) for run in runs]
+        runs: list[ResolvedRun] = []
+        lead = ""
+        for run in _prepare(app, editors, request, shown):
+            runs.append(run)
+            if first and not lead and (lead := first(run)):
+                console.print(literal(lead), soft_wrap=True)
+        places = [folder if folder and alone else run_folder(folder or ROOT, run.spec) for run in runs]
         folders = [RunFolder.create(place, run.spec, run.files) for place, run in zip(places, runs, strict=True)]
         finished: list[Finished] = []
         for run, place in zip(runs, folders, strict=True):
@@ -80,25 +96,35 @@ def evaluate_editors(
         if usage := next((found for run in runs if (found := _usage(run, prices)) is not None), None):
             console.print(literal(f"  asked of the server now: {spent_words([usage])}", "dim"), soft_wrap=True)
     if world().leads:
-        out().print(report_page([load_report(place, app.catalog) for place in folders]))
+        reported = [load_report(place, app.catalog) for place in folders]
+        print_report(app, reported, _shown_paths(places), full=full, as_json=as_json, lead=lead, note=note)
     world().meet()  # a launcher ends all processes when one has ended with another status than 0
     return FAILED if world().leads and any(ended.failures for ended in finished) else DONE
 
 
-def _prepare(app: App, editors: Sequence[str], request: EvalRequest, shown: Progress) -> list[ResolvedRun]:
+def _shown_paths(places: Sequence[Path]) -> Sequence[Path]:
+    """The run folders, or their parent if it contains no other run."""
+    parent = places[0].parent
+    found = {path.resolve() for path, _run in runs_in(parent)}
+    return [parent] if len(places) > 1 and found == {place.resolve() for place in places} else places
+
+
+def _prepare(app: App, editors: Sequence[str], request: EvalRequest, shown: Progress) -> Iterator[ResolvedRun]:
     """Prepare all runs before the first one starts, so that a mistake in the last costs nothing. They share a model."""
     specs = {name: app.catalog.spec("editor", name) for name in editors}
     prefixes = {spec.prefix for spec in specs.values()}
-    runs: list[ResolvedRun] = []
+    model = None
     for name, spec in specs.items():
         others = prefixes - {spec.prefix}
         own = {prefix: given for prefix, given in request.options.items() if prefix not in others}
-        model = next((run.session.model for run in runs if run.editor_spec.needs_model), None)
-        runs.append(prepare(evolve(request, editor=name, options=own), app.catalog, shown, model=model))
-    return runs
+        run = prepare(evolve(request, editor=name, options=own), app.catalog, shown, model=model)
+        if run.editor_spec.needs_model:
+            model = run.session.model
+        yield run
 
 
-def _named_folder(root: Path, spec: RunSpec) -> Path:
+def run_folder(root: Path, spec: RunSpec) -> Path:
+    """Return the default folder of a run: ``EDITOR-DATASET-ID`` in ``root``."""
     return root / f"{spec.editor.name}-{spec.dataset.component.name}-{spec.id[:8]}"
 
 
@@ -113,8 +139,8 @@ def _summary(run: ResolvedRun, folder: RunFolder, *, begun: bool) -> str:
     spec = run.spec
     what = f"{spec.editor.name} on {count_noun(len(run.cases), 'case')} of {spec.dataset.component.name}"
     model = "without a model" if without_model(spec) else f"with {spec.model.id}"
-    how = f"{plan_words(spec)}, asked as {', '.join(spec.styles)}, {model}"
-    return f"{what} ({how}) -> {folder.path}" + (", going on where it stopped" if begun else "")
+    how = f"{plan_words(spec)}, prompts {', '.join(spec.styles)}, {model}"
+    return f"{what} ({how}) -> {folder.path}" + (", resuming" if begun else "")
 
 
 def _changed_code(folder: RunFolder) -> Iterator[str]:

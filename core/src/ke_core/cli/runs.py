@@ -1,17 +1,23 @@
-"""``ke runs``: list the runs in a folder, show one, delete unfinished ones."""
+"""``ke runs``: list runs, show one, delete unfinished ones."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-
-if TYPE_CHECKING:
-    from ke_core.results.folder import RunFolder
+from ke_core.cli.console import err, out
+from ke_core.results.course import course_json, course_page
+from ke_core.results.folder import SCORES, RunFolder, runs_in
+from ke_core.results.footer import spent_words
+from ke_core.results.formatting import count_noun, format_score, literal, plain_table
+from ke_core.results.pruning import removable
+from ke_core.results.reported import metric_columns
+from ke_core.results.tally import tally_of
+from ke_core.runner.evaluate import load_report
+from ke_core.spec.errors import BadRun
 
 ROOT = Path("runs")
 folder_argument = click.argument("folder", type=click.Path(path_type=Path), default=ROOT, metavar="[FOLDER]")
@@ -21,7 +27,7 @@ class ListsByDefault(click.Group):
     """``ke runs`` and ``ke runs FOLDER`` mean ``ke runs list [FOLDER]``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert ``list`` if the first word is no command and no option of the group."""
+        """Insert ``list`` unless the first word is a command or the help option."""
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -29,9 +35,10 @@ class ListsByDefault(click.Group):
 
 @click.group("runs", cls=ListsByDefault)
 def command() -> None:
-    """List the runs in a folder, show one, remove unfinished ones.
+    """List runs, show one, delete unfinished ones.
 
-    Without a command it lists: ke runs, ke runs FOLDER. (A folder called list is ./list.)
+    `ke runs` and `ke runs FOLDER` list the runs in a folder. FOLDER is runs by default. (Write ./list for a folder
+    named list.)
 
     \b
     Examples:
@@ -43,22 +50,25 @@ def command() -> None:
 
 @command.command("list")
 @folder_argument
+@shared.json_option
 @click.pass_obj
-def list_runs(app: App, *, folder: Path) -> None:
-    """List the runs in a folder: what each is, how far it got, its first scores.
+def list_runs(app: App, *, folder: Path, as_json: bool) -> None:
+    """List the runs in a folder, with their progress and first scores.
 
     \b
-    Example: ke runs runs/demo
+    Example: ke runs list runs/demo --json
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
-    from ke_core.results.folder import runs_in  # noqa: PLC0415
-    from ke_core.results.formatting import literal, plain_table  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415
-
     if not folder.is_dir():
         raise BadRun(
-            f"there is no folder {folder}", hint="ke eval and ke demo make runs; ke runs FOLDER looks elsewhere"
+            f"there is no folder {folder}", hint="ke eval and ke demo make runs; ke runs FOLDER lists another folder"
         )
+    if as_json:
+        rows = [
+            {"run": str(path), "damaged": run.message} if isinstance(run, BadRun) else course_json(run, app.catalog)
+            for path, run in runs_in(folder)
+        ]
+        shared.print_json(rows)
+        return
     table = plain_table("run", "id", "editor", "dataset", "model", "cases", "scores in % (n)")
     table.columns[0].no_wrap = True
     paid: list[str] = []
@@ -69,7 +79,7 @@ def list_runs(app: App, *, folder: Path) -> None:
         else:
             row, spent = _row(app, found)
             table.add_row(*(literal(cell) for cell in (name, *row)))
-            paid += [f"{name} asked its server: {spent}"] if spent else []
+            paid += [f"{name}: usage of its server: {spent}"] if spent else []
     if not table.row_count:
         raise BadRun(f"there is no run in {folder}", hint="ke eval and ke demo make runs")
     out().print(table, *(literal(words) for words in paid), sep="\n")
@@ -77,61 +87,53 @@ def list_runs(app: App, *, folder: Path) -> None:
 
 @command.command("show")
 @shared.run_argument
+@shared.json_option
 @click.pass_obj
-def show(app: App, *, run: Path) -> None:
-    """Show one run: what was asked for, how far it got, what each phase took, what failed.
+def show(app: App, *, run: Path, as_json: bool) -> None:
+    """Show the settings, progress, phases and failures of a run.
 
     \b
     Example: ke runs show runs/memit-atlas-1a2b3c4d
     """
-    from ke_core.cli.console import out  # noqa: PLC0415  as above
-    from ke_core.results.course import course_page  # noqa: PLC0415
-    from ke_core.results.folder import RunFolder  # noqa: PLC0415
-
-    out().print(course_page(RunFolder.open(run), app.catalog))
+    folder = RunFolder.open(run)
+    if as_json:
+        shared.print_json(course_json(folder, app.catalog))
+    else:
+        out().print(course_page(folder, app.catalog))
 
 
 @command.command("prune")
 @folder_argument
-@click.option("--yes", is_flag=True, help="Remove them; without it they are only listed.")
-def prune(*, folder: Path, yes: bool) -> None:
-    """Remove the runs in a folder that are unfinished or damaged. Only lists them without --yes.
+@click.option("--yes", is_flag=True, help="Delete the runs instead of listing them.")
+@shared.json_option
+def prune(*, folder: Path, yes: bool, as_json: bool) -> None:
+    """Delete the unfinished and damaged runs in a folder. Without --yes, list them.
 
-    An unfinished run is not lost: the same command resumes it. Finished runs, runs that a process is writing to, and
-    files of other programs are kept.
+    The command that started an unfinished run can still resume it. Finished runs, runs that a process is writing to,
+    and files of other programs are kept.
 
     \b
     Examples:
       ke runs prune runs
       ke runs prune runs --yes
     """  # fmt: skip
-    from ke_core.cli.console import err, out  # noqa: PLC0415  as above
-    from ke_core.results.formatting import count_noun, literal, plain_table  # noqa: PLC0415
-    from ke_core.results.pruning import removable  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415
-
     if not folder.is_dir():
-        raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks elsewhere")
-    table = plain_table("run", "why", "MB")
+        raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks in another folder")
+    rows = []
     for each in removable(folder):
-        left = each.remove() if yes else ""
-        why = f"{each.why} (left: {left})" if left else each.why
-        table.add_row(literal(each.path), literal(why), f"{each.size / 1e6:,.2f}")
-    if not table.row_count:
-        err().print(literal(f"nothing to remove: no run in {folder} is unfinished"))
-        return
-    out().print(table)
-    if not yes:
-        words = f"{count_noun(table.row_count, 'run')} would go: ke runs prune {folder} --yes"
-        err().print(literal(words), soft_wrap=True)
+        kept = each.remove() if yes else ""
+        why = f"{each.why} (kept: {kept})" if kept else each.why
+        rows.append({"run": str(each.path), "why": why, "MB": round(each.size / 1e6, 2)})
+    if rows or as_json:
+        shared.print_rows(rows, as_json=as_json)
+    if not rows:
+        err().print(literal(f"nothing to delete: {folder} has no unfinished run"))
+    elif not yes:
+        err().print(literal(f"to delete {count_noun(len(rows), 'run')}: ke runs prune {folder} --yes"), soft_wrap=True)
 
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
-    """The cells after the first, and what a server was asked."""
-    from ke_core.results.footer import spent_words  # noqa: PLC0415
-    from ke_core.results.tally import tally_of  # noqa: PLC0415
-    from ke_core.spec.errors import BadRun  # noqa: PLC0415
-
+    """Return the cells after the first, and the usage of the run's server."""
     spec, spent = folder.spec, ""
     try:
         counted = tally_of(folder)
@@ -147,12 +149,7 @@ def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
 
 
 def _scores(app: App, folder: RunFolder) -> str:
-    """The first three columns of its metrics, after editing, in the first style that has them."""
-    from ke_core.results.folder import SCORES  # noqa: PLC0415
-    from ke_core.results.formatting import format_score  # noqa: PLC0415
-    from ke_core.results.reported import metric_columns  # noqa: PLC0415
-    from ke_core.runner.evaluate import load_report  # noqa: PLC0415
-
+    """Return the first three scores after editing, each in the first style that has it."""
     if not (folder.path / SCORES).exists():
         return "not scored"
     run = load_report(folder, app.catalog)

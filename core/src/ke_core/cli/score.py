@@ -8,31 +8,32 @@ import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
+from ke_core.cli.report import print_report
 
 
 @click.command("score")
 @shared.run_argument
-@click.option(
-    "--metric", "metrics", multiple=True, metavar="NAME", help="A metric (repeatable). [default: the dataset's]"
-)
-@click.option("--judge", default="", metavar="NAME", help="The judge. [default: the last one]")
+@shared.metric_option
+@shared.last_judge_option
 @shared.component_options
 @shared.data_dir
+@shared.json_option
 @click.pass_obj
 def command(
-    app: App, *, run: Path, metrics: tuple[str, ...], judge: str, options: tuple[str, ...], data_dir: Path | None
-) -> None:
-    """Score a judged run again, with other metrics, from its records only.
+    app: App, *, run: Path, metrics: tuple[str, ...], judge: str, options: tuple[str, ...], data_dir: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Score a judged run again with other metrics.
+
+    It reads the records of the run and loads no model.
 
     \b
     Example: ke score runs/memit-atlas-1a2b3c4d --metric multi-hop
-    """
-    from ke_core.cli.console import out  # noqa: PLC0415  the runner imports numpy
+    """  # fmt: skip
     from ke_core.plugins.options import split_options  # noqa: PLC0415
     from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.results.tables import report_page  # noqa: PLC0415
     from ke_core.runner.evaluate import load_report, score_folder  # noqa: PLC0415
 
     folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
     score_folder(folder, app.catalog, metrics=metrics, judge=judge, options=split_options(options), data_dir=where)
-    out().print(report_page([load_report(folder, app.catalog)]))
+    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)

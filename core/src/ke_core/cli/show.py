@@ -1,4 +1,4 @@
-"""``ke show KIND NAME``: describe one component."""
+"""``ke show NAME``: describe one component."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import click
 from attrs import frozen
 from rich.console import Group, RenderableType
 
+from ke_core.cli import completion
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
-from ke_core.cli.options import component_options
+from ke_core.cli.options import component_options, json_option, print_json
 from ke_core.engine.models import find_model
 from ke_core.plugins.catalog import KINDS, Catalog, Registration
 from ke_core.plugins.options import describe, reject_unused, split_options
 from ke_core.results.formatting import literal, plain_table, titled
-from ke_core.runner.resolve import ResolvedComponent
+from ke_core.runner.resolve import ResolvedComponent, resolve_component
 from ke_core.runner.session import ModelChoice, open_session
+from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadConfig, KEError, NeedsWeights
 from ke_core.spec.protocols import Editor, Progress, Session
 from ke_core.spec.settings import ModelFacts, Settings
@@ -26,47 +28,83 @@ from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, M
 
 
 @click.command("show")
-@click.argument("kind", type=click.Choice(list(KINDS)))
-@click.argument("name")
-@click.option("--model", default="", metavar="[SOURCE:]ID[@REVISION]",
-              help="Show an editor's hyperparameters for this model, and why.")  # fmt: skip
+@click.argument("words", nargs=-1, required=True, metavar="[KIND] NAME", shell_complete=completion.component(*KINDS))
+@click.option("--model", default="", metavar="[SOURCE:]ID[@REVISION]", shell_complete=completion.model,
+              help="Print an editor's hyperparameters for this model, with the reasons.")  # fmt: skip
 @component_options
+@json_option
 @click.pass_obj
-def command(app: App, kind: str, name: str, model: str, options: tuple[str, ...]) -> None:
-    """Describe one component: its options, citation and origin.
+def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ...], *, as_json: bool) -> None:
+    """Describe a component: its options, citation and origin.
+
+    KIND is needed only if components of several kinds have the same name: editor, dataset, metric, judge, model or
+    encoder.
 
     \b
     Examples:
-      ke show editor memit
-      ke show editor memit --model smollm2-135m -o memit.layers=4,5,6
+      ke show memit
+      ke show dataset mquake
+      ke show memit --model smollm2-135m -o memit.layers=4,5,6
     """
+    if len(words) > 2:
+        raise click.UsageError(f"unexpected argument {words[2]!r}")
+    kind, name = words if len(words) == 2 else (app.catalog.kind_of(words[0]), words[0])
+    if kind not in KINDS:
+        raise click.UsageError(f"{kind!r} is not one of {', '.join(map(repr, KINDS))}")
     if model and kind != "editor":
-        raise click.UsageError(f"--model is for editors, not for a {kind}")
+        raise click.UsageError(f"--model is for editors, but {name} is a {kind}")
     if options and not model:
         raise click.UsageError("-o sets options of an editor for --model MODEL")
     offer = app.catalog.offer(kind, name)
-    out().print(Group(*(_hyperparameters(app, name, model, options) if model else _description(kind, offer))))
+    if model:
+        found = _hyperparameters(app, name, model, options)
+        if as_json:
+            print_json(
+                {
+                    "editor": name,
+                    "model": model,
+                    "hyperparameters": to_json(found.settings),
+                    "error": found.refusal and found.refusal.message,
+                }
+            )
+        else:
+            out().print(_settings_page(f"{name} on {model}", found))
+    elif as_json:
+        print_json(
+            {
+                "kind": kind,
+                "name": name,
+                "summary": offer.spec.summary,
+                "plugin": offer.plugin.distribution,
+                "version": offer.plugin.version,
+                "traits": _traits(offer.spec),
+                "cite": offer.spec.cite,
+                "options": to_json(describe(offer.spec) if kind != "model" else []),
+            }
+        )
+    else:
+        out().print(Group(*_description(kind, offer)))
 
 
-def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) -> list[RenderableType]:
-    from ke_core.runner.resolve import resolve_component  # noqa: PLC0415  the run's machinery is for this one flag
-    from ke_core.runner.session import ModelChoice  # noqa: PLC0415  as above
-
+def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) -> ResolvedSettings:
     given = split_options(options)
     editor = resolve_component(app.catalog, "editor", name, given)
     reject_unused(given, [editor.spec])
     with progress(err()) as shown:
-        found = settings_for(
+        return settings_for(
             editor, ModelChoice(reference=model), app.catalog, shown, facts_of=app.plugins.manager.hook.ke_model_facts
         )
+
+
+def _settings_page(title: str, found: ResolvedSettings) -> Group:
     table = plain_table("hyperparameter", "value", "why")
     for option, setting in found.settings.items():
         table.add_row(literal(option), literal(_told(setting.value)), literal(setting.reason))
-    lines: list[RenderableType] = [titled(f"{name} on {model}", table)]
+    lines: list[RenderableType] = [titled(title, table)]
     if found.refusal is not None:
-        lines += [literal(f"as it is, it would be refused: {found.refusal.message}", "red")]
+        lines += [literal(f"with these values, it cannot edit the model: {found.refusal.message}", "red")]
         lines += [literal(f"hint: {found.refusal.hint}")] if found.refusal.hint else []
-    return lines
+    return Group(*lines)
 
 
 def _told(value: object) -> str:
@@ -81,7 +119,7 @@ def _description(kind: str, offer: Registration) -> list[RenderableType]:
     what = spec.editor_kind if isinstance(spec, EditorSpec) else kind
     shown: list[RenderableType] = [literal(f"{spec.name}: {spec.summary}", "bold"), literal(f"{what}, {origin}")]
     shown += [literal(line) for line in _traits(spec)]
-    if kind != "model":  # how a model is loaded is said by ke eval's own options
+    if kind != "model":  # the options of ke eval load a model
         shown += ["", _options(spec)]
     if spec.cite:
         shown += ["", literal(f"cite: {spec.cite}")]

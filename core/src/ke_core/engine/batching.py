@@ -1,31 +1,33 @@
-"""Serve many requests at once, each kind by the one call that suits it."""
+"""Run procedures concurrently and serve their requests in batches."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any, TypeVar
 
 from attrs import define, evolve
 
 from ke_core.engine.cache import Completion, CompletionCache, key_of
 from ke_core.engine.procedures import NOT_AN_ANSWER, Running, begin, waiting
-from ke_core.spec.protocols import LanguageModel, Progress, RemoteModel
+from ke_core.spec.protocols import LanguageModel, Progress, RemoteModel, ReportsProgress
 from ke_core.spec.requests import Ask, Embed, Generate, Nearest, Procedure, Request, Score
 from ke_core.spec.results import Answer, Failure, Reply, Scored
 
 T = TypeVar("T")
 SLICE = 512
-"""Requests given to the model at once: what a killed run loses is at most this many completions of a local model."""
+"""Requests that the model gets at once. A killed run loses at most that many completions of a local model."""
+ASKING, REQUESTS = "asking", "model requests"
+"""Labels of the progress: answers of a method, and the requests to the model that they need."""
 
 
 @define(kw_only=True)
 class Stats:
-    """What an engine has done so far.
+    """Counts of an engine's requests.
 
-    ``requests`` counts what procedures asked of the model, ``waves`` how often they were served together.
-    Of the requests, ``hits`` came from the cache and ``shared`` were equal to another one of the same wave.
+    ``requests``: requests to the model. ``waves``: batches of them. ``hits``: requests answered from the cache.
+    ``shared``: requests equal to another one of the same wave.
     """
 
     requests: int = 0
@@ -41,7 +43,7 @@ class Stats:
 
 @define(kw_only=True)
 class Server:
-    """Requests in, results out, in order; an exception stands in the place of what failed."""
+    """Serves requests: one result per request, in order, or the exception of a failed one."""
 
     model: LanguageModel
     cache: CompletionCache | None
@@ -49,7 +51,7 @@ class Server:
     progress: Progress | None
 
     def serve(self, requests: Sequence[Request]) -> list[Any]:
-        """One result a request."""
+        """Return one result per request."""
         results: list[Any] = [None] * len(requests)
         by_kind: dict[type[Request], Callable[[Any], list[Any]]] = {
             Embed: _embed,
@@ -64,7 +66,7 @@ class Server:
         return results
 
     def _score(self, requests: Sequence[Score]) -> list[Any]:
-        """Behind a server each continuation is a request that is paid for and kept by itself."""
+        """Split scores for a server: one request per continuation, because each is charged and cached separately."""
         if not isinstance(self.model, RemoteModel):
             return self._complete(requests)
         parts = [Score(prompt=prompt, continuations=(text,)) for one in requests for prompt, text in one.pairs]
@@ -72,8 +74,8 @@ class Server:
         return [_joined(list(islice(rest, len(request.continuations)))) for request in requests]
 
     def _complete(self, requests: Sequence[Generate | Score]) -> list[Any]:
-        """From the cache, or from the model; equal requests are asked once."""
-        model = self.model.digest  # anew for each wave: an edit may have been made since the last one
+        """Return results from the cache or from the model. Equal requests are sent once."""
+        model = self.model.digest  # read for each wave: an edit may have changed it
         keys = [key_of(model, request) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))
         known: dict[str, Any] = {} if self.cache is None else dict(self.cache.get(distinct))
@@ -86,35 +88,50 @@ class Server:
         for start in range(0, len(missing), SLICE):
             some = missing[start : start + SLICE]
             asked = [distinct[key] for key in some]
+            advance = self._counter(start, len(missing))
+            advance(0)
             if isinstance(self.model, RemoteModel):
-                known |= self._each(self.model, some, asked)
+                known |= self._each(self.model, some, asked, advance)
             else:
+                if isinstance(self.model, ReportsProgress):
+                    self.model.on_progress = advance
                 ask = self.model.score if isinstance(asked[0], Score) else self.model.generate
                 fresh = dict(zip(some, _guarded(ask, asked), strict=True))
                 if self.cache is not None:
                     self.cache.put({key: result for key, result in fresh.items() if not isinstance(result, Exception)})
                 known |= fresh
-            if self.progress is not None:
-                self.progress.advance("model calls", start + len(some), len(missing))
+            advance(len(some))
         return [known[key] for key in keys]
 
-    def _each(
-        self, model: RemoteModel, keys: Sequence[str], asked: Sequence[Generate | Score]
-    ) -> dict[str, Completion | Exception]:
-        """From a server, each completion kept as it comes: one that is paid for is not asked again after a kill.
+    def _counter(self, start: int, total: int) -> Callable[[int], None]:
+        """Return a function that shows how many requests of a slice are finished, ``start`` of ``total`` before it."""
 
-        Not guarded: an error that is no request's own is the cache's.
+        def advance(done: int) -> None:
+            if self.progress is not None:
+                self.progress.advance(REQUESTS, start + done, total)
+
+        return advance
+
+    def _each(
+        self, model: RemoteModel, keys: Sequence[str], asked: Sequence[Generate | Score], advance: Callable[[int], None]
+    ) -> dict[str, Completion | Exception]:
+        """Return results from a server. Each completion is cached as it arrives, so none is paid for twice after a
+        kill.
+
+        Errors that concern no single request are those of the cache, and are raised.
         """
+        kept = count(1)
 
         def keep(place: int, completion: Completion) -> None:
             if self.cache is not None:
                 self.cache.put({keys[place]: completion})
+            advance(next(kept))
 
         return dict(zip(keys, model.complete(asked, keep), strict=True))
 
 
 def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:
-    """The scores of all continuations of a request; what is wrong with one is wrong with it."""
+    """Join the scores of a request's continuations. The error of one is the error of the request."""
     scored = list[Scored]()
     for part in parts:
         if isinstance(part, Exception):
@@ -124,7 +141,7 @@ def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:
 
 
 def _embed(requests: Sequence[Embed]) -> list[Any]:
-    """All texts of one encoder in one call; each request gets its own rows."""
+    """Embed all texts of one encoder in one call. Each request gets its rows."""
 
     def together(group: Sequence[Embed]) -> list[Any]:
         vectors = group[0].encoder.embed([text for request in group for text in request.texts])
@@ -138,7 +155,7 @@ def _embed(requests: Sequence[Embed]) -> list[Any]:
 
 
 def _nearest(requests: Sequence[Nearest]) -> list[Any]:
-    """All look-ups in one memory in one call."""
+    """Search one memory for all requests in one call."""
 
     def together(group: Sequence[Nearest]) -> list[Any]:
         first = group[0]
@@ -165,7 +182,7 @@ def _put(results: list[Any], places: Sequence[int], found: Sequence[Any]) -> Non
 
 
 def _guarded(call: Callable[[Any], Sequence[Any]], requests: Sequence[Any]) -> Sequence[Any]:
-    """What ``call`` returns; a call that fails as a whole fails for each of its requests."""
+    """Return what ``call`` returns. If it raises, each of its requests fails."""
     try:
         return call(requests)
     except NOT_AN_ANSWER:
@@ -175,10 +192,10 @@ def _guarded(call: Callable[[Any], Sequence[Any]], requests: Sequence[Any]) -> S
 
 
 class BatchingEngine:
-    """Advances procedures together over one model.
+    """Advances procedures concurrently over one model.
 
-    ``seed`` is the run's; with a procedure's id and its call number it seeds sampled requests. ``stats`` says
-    how well requests went together.
+    ``seed``: the run's seed. With the id of a procedure and the number of its call, it seeds sampled requests.
+    ``stats``: counts of requests and batches.
     """
 
     def __init__(
@@ -194,33 +211,41 @@ class BatchingEngine:
         self._progress = progress
         self._server = Server(model=model, cache=cache, stats=self.stats, progress=progress)
 
-    def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
-        """Run each procedure to its end; one that raises becomes a ``Failure``.
+    @property
+    def hits(self) -> int:
+        """The number of requests that the completion cache has answered so far."""
+        return self.stats.hits
 
-        The ids seed sampled requests, so they must not depend on what else is run. Interrupts and errors
-        that make every later answer meaningless (``WeightsNotRestored``) are raised.
+    def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
+        """Run each procedure to its end. One that raises becomes a ``Failure``.
+
+        The ids seed sampled requests, so they must not depend on the other procedures. Interrupts are raised, and
+        errors after which every answer would be meaningless (``WeightsNotRestored``).
         """
         return {each.id: each.result for each in self._drive(procedures)}
 
     def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
-        """``solve`` each ask, in order; an ``Answer`` comes back with its cost filled in.
+        """Call ``solve`` for each request. Return the replies in order, with the cost of each answer.
 
-        Raises ValueError where two asks share an id: they would share their seeds.
+        Raises ValueError if two requests have the same id, because they would have the same seed.
         """
         twice = [name for name, count in Counter(ask.id for ask in asks).items() if count > 1]
         if twice:
-            raise ValueError(f"two asks are called {twice[0]!r}")
+            raise ValueError(f"two requests have the id {twice[0]!r}")
         return [_with_cost(each) for each in self._drive({ask.id: solve(ask) for ask in asks})]
 
     def _drive(self, procedures: Mapping[str, Procedure[T]]) -> list[Running[T]]:
         running = begin(procedures, self._seed)
+        progress = self._progress if running else None
         try:
+            if progress is not None:
+                progress.advance(ASKING, 0, len(running))
             while turn := waiting(running):
                 results = self._server.serve([each.request for each in turn if each.request is not None])
                 for each, result in zip(turn, results, strict=True):
                     each.resume(result)
-                if self._progress is not None:
-                    self._progress.advance("answers", sum(each.done for each in running), len(running))
+                if progress is not None:
+                    progress.advance(ASKING, sum(each.done for each in running), len(running))
         finally:
             for each in running:
                 each.procedure.close()

@@ -1,9 +1,8 @@
-"""Completions kept on disk by everything that determines them.
+"""Cache completions on disk.
 
-The key is a hash of the model's digest (edits included), the prompt and the decoding, so that an edited
-model's completion is never served to another. One small SQLite file: it survives SIGKILL, takes several
-processes, and does not have to fit in memory. Every row carries a checksum; a row that does not match
-counts as absent, and a file that SQLite cannot read is started anew: it is only a cache.
+The key is a hash of the model's digest (edits included), the prompt and the decoding, so completions of an edited model
+are never used for another one. The cache is one SQLite file: it survives SIGKILL and serves several processes. Each row
+has a checksum. A row with a wrong checksum counts as missing, and a file that SQLite cannot read is replaced.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from ke_core.storage.json_reading import loads
 
 SCHEMA = 1
 Completion = Generated | Scored | ContentRefused
-"""A refusal that was charged for is one as well: asked again, it would be charged for again."""
+"""A refusal that was charged for is cached too: another request would be charged again."""
 KINDS: Mapping[str, type[Generated | Scored]] = {"generated": Generated, "scored": Scored}
 REFUSED = "refused"
 TABLE = "CREATE TABLE IF NOT EXISTS completion (key TEXT PRIMARY KEY, value TEXT, checksum TEXT) WITHOUT ROWID"
-AT_ONCE = 500  # variables in one statement; SQLite's oldest limit is 999
+AT_ONCE = 500  # variables in one statement; the limit of old versions of SQLite is 999
 PATIENCE = 60.0  # seconds for another process to finish its writing
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def key_of(model: str, request: Generate | Score) -> str:
-    """64 hex digits of everything that determines the completion; ``model`` is ``LanguageModel.digest``."""
+    """Return the key of a completion: 64 hex digits. ``model`` is ``LanguageModel.digest``."""
     asked: dict[str, object] = {"schema": SCHEMA, "model": model}
     if isinstance(request, Score):
         asked["pairs"] = [list(pair) for pair in request.pairs]
@@ -45,7 +44,7 @@ def key_of(model: str, request: Generate | Score) -> str:
 
 
 class CompletionCache:
-    """``path`` is the file; None keeps everything in memory."""
+    """``path``: the file, or None to keep everything in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -53,7 +52,7 @@ class CompletionCache:
             self._open()
 
     def get(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """What is there of ``keys``. Raises KEError when the file cannot be read."""
+        """Return the cached completions among ``keys``. Raises KEError if the file cannot be read."""
         wanted = list(keys)
         found: dict[str, Completion] = {}
         with self._mended():
@@ -68,15 +67,15 @@ class CompletionCache:
         return found
 
     def put(self, completions: Mapping[str, Completion]) -> None:
-        """Keep these, all in one transaction. Raises KEError when the disk is full."""
+        """Store completions in one transaction. Raises KEError if the disk is full."""
         rows = [row for key, completion in completions.items() if (row := _row(key, completion))]
-        for _once_more in range(2):  # a damaged file is replaced by an empty one, and these are paid for
+        for _once_more in range(2):  # a damaged file is replaced by an empty one; these completions were paid for
             with self._mended(), self._base:
                 self._base.executemany("INSERT OR REPLACE INTO completion VALUES (?, ?, ?)", rows)
                 return
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._base.close()
 
     def _open(self) -> None:
@@ -90,7 +89,7 @@ class CompletionCache:
 
     @contextmanager
     def _mended(self) -> Iterator[None]:
-        """A damaged file is replaced by an empty one; other troubles are the user's to mend."""
+        """Replace a damaged file by an empty one. Other errors propagate."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -104,16 +103,16 @@ class CompletionCache:
     def _replace(self, path: Path) -> None:
         self._base.close()
         with locked(path.with_name(f"{path.name}.lock")):
-            if path.exists() and path.stat().st_ino == self._inode:  # else another process has done it
+            if path.exists() and path.stat().st_ino == self._inode:  # otherwise another process has replaced it
                 for name in (path.name, f"{path.name}-journal"):
                     path.with_name(name).unlink(missing_ok=True)
             self._open()
 
 
 def _row(key: str, completion: Completion) -> tuple[str, str, str] | None:
-    """The row of a completion; None where it is not JSON (a log-probability of minus infinity).
+    """Return the row of a completion, or None if it is not JSON (a log-probability of minus infinity).
 
-    A lone surrogate, which UTF-8 has no bytes for, is written as JSON's own escape.
+    A lone surrogate, which UTF-8 cannot encode, is written as a JSON escape.
     """
     try:
         value = canonical(_tagged(completion)).encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""A chat model's message as the continuation of a text, from a server or from a model that is loaded here."""
+"""Turn a chat model's message into the continuation of a prompt, for local and remote models."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from unicodedata import category
 from ke_core.spec.requests import Generate
 
 CONTINUATION_FORMAT = "joined to the prompt, stopped behind an echo, without thoughts"
-"""Part of the digest of a chat model: completions that were read in another way are not taken for these."""
+"""Part of the digest of a chat model, so completions that were processed in another way are not reused."""
 LINE = re.compile(r"(?m)^\s*(\S)")
 THOUGHT, SPOKEN = "<think>", "</think>"
-"""What stands around the thoughts that a reasoning model writes first; some templates write the first themselves."""
+"""The tags around the thoughts of a reasoning model. Some chat templates write the opening tag."""
 GOING_ON = ".,-_'\u2019"
-"""Behind these a word or a number may go on."""
+"""A word or a number may continue after these."""
 
 
 def continuation(text: str, request: Generate, *, ended: bool = True) -> tuple[str, bool]:
-    """A message as the continuation of the prompt, and whether a stop string ended it.
+    """Return a message as the continuation of the prompt, and whether a stop string ended it.
 
-    ``ended``: not by the limit of tokens, so that line ends behind it say nothing.
+    ``ended``: the model ended the message before the token limit, so line ends after it have no meaning.
     """
     joint, rest = _joined(request.prompt, _spoken(text))
     rest, stopped = cut_at_stops(rest, request.stop)
-    # A stop string such as "\nQuestion:" may begin with the joint; one that is the joint itself ended nothing.
+    # A stop string such as "\nQuestion:" may begin with the joint. A stop string equal to the joint ends nothing.
     whole, again = cut_at_stops(joint + rest, [stop for stop in request.stop if stop.strip()])
     stopped |= again
     return whole.rstrip("\n") if ended and not stopped else whole, stopped
 
 
 def has_content(text: str, request: Generate) -> bool:
-    """Whether what is written so far of a message is past line ends and what may still become an echo of the prompt.
+    """Return whether the message so far is past leading line ends and past a possible echo of the prompt.
 
-    "A: Oslo" behind the prompt's last line, "A:", has begun, though an example in the prompt is answered so as well.
+    "A: Oslo" after the prompt's last line "A:" has content, even if an example in the prompt has the same answer.
     """
     text = _spoken(text)
     return bool(text) and (_past_echo(text, request.prompt) or not _in_echo(text, request.prompt))
 
 
 def cut_in_echo(text: str, request: Generate) -> bool:
-    """Whether a stop string may have ended a message before it was past thoughts, line ends and an echo of the prompt.
+    """Return whether a stop string may have ended a message within thoughts, line ends or an echo of the prompt.
 
-    Servers look for stop strings in these as well. ``text`` may end with the stop string or before it.
+    Servers search for stop strings there too. ``text`` may include the stop string or not.
     """
     if text.strip() and not _spoken(text):
         return True
@@ -59,7 +59,7 @@ def cut_in_echo(text: str, request: Generate) -> bool:
 
 
 def _spoken(text: str) -> str:
-    """A message without the thoughts before it; empty where it is not past them."""
+    """Return a message without its thoughts. Empty if it has only thoughts."""
     thoughts, spoken, message = text.partition(SPOKEN)
     if spoken:
         return message.lstrip()
@@ -67,12 +67,12 @@ def _spoken(text: str) -> str:
 
 
 def _joined(prompt: str, text: str) -> tuple[str, str]:
-    """What belongs between the prompt and the message, and the message without an echo of the prompt's last lines.
+    """Return the text between prompt and message, and the message without an echo of the prompt's last lines.
 
-    An echo ends where a word or a number does: "Idaho" does not repeat "I", nor "2.5" "2.", but "->(author)" does "->".
-    After it the message goes on as it does, unless with a new line: then as if it began there. Else: nothing after
-    white space or before nothing, a line end after a sentence that is over, a space after anything else (a label with
-    its colon, a sentence that breaks off).
+    An echo ends at the end of a word or number: "Idaho" does not repeat "I", and "2.5" does not repeat "2.", but
+    "->(author)" repeats "->". The text after an echo is unchanged, except that leading line ends are removed. Without
+    an echo, the text between is empty after white space or before an empty message, a line end after a complete
+    sentence, and otherwise a space (after a label with a colon, or an incomplete sentence).
     """
     rest = next(_behind_echoes(text, prompt), None)
     if rest is not None:
@@ -85,18 +85,18 @@ def _joined(prompt: str, text: str) -> tuple[str, str]:
 
 
 def _past_echo(text: str, prompt: str) -> bool:
-    """Whether ``text`` is an echo of the prompt's last lines and more."""
+    """Return whether ``text`` is an echo of the prompt's last lines, and more."""
     return any(rest.strip() for rest in _behind_echoes(text, prompt))
 
 
 def _in_echo(text: str, prompt: str) -> bool:
-    """Whether the prompt's last lines, however many, begin with ``text``."""
+    """Return whether the prompt's last lines, any number of them, begin with ``text``."""
     prompt = prompt.strip()
     return any(prompt.startswith(text, line.start(1)) for line in LINE.finditer(prompt))
 
 
 def _behind_echoes(text: str, prompt: str) -> Iterator[str]:
-    """What stands behind the prompt's last lines in ``text``, where it begins with these: the most lines first."""
+    """Return the text after the prompt's last lines, if ``text`` begins with them. More lines are tried first."""
     prompt = prompt.strip()
     for line in LINE.finditer(prompt):
         length = len(prompt) - line.start(1)
@@ -105,7 +105,7 @@ def _behind_echoes(text: str, prompt: str) -> Iterator[str]:
 
 
 def _over(echo: str, rest: str) -> bool:
-    """Whether a word or a number ends between the two."""
+    """Return whether a word or a number ends between the two."""
     if not rest or rest[0].isspace():
         return True
     if echo[-1] == ":" and rest[0].isdigit():  # 1:30
@@ -114,6 +114,6 @@ def _over(echo: str, rest: str) -> bool:
 
 
 def cut_at_stops(text: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """``text`` up to the earliest stop string, and whether there was one."""
+    """Return ``text`` up to the earliest stop string, and whether there was one."""
     ends = [at for stop in stops if stop and (at := text.find(stop)) >= 0]
     return (text[: min(ends)], True) if ends else (text, False)

@@ -1,4 +1,4 @@
-"""The edited model that simply asks the model: what weight editors and the control ``none`` yield."""
+"""The edited model of weight editors and of ``none``: it passes each prompt to the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ke_core.spec.results import Answer, Details, Reply, Scored
 
 
 class PassthroughModel:
-    """Puts each ask's own prompt to the session's model."""
+    """Sends the prompt of each request to the session's model."""
 
     def __init__(self, session: Session[Any], details: Details | None = None) -> None:
         self.engine = session.engine
@@ -22,27 +22,27 @@ class PassthroughModel:
 
     @property
     def details(self) -> Details:
-        """What the editor wants on record about this edit."""
+        """Details of the edit that the editor records."""
         return self._details
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        """One reply an ask, in order."""
+        """Return one reply per request, in order."""
         return self.engine.answer(self.solve, asks)
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The prompt of ``ask``, as it stands."""
+        """Send the prompt of ``ask`` unchanged."""
         return put(ask)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Not possible: the weights hold the edits together."""
+        """Raise UnsupportedChange: the weights contain all edits together."""
         raise UnsupportedChange(
-            f"these edits are in the model's weights: {len(add)} cannot be added, {len(remove)} cannot be taken off",
-            hint="make the edit again with the whole list",
+            f"these edits are in the model's weights: {len(add)} cannot be added, {len(remove)} cannot be removed",
+            hint="apply the whole list of edits again",
         )
 
 
 def asks_only_the_model(edited: Edited, session: Session[Any]) -> bool:
-    """Whether ``edited`` does nothing but put each prompt to the model of ``session``, so that ``Direct`` can."""
+    """Return whether ``edited`` only passes prompts to the model of ``session``."""
     if not isinstance(edited, PassthroughModel) or edited.engine is not session.engine:
         return False
     kind = type(edited)
@@ -50,7 +50,7 @@ def asks_only_the_model(edited: Edited, session: Session[Any]) -> bool:
 
 
 def put(ask: Ask) -> Procedure[Reply]:
-    """Ask the model with the prompt of ``ask``, as it stands."""
+    """Send the prompt of ``ask`` to the model."""
     if isinstance(ask, Likelihood):
         scored: Scored = yield Score(prompt=ask.prompt, prompts=ask.prompts, continuations=ask.continuations)
         return scored
@@ -58,7 +58,7 @@ def put(ask: Ask) -> Procedure[Reply]:
 
 
 def question(ask: Question) -> Procedure[Answer]:
-    """Generate with the prompt's own decoding, and cut the answer out with its own parse."""
+    """Generate with the prompt's decoding, and extract the answer with its parser."""
     decoding = ask.prompt.decoding
     written: Generated = yield Generate(
         prompt=ask.prompt.text,
@@ -71,14 +71,13 @@ def question(ask: Question) -> Procedure[Answer]:
 
 
 def read(parse: Parse, written: Generated) -> Answer:
-    """The answer in what was written, and how it ended.
+    """Extract the answer from a generated text.
 
-    ``answered``: the text has the expected form. ``unparsed``: it ended by itself (stop string, end of text)
-    without it. ``length``: the token limit came first. When the limit cuts a text that does hold an answer,
-    it depends on the form. Without a marker (``parse.after`` is empty: a cloze, a direct question) the text
-    is the answer as far as it goes, since such a prompt gives a few tokens and asks for no more. After a
-    marker ("... the answer is:") the answer counts only if its end was seen, that is ``parse.until``, because
-    half a name is not the name.
+    The outcome is ``answered`` if the text has the expected form, ``unparsed`` if it ended (stop string, end of text)
+    without it, and ``length`` if the token limit came first. If the limit truncates a text with an answer, the form
+    decides. Without a marker (``parse.after`` is empty: a cloze, a direct question), the truncated text is the answer,
+    because such prompts allow few tokens. After a marker ("... the answer is:"), the answer counts only if its end
+    ``parse.until`` was generated, because a part of a name is not the name.
     """
     text, found = parse(written.text)
     if written.finish != "length":
@@ -90,5 +89,5 @@ def read(parse: Parse, written: Generated) -> Answer:
 
 
 def _tail(parse: Parse, text: str) -> str:
-    """What follows the marker, if there is one, without the space before the answer."""
+    """Return the text after the marker, if there is one, without leading space."""
     return (text.rpartition(parse.after)[2] if parse.after else text).lstrip()

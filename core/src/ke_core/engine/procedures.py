@@ -1,4 +1,4 @@
-"""Procedures that run together: each yields a request and is resumed with its result."""
+"""Advance procedures concurrently: each yields a request and is resumed with its result."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ke_core.spec.results import Cost, Failure
 
 T = TypeVar("T")
 NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures)
-"""Errors that end the run: what was asked after them would mean nothing."""
+"""Errors that end the run, because later answers would be meaningless."""
 
 
 @define
 class Running(Generic[T]):
-    """A procedure under way, the request it waits for, and what it has cost so far."""
+    """A running procedure, its pending request, and its cost so far."""
 
     id: str
     procedure: Procedure[T]
@@ -32,11 +32,11 @@ class Running(Generic[T]):
     cost: Cost = field(factory=Cost)
 
     def start(self) -> None:
-        """Run up to the first request."""
+        """Run to the first request."""
         self._take(None)
 
     def resume(self, outcome: object) -> None:
-        """Send the result of the pending request, or raise the exception that came in its place."""
+        """Send the result of the pending request, or raise its exception inside the procedure."""
         if isinstance(self.request, Generate | Score):
             self.cost = _add(self.cost, outcome)
         self._take(outcome)
@@ -67,17 +67,17 @@ class Running(Generic[T]):
 
 
 def call_seed(seed: int, procedure: str, call: int) -> int:
-    """Seed of a sampled request: 64 bits that depend on nothing else in the batch."""
+    """Return the seed of a sampled request: 64 bits that do not depend on the batch."""
     return int.from_bytes(hashlib.sha256(canonical([seed, procedure, call]).encode()).digest()[:8], "big")
 
 
 def failure(error: Exception) -> Failure:
-    """An exception as a reply: its class, and its message in one line."""
+    """Return an exception as a reply: its class, and its message in one line."""
     return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
 
 
 def begin(procedures: Mapping[str, Procedure[T]], seed: int) -> list[Running[T]]:
-    """Every procedure, run up to its first request."""
+    """Start every procedure and run it to its first request."""
     running = [Running(id=name, procedure=procedure, seed=seed) for name, procedure in procedures.items()]
     for each in running:
         each.start()
@@ -85,10 +85,10 @@ def begin(procedures: Mapping[str, Procedure[T]], seed: int) -> list[Running[T]]
 
 
 def waiting(running: Sequence[Running[Any]]) -> list[Running[Any]]:
-    """Those whose requests are served next.
+    """Select the procedures whose requests are served next.
 
-    Look-ups go first, because what they unblock will want the model: so that the model is asked by as many
-    as possible at once.
+    Retrieval comes first. The procedures that it unblocks need the model next, so model batches are as large as
+    possible.
     """
     live = [each for each in running if not each.done]
     return [each for each in live if isinstance(each.request, Embed | Nearest)] or live

@@ -13,7 +13,7 @@ from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Installed, Plugins
 from ke_core.spec.codec import converter
-from ke_core.spec.errors import PluginBroken, PluginConflict, UnknownComponent
+from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent
 from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
@@ -28,7 +28,7 @@ KINDS: Mapping[str, type[Spec[Any]]] = {
 
 @frozen(kw_only=True)
 class Registration:
-    """A component and the plugin that brings it."""
+    """A component and the plugin that provides it."""
 
     spec: Spec[Any]
     plugin: Installed
@@ -36,9 +36,9 @@ class Registration:
 
 @frozen(kw_only=True)
 class Catalog:
-    """Every component of every plugin that could be loaded.
+    """The components of all plugins that could be loaded.
 
-    ``clashes``: the conflicts of names that two plugins register, by kind and name. Neither can be used.
+    ``clashes``: names that two plugins register, by kind and name. Neither component can be used.
     """
 
     offers: Mapping[str, Mapping[str, Registration]]
@@ -46,11 +46,11 @@ class Catalog:
     clashes: Mapping[tuple[str, str], PluginConflict] = field(factory=dict)
 
     def names(self, kind: str) -> list[str]:
-        """The names of a kind, sorted."""
+        """Return the names of a kind, sorted."""
         return sorted(self.offers[kind])
 
     def of(self, plugin: str) -> list[tuple[str, Spec[Any]]]:
-        """(kind, spec) of everything one plugin brings."""
+        """Return kind and spec of each component of a plugin."""
         return [
             (kind, offer.spec)
             for kind, offers in self.offers.items()
@@ -59,7 +59,7 @@ class Catalog:
         ]
 
     def offer(self, kind: str, name: str) -> Registration:
-        """The component of that kind and name, or an error that says what to type or install instead."""
+        """Return the component of that kind and name. The error for an unknown one says what to type or to install."""
         if (kind, name) in self.clashes:
             raise self.clashes[kind, name]
         offers = self.offers[kind]
@@ -78,8 +78,21 @@ class Catalog:
                 )
         raise UnknownComponent(f"no {kind} called {name!r}", hint=self._hint(kind, name))
 
+    def kind_of(self, name: str) -> str:
+        """Return the kind of the component of that name. Raises BadConfig if several kinds have one, else as above."""
+        found = [kind for kind in KINDS if name in self.offers[kind] or (kind, name) in self.clashes]
+        if len(found) > 1:
+            raise BadConfig(f"{name!r} is ambiguous: {', '.join(found)}", hint=f"ke show {found[0]} {name}")
+        found += [entry.kind for entry in directory_entries() if entry.name == name]
+        if not found:
+            names = {name: kind for kind, offers in self.offers.items() for name in offers}
+            near = get_close_matches(name, names, n=1, cutoff=0.6)
+            hint = f"did you mean {near[0]!r}?" if near else "ke plugins lists the installed components"
+            raise UnknownComponent(f"no component called {name!r}", hint=hint)
+        return found[0]
+
     def spec(self, kind: str, name: str) -> Spec[Any]:
-        """Return the spec of that component."""
+        """Return the spec of a component."""
         return self.offer(kind, name).spec
 
     def _hint(self, kind: str, name: str) -> str:
@@ -93,7 +106,7 @@ class Catalog:
 
 
 def read_catalog(plugins: Plugins) -> Catalog:
-    """Ask every plugin what it offers; one whose hook fails, or that claims a taken name, is marked broken."""
+    """Read the specs of every plugin. A plugin whose hook fails, or that uses a taken name, is marked broken."""
     offers: dict[str, dict[str, Registration]] = {kind: {} for kind in KINDS}
     clashes: dict[tuple[str, str], PluginConflict] = {}
     for kind, expected in KINDS.items():
@@ -113,12 +126,12 @@ def read_catalog(plugins: Plugins) -> Catalog:
 
 
 S = TypeVar("S")
-SHOWN = 80  # characters of a value that does not belong there
+SHOWN = 80  # characters of an invalid value that are quoted
 READABLE = "text, numbers, bool, Literal, tuples of these, or one of these and None"
 
 
 def registered_specs(plugins: Plugins, hook: str, expected: type[S]) -> Iterator[tuple[str, list[S]]]:
-    """(plugin, its specs) of every plugin with that hook. One that fails or returns a wrong type is marked broken."""
+    """Return each plugin with that hook, and its specs. One that fails or returns a wrong type is marked broken."""
     for impl in plugins.implementations(hook):
         specs: list[S] | None = None
         with plugins.running(impl.plugin_name):
@@ -133,7 +146,7 @@ def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
     if not many:
         raise PluginBroken(
             f"{hook} returned {_shown(found)}, not a list of {expected.__name__}",
-            hint=f"return a list of {expected.__name__} from {hook}, an empty one for nothing",
+            hint=f"return a list of {expected.__name__} from {hook}, an empty one if it has none",
         )
     specs = list(found)
     for spec in specs:
@@ -154,8 +167,8 @@ def _look_at_options(spec: Spec[Any]) -> None:
         hints = get_type_hints(spec.config)
     except NameError as error:
         raise PluginBroken(
-            f"the types of the options of {spec.name} cannot be told: {error}",
-            hint=f"import what the annotations of {owner} name, and not under TYPE_CHECKING alone",
+            f"the types of the options of {spec.name} cannot be resolved: {error}",
+            hint=f"import the types that {owner} uses outside of TYPE_CHECKING",
         ) from error
     for option in fields(spec.config):
         if option.name not in hints:
@@ -167,11 +180,11 @@ def _look_at_options(spec: Spec[Any]) -> None:
 
 
 def _no_mutable_default(option: Attribute[Any], spec: Spec[Any]) -> None:
-    """Every config would share that default, and any could change it."""
+    """Raise PluginBroken for a mutable default, which all configs would share."""
     if option.default in (NOTHING, None):
         return
     kind: Any = type(option.default)
-    by_identity = kind.__hash__ is object.__hash__  # an object of its own, not a value
+    by_identity = kind.__hash__ is object.__hash__  # an object and not a value
     try:
         hash(option.default)  # a factory is made for each config, and has a hash
     except TypeError:
@@ -190,7 +203,7 @@ def _readable(name: str, hint: Any, spec: Spec[Any]) -> None:
     except StructureHandlerNotFoundError as error:
         said = getattr(hint, "__name__", str(hint))
         raise PluginBroken(
-            f"option {name} of {spec.name} is of type {said}, which no text can be turned into",
+            f"option {name} of {spec.name} is of type {said}, which cannot be read from text",
             hint=f"change the type of {spec.config.__name__}.{name}: {READABLE}",
         ) from error
 

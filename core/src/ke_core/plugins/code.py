@@ -26,7 +26,7 @@ COMPILED = (".pyc", ".pyo")
 def code_digest(plugin: Installed, others: Iterable[Installed]) -> str:
     """Return a digest of the package of ``plugin``, and of the packages in ``others`` that its distribution requires.
 
-    Empty where the package has no files, as for a plugin that a test registers.
+    Empty if the package has no files, for example for a plugin registered by a test.
     """
     known: dict[str, Installed] = {canonicalize_name(other.distribution): other for other in others}
     found: dict[str, str] = {}
@@ -50,9 +50,9 @@ def _package_digest(module: str) -> str:
 
 
 def _root(module: str) -> Path | None:
-    """The folder of the top-level package that holds ``module`` (a single file for a module without a package).
+    """Return the folder of the top-level package of ``module``, or the file of a module without a package.
 
-    A namespace package has no file, and may be shared with other distributions: the package inside it counts.
+    A namespace package may be shared with other distributions, so the package inside it counts.
     """
     parts = module.partition(":")[0].split(".")
     for end in range(1, len(parts) + 1):
@@ -64,7 +64,7 @@ def _root(module: str) -> Path | None:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Every file of the package, sorted; no compiled and no hidden ones."""
+    """Return the files of the package, sorted, without compiled and hidden ones."""
     if root.is_file():
         yield root
         return
@@ -75,7 +75,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _required(requirement: str) -> str:
-    """The normalized name of the distribution that a requirement names; empty for text that is no requirement."""
+    """Return the normalized name of a requirement's distribution. Empty if the text is not a requirement."""
     try:
         return canonicalize_name(Requirement(requirement).name)
     except InvalidRequirement:

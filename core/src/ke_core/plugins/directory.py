@@ -18,17 +18,18 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.spec.errors import BadConfig, BadData, UnknownComponent
+from ke_core.storage.files import read_at_most
 from ke_core.storage.json_reading import loads
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")  # as in ke_core.spec.specs, which would bring the whole data model along
-LIMIT = 4 << 20  # bytes: what is endless must not fill the memory
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")  # as in ke_core.spec.specs, which would import the whole data model
+LIMIT = 4 << 20  # bytes; limits the memory
 SECONDS = 30
 
 
 @frozen(kw_only=True)
 class Known:
-    """A component that some distribution brings."""
+    """A component and the distribution that provides it."""
 
     kind: str
     name: str
@@ -37,7 +38,7 @@ class Known:
 
 
 def directory_entries(kind: str = "") -> tuple[Known, ...]:
-    """The directory, or its entries of one kind, as ``directory.json`` lists them."""
+    """Return the entries of the directory, or those of one kind, in the order of ``directory.json``."""
     return tuple(entry for entry in _directory() if kind in ("", entry.kind))
 
 
@@ -48,13 +49,13 @@ def elsewhere(where: str) -> tuple[Known, ...]:
         return _entries(loads(text))
     except (OSError, ValueError) as error:
         raise BadData(
-            f"{where} is no directory of plugins: {error}",
+            f"{where} is not a directory of plugins: {error}",
             hint='a JSON file such as {"editor": {"mine": ["ke-plugin-mine", "what it does"]}}',
         ) from error
 
 
 def matching(words: Sequence[str], kind: str = "", among: Sequence[Known] | None = None) -> tuple[Known, ...]:
-    """Those entries in which every word occurs, in any case: in the kind, the name, the distribution, the summary."""
+    """Return the entries that contain every word (case-insensitive) in kind, name, distribution or summary."""
     return tuple(
         entry
         for entry in (directory_entries() if among is None else among)
@@ -66,9 +67,9 @@ def matching(words: Sequence[str], kind: str = "", among: Sequence[Known] | None
 
 
 def distribution_of(name: str) -> str:
-    """Who brings a component; or the distribution of that name, with or without ``ke-plugin-``.
+    """Return the distribution that provides a component, or the distribution of that name.
 
-    Raises UnknownComponent for what the directory does not know, BadConfig where several distributions bring it.
+    The prefix ``ke-plugin-`` is optional. Raises UnknownComponent if it is not listed, BadConfig if several provide it.
     """
     carriers = dict.fromkeys(
         entry.distribution for entry in directory_entries() if entry.distribution in (name, f"ke-plugin-{name}")
@@ -78,12 +79,10 @@ def distribution_of(name: str) -> str:
         near = get_close_matches(name, [entry.name for entry in directory_entries()], n=1)
         raise UnknownComponent(
             f"no plugin called {name!r} is known",
-            hint=f"did you mean {near[0]!r}?"
-            if near
-            else "ke plugins search lists what is known; pip installs any other",
+            hint=f"did you mean {near[0]!r}?" if near else "ke plugins search lists known plugins; pip installs others",
         )
     if len(carriers) > 1:
-        raise BadConfig(f"{name} is brought by several plugins", hint=f"say which: {', '.join(carriers)}")
+        raise BadConfig(f"{name} is provided by several plugins", hint=f"name one of: {', '.join(carriers)}")
     return next(iter(carriers))
 
 
@@ -93,7 +92,9 @@ def _directory() -> tuple[Known, ...]:
 
 
 def _entries(raw: Any) -> tuple[Known, ...]:
-    """Kind to name to distribution and summary. Raises ValueError for anything else: pip will be told these names."""
+    """Check the directory: kind to name to distribution and summary. Raises ValueError, since pip installs these
+    names.
+    """
     found = [(kind, name, entry) for kind, named in _object(raw).items() for name, entry in _object(named).items()]
     for kind, name, entry in found:
         well = isinstance(entry, list) and len(entry) == 2 and all(isinstance(part, str) for part in entry)
@@ -115,10 +116,7 @@ def _behind(url: str) -> bytes:
     if not url.startswith("https://"):
         raise ValueError("an address begins with https://")
     try:
-        with urlopen(url, timeout=SECONDS) as answer:  # noqa: S310  https alone
-            body: bytes = answer.read(LIMIT + 1)
+        with urlopen(url, timeout=SECONDS) as answer:  # noqa: S310  https only
+            return read_at_most(answer, LIMIT)
     except HTTPException as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    if len(body) > LIMIT:
-        raise ValueError(f"it has more than {LIMIT >> 20} MiB")
-    return body

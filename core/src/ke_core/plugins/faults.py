@@ -1,4 +1,4 @@
-"""Explain in one line why a plugin cannot be loaded, and what its author does next."""
+"""Explain in one line why a plugin cannot be loaded, and what its author can do."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ke_core.spec.errors import KEError, PluginBroken, PluginConflict
 
 CORE_DISTRIBUTION = "ke-core"
 LIBRARIES = re.compile(r"importlib|pluggy|contextlib")
-"""Files that are between a plugin's code and ours in a traceback."""
+"""Files between the plugin's code and the core in a traceback."""
 
 
 def one_line_reason(error: BaseException) -> str:
-    """An exception in one line. What attrs' validators raise has the attribute behind its words: they alone count."""
+    """Return an exception in one line. For errors of attrs' validators, only the message."""
     if isinstance(error, KEError):
         return " ".join(error.message.split())
     said = error.args[0] if error.args and isinstance(error.args[0], str) and len(error.args) > 1 else error
@@ -31,20 +31,20 @@ def one_line_reason(error: BaseException) -> str:
 
 
 def step(error: BaseException, module: str) -> str:
-    """What the author of the plugin ``module`` does about ``error``."""
+    """Return what the author of the plugin ``module`` can do about ``error``."""
     if isinstance(error, KEError) and error.hint:
         return error.hint
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return f"name the package that brings {error.name} in its dependencies, or import it where it is used"
+        return f"add the package that provides {error.name} to its dependencies, or import it where it is used"
     if isinstance(error, PluginValidationError):
-        return "compare its hooks with 'ke_core/hookspecs.py': a hook has one of those names and takes those arguments"
+        return "compare the names and arguments of its hooks with ke_core/spec/hookspecs.py"
     if isinstance(error, SyntaxError):
         return (
             f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: fix it, or set requires-python"
         )
     if isinstance(error, SystemExit):
         return (
-            "neither importing it nor calling a hook may end the process: raise an error, and move what a script does "
+            "importing it or calling a hook must not end the process: raise an error, and move script code "
             "under if __name__ == '__main__'"
         )
     return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
@@ -61,18 +61,18 @@ def raised_at(error: BaseException) -> str:
 
 
 def name_conflict(what: str, owner: str, newcomer: str) -> PluginConflict:
-    """Why ``newcomer`` is broken: it offers ``what``, which ``owner`` has offered before it."""
+    """Return the error of ``newcomer``, which registers ``what`` although ``owner`` has registered it."""
     if owner == newcomer:
-        return PluginConflict(f"{what} is offered twice by {owner}", hint="its author offers it once")
+        return PluginConflict(f"{what} is registered twice by {owner}", hint="its author must register it once")
     return PluginConflict(
-        f"{what} is offered by {owner} and by {newcomer}",
+        f"{what} is registered by {owner} and by {newcomer}",
         hint=f"uninstall {newcomer}, or leave it out with KE_DISABLE_PLUGINS={newcomer}; "
-        "its author gives what it offers another name",
+        "its author must choose another name",
     )
 
 
 def must_fit(requires: Iterable[str]) -> None:
-    """Raises PluginBroken where a distribution of those requirements was built for an older or newer ke-core."""
+    """Raise PluginBroken if a distribution with those requirements was built for an older or newer ke-core."""
     here = _own_version()
     for wanted in map(_core_range, requires):
         if wanted is not None and not wanted.specifier.contains(here, prereleases=True):
@@ -89,16 +89,16 @@ def declares_core(requires: Iterable[str]) -> bool:
 
 @cache
 def _own_version() -> str:
-    """Looked up once a process: every look-up lists all folders of the path, and every plugin is compared with it."""
+    """The version is looked up once per process, because each look-up lists all folders of the path."""
     return version(CORE_DISTRIBUTION)
 
 
 @cache
 def _core_range(text: str) -> Requirement | None:
-    """The requirement, if it is of ke-core and holds here."""
+    """Return the requirement if it is for ke-core and applies here."""
     try:
         found = Requirement(text)
         holds = found.marker is None or found.marker.evaluate({"extra": ""})
     except (InvalidRequirement, UndefinedEnvironmentName):
-        return None  # pip has refused it, or will
+        return None  # pip refuses it
     return found if holds and canonicalize_name(found.name) == CORE_DISTRIBUTION else None

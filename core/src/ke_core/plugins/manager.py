@@ -50,7 +50,7 @@ class Installed:
 
 @define
 class Plugins:
-    """A pluggy manager plus what was found. Build one per process or per test; there is no global."""
+    """A pluggy manager and the plugins that were found. There is no global instance."""
 
     manager: pluggy.PluginManager
     installed: dict[str, Installed] = field(factory=dict)
@@ -138,21 +138,21 @@ class Plugins:
 
 
 def empty_manager() -> Plugins:
-    """A manager with the hook specifications and no plugin."""
+    """Return a manager with the hook specifications and no plugin."""
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
     return Plugins(manager)
 
 
 def disabled_by_environment() -> frozenset[str]:
-    """Names in ``KE_DISABLE_PLUGINS``, separated by commas."""
+    """Return the names in ``KE_DISABLE_PLUGINS``, which are separated by commas."""
     return frozenset(name.strip() for name in os.environ.get(DISABLE, "").split(",") if name.strip())
 
 
 def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[str] | None = None) -> Plugins:
-    """Load every installed plugin. A broken one is kept with its reason, as are two of one name.
+    """Load every installed plugin. Broken ones are listed with the reason, as are two with the same name.
 
-    Raises PluginConflict where one is called as the core is: nothing works without that.
+    Raises PluginConflict if a plugin has the name of the core.
     """
     plugins = empty_manager()
     skip = disabled_by_environment() if disabled is None else disabled
@@ -162,10 +162,10 @@ def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[s
         other = plugins.installed.get(point.name)
         if other is not None:
             if other.module == point.value:
-                continue  # one distribution on the path twice, as an editable install and a copy
+                continue  # the same distribution twice on the path: an editable install and a copy
             conflict = PluginConflict(
                 f"two installed plugins are called {point.name!r}: {other.module} and {point.value}",
-                hint="uninstall one; its author calls the entry point like the distribution",
+                hint="uninstall one; its author must name the entry point like the distribution",
             )
             if point.name == CORE_DISTRIBUTION:
                 raise conflict
@@ -176,7 +176,7 @@ def discover(found: Iterable[EntryPoint] | None = None, *, disabled: frozenset[s
 
 
 def _load(plugins: Plugins, point: EntryPoint) -> None:
-    about = point.dist.metadata if point.dist else None  # read once: every look at a distribution reads its file again
+    about = point.dist.metadata if point.dist else None  # read once, because each access reads the file again
     plugins.installed[point.name] = Installed(
         name=point.name,
         module=point.value,

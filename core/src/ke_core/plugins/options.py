@@ -31,7 +31,7 @@ class Option:
 
 
 def split_options(given: Iterable[str]) -> dict[str, dict[str, str]]:
-    """``prefix.field=value`` strings to ``{prefix: {field: value}}``; the same option twice is an error."""
+    """Parse ``prefix.field=value`` texts to ``{prefix: {field: value}}``. The same option twice is an error."""
     found: dict[str, dict[str, str]] = {}
     for text in given:
         path, equals, value = text.partition("=")
@@ -44,8 +44,17 @@ def split_options(given: Iterable[str]) -> dict[str, dict[str, str]]:
     return found
 
 
+def option_text(value: Any, at: str) -> str:
+    """Return a TOML value in the form that ``-o`` accepts. Raises BadConfig that names ``at``."""
+    if isinstance(value, list):
+        return ",".join(option_text(part, at) for part in value)
+    if not isinstance(value, str | int | float):
+        raise BadConfig(f"{at} cannot be {value!r}", hint="a text, a number, true, false, or a list of these")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
-    """The config of a component: its defaults, with what was given on the command line."""
+    """Return the config of a component: its defaults and the given options."""
     hints = get_type_hints(spec.config)
     raw: dict[str, Any] = {}
     for name, text in (given or {}).items():
@@ -66,13 +75,13 @@ def reject_unused(given: Mapping[str, Mapping[str, str]], specs: Sequence[Spec[A
             name = next(iter(options))
             near = get_close_matches(prefix, [spec.prefix for spec in specs if name in fields_dict(spec.config)], n=1)
             raise BadConfig(
-                f"option {prefix}.{name} is for {prefix!r}, which takes no part in this run",
+                f"option {prefix}.{name} is for {prefix!r}, which this run does not use",
                 hint=f"did you mean {near[0]}.{name}?" if near else f"in use: {', '.join(prefixes)}",
             )
 
 
 def describe(spec: Spec[Any]) -> list[Option]:
-    """Every option with its type, default and help."""
+    """Return every option with its type, default and help."""
     hints = get_type_hints(spec.config)
     return [
         Option(name=f.name, type=type_name(hints[f.name]), default=_default(f), help=f.metadata.get("help", ""))
@@ -87,12 +96,12 @@ def resolved(config: object) -> dict[str, Any]:
 
 
 def kind_of(spec: Spec[Any]) -> str:
-    """``editor`` for an EditorSpec, and so on."""
+    """Return the kind of a spec: ``editor`` for an EditorSpec, and so on."""
     return type(spec).__name__.removesuffix("Spec").lower()
 
 
 def type_name(hint: Any) -> str:
-    """A type as a user would say it."""
+    """Return a type in words."""
     if hint in (str, int, float, bool):
         return {str: "text", int: "whole number", float: "number", bool: "true or false"}[hint]
     arguments = get_args(hint)
@@ -155,7 +164,7 @@ def _hint(spec: Spec[Any], name: str, names: list[str]) -> str:
 
 
 def refused(error: BadConfig, spec: Spec[Any], given: Mapping[str, str]) -> BadConfig:
-    """``error`` of the options ``given`` in the words of the command line, where it is of one of them."""
+    """Return ``error`` with the name of the option on the command line, if it concerns one of ``given``."""
     found = [*_leaves(error.__cause__)] if error.__cause__ else []
     if len(found) != 1 or type(found[0]) is not ValueError:
         return error
@@ -176,7 +185,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _shown(text: str) -> str:
-    """A number as it is, another text in quotes."""
+    """Return a number unchanged, and other text in quotes."""
     try:
         float(text)
     except ValueError:

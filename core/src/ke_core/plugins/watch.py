@@ -18,8 +18,8 @@ from ke_core.spec.errors import BadConfig
 
 TIMEOUT = "KE_PLUGIN_TIMEOUT"
 SECONDS = 30.0
-"""How long importing a plugin, or one of its hooks, may take; the plugins of ke take less than a tenth of a second."""
-AGAIN = 1.0  # seconds until it is stopped once more, where the plugin has caught OutOfTime
+"""The limit for importing a plugin, and for each of its hooks."""
+AGAIN = 1.0  # seconds until it is stopped again, if the plugin has caught OutOfTime
 
 
 class OutOfTime(BaseException):
@@ -28,7 +28,7 @@ class OutOfTime(BaseException):
 
 @define
 class Watch:
-    """What is known of a watched block. ``interrupted``: SIGINT or SIGTERM arrived in it."""
+    """A watched block of code. ``interrupted``: SIGINT or SIGTERM arrived in it."""
 
     started: float = field(factory=monotonic)
     interrupted: bool = False
@@ -36,16 +36,16 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """Since the block was started."""
+        """The time since the block started."""
         return monotonic() - self.started
 
     def interrupts(self, error: BaseException) -> bool:
-        """Whether ``error`` is the interrupt of a signal, and not one that the block has raised itself."""
+        """Return whether ``error`` comes from a signal, and was not raised by the block itself."""
         return self.interrupted and isinstance(error, KeyboardInterrupt)
 
 
 def timeout() -> float:
-    """``KE_PLUGIN_TIMEOUT`` in seconds, 0 for no limit. Raises BadConfig for anything else."""
+    """Return ``KE_PLUGIN_TIMEOUT`` in seconds, 0 for no limit. Raises BadConfig for an invalid value."""
     given = os.environ.get(TIMEOUT, "")
     try:
         seconds = float(given or SECONDS)
@@ -58,9 +58,9 @@ def timeout() -> float:
 
 @contextmanager
 def watched(watch: Watch, limit: float) -> Iterator[None]:
-    """Raise OutOfTime in the block after ``limit`` seconds; 0 sets no limit.
+    """Raise OutOfTime in the block after ``limit`` seconds. 0 means no limit.
 
-    Where no timer can do that (Windows, threads other than the main one), there is no limit.
+    Windows and threads other than the main one have no such timer, so there is no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -14,10 +14,11 @@ from ke_core.results.footer import component_words, model_words, spent_words
 from ke_core.results.formatting import duration, literal, plain_table
 from ke_core.results.lines import whole_lines
 from ke_core.results.load import read_report
-from ke_core.results.reported import Reported, plan_words, without_model
+from ke_core.results.reported import Reported, plan_words, run_json, without_model
 from ke_core.results.sanitize import one_line
 from ke_core.results.tables import score_tables
 from ke_core.results.tally import Tally, tally_of
+from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadRun
 
 GIB = 2**30
@@ -38,6 +39,18 @@ def course_page(folder: RunFolder, catalog: Catalog) -> Group:
     return Group(*parts, *scores)
 
 
+def course_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
+    """Return the same as JSON values. Raises BadRun for damaged records."""
+    run, _shown = _scores(folder, catalog)
+    return {
+        **run_json(str(folder.path), folder.spec, () if run is None else run.scores),
+        "created": folder.created,
+        "finished": folder.finished,
+        "counts": to_json(tally_of(folder) if run is None else run.tally),
+        "phases": [line for line in folder.logged() if line["event"] == "phase"],
+    }
+
+
 def _facts(folder: RunFolder) -> Table:
     spec = folder.spec
     shown = plain_table("run", str(folder.path))
@@ -48,9 +61,9 @@ def _facts(folder: RunFolder) -> Table:
         "dataset": f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}",
         "model": "none" if without_model(spec) else model_words(spec.model),
         "plan": f"{plan_words(spec)}, seed {spec.seed}",
-        "asked as": ", ".join(spec.styles) + f"; the fact of an edit as a {spec.edited_form}",
+        "prompt": ", ".join(spec.styles) + f"; edited fact as a {spec.edited_form}",
         "gold material": ", ".join(spec.oracle),
-        "own edits": "each question names its case's own edits to the editor" if spec.own_edits else "",
+        "own edits": "the editor gets each question's own edits" if spec.own_edits else "",
         "further asks": ", ".join(ask.component.name for ask in spec.asks),
         "made with": ", ".join(f"{name} {version}" for name, version in folder.environment.items()),
     }

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from attrs import frozen
 from rich.console import Group
 
 from ke_core.results.agreement import agreement_warning, kept
@@ -16,7 +17,7 @@ from ke_core.spec.records import Usage
 from ke_core.spec.runspec import IMPORTED, Component, ModelRef
 
 WARNING = "warning"
-OWN_EDITS = "each question names its case's own edits to the editor"
+OWN_EDITS = "the editor gets each question's own edits"
 SHOWN = 5  # reasons listed one by one; the rest are summed up
 
 
@@ -55,13 +56,13 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
     """What the specification says, by name, and what must be known of the judge."""
     spec, judge = run.spec, run.tally.judge
     yield "protocol", f"{plan_words(spec)}, seed {spec.seed}"
-    joint = "" if spec.joint else ", edits made one after another without restoring"
-    yield "the fact of an edit is asked as", f"{spec.edited_form}{joint}"
+    joint = "" if spec.joint else ", edits applied one by one without restoring"
+    yield "form of the edited fact", f"{spec.edited_form}{joint}"
     yield "judge", judge_words(judge) if judge is not None else "none yet"
     if judge is not None and (warned := agreement_warning(judge)):
         yield WARNING, warned
     yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
-    yield OWN_EDITS, "yes, so it does not have to find them" if spec.own_edits else "no"
+    yield OWN_EDITS, "yes (no retrieval needed)" if spec.own_edits else "no"
     yield "model", "none" if without_model(spec) else model_words(spec.model)
     yield "dataset", f"{component_words(spec.dataset.component)}, content {spec.dataset.sha256[:12]}"
     yield "ke", spec.ke
@@ -71,7 +72,7 @@ def model_words(model: ModelRef) -> str:
     """A model with what it was loaded as, and the beginning of its weights' digest; or the server that it is behind."""
     revision = f"@{model.revision}" if model.revision else ""
     if model.source == IMPORTED:
-        return f"{model.id}, its answers imported"
+        return f"{model.id}, imported answers"
     if model.base_url:
         return f"{model.id}{revision} behind {model.base_url}, through {'chat' if model.chat else 'plain'} completions"
     chat = ", through the chat template" if model.chat else ""
@@ -90,7 +91,7 @@ def judge_words(judge: Component) -> str:
     """Describe a judge: its model, and its agreement with labels written by people if it was checked."""
     check = kept(judge)
     asks = f", asking {model_words(judge.model)}" if judge.model is not None else ""
-    return component_words(judge) + asks + (f"; against labels by hand: {check.words}" if check else "")
+    return component_words(judge) + asks + (f"; agreement with manual labels: {check.words}" if check else "")
 
 
 def _option(value: object) -> str:
@@ -114,34 +115,67 @@ def run_summary(run: Reported) -> Iterator[str]:
     yield ", ".join(words)
     if tally.cost.calls:
         said = f"{tally.cost.prompt_tokens:,} prompt tokens and {tally.cost.tokens:,} generated"
-        yield f"in all, the unedited model's among them: {count_noun(tally.cost.calls, 'model call')}, {said}"
+        yield f"in all, including the unedited model: {count_noun(tally.cost.calls, 'model call')}, {said}"
     if tally.spent:
-        yield f"asked of the server for it: {spent_words(tally.spent)}"
-    yield f"record in {run.path}"
+        yield f"server usage: {spent_words(tally.spent)}"
+    yield f"run folder: {run.path}"
+
+
+@frozen(kw_only=True)
+class Loss:
+    """A kind of answer or value that is missing or counted as wrong: its names, and its reasons with their numbers.
+
+    ``important``: the short report warns of it.
+    """
+
+    one: str
+    many: str
+    reasons: Counter[str]
+    style: str = "yellow"
+    important: bool = True
+
+
+def losses(run: Reported) -> list[Loss]:
+    """Every kind of loss of a run, those without a case too."""
+    tally, wrong = run.tally, "counted as wrong"
+    failed, cut = alike(tally.failures), tally.unfinished
+    return [
+        Loss(one=f"failed reply, {wrong}", many=f"failed replies, {wrong}", reasons=failed, style="red"),
+        Loss(one="case skipped", many="cases skipped", reasons=tally.skipped),
+        Loss(one="edit refused by the editor", many="edits refused by the editor", reasons=tally.refused),
+        Loss(
+            one=f"incomplete answer, {wrong}",
+            many=f"incomplete answers, {wrong}",
+            reasons=cut,
+            style="",
+            important=False,
+        ),
+        Loss(one="missing observation", many="missing observations", reasons=_unmeasured(run), important=False),
+    ]
+
+
+def unfinished(run: Reported) -> str:
+    """How many cases have no answers of the edited model yet. Empty for a finished run."""
+    tally = run.tally
+    if not 0 < tally.done < tally.total:
+        return ""
+    left = tally.total - tally.done
+    return f"not finished: {left:,} of {count_noun(tally.total, 'case')} have no answers of the edited model yet"
 
 
 def missing_answers(run: Reported) -> Iterator[tuple[str, str]]:
     """Everything that is no plain answer, with its reasons, and the style it is shown in."""
-    tally = run.tally
-    if 0 < tally.done < tally.total:
-        left = tally.total - tally.done
-        yield f"not finished: {left:,} of {count_noun(tally.total, 'case')} wait for answers of the edited model", "red"
-    kinds: list[tuple[str, str, Counter[str], str]] = [
-        ("failed reply (in n, as wrong)", "failed replies (in n, as wrong)", alike(tally.failures), "red"),
-        ("case skipped", "cases skipped", tally.skipped, "yellow"),
-        ("edit refused by the editor", "edits refused by the editor", tally.refused, "yellow"),
-        ("answer without an end (in n, as wrong)", "answers without an end (in n, as wrong)", tally.unfinished, ""),
-        ("observation not made", "observations not made", _unmeasured(run), "yellow"),
-    ]
-    for one, many, reasons, style in kinds:
-        if not reasons:
+    if words := unfinished(run):
+        yield words, "red"
+    for loss in losses(run):
+        if not loss.reasons:
             continue
-        yield count_noun(reasons.total(), one, many) + ":", style
-        for reason, n in reasons.most_common(SHOWN):
-            yield f"  {n:,} x {reason}", style
-        if len(reasons) > SHOWN:
-            rest = reasons.total() - sum(n for _reason, n in reasons.most_common(SHOWN))
-            yield f"  {rest:,} for {count_noun(len(reasons) - SHOWN, 'other reason')}", style
+        yield count_noun(loss.reasons.total(), loss.one, loss.many) + ":", loss.style
+        for reason, n in loss.reasons.most_common(SHOWN):
+            yield f"  {n:,} x {reason}", loss.style
+        if len(loss.reasons) > SHOWN:
+            rest = loss.reasons.total() - sum(n for _reason, n in loss.reasons.most_common(SHOWN))
+            yield f"  {rest:,} for {count_noun(len(loss.reasons) - SHOWN, 'other reason')}", loss.style
 
 
 def _unmeasured(run: Reported) -> Counter[str]:

@@ -14,6 +14,7 @@ from ke_core.results.formatting import shown_unit
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
 from ke_core.results.tally import NO_METRIC
 from ke_core.spec.queries import Phase
+from ke_core.spec.records import OWN
 from ke_core.spec.results import SHARE, MetricScore
 
 AFTER: Phase = "after"
@@ -24,10 +25,15 @@ PARTS = {
 }
 """Tags that tell parts of a total apart: their values, and what each is called. The rest of a bucket is in no total."""
 TOTALS = (*PARTS, TESTED)
-ASKED = "asked as"
-"""The heading of the column of styles."""
+PROMPT = "prompt"
+"""The heading of the column of prompt styles."""
 COST_MEASURES = ("s", "MiB", "passes", "tokens")
 """Measures of what is spent: time, memory and work."""
+
+
+def prompt_name(style: str) -> str:
+    """Return a prompt style as tables name it."""
+    return "method's own" if style == OWN else style
 
 
 @frozen(kw_only=True)
@@ -90,7 +96,7 @@ class Grid:
     @property
     def judged(self) -> bool:
         """True if its numbers depend on a judge. Costs and values of a model (without style) do not."""
-        return ASKED in self.names and not self.of_costs
+        return PROMPT in self.names and not self.of_costs
 
     def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:
         """Yield each line with its printed names: names that repeat the line above are left out."""
@@ -117,14 +123,14 @@ def _score_grid(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Grid
     styled = any(row.style for row in rows)  # what is said of a model as a whole was not asked in any style
     return Grid(
         title=_title(runs, shown),
-        names=("editor", ASKED) if styled else ("editor",),
+        names=("editor", PROMPT) if styled else ("editor",),
         heads=tuple(
             ColumnHeader(words=column.heading, measure=_measure(rows, column), n=_common_n(rows, column))
             for column in shown
         ),
         lines=tuple(
             Line(
-                names=(row.label, row.style) if styled else (row.label,),
+                names=(row.label, prompt_name(row.style)) if styled else (row.label,),
                 scores=tuple(row.score(column) for column in shown),
             )
             for row in rows
@@ -162,7 +168,7 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
         asked += [(name, (key, value)) for value, name in parts.items()]
         lines = tuple(
             Line(
-                names=(_headed(rows, column), row.label, row.style),
+                names=(_headed(rows, column), row.label, prompt_name(row.style)),
                 scores=tuple(row.score(column, tag) for _, tag in asked),
             )
             for column in metric_columns(runs)
@@ -172,7 +178,7 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
         )
         title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
         heads = tuple(ColumnHeader(words=name) for name, _ in asked)
-        made.append(Grid(title=title, names=("score", "editor", ASKED), heads=heads, lines=lines, by=key))
+        made.append(Grid(title=title, names=("score", "editor", PROMPT), heads=heads, lines=lines, by=key))
     return [grid for grid in made if grid.lines]
 
 
@@ -199,10 +205,13 @@ def _slice_grid(
     what = group[0].table or (group[0].metric if len(mains) > 1 else "")
     return Grid(
         title=f"{what} by {tag}, after editing: {', '.join(_values(runs, shown)) or 'value'} (n)".lstrip(),
-        names=(tag, "editor", ASKED),
+        names=(tag, "editor", PROMPT),
         heads=tuple(ColumnHeader(words=column.heading, measure=_measure(rows, column)) for column in shown),
         lines=tuple(
-            Line(names=(value, row.label, row.style), scores=tuple(row.score(column, (tag, value)) for column in shown))
+            Line(
+                names=(value, row.label, prompt_name(row.style)),
+                scores=tuple(row.score(column, (tag, value)) for column in shown),
+            )
             for value in sorted_tag_values({score.tags[tag] for score in sliced})
             for row in rows
             if any(row.score(column, (tag, value)) for column in shown)

@@ -29,6 +29,7 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
         columns={name: columns_of(name, catalog) for name in found.metrics},
         tables={name: tables_of(name, catalog) for name in found.metrics},
         less=frozenset(_less_is_better(found.scores, catalog)),
+        counts=dict(_counts(found.metrics, catalog)),
         tally=counted,
     )
 
@@ -43,6 +44,14 @@ def tables_of(metric: str, catalog: Catalog) -> Mapping[str, Mapping[str, str]]:
     """The further tables of a metric, by title."""
     offer: Any = catalog.offers["metric"].get(metric)
     return {} if offer is None else offer.spec.tables
+
+
+def _counts(metrics: Iterable[str], catalog: Catalog) -> Iterator[tuple[tuple[str, str], str]]:
+    """Metrics and aspects, and what their values of 1 count."""
+    for metric in metrics:
+        offer: Any = catalog.offers["metric"].get(metric)
+        for aspect, noun in offer.spec.counts.items() if offer is not None else ():
+            yield (metric, aspect), noun
 
 
 def _less_is_better(scores: Iterable[MetricScore], catalog: Catalog) -> Iterator[tuple[str, str]]:

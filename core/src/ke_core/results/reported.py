@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from ke_core.engine.models import NO_MODEL
 from ke_core.results.tally import ANSWERS_TITLE, HEADINGS, NO_METRIC, Tally
+from ke_core.spec.codec import to_json
 from ke_core.spec.queries import Phase
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Plan, RunSpec
@@ -24,7 +25,7 @@ class Reported:
     """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order.
 
     ``tables``: metric to the titles of its further tables, and likewise. ``less``: metrics and aspects of which less
-    is better.
+    is better. ``counts``: metrics and aspects to what their values of 1 count.
     """
 
     path: str
@@ -33,6 +34,7 @@ class Reported:
     columns: Mapping[str, Mapping[str, str]] = field(factory=dict)
     tables: Mapping[str, Mapping[str, Mapping[str, str]]] = field(factory=dict)
     less: frozenset[tuple[str, str]] = frozenset()
+    counts: Mapping[tuple[str, str], str] = field(factory=dict)
     tally: Tally = field(factory=Tally)
 
     def score(
@@ -123,6 +125,12 @@ def _further(run: Reported) -> Iterator[MetricColumn]:
                 yield MetricColumn(metric=metric, aspect=aspect, heading=heading, table=title)
 
 
+def run_json(path: str, spec: RunSpec, scores: Sequence[MetricScore]) -> dict[str, Any]:
+    """Return a run with its scores as JSON values."""
+    names = {"editor": spec.editor.name, "dataset": spec.dataset.component.name, "model": spec.model.id}
+    return {"run": path, "id": spec.id, **names, "spec": to_json(spec), "scores": to_json(scores)}
+
+
 def run_labels(runs: Sequence[Reported]) -> list[str]:
     """A name for each run: its editor, and what else tells it from the others."""
     told = [[run.spec.editor.name] for run in runs]
@@ -197,7 +205,7 @@ def _facts(run: Reported) -> dict[str, str]:
     size = "batch" if plan.protocol == "partition" else "edited"
     found = {size: "all" if plan.size is None else str(plan.size), "seed": str(spec.seed), "protocol": plan.protocol}
     found |= {"limit": _words(plan.limit), "ask": _words(plan.eval_limit), "sequential": _words(plan.sequential)}
-    found["asked as"] = spec.edited_form
+    found["edited-form"] = spec.edited_form
     found |= {name: digest[:8] for name, digest in spec.editor.dependencies.items()}
     return found | {f"{spec.editor.name}.{name}": _words(value) for name, value in spec.editor.options.items()}
 

@@ -138,7 +138,7 @@ class Effort:
 
     ``replies`` counts answers and failures, ``answers`` the former. ``unparsed``: the expected form was not there.
     ``cut``: too many hops, or the token limit. The rest is of answers; ``seconds`` is the time that passed while they
-    were made, divided among those made together.
+    were made, divided among those made together, without the ``cached`` answers.
     """
 
     replies: int = 0
@@ -149,6 +149,7 @@ class Effort:
     prompt_tokens: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    cached: int = 0
 
     def add(self, replied: Replied) -> None:
         """Count one line of the record."""
@@ -162,7 +163,10 @@ class Effort:
             self.calls += reply.cost.calls
             self.prompt_tokens += reply.cost.prompt_tokens
             self.tokens += reply.cost.tokens
-            self.seconds += replied.seconds / len(replied.replies)
+            if replied.cached:
+                self.cached += 1
+            else:
+                self.seconds += replied.seconds / len(replied.replies)
 
 
 def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[MetricScore]:
@@ -174,7 +178,7 @@ def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[MetricScore]:
             "calls": (effort.calls, effort.answers, ""),
             "prompt-tokens": (effort.prompt_tokens, effort.answers, ""),
             "tokens": (effort.tokens, effort.answers, ""),
-            "seconds": (effort.seconds, effort.answers, "s"),
+            "seconds": (effort.seconds, effort.answers - effort.cached, "s"),
         }
         for aspect, (total, n, measure) in sums.items():
             if n:

@@ -18,6 +18,9 @@ from ke_core.spec.protocols import Edited, Editor, LanguageModel, Session, Suppo
 from ke_core.spec.records import Batch
 from ke_core.spec.results import Details, ForwardCalls, Peak
 
+EDITING = "editing"
+"""The label of the progress while edits are applied."""
+
 
 @frozen(kw_only=True)
 class AppliedEdits:
@@ -85,10 +88,14 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
     def add(self, edits: Sequence[Edit]) -> AppliedEdits:
         """Apply ``edits`` and measure the cost."""
         before = self._passes()
-        with Meter(self.session.model) as meter:
-            started = perf_counter()
-            details = self.make(edits)
-            seconds = perf_counter() - started
+        self.session.progress.advance(EDITING, 0)
+        try:
+            with Meter(self.session.model) as meter:
+                started = perf_counter()
+                details = self.make(edits)
+                seconds = perf_counter() - started
+        finally:
+            self.session.progress.advance(EDITING, 1, 1)
         after = self._passes()
         if self.opens:
             self.session.model.state()  # update the digest: it is part of the key of every completion

@@ -18,7 +18,7 @@ from ke_core.runner.apply import applied_edits, untouched
 from ke_core.runner.blinding import Blinded
 from ke_core.runner.plan import Group
 from ke_core.runner.requests import RequestGroup
-from ke_core.runner.steps import CHUNK, PendingBatch, Runner
+from ke_core.runner.steps import CHUNK, EDITED, PendingBatch, Runner
 from ke_core.runner.usage import Meter
 from ke_core.spec.errors import EditFailed, PluginBroken
 from ke_core.spec.protocols import SupportsConcurrentSolve
@@ -108,16 +108,17 @@ def _refuse_shared(one: ActiveBatch, others: Sequence[ActiveBatch], name: str) -
 def _ask(runner: Runner, active: Sequence[ActiveBatch]) -> None:
     """Ask all of them together, record each group's replies, then send the metrics' own requests."""
     asks = [ask for one in active for ask in one.asks]
+    engine = runner.run.session.engine
     with Meter(runner.run.session.model) as meter:
-        started = perf_counter()
+        started, hits = perf_counter(), engine.hits
         replies = iter(_answers(runner, active, asks))
-        each = (perf_counter() - started) / max(1, len(asks))
+        each, cached = (perf_counter() - started) / max(1, len(asks)), engine.hits > hits
     for one in active:
         count, group = len(one.asks), one.pending.group
         own = list(islice(replies, count))
-        runner.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak)
+        runner.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak, cached=cached)
         runner.probe(group, one.edited)
-        runner.advance("edited model", len(one.pending.cases))
+        runner.advance(EDITED, len(one.pending.cases))
 
 
 def _answers(runner: Runner, active: Sequence[ActiveBatch], asks: Sequence[Ask]) -> list[Reply]:

@@ -3,9 +3,9 @@
 ``ke edit``, ``ke serve`` and ``ke verify`` read edits with this module. It also reads the state files of ``ke serve``,
 which are JSON lines after one header line.
 
-The names of fields are those in use: ``prompt``, ``subject``, ``target_new`` (EasyEdit; the old object is its
-``ground_truth``), the same inside ``requested_rewrite`` with ``{"str": ...}`` for an object (CounterFact), ``src``,
-``alt`` and ``answers`` (zsRE), and plain words.
+Accepted field names: ``prompt``, ``subject``, ``target_new`` (EasyEdit; ``ground_truth`` is the old object), the same
+inside ``requested_rewrite`` with ``{"str": ...}`` for objects (CounterFact), ``src``, ``alt`` and ``answers`` (zsRE),
+and plain words.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FOREIGN = frozenset({
     "generation_prompts", "locality_prompt", "locality_ground_truth", "portability_prompt", "portability_ground_truth",
     "locality", "portability", "relation", "pred", "loc", "loc_ans", "cond",
 })  # fmt: skip
-"""Fields of published files that are about measuring an edit, not about the edit."""
+"""Fields of published files that concern evaluation and not the edit. They are ignored."""
 HINT = f"fields: {', '.join(SPELLINGS)}; prompt and target_new are needed, or statement without them"
 ARROW = "=>"
 STATE_FIELD = "ke_serve_state"
@@ -50,7 +50,7 @@ STATE_FIELD = "ke_serve_state"
 
 
 def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
-    """The edits in a file, in order. Raises BadData that names file, line and field."""
+    """Return the edits of a file, in order. Raises BadData with file, line and field."""
     found = tuple(_edit(raw, place) for raw, place in read_rows(path))
     if not found:
         raise BadData(f"{path} holds no edit", hint=HINT)
@@ -71,23 +71,23 @@ def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
 
 
 def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
-    """One edit from its fields, as they stand in a line of a file. Raises BadData that names place and field."""
+    """Return the edit with these fields of a record. Raises BadData with location and field."""
     return _edit(raw, place)
 
 
 def given_fields(raw: Mapping[str, Any]) -> set[str]:
-    """Return our names of the fields that a record has a value for, also inside ``requested_rewrite``."""
+    """Return our names of the fields that have a value in a record, also inside ``requested_rewrite``."""
     inner = raw.get("requested_rewrite")
     flat = {**raw, **inner} if isinstance(inner, Mapping) else raw
     return {FIELD_NAMES[name] for name, value in flat.items() if name in FIELD_NAMES and value not in (None, "", [])}
 
 
 def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
-    """One edit from a sentence that states the new fact. Raises BadData where it cannot be cut in two.
+    """Return the edit of a sentence that states the new fact. Raises BadData if it cannot be split.
 
-    The prompt is what stands before ``=>``, else before ``object_`` at the sentence's end. Without either, the object
-    is taken to be the sentence's last word, with the capitalized words right before it: ``... is English``, ``... of
-    the United Kingdom``. A full stop ends the sentence, unless it belongs to an object that was given so.
+    The prompt is the text before ``=>``, or before ``object_`` at the end. Without either, the object is the last word
+    and the capitalized words directly before it: ``... is English``, ``... of the United Kingdom``. A period ends the
+    sentence, unless it is part of ``object_``.
     """
     place = SourceLine(file="the command line")
     text = " ".join(sentence.split())
@@ -108,13 +108,13 @@ def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> Source
 
 
 def _cut(text: str, subject: str) -> tuple[str, str]:
-    """Prompt and object: the last word, and the capitalized ones before it, but nothing of the subject."""
+    """Return prompt and object: the last word and the capitalized words before it, without the subject."""
     end = text.rfind(subject) + len(subject) if subject in text else 0
     words = text[end:].split()
     if not words:
         raise BadData(
             f"nothing follows the subject {subject!r} in {text!r}",
-            hint=f"state the fact, the object last, or write 'prompt {ARROW} object'",
+            hint=f"state the fact, with the object last, or write 'prompt {ARROW} object'",
         )
     start = len(words) - 1
     while start > 0 and words[start][:1].isupper() and words[start - 1][:1].isupper():
@@ -192,9 +192,9 @@ def _bare(flat: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
 
 
 def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
-    """CounterFact's ``requested_rewrite`` on the level of the rest, and its objects as texts.
+    """Return the fields with those of CounterFact's ``requested_rewrite`` merged, and objects as texts.
 
-    zsRE's prompt is a question, and so the edit's question too.
+    zsRE's prompt is a question, so it is also the edit's question.
     """
     inner = raw.get("requested_rewrite", {})
     if not isinstance(inner, Mapping):
@@ -207,7 +207,7 @@ def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
 
 
 def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
-    """The fields by our names. An unknown one is a mistake, since a misspelled ``source`` would be lost in silence."""
+    """Return the fields by our names. Unknown fields are errors, because a misspelled ``source`` would be lost."""
     found: dict[str, Any] = {}
     for name, value in raw.items():
         known = FIELD_NAMES.get(name)
@@ -216,8 +216,8 @@ def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
             raise place.wrong(name, "is not a field of an edit", hint=f"did you mean {near[0]!r}?" if near else HINT)
         if known is not None and value not in (None, "", []):
             if known in found:
-                raise place.wrong(name, f"says {known} a second time")
-            first = known == "target_old" and isinstance(value, list)  # the rest are other words for it
+                raise place.wrong(name, f"gives {known} a second time")
+            first = known == "target_old" and isinstance(value, list)  # the others are aliases
             found[known] = value[0] if first else value
     return found
 
@@ -226,15 +226,17 @@ def _template(prompt: str, subject: str, place: SourceLine) -> str:
     if prompt.count(SLOT) == 1:
         return prompt
     if SLOT in prompt:
-        raise place.wrong("prompt", f"holds {SLOT} {prompt.count(SLOT)} times, and the subject has one place")
+        raise place.wrong("prompt", f"holds {SLOT} {prompt.count(SLOT)} times, and the subject occurs once")
     if prompt.count(subject) != 1:
         times = "does not hold" if subject not in prompt else f"holds {prompt.count(subject)} times"
-        raise place.wrong("prompt", f"{times} its subject {subject!r}", hint=f"put {SLOT} where the subject goes, once")
+        raise place.wrong(
+            "prompt", f"{times} its subject {subject!r}", hint=f"put {SLOT} in place of the subject, once"
+        )
     return prompt.replace(subject, SLOT)
 
 
 def _date(given: str, place: SourceLine) -> str:
-    """ISO 8601; today where nobody said."""
+    """Return the date in ISO 8601, by default today."""
     if not given:
         return date.today().isoformat()  # noqa: DTZ011  the day where the user is
     try:
@@ -244,7 +246,7 @@ def _date(given: str, place: SourceLine) -> str:
 
 
 def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
-    """Rows by their headings; several paraphrases stand in one cell with ``|`` between them."""
+    """Yield rows by their headings. Several paraphrases in one cell are separated by ``|``."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream)

@@ -37,7 +37,7 @@ from ke_core.runner.run import EvalRequest, Finished, ResolvedRun
 from ke_core.runner.saved_state import SavedState
 from ke_core.runner.scoring import NO_OPTIONS, dataset_judge, measures_of, score_run
 from ke_core.runner.sequential import ask_in_sequence
-from ke_core.runner.steps import UNEDITED_BATCH, Runner
+from ke_core.runner.steps import EDITED, UNEDITED_BATCH, Runner
 from ke_core.runner.usage import FREE, Prices, measured_phase, since_last
 from ke_core.runner.world import world
 from ke_core.spec.errors import EditFailed
@@ -51,7 +51,7 @@ def prepare(
     """Resolve and validate everything, and load the model unless it is given. Nothing is written. Raises KEErrors."""
     with measured_phase("reading the dataset") as reading:
         run = resolve_run(request, catalog)
-    with measured_phase("loading the model") as loading:
+    with measured_phase("loading the model", progress=progress) as loading:
         run = load_model(run, request, catalog, progress, model=model)
     return evolve(run, before=(reading, loading))
 
@@ -68,9 +68,9 @@ def evaluate(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> F
         facts |= {"failures": finished.failures, "skipped": finished.skipped}
         if not world().leads:
             return finished
-        with phase(folder, "judging"):
+        with phase(folder, "judging", progress=run.session.progress):
             judge_run(folder, run.cases, run.judging, held=held)
-        with phase(folder, "scoring"):
+        with phase(folder, "scoring", progress=run.session.progress):
             scores = score_run(folder, run.cases, run.measures)
         folder.close()
     return evolve(finished, scores=tuple(scores))
@@ -107,7 +107,7 @@ def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE, he
 def _ask_edited(runner: Runner, steps: Sequence[Stage], folder: RunFolder) -> None:
     """Ask the edited models: group by group, several groups together, or step by step in a sequential run."""
     known = {*runner.recorder.batches}
-    runner.run.session.progress.advance("edited model", 0, runner.total)
+    runner.advance(EDITED, 0)
     with phase(folder, "edited model", runner.run.session.model) as measured:
         try:
             if steps:

@@ -59,7 +59,7 @@ def judge_run(
                 writer.append([*_lines(judge, some), *spent()])
                 done += len(some)
                 if judge.session is not None:
-                    judge.session.progress.advance("lines judged", done, todo)
+                    judge.session.progress.advance("judging", done, todo)
         finally:
             if rest := spent():  # tokens are paid for even if the judge is interrupted
                 writer.append(rest)

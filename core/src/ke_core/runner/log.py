@@ -16,6 +16,7 @@ from ke_core.runner.recorder import Recorder
 from ke_core.runner.run import ResolvedRun
 from ke_core.runner.usage import Phase, measured_phase
 from ke_core.spec.errors import KEError
+from ke_core.spec.protocols import Progress
 
 DONE, FAILED, INTERRUPTED = "done", "failed", "interrupted"
 LISTED = 20  # reasons
@@ -48,11 +49,11 @@ def logged(run: ResolvedRun, folder: RunFolder) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def phase(folder: RunFolder, name: str, model: object = None) -> Iterator[Phase]:
-    """Measure a phase of a run and log it, also if it fails."""
+def phase(folder: RunFolder, name: str, model: object = None, progress: Progress | None = None) -> Iterator[Phase]:
+    """Measure a phase of a run and log it, also if it fails. ``progress`` shows its name."""
     made = Phase(name=name)
     try:
-        with measured_phase(name, model) as made:
+        with measured_phase(name, model, progress) as made:
             yield made
     finally:
         folder.log("phase", **made.line())

@@ -100,8 +100,11 @@ class Recorder:
         *,
         seconds: float = 0.0,
         memory: Peak = NO_PEAK,
+        cached: bool = False,
     ) -> None:
         """Record the replies to the questions of ``units``, in order, which took ``seconds`` and ``memory`` together.
+
+        ``cached``: completions came from the cache, so ``seconds`` is not what the replies cost.
 
         Raises TooManyFailures. The groups with these failures are then not recorded, so the run asks them again when
         it is resumed.
@@ -113,7 +116,7 @@ class Recorder:
         for unit in units:
             found = {question.query: _finite(reply) for question, reply in zip(unit.questions, rest, strict=False)}
             took = round(each * len(found), 4)
-            records.append(_replied(batch, unit, found, seconds=took, memory=memory))
+            records.append(evolve(_replied(batch, unit, found, seconds=took, memory=memory), cached=cached))
             for reply in found.values():
                 self._count(reply)
                 if self._replies.length == LIMIT:

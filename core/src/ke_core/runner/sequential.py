@@ -15,7 +15,7 @@ from ke_core.engine.passthrough import PassthroughModel
 from ke_core.runner.apply import EditApplier, untouched
 from ke_core.runner.plan import Stage
 from ke_core.runner.saved_state import SavedState
-from ke_core.runner.steps import Runner
+from ke_core.runner.steps import EDITED, Runner
 from ke_core.spec.errors import EditFailed
 from ke_core.spec.facts import Edit, EditBank
 from ke_core.spec.results import Failure
@@ -128,4 +128,4 @@ class _Progress:
         mine = runner.share.cases(group)
         cases = [case for case in mine if case.id not in self.skipped and case.id not in self.failed]
         runner.ask_cases(group, cases, bank, self.applier.edited or PassthroughModel(runner.run.session))
-        runner.advance("edited model", len(mine) - len(cases))
+        runner.advance(EDITED, len(mine) - len(cases))

@@ -33,6 +33,9 @@ from ke_core.spec.results import Failure
 
 UNEDITED_BATCH = "base"
 """The batch of the requests to the unedited model."""
+UNEDITED, CONTROL = "asking the unedited model", "asking the unedited model with the method's own prompts"
+EDITED = "cases edited and asked"
+"""Labels of the progress."""
 NOTHING = "no edit of the batch can be made"
 CHUNK = 512
 """The number of requests after which replies are recorded (whole cases). An editor gets a chunk in a few calls, so
@@ -66,8 +69,8 @@ class Runner:
 
     ``blinder`` is between the run and the editor's code. ``before`` is the state of the unedited model. ``share``
     are the cases of edited models that this process asks, ``base`` those of the unedited model. ``leads``: this is the
-    first process. ``total``: the number of cases. ``done``: how many are finished, by label. ``edited``: an edit has
-    been applied.
+    first process. ``totals``: the numbers of cases by label of the progress. ``done``: how many are finished.
+    ``edited``: an edit has been applied.
     """
 
     run: ResolvedRun
@@ -77,7 +80,7 @@ class Runner:
     share: Share
     base: Share
     leads: bool
-    total: int
+    totals: dict[str, int]
     done: Counter[str] = field(factory=Counter)
     edited: bool = False
 
@@ -94,13 +97,13 @@ class Runner:
             share=share,
             base=Share.of(run.groups, world),
             leads=world.leads,
-            total=sum(len(share.cases(group)) for group in asked),
+            totals={EDITED: sum(len(share.cases(group)) for group in asked)},
         )
 
     def ask_unedited(self) -> None:
         """Send every request that depends on the unedited model only."""
         cases = [case for group in self.run.groups for case in self.base.cases(group)]
-        for units in self._chunks(UNEDITED_BATCH, cases, self._builder.before, "unedited model"):
+        for units in self._chunks(UNEDITED_BATCH, cases, self._builder.before, UNEDITED):
             self._ask(UNEDITED_BATCH, PassthroughModel(self.run.session), units)
         if self.run.editor_spec.own_before:
             self._ask_control(cases)
@@ -114,22 +117,22 @@ class Runner:
         if not any(self.recorder.missing(UNEDITED_BATCH, self._builder.control(case)) for case in cases):
             return
         with untouched(self.run.session.model, self.before), self.run.editor.edit(self.run.session, ()) as control:
-            for units in self._chunks(UNEDITED_BATCH, cases, self._builder.control, "unedited model, own prompts"):
+            for units in self._chunks(UNEDITED_BATCH, cases, self._builder.control, CONTROL):
                 self._ask(UNEDITED_BATCH, control, units)
 
     def begin(self, group: Group) -> PendingBatch | None:
         """Return what is left to do of ``group``. None if everything is recorded, or no edit can be applied."""
         known = self.recorder.batches.get(group.id)
         if known is not None and not self.open_units(group, known.skipped, {}) and not self.unprobed(group.id, known):
-            self.advance("edited model", len(self.share.cases(group)))
+            self.advance(EDITED, len(self.share.cases(group)))
             return None
         valid = self.valid_edits(group)
         if not valid.edits:
             self.recorder.add_batch(self.batch(group, valid, group))
-            self.advance("edited model", len(self.share.cases(group)))
+            self.advance(EDITED, len(self.share.cases(group)))
             return None
         cases = [case for case in self.share.cases(group) if case.id not in valid.skipped]
-        self.advance("edited model", len(self.share.cases(group)) - len(cases))
+        self.advance(EDITED, len(self.share.cases(group)) - len(cases))
         batch = evolve(self.batch(group, valid, group), first=not self.edited)
         self.edited = True
         return PendingBatch(group=group, valid=valid, bank=EditBank(valid.edits), cases=cases, batch=batch)
@@ -142,10 +145,11 @@ class Runner:
         self.recorder.add_batch(evolve(pending.batch, seconds=seconds, failed=str(error)))
         units = self.open_units(group, pending.valid.skipped, pending.bank)
         self.recorder.add_failed(group.id, units, failure, probed=failed(self.unprobed(group.id), group.id, failure))
+        self.advance(EDITED, len(pending.cases))
 
     def ask_cases(self, group: Group, cases: Sequence[Case], bank: Mapping[str, Edit], edited: Edited) -> None:
         """Send ``edited`` the requests of ``cases`` that are not recorded, and the metrics' own requests."""
-        for units in self._chunks(group.id, cases, partial(self.after_edits, group, bank), "edited model"):
+        for units in self._chunks(group.id, cases, partial(self.after_edits, group, bank), EDITED):
             self._ask(group.id, edited, units)
         self.probe(group, edited)
 
@@ -216,6 +220,9 @@ class Runner:
         self, batch: str, cases: Sequence[Case], units_of: Callable[[Case], list[RequestGroup]], label: str
     ) -> Iterator[list[RequestGroup]]:
         """The requests of ``cases`` that are not recorded, in chunks of whole cases."""
+        if label != EDITED:
+            self.totals[label] = len(cases)
+            self.advance(label, 0)
         chunk: list[RequestGroup] = []
         waiting = 0
         for case in cases:
@@ -232,14 +239,14 @@ class Runner:
     def _ask(self, batch: str, edited: Edited, units: Sequence[RequestGroup]) -> None:
         """Record one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
         questions = [question for unit in units for question in unit.questions]
+        engine = self.run.session.engine
         with Meter(self.run.session.model) as meter:
-            started = perf_counter()
+            started, hits = perf_counter(), engine.hits
             replies = self.blinder.answer(edited, questions)
-            seconds = perf_counter() - started
-        self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak)
+            seconds, cached = perf_counter() - started, engine.hits > hits
+        self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak, cached=cached)
 
     def advance(self, label: str, cases: int) -> None:
         """Count ``cases`` as finished and show the progress."""
-        if cases:
-            self.done[label] += cases
-            self.run.session.progress.advance(label, self.done[label], self.total)
+        self.done[label] += cases
+        self.run.session.progress.advance(label, self.done[label], self.totals[label])

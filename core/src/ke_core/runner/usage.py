@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from attrs import define, field, frozen
 
+from ke_core.spec.protocols import Progress
 from ke_core.spec.records import Usage
 from ke_core.spec.results import Peak
 
@@ -85,8 +86,13 @@ def _device_meter(model: object) -> Any:
 
 
 @contextmanager
-def measured_phase(name: str, model: object = None) -> Iterator[Phase]:
-    """Measure a block. The figures are complete when it ends. ``model``: the one whose accelerators count."""
+def measured_phase(name: str, model: object = None, progress: Progress | None = None) -> Iterator[Phase]:
+    """Measure a block, and show its name in ``progress``. The figures are complete when it ends.
+
+    ``model``: the one whose accelerators count.
+    """
+    if progress is not None:
+        progress.advance(name, 0)
     phase, device, host = Phase(name=name), _device_meter(model), HostMemory()
     wall, cpu = perf_counter(), process_time()
     try:
@@ -100,6 +106,8 @@ def measured_phase(name: str, model: object = None) -> Iterator[Phase]:
         phase.host = host.highest
         if device is not None:
             phase.device = device.peak()
+        if progress is not None:
+            progress.advance(name, 1, 1)
 
 
 class Meter:

@@ -1,4 +1,4 @@
-"""The one converter: attrs values to JSON and back, and its errors in plain words."""
+"""Convert attrs values to JSON and back, with readable error messages."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 def tag_of(cls: type[Any]) -> str:
-    """The tag of a union member: its class name in lower case."""
+    """Return the tag of a union member: its class name in lower case."""
     return cls.__name__.lower()
 
 
 @cache
 def converter() -> JsonConverter:
-    """Strict on the way in; complete on the way out but for OMITTED (``omit_if_default`` would drop schema numbers)."""
+    """Return the converter. It reads strictly. It writes all fields, except fields marked OMITTED at their default."""
     made = make_converter(forbid_extra_keys=True)
     refuse_other_types(made)
     made.register_unstructure_hook_factory(
@@ -40,12 +40,12 @@ def converter() -> JsonConverter:
 
 
 def to_json(value: Any, declared: Any = None) -> Any:
-    """JSON values (dicts, lists, strings, numbers) of an attrs value; ``declared`` for a union's tag."""
+    """Return an attrs value as JSON values (dict, list, str, numbers). ``declared``: a union whose tag is written."""
     return converter().unstructure(value, unstructure_as=declared)
 
 
 def from_json(raw: Any, into: type[T], *, of: str, error: Callable[..., KEError] = BadConfig, hint: str = "") -> T:
-    """Structure ``raw``, or raise ``error`` that says in plain words what is wrong with ``of``."""
+    """Structure ``raw``. If it does not fit, raise ``error``, whose message names ``of`` and the fields."""
     try:
         return converter().structure(raw, into)
     except BaseValidationError as wrong:
@@ -55,12 +55,12 @@ def from_json(raw: Any, into: type[T], *, of: str, error: Callable[..., KEError]
 
 
 def canonical(raw: Any) -> str:
-    """One JSON text per value: sorted keys, no spaces, no NaN. Hashes and keys are made from it."""
+    """Return canonical JSON, for hashes and keys: sorted keys, no spaces, no NaN."""
     return json.dumps(raw, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def digest(raw: Any) -> str:
-    """SHA-256 of the canonical JSON, in hex."""
+    """Return the SHA-256 of the canonical JSON, in hex."""
     return hashlib.sha256(canonical(raw).encode()).hexdigest()
 
 
@@ -70,7 +70,7 @@ def _omitted(cls: Any) -> dict[str, Any]:
 
 
 def _explain(error: BaseException, expected: type | None) -> str:
-    """Where cattrs would say 'invalid value'; a validator's own words are better."""
+    """Return the validator's message in place of cattrs' 'invalid value'."""
     if isinstance(error, KeyError):
         return f"required field missing: {error}"
     return str(error) if isinstance(error, TypeError | ValueError) and str(error) else format_exception(error, expected)
@@ -119,7 +119,7 @@ def _sequence(hint: Any, made: Converter) -> Hook:
 
 
 def _number(value: Any, _hint: Any) -> Any:
-    """2 is as good as 2.0."""
+    """Accept 2 for 2.0."""
     if type(value) is not int:
         _must_be(float, value)
     return value

@@ -1,4 +1,4 @@
-"""A file that a benchmark is read from: where it is published and how it is recognized."""
+"""The source of a dataset: its published files, their checksums, and printed figures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from attrs import field, frozen
 class DataFile:
     """One published file, looked for as ``FOLDER/name`` and ``FOLDER/family/name``.
 
-    ``url``: where it is published. ``sha256`` (hex) and ``size`` (bytes) are of the file as published; empty and 0
-    where nobody could check them, and then nothing is fetched. ``blobs``: the first 8 digits of the Git blob id of each
-    published version, and who published it.
+    ``url``: where it is published. ``sha256`` (hex) and ``size`` (bytes): of the published file; empty and 0 if they
+    could not be checked, and then the file is not fetched. ``blobs``: the first 8 digits of the Git blob id of each
+    published version, and its publisher.
     """
 
     family: str
@@ -25,21 +25,21 @@ class DataFile:
 
     @property
     def pinned(self) -> bool:
-        """Whether it can be fetched: it is known where from, and what must come."""
+        """Whether the file can be fetched: its address and its checksum are known."""
         return bool(self.url and self.sha256)
 
 
 Victims = tuple[int, int]
-"""Contaminated cases, contaminated sub-questions."""
+"""The number of contaminated cases, and of contaminated sub-questions."""
 
 
 @frozen(kw_only=True)
 class PublishedAudit:
-    """Printed figures, to compare with those of ``ke audit``. ``source`` says where they are printed.
+    """Published figures to compare with those of ``ke audit``. ``source``: where they are printed.
 
-    ``on_unedited`` and ``on_edited``: how many cases are edited to the victims among the others, and among themselves.
-    ``seed``: the victims are of cases drawn with it. ``duplicates``: cases that repeat another. ``missing``: cases
-    whose questions leave out a piece of their chain.
+    ``on_unedited`` and ``on_edited``: from the number of edited cases to the contaminated ones among the unedited and
+    among the edited cases. ``seed``: of the sample of edited cases. ``duplicates``: cases that repeat another one.
+    ``missing``: cases whose questions omit a hop of their chain.
     """
 
     source: str
@@ -52,11 +52,11 @@ class PublishedAudit:
 
 @frozen(kw_only=True)
 class DatasetInfo:
-    """Where a dataset comes from, and what its publisher says it holds.
+    """Source, license and published counts of a dataset.
 
-    ``sha256`` is of what was read. ``published`` maps the names of ``ke datasets stats`` to printed counts. ``files``:
-    what it is read from, for ``ke datasets fetch``; none where everything comes with the package. ``audit``: what
-    others found wrong with it. ``known_flaws``: rules of ``ke datasets validate`` that are warnings for this dataset.
+    ``sha256``: of the content that was read. ``published``: from names of ``ke datasets stats`` to printed counts.
+    ``files``: published files, for ``ke datasets fetch``; none if the package contains the data. ``audit``: published
+    flaws. ``known_flaws``: rules of ``ke datasets validate`` that are only warnings for this dataset.
     """
 
     title: str

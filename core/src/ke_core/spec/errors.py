@@ -1,14 +1,14 @@
-"""Every error a user is meant to read. Anything else is a bug and keeps its traceback.
+"""Errors that users are meant to read. Any other exception is a bug and keeps its traceback.
 
-House rule for the words: one line, lower case, no full stop; it says what is wrong and where
-(file, record, field, option); the hint says what to do.
+A message is one line in lower case, without a period. It says what is wrong and where (file, record, field, option).
+The hint says what to do.
 """
 
 from __future__ import annotations
 
 
 class KEError(Exception):
-    """A problem the user or the machine can mend: one sentence, and a hint that says what to do."""
+    """A problem that the user can fix: one sentence, and a hint that says what to do."""
 
     def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class KEError(Exception):
 
 
 class UnknownComponent(KEError):
-    """No plugin offers a component of that kind and name."""
+    """No plugin provides a component of that kind and name."""
 
 
 class PluginConflict(KEError):
@@ -33,15 +33,19 @@ class PluginBroken(KEError):
 
 
 class BadConfig(KEError):
-    """Options that do not fit a component's config class, or one another."""
+    """Options that do not fit a component's config class, or that contradict each other."""
 
 
 class BadData(KEError):
-    """A data file that is missing, damaged, or holds a record that does not fit its format."""
+    """A data file that is missing or damaged, or a record that does not fit the format."""
 
 
-class DamagedArtifact(UserWarning):
-    """A stored artifact whose checksum does not match, and which is computed again."""
+class KEWarning(UserWarning):
+    """A warning for the user, which the command line prints in one line."""
+
+
+class DamagedArtifact(KEWarning):
+    """A stored artifact has a wrong checksum and is computed again."""
 
 
 class BadRun(KEError):
@@ -49,7 +53,7 @@ class BadRun(KEError):
 
 
 class BadPatch(KEError):
-    """A patch file that is missing, damaged, not ke's, or made for other weights than these."""
+    """A patch file that is missing, damaged, of another format, or made for other weights."""
 
 
 class ModelUnavailable(KEError):
@@ -65,27 +69,27 @@ class UnsupportedEdit(KEError):
 
 
 class UnsupportedChange(KEError):
-    """An edited model cannot take an edit on or off without being built again."""
+    """Edits cannot be added to or removed from an edited model without building it again."""
 
 
 class EditFailed(KEError):
-    """An edit went wrong numerically: NaN, a singular statistic, an update larger than the weight."""
+    """An edit failed numerically: NaN, a singular covariance, an update larger than the weight."""
 
 
 class ContextOverflow(KEError):
-    """A prompt longer than the model's context; it is never cut in silence."""
+    """A prompt is longer than the model's context. Prompts are never truncated silently."""
 
 
 class NoLikelihood(KEError):
-    """Log-probabilities were asked of something that gives none."""
+    """The model or the method does not return log-probabilities."""
 
 
 class ServerFailed(KEError):
-    """A model's server is down, too slow, refuses the request, or answers with what cannot be read."""
+    """A model's server is down, too slow, refuses the request, or sends an invalid response."""
 
 
 class ServerDown(ServerFailed):
-    """Every try has failed. ``busy``: each time because of too many requests, so that others may get through."""
+    """All attempts failed. ``busy``: each of them because of too many requests, so other requests may succeed."""
 
     def __init__(self, message: str, *, hint: str = "", busy: bool = False) -> None:
         super().__init__(message, hint=hint)
@@ -93,7 +97,7 @@ class ServerDown(ServerFailed):
 
 
 class ServerRefused(ServerFailed):
-    """What every other request would meet as well: a refused key, a model that is not there, an exhausted account."""
+    """An error that every request would get: a refused key, an unknown model, an exhausted account."""
 
     def __init__(self, message: str, *, status: int, hint: str) -> None:
         super().__init__(message, hint=hint)
@@ -101,9 +105,9 @@ class ServerRefused(ServerFailed):
 
 
 class ContentRefused(KEError):
-    """A model's server withheld its answer to this one request: a content filter, or a refusal it declares as one.
+    """A server withheld its answer to this request: a content filter, or a declared refusal.
 
-    ``charged``: it had written one, which is paid for and would be withheld again.
+    ``charged``: the answer was generated and is charged for. Another attempt would be charged too.
     """
 
     def __init__(self, message: str, *, hint: str = "", charged: bool = False) -> None:
@@ -112,7 +116,7 @@ class ContentRefused(KEError):
 
 
 class WeightsNotRestored(KEError):
-    """An editor left the model different from how it found it."""
+    """The model is not what it was before the edit."""
 
 
 class ProcessLost(KEError):
@@ -120,7 +124,7 @@ class ProcessLost(KEError):
 
 
 class ToldToEnd(KeyboardInterrupt):
-    """The launcher ends this process: as with Ctrl-C, no ``except Exception`` makes an answer of it."""
+    """The launcher ends this process. Like Ctrl-C, ``except Exception`` does not catch it."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -129,4 +133,4 @@ class ToldToEnd(KeyboardInterrupt):
 
 
 class TooManyFailures(KEError):
-    """The same failure again and again: the run stops instead of recording thousands of them."""
+    """The same failure occurred many times in a row, so the run stops."""

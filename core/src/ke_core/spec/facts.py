@@ -1,4 +1,4 @@
-"""What is true, and what an edit makes true instead. Pure values: no torch, no I/O."""
+"""Entities, facts and edits. Pure values: no torch, no I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from attrs import Attribute, field, frozen, validators
 
 OMITTED: Mapping[str, bool] = {"omitted": True}
-"""Metadata of a field that JSON leaves out at its default."""
+"""Metadata of a field that is omitted from JSON if it has its default value."""
 
 
 Operation = Literal["add", "delete", "replace", "mixed", "none"]
@@ -19,14 +19,14 @@ NO_SUBJECT = "it names no subject, and this editor needs one"
 
 
 def one_slot(_instance: object, attribute: Attribute[str], value: str) -> None:
-    """Attrs validator: a template has exactly one ``{}``, where the subject goes."""
+    """Attrs validator: a template has exactly one ``{}``, the place of the subject."""
     if value.count(SLOT) != 1:
         raise ValueError(f"{attribute.name} needs exactly one {{}}: {value!r}")
 
 
 @frozen(kw_only=True)
 class Entity:
-    """A thing with a name; two spellings of one thing are aliases, not two entities."""
+    """Something with a name. Other spellings of the name are aliases."""
 
     label: str = field(validator=validators.min_len(1))
     aliases: tuple[str, ...] = ()
@@ -34,18 +34,18 @@ class Entity:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The label, then every alias."""
+        """The label and all aliases."""
         return (self.label, *self.aliases)
 
     @property
     def key(self) -> str:
-        """What makes two mentions the same thing: the id where there is one, else the label."""
+        """The id, or the label if there is no id. Equal keys mean the same entity."""
         return self.id if self.id is not None else self.label
 
 
 @frozen(kw_only=True)
 class Relation:
-    """A relation, with its templates where the benchmark has them (each with one ``{}``)."""
+    """A relation, with a cloze and a question template if the benchmark has them. Each has one ``{}``."""
 
     label: str = field(validator=validators.min_len(1))
     id: str | None = None
@@ -54,13 +54,13 @@ class Relation:
 
     @property
     def key(self) -> str:
-        """The id where there is one, else the label."""
+        """The id, or the label if there is no id."""
         return self.id if self.id is not None else self.label
 
 
 @frozen(kw_only=True)
 class Fact:
-    """(subject, relation, objects): several objects for one-to-many relations, none for a deleted fact."""
+    """A subject, a relation and its objects: several for one-to-many relations, none for a deleted fact."""
 
     subject: Entity
     relation: Relation
@@ -69,7 +69,7 @@ class Fact:
 
     @property
     def sentence(self) -> str:
-        """``text``, else one made from the relation's cloze, else from the labels; empty for a fact without object."""
+        """The fact as a sentence: ``text``, or made from the cloze or the labels. Empty without object."""
         if self.text or not self.objects:
             return self.text
         named = " and ".join(entity.label for entity in self.objects)
@@ -80,14 +80,14 @@ class Fact:
 
 @frozen(kw_only=True)
 class Cloze:
-    """A sentence that stops where the object starts; locate-and-edit methods need its subject span."""
+    """A sentence that stops before its object. Locate-and-edit methods need its subject span."""
 
     template: str = field(validator=one_slot)
     subject: str = field(validator=validators.min_len(1))
 
     @property
     def prompt(self) -> str:
-        """The sentence with its subject; ``replace``, since a subject may hold braces."""
+        """The sentence with its subject. ``str.format`` would fail for a subject with braces."""
         return self.template.replace(SLOT, self.subject)
 
     @property
@@ -99,7 +99,7 @@ class Cloze:
 
 @frozen(kw_only=True)
 class FreeForm:
-    """A prompt and the text that should follow it: a paragraph, say, or a list of several lines. No subject is marked.
+    """A prompt and the text that should follow it, for example a paragraph or several lines. No subject is marked.
 
     ``old``: the text that followed before, if it is known.
     """
@@ -118,8 +118,8 @@ def _alone(instance: Edit, _attribute: Attribute[FreeForm | None], value: FreeFo
 class Edit:
     """One change of knowledge. Every edit has a ``statement``; the other fields depend on the benchmark.
 
-    ``id`` is one per distinct statement, so that a memory holds a fact once however many cases edit it. ``free_form``
-    replaces ``before``, ``after`` and ``cloze`` in an edit without a subject span.
+    Equal statements have the same ``id``, so a memory holds each fact once. ``free_form`` replaces ``before``,
+    ``after`` and ``cloze`` in an edit without a subject span.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -132,48 +132,48 @@ class Edit:
 
     @property
     def prompt(self) -> str:
-        """The text that ``target`` should follow; empty if the edit is a statement only."""
+        """The text that ``target`` should follow. Empty if the edit is only a statement."""
         if self.free_form is not None:
             return self.free_form.prompt.rstrip(" \t")
         return self.cloze.prompt.rstrip() if self.cloze is not None else ""
 
     @property
     def target(self) -> str:
-        """The new text: that of the free form, else the new objects with commas between them."""
+        """The new text: the target of the free form, or the new objects, separated by commas."""
         if self.free_form is not None:
             return self.free_form.target.strip()
         return ", ".join(entity.label.strip() for entity in _objects(self.after))
 
     @property
     def old_target(self) -> str:
-        """The text that ``prompt`` was followed by before; empty if it is unknown."""
+        """The text that followed ``prompt`` before the edit. Empty if it is unknown."""
         if self.free_form is not None:
             return self.free_form.old.strip()
         return ", ".join(entity.label.strip() for entity in _objects(self.before))
 
     @property
     def names_subject(self) -> bool:
-        """Whether it says what the edit is about: in its cloze or in its fact."""
+        """Whether the edit names its subject, in its cloze or in its fact."""
         return any(part is not None for part in (self.cloze, self.after, self.before))
 
     @property
     def added(self) -> tuple[Entity, ...]:
-        """Objects that hold after the edit only."""
+        """Objects that are right only after the edit."""
         return _minus(_objects(self.after), _objects(self.before))
 
     @property
     def removed(self) -> tuple[Entity, ...]:
-        """Objects that held before the edit only."""
+        """Objects that are right only before the edit."""
         return _minus(_objects(self.before), _objects(self.after))
 
     @property
     def retained(self) -> tuple[Entity, ...]:
-        """Objects that hold before and after."""
+        """Objects that are right before and after the edit."""
         return _minus(_objects(self.after), self.added)
 
     @property
     def operation(self) -> Operation:
-        """How the object set changes (CompKE section 3); ``replace`` swaps objects one for one."""
+        """How the set of objects changes (CompKE section 3). ``replace`` exchanges all objects for as many others."""
         if not self.added:
             return "delete" if self.removed else "none"
         if not self.removed:
@@ -182,12 +182,12 @@ class Edit:
 
 
 def continued(prompt: str, target: str) -> str:
-    """Return ``target`` as it follows ``prompt``: after one space, or after nothing where a line begins."""
+    """Return ``target`` as a continuation of ``prompt``: after one space, or without one at the start of a line."""
     return target.strip() if prompt.endswith("\n") else f" {target.strip()}"
 
 
 def distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:
-    """Each edit once, by id, in order of first mention (never a set: ties must not depend on hashing)."""
+    """Return each edit once, by id, in order of first occurrence."""
     first: dict[str, Edit] = {}
     for edit in edits:
         first.setdefault(edit.id, edit)
@@ -217,26 +217,26 @@ class SourcedEdit:
 
     @property
     def prompt(self) -> str:
-        """The text that the new object should follow; the statement of an edit that is nothing else."""
+        """The text that the new object should follow, or the statement if the edit has nothing else."""
         return self.edit.prompt or self.edit.statement
 
     @property
     def target(self) -> str:
-        """The new text; empty if the edit is a statement only."""
+        """The new text. Empty if the edit is only a statement."""
         return self.edit.target
 
     @property
     def old(self) -> str:
-        """The text that followed before; empty if it is unknown."""
+        """The text that followed before the edit. Empty if it is unknown."""
         return self.edit.old_target
 
 
 Place = tuple[str, str]
-"""Subject and relation of a fact, by key: what two facts that contradict one another have in common."""
+"""The keys of a fact's subject and relation. Facts that contradict each other have the same place."""
 
 
 class EditBank(Mapping[str, Edit]):
-    """The active edits by id, and by what they are about: a path meets few of them, however many there are."""
+    """The active edits by id, with an index by subject and relation."""
 
     def __init__(self, edits: Iterable[Edit]) -> None:
         self._edits = {edit.id: edit for edit in edits}
@@ -251,12 +251,12 @@ class EditBank(Mapping[str, Edit]):
         return len(self._edits)
 
     def about(self, place: Place) -> Mapping[str, frozenset[str]]:
-        """Every edit of that subject and relation, by id, with its objects' keys."""
+        """Return the edits of that subject and relation: their ids and the keys of their objects."""
         return self._about.get(place, {})
 
     @cached_property
     def _about(self) -> dict[Place, dict[str, frozenset[str]]]:
-        """Made when a path is first compared: most runs hide nothing."""
+        """The index. It is built at the first use, because most runs hide no edits."""
         found: dict[Place, dict[str, frozenset[str]]] = {}
         for edit in self._edits.values():
             if edit.after is not None:
@@ -265,10 +265,10 @@ class EditBank(Mapping[str, Edit]):
 
 
 def contradicting(path: Iterable[Fact], bank: Mapping[str, Edit]) -> frozenset[str]:
-    """Ids of the edits in ``bank`` that give a hop of ``path`` other objects than the path has.
+    """Return the ids of the edits in ``bank`` that contradict a hop of ``path``: same place, other objects.
 
-    Things are the same by id where they have one, else by label (``Entity.key``, ``Relation.key``). An ``EditBank``
-    is asked for what the path meets; any other mapping is gone through from end to end.
+    Entities and relations are compared by ``key``. An ``EditBank`` answers from its index; any other mapping is
+    searched completely.
     """
     held = {_place(fact): _object_keys(fact) for fact in path}
     by_place = bank if isinstance(bank, EditBank) else EditBank(bank.values())

@@ -1,6 +1,6 @@
-"""Every hook there is. A hook returns values: call it, look at what it returns.
+"""The hooks that plugins implement. Each one returns specifications.
 
-Each is called once, at start-up: return specs, import nothing heavy, print nothing.
+Hooks are called once, at start-up. They import nothing heavy and print nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ hookspec = pluggy.HookspecMarker("ke")
 
 @hookspec
 def ke_editors() -> Iterable[EditorSpec]:
-    """Offer editing methods, chosen with ``--editor NAME``.
+    """Provide editing methods, selected with ``--editor NAME``.
 
     :return: one spec per method; an empty list is fine.
     """
@@ -36,7 +36,7 @@ def ke_editors() -> Iterable[EditorSpec]:
 
 @hookspec
 def ke_datasets() -> Iterable[DatasetSpec]:
-    """Offer benchmarks, chosen with ``--dataset NAME``.
+    """Provide benchmarks, selected with ``--dataset NAME``.
 
     :return: one spec per dataset; variants of one family share a config class and a ``family``.
     """
@@ -45,7 +45,7 @@ def ke_datasets() -> Iterable[DatasetSpec]:
 
 @hookspec
 def ke_metrics() -> Iterable[MetricSpec]:
-    """Offer metrics, chosen with ``--metric NAME`` or named by a dataset.
+    """Provide metrics, selected with ``--metric NAME`` or by a dataset.
 
     :return: one spec per metric.
     """
@@ -54,7 +54,7 @@ def ke_metrics() -> Iterable[MetricSpec]:
 
 @hookspec
 def ke_judges() -> Iterable[JudgeSpec]:
-    """Offer judges, chosen with ``--judge NAME`` or named by a dataset.
+    """Provide judges, selected with ``--judge NAME`` or by a dataset.
 
     :return: one spec per judge.
     """
@@ -63,16 +63,16 @@ def ke_judges() -> Iterable[JudgeSpec]:
 
 @hookspec
 def ke_models() -> Iterable[ModelSpec]:
-    """Offer model sources: what stands before the colon in ``--model source:id``.
+    """Provide model sources: the part before the colon in ``--model source:id``.
 
-    :return: one spec per source. The core's own ``hf`` comes through this hook too.
+    :return: one spec per source.
     """
     return ()
 
 
 @hookspec
 def ke_encoders() -> Iterable[EncoderSpec]:
-    """Offer sources of sentence encoders, for editors that retrieve texts by meaning.
+    """Provide sources of sentence encoders, for editors that retrieve texts by meaning.
 
     :return: one spec per source.
     """
@@ -81,7 +81,7 @@ def ke_encoders() -> Iterable[EncoderSpec]:
 
 @hookspec
 def ke_report_formats() -> Iterable[ReportFormat]:
-    """Offer file formats for ``ke report``; each becomes an option ``--NAME FILE``.
+    """Provide file formats for ``ke report``. Each one becomes an option ``--NAME FILE``.
 
     :return: one format per kind of file.
     """
@@ -90,20 +90,20 @@ def ke_report_formats() -> Iterable[ReportFormat]:
 
 @hookspec
 def ke_doctor(base_url: str) -> Iterable[HealthFinding]:
-    """Check what this plugin needs, for ``ke doctor``. May import heavy libraries; must change nothing.
+    """Check what this plugin needs, for ``ke doctor``. It may import heavy libraries and must not change anything.
 
-    :param base_url: a model server to contact; empty: contact nothing.
-    :return: one finding per thing that was checked.
+    :param base_url: a model server to contact, or empty to contact none.
+    :return: one finding per check.
     """
     return ()
 
 
 @hookspec(firstresult=True)
 def ke_model_facts(session: Session[Any]) -> ModelFacts | None:
-    """Return the facts of an open model that hyperparameters are derived from, for ``ke show editor --model``.
+    """Return the facts of a loaded model from which hyperparameters are derived, for ``ke show NAME --model``.
 
-    :param session: the open model's session.
-    :return: the facts, or None if this plugin knows nothing of such models.
+    :param session: the session of the loaded model.
+    :return: the facts, or None if this plugin does not know such models.
     """
     return None
 
@@ -119,16 +119,15 @@ def ke_hookspecs() -> Iterable[object]:
 
 @hookspec
 def ke_commands(group: click.Group) -> None:
-    """Add commands to ``ke``.
+    """Add commands to ``ke``. The core's own commands use this hook too.
 
-    :param group: the root command; add to it with ``group.add_command``. The core's own commands come
-        through this hook too.
+    :param group: the root command; call ``group.add_command``.
     """
 
 
 @frozen(kw_only=True)
 class HealthFinding:
-    """One thing that ``ke doctor`` checked. ``note``: it works but may cause trouble. ``advice``: what to do."""
+    """The result of one check of ``ke doctor``. State ``note``: it works, with limits. ``advice``: what to do."""
 
     area: str
     what: str
@@ -140,8 +139,8 @@ class HealthFinding:
 class ReportFormat:
     """A file format of ``ke report``, chosen with ``--NAME FILE``.
 
-    ``render`` gets the loaded runs, the catalog, the folder with published data files ("" for the default) and whether
-    to include the breakdowns by tag; it returns the text of the file.
+    ``render`` gets the loaded runs, the catalog, the folder of published data files ("" for the default), and whether
+    to include breakdowns by tag. It returns the text of the file.
     """
 
     name: str = field(validator=validators.matches_re(NAME_PATTERN))

@@ -1,4 +1,4 @@
-"""The answers of a case as metrics read them: one query in one phase and style, or the reason why there is no answer.
+"""The answers of a case as metrics read them: one query in one phase and style, or the reason for a missing answer.
 
 The reasons that several metrics share are defined here, because reports count reasons by their text.
 """
@@ -12,10 +12,10 @@ from attrs import frozen
 from ke_core.spec.queries import EFFICACY, Phase, Probe, Query, expected
 from ke_core.spec.results import Answer, CaseRecord, Failure, Outcome, Value
 
-NOT_ON_RECORD = "a question has no answer on record"
+NOT_ON_RECORD = "a question has no recorded answer"
 EDITS_WITHHELD = "a control: its edits were not made"
-JUDGE_UNSURE = "the judge could not say"
-NO_TEXT = "there is no answer in words: "
+JUDGE_UNSURE = "the judge could not decide"
+NO_TEXT = "there is no text answer: "
 
 
 class NoValue(Exception):
@@ -24,8 +24,8 @@ class NoValue(Exception):
 
 @frozen(kw_only=True)
 class Observed:
-    """One query, asked once. ``query`` has the answers that were right at that moment; ``outcome`` is None where
-    ``missing`` says why.
+    """One query in one phase and style. ``query`` has the answers that were right then. Without an ``outcome``,
+    ``missing`` is the reason.
     """
 
     probe: Probe
@@ -38,20 +38,20 @@ class Observed:
 
     @property
     def answer(self) -> Answer | None:
-        """The answer in words, if there is one."""
+        """The text answer, if there is one."""
         reply = None if self.outcome is None else self.outcome.reply
         return reply if isinstance(reply, Answer) else None
 
     @property
     def wordless(self) -> str:
-        """Why there is no answer in words; empty where there is one."""
+        """The reason why there is no text answer. Empty if there is one."""
         if self.missing or self.answer is not None:
             return self.missing
         reply = None if self.outcome is None else self.outcome.reply
         return NO_TEXT + (reply.error if isinstance(reply, Failure) else "log-probabilities")
 
     def value(self, aspect: str, value: float | None, why: str = "") -> Value:
-        """One observation, tagged with its probe's ``aspect`` and its ``query``; ``why`` says why there is none."""
+        """Return an observation with the tags ``aspect`` and ``query``. ``why``: the reason if there is no value."""
         return Value(
             aspect=aspect,
             value=value,
@@ -64,10 +64,10 @@ class Observed:
 
 
 def observed(record: CaseRecord, *phases: Phase) -> Iterator[Observed]:
-    """Return each query that is answered in words, once for each style in which it was asked in ``phases``.
+    """Yield each query that has a text answer, once for each style and each of ``phases``.
 
-    A query that was not asked is returned once, without a style. A query that several probes share is returned for the
-    first of them. The resampling unit is the case, or the edit where the query asks for the edit's own fact.
+    A query that was not sent is yielded once, without a style. A query that several probes share is yielded for the
+    first of them. The resampling unit is the case, or the edit if the query is about the edit's own fact.
 
     Raises ValueError without a phase.
     """

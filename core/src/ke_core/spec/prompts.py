@@ -1,4 +1,4 @@
-"""How a question is put to a model, and how its answer is cut out of what the model writes."""
+"""The prompt for a query, and how to extract the answer from the generated text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ke_core.spec.facts import OMITTED
 
 @frozen(kw_only=True)
 class Decoding:
-    """How text is generated. ``temperature`` 0 is greedy; ``max_tokens`` counts tokens, never characters."""
+    """How text is generated. ``temperature`` 0 is greedy. ``max_tokens`` counts tokens, not characters."""
 
     max_tokens: int = field(default=32, validator=validators.ge(1))
     stop: tuple[str, ...] = ()
@@ -21,13 +21,13 @@ class Decoding:
 
 @frozen(kw_only=True)
 class Parse:
-    """The answer is what follows the last ``after`` (the whole text if empty), up to the first ``until``."""
+    """Extracts the answer: the text after the last ``after`` (all of it if empty), up to the first ``until``."""
 
     after: str = ""
     until: str = "\n"
 
     def __call__(self, text: str) -> tuple[str, bool]:
-        """The answer, and whether ``text`` had the expected form."""
+        """Return the answer, and whether ``text`` has the expected form."""
         if self.after:
             _head, marker, tail = text.rpartition(self.after)
             if not marker:
@@ -39,10 +39,10 @@ class Parse:
 
 @frozen(kw_only=True)
 class Prompt:
-    """The complete text put to the model for one query, and what to do with the continuation.
+    """The complete prompt for one query, and how to decode and parse the continuation.
 
-    ``several_lines``: a right answer may have several lines (``with_room``), so a method with a prompt of its own must
-    not end an answer at a line end either.
+    ``several_lines``: a right answer may have several lines (``with_room``). A method with its own prompt must then not
+    stop at a line end either.
     """
 
     text: str
@@ -52,15 +52,15 @@ class Prompt:
 
 
 LONG_WORDS, LONG_TOKENS = 20, 512
-"""Answers of more words are long; a prompt whose answer may be long leaves room for so many tokens."""
+"""An answer of more words is long. A prompt that may have a long answer allows that many tokens."""
 
 
 def with_room(prompt: Prompt, answers: Iterable[str], *, until: str = "") -> Prompt:
     """Return ``prompt`` with room for ``answers``, the ones that are right before and after the edit.
 
-    Unless one of them is long or has several lines, the prompt is returned unchanged. Otherwise at least
-    ``LONG_TOKENS`` may be generated: the limit says no more of an answer than that it is long. Where one has several
-    lines, an answer ends at ``until`` (what the next question begins with), and not at a line end.
+    If none of them is long or has several lines, the prompt is returned unchanged. Otherwise at least ``LONG_TOKENS``
+    may be generated. If one has several lines, an answer ends at ``until`` (the start of the next question) and not at
+    a line end.
     """
     texts = [answer.strip() for answer in answers]
     lines = any("\n" in text for text in texts)
@@ -72,7 +72,7 @@ def with_room(prompt: Prompt, answers: Iterable[str], *, until: str = "") -> Pro
 
 
 def across_lines(prompt: Prompt, *, until: str = "") -> Prompt:
-    """Return ``prompt`` for an answer of several lines, which ends at ``until`` and not at a line end."""
+    """Return ``prompt`` for an answer of several lines: it ends at ``until`` and not at a line end."""
     kept = (text for text in prompt.decoding.stop if text.strip())
     stop = tuple(dict.fromkeys((*kept, *filter(None, [until]))))
     return evolve(

@@ -1,4 +1,4 @@
-"""The small interfaces that plugins implement, and what they are handed. No torch here."""
+"""The interfaces that plugins implement, and the objects that they get. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,104 +21,116 @@ T = TypeVar("T")
 SaveReply = Callable[[int, Generated | Scored | ContentRefused], None]
 
 
-# --- asks: what an edited model is given; never gold, hops or aliases (docs/concepts.md) --------------
-
-
 # --- models and the engine -----------------------------------------------------------------------------
 
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """Something that continues text. A list of requests comes together: batching is the model's business."""
+    """A model that continues text. It gets lists of requests, and batches them itself."""
 
     @property
     def id(self) -> str:
-        """``source:id@revision``, for people."""
+        """``source:id@revision``, for display."""
         ...
 
     @property
     def context(self) -> int:
-        """The longest prompt and continuation together, in tokens."""
+        """The context length: prompt and continuation together, in tokens."""
         ...
 
     @property
     def digest(self) -> str:
-        """Names the weights as they are now, edits included: the key of everything computed from them."""
+        """Identifies the current weights, edits included. Cached results are stored under it."""
         ...
 
     def state(self) -> Mapping[str, object]:
-        """Marks that differ when anything about the model differs; empty behind an API.
+        """Return values that change whenever the model changes. Empty for a remote model.
 
-        Reads the weights afresh, so that ``digest`` is right even if someone changed them behind ``patch``.
+        It reads the weights again, so ``digest`` is right even if they were changed without ``patch``.
         """
         ...
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """One result a request, in order; what is wrong with one request is returned in its place."""
+        """Return one result per request, in order. The error of a request takes the place of its result."""
         ...
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """One result a request, in order. Raises NoLikelihood where a server gives none."""
+        """Return one result per request, in order. Raises NoLikelihood if the server returns no log-probabilities."""
         ...
 
 
 @runtime_checkable
+class ReportsProgress(Protocol):
+    """A model that calls ``on_progress`` with the number of finished requests while ``generate`` or ``score`` runs.
+
+    A request that is half written counts as half a request; the sum is rounded down.
+    """
+
+    on_progress: Callable[[int], None] | None
+
+
+@runtime_checkable
 class RemoteModel(LanguageModel, Protocol):
-    """A model behind a server, where each completion may have been paid for: none is to be lost with the others."""
+    """A model behind a server. A completion may cost money, so each one is saved as it arrives."""
 
     def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Generated | Scored | Exception]:
-        """One result a request, in order, each given to ``keep`` with its place in the caller's thread as it comes.
+        """Return one result per request, in order. Each one is passed to ``keep`` with its position as it arrives.
 
-        So is a refusal that was charged for. Raises only an interrupt, or what ``keep`` raises; nothing more is then
-        sent, and what was under way is kept.
+        Refusals that were charged for are passed on too. ``keep`` is called in the caller's thread. Raises only an
+        interrupt or an exception of ``keep``. No further request is sent then, and pending ones are still saved.
         """
         ...
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
-        """Try each request at most ``attempts`` times, and wait at most ``seconds`` in all where the server asks to."""
+        """Try each request at most ``attempts`` times, and wait at most ``seconds`` in total."""
         ...
 
 
 class Progress(Protocol):
-    """Where long work says how far it is. The core computes and never prints; the command line draws."""
+    """Reports the progress of long work. The core never prints; the command line displays progress."""
 
     def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """``items``, counted as they are taken."""
+        """Yield ``items`` and count them."""
         ...
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:
-        """``done`` of ``total`` steps of ``label`` are behind us."""
+        """Report that ``done`` of ``total`` steps of ``label`` are done."""
         ...
 
 
 class Engine(Protocol):
-    """Advances procedures together and batches what they ask for."""
+    """Advances many procedures concurrently and batches their requests."""
+
+    @property
+    def hits(self) -> int:
+        """The number of requests that the completion cache has answered so far."""
+        ...
 
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
-        """Run each procedure to its end. The ids seed sampled requests, so they must not depend on batches."""
+        """Run each procedure to its end. Their ids seed sampled requests, so ids must not depend on batches."""
         ...
 
     def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
-        """``solve`` each ask, in order; an ``Answer`` comes back with its cost filled in."""
+        """Call ``solve`` for each request. Return the replies in order, with the cost of each answer."""
         ...
 
 
 class Artifacts(Protocol):
-    """Files computed once and found again by what determines them (statistics, z vectors, templates)."""
+    """A cache of computed files (key covariance, target vectors, templates)."""
 
     def path(self, kind: str, key: Mapping[str, Any], suffix: str) -> Path:
-        """Where the artifact of that kind and key lives, whether it exists yet or not; its folder exists.
+        """Return the path of the artifact of that kind and key. Its folder exists; the file may not.
 
-        ``key`` holds everything that determines the content, as JSON values.
+        ``key`` contains everything that determines the content, as JSON values.
         """
         ...
 
 
 @frozen(kw_only=True)
 class Material:
-    """Something a dataset offers in addition to its cases; the dataset documents ``value`` under the material's name.
+    """Data that a dataset provides in addition to its cases. The dataset documents ``value`` under the material's name.
 
-    ``oracle``: derived from gold answers. Ids in its keys (``case``, ``case/query``) are looked up by a request's ids.
+    ``oracle``: derived from gold answers. Keys ``case`` and ``case/query`` are looked up with the ids of a request.
     """
 
     value: Any
@@ -130,10 +142,10 @@ M_co = TypeVar("M_co", bound=LanguageModel, covariant=True)
 
 @frozen(kw_only=True)
 class Session(Generic[M_co]):
-    """What an editor or a judge is given for one run. Frozen; fields may be added, none removed.
+    """The objects that an editor or a judge gets for one run. Fields may be added, none removed.
 
-    ``encoder`` loads a sentence encoder by name. ``material`` is the dataset's; oracle material is there
-    only if the editor's specification asked for it by name.
+    ``encoder`` loads a sentence encoder by name. ``material`` is the dataset's. It contains oracle material only if the
+    editor's specification requests it by name.
     """
 
     model: M_co
@@ -150,35 +162,35 @@ class Session(Generic[M_co]):
 
 @runtime_checkable
 class Edited(Protocol):
-    """An edited model is: something that answers."""
+    """An edited model, which answers requests."""
 
     @property
     def details(self) -> Details:
-        """What the editor wants on record about this edit: JSON values."""
+        """Details of the edit that the editor records, as JSON values."""
         ...
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
-        """One reply an ask, in order."""
+        """Return one reply per request, in order."""
         ...
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """While the model stays edited, take edits off and then others on: all or none. Raises UnsupportedChange."""
+        """Remove edits and then add others, all or none of them. Raises UnsupportedChange."""
         ...
 
 
 @runtime_checkable
 class Editor(Protocol):
-    """A knowledge-editing method. One that opens the model may annotate ``session: Session[OpenModel]``."""
+    """A knowledge-editing method. A weight editor may annotate ``session: Session[OpenModel]``."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Which edits cannot be made, and why, by edit id; called before anything changes.
+        """Return the edits that cannot be made: the reason by edit id. Called before anything changes.
 
-        Called without edits before anything is asked: raises a KEError for a model that it cannot edit at all.
+        It is called without edits before the first request: raises a KEError if it cannot edit this model at all.
         """
         ...
 
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
-        """Make ``edits`` true for as long as the context is open; its exit leaves the model as it was."""
+        """Apply ``edits`` while the context is open. Its exit restores the model."""
         ...
 
 
@@ -187,77 +199,77 @@ class Editor(Protocol):
 
 @runtime_checkable
 class Dataset(Protocol):
-    """A benchmark: cases, how they are asked, and which edits each must not see."""
+    """A benchmark: its cases, their prompts, and which edits are hidden from each case."""
 
     def cases(self) -> Iterator[Case]:
-        """Every case, in the published order; twice over gives equal cases."""
+        """Yield every case in the published order. Repeated calls yield equal cases."""
         ...
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """How ``query.texts[0]`` is put in that style; None if it is not asked in that style."""
+        """Return the prompt for ``query.texts[0]`` in that style, or None if the query has none."""
         ...
 
     def split(self, k: int, seed: int) -> Mapping[str, str] | None:
-        """Case id to part (``edited``, ``unedited`` ...) where the dataset has its own split for k edited cases."""
+        """Return the dataset's split for ``k`` edited cases (case id to ``edited``, ``unedited``), or None."""
         ...
 
     def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
-        """Ids of the edits in ``bank`` that ``case`` must not see (dynamic masking)."""
+        """Return the ids of the edits in ``bank`` that are hidden from ``case`` (dynamic masking)."""
         ...
 
     def material(self) -> Mapping[str, Material]:
-        """Demonstrations, aliases, oracle answers ..., by name."""
+        """Return demonstrations, aliases, oracle answers and so on, by name."""
         ...
 
     def info(self) -> DatasetInfo:
-        """License, source, checksum and published counts."""
+        """Return license, source, checksum and published counts."""
         ...
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Says what replies are worth. Pure unless its spec says ``needs_model``."""
+    """Judges replies. It is a pure function unless its spec sets ``needs_model``."""
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order. It is given no ``Failure``, and no ``Scored`` unless its spec says so."""
+        """Return one judgment per item, in order. Items have no ``Failure``, and ``Scored`` only with ``scored``."""
         ...
 
 
 @runtime_checkable
 class Metric(Protocol):
-    """Numbers from records alone; the core counts, averages and bootstraps."""
+    """Computes values from recorded cases. The core counts, averages and bootstraps them."""
 
     def values(self, record: CaseRecord) -> Iterable[Value]:
-        """Every observation of this case; one that cannot be made is a Value of None with its reason."""
+        """Yield every observation of this case. A missing one is a Value of None with the reason."""
         ...
 
 
 @runtime_checkable
 class ModelMetric(Protocol):
-    """Numbers about each model as a whole (what an edit took, what it did to the rest); a metric may be both kinds."""
+    """Computes values for each model as a whole (cost, side effects). A metric may be of both kinds."""
 
     def model_values(self, record: ModelRecord) -> Iterable[Value]:
-        """Every observation of this model; one that cannot be made is a Value of None with its reason."""
+        """Yield every observation of this model. A missing one is a Value of None with the reason."""
         ...
 
 
 @runtime_checkable
 class SupportsConcurrentSolve(Edited, Protocol):
-    """An edited model that leaves the model as it is, so that several stand side by side and are asked together.
+    """An edited model that does not change the weights, so several of them can answer concurrently.
 
     Its ``answer`` is ``session.engine.answer(self.solve, asks)``.
     """
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The way to answer one ask."""
+        """Return the procedure that answers one request."""
         ...
 
 
 @runtime_checkable
 class SupportsSave(Edited, Protocol):
-    """An edited model that can be saved and loaded again by the ``load`` of its editor's specification.
+    """An edited model that can be saved, and loaded by ``EditorSpec.load``.
 
-    It takes further edits with ``change(add=...)``, so that one file holds the edits of a whole sequence.
+    It accepts further edits with ``change(add=...)``, so one file contains the edits of a whole sequence.
     """
 
     def save(self, path: Path) -> None:
@@ -267,8 +279,8 @@ class SupportsSave(Edited, Protocol):
 
 @runtime_checkable
 class HasDependencies(Protocol):
-    """An editor whose answers rest on more than its options say: the encoder of a name, a network trained before."""
+    """An editor that depends on more than its options, for example on an encoder or a trained network."""
 
     def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
-        """Digests by name, part of a run's specification: a run does not go on with others."""
+        """Return digests by name. They are part of a run's specification, so a run is resumed only with equal ones."""
         ...

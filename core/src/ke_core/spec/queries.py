@@ -1,4 +1,4 @@
-"""What a benchmark wants to know of an edited model, and what would count as right."""
+"""Cases, probes and queries, and the answers that count as right."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Phase = Literal["before", "after"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 EFFICACY = "efficacy"
 CONDITION = "condition"
-"""The aspect of what is put to the unedited model as a probe's condition."""
+"""The aspect of a probe's conditions, which are asked of the unedited model."""
 
 
 def _spaced(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """A continuation begins with exactly one space (E1); a whole text, which follows nothing, with none."""
+    """A continuation begins with exactly one space (E1). A whole text, which follows nothing, begins with none."""
     for text in value:
         if instance.is_whole_text:
             continue
@@ -33,7 +33,7 @@ def _one_for_each(instance: Query, attribute: Attribute[tuple[str, ...]], value:
 
 @frozen(kw_only=True)
 class Gold:
-    """What must be named: all or any of the entities, all in this order, or a number.
+    """The right answer: all of the entities, any of them, all in this order, or a number.
 
     An entity is named by its label or by any alias.
     """
@@ -42,26 +42,25 @@ class Gold:
     require: Literal["all", "any", "ordered", "number"] = "all"
 
     def words(self, named: Callable[[Entity], str]) -> str:
-        """What must be named, each entity as ``named`` has it: "Rome and Oslo", "Rome or Oslo", "Rome, then Oslo"."""
+        """Return the answer in words, with entities written by ``named``: "Rome and Oslo", "Rome or Oslo"."""
         joint = {"any": " or ", "all": " and ", "ordered": ", then ", "number": ", "}[self.require]
         return joint.join(map(named, self.entities)) or "nothing"
 
 
 @frozen(kw_only=True)
 class Query:
-    """One thing asked.
+    """One question, or one set of continuations to score.
 
-    ``texts[0]`` is the wording that is asked; the rest are other wordings of the same question, which a
-    method may consult. ``cloze`` is the same thing as a sentence that stops where the answer starts.
-    ``stale`` is right before the edit, so that "not edited" and "broken" differ. ``edit`` is the id of the
-    edit whose own fact this asks for, if it asks for one. ``hops`` and ``hops_before`` are the single-hop
-    questions behind a multi-hop one, after and before the edits.
+    ``texts[0]`` is the wording that is used. The rest are other wordings, which a method may read. ``cloze``: the same
+    question as a sentence that stops before the answer. ``stale``: the pre-edit answer, which tells "not edited" from
+    "broken". ``edit``: the id of the edit whose own fact is asked, if any. ``hops`` and ``hops_before``: the
+    single-hop questions of a multi-hop question, after and before the edits.
 
-    With ``continuations`` nothing is generated: each of them is scored after the prompt, and the reply is ``Scored``,
-    in this order. ``contexts``: the text before each continuation, where they do not share ``texts[0]``. In an empty
-    cloze each continuation is a whole text, and its rolling likelihood is asked for.
+    With ``continuations``, nothing is generated. Each of them is scored after the prompt, and the reply is ``Scored``,
+    in this order. ``contexts``: the text before each continuation, if they do not share ``texts[0]``. If the form is
+    cloze and the text is empty, each continuation is a whole text and its rolling likelihood is computed.
 
-    ``tags``: texts by name (``{"language": "de"}``) that scores are broken down by. Editors do not get them.
+    ``tags``: text by name (``{"language": "de"}``), for breakdowns of scores. Editors do not get them.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -80,22 +79,22 @@ class Query:
 
     @property
     def is_whole_text(self) -> bool:
-        """Whether the continuations follow nothing: rolling likelihood."""
+        """Whether the continuations are whole texts (rolling likelihood)."""
         return self.form == "cloze" and not self.texts[0] and not self.contexts
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a right answer calls each continuation: its own text, or its context where the texts are the same."""
+        """The names of the continuations in a right answer: their texts, or their contexts if the texts are equal."""
         same = len(set(self.continuations)) < len(self.continuations)
         return tuple(text.strip() for text in (self.contexts if same and self.contexts else self.continuations))
 
 
 @frozen(kw_only=True)
 class Probe:
-    """Queries that stand or fall together, testing one aspect of the edits ``edits``.
+    """Queries that test one aspect of ``edits`` and are scored together.
 
-    ``require``: one right query suffices, or all must be right. ``given``: conditions, put to the unedited
-    model. ``phase``: asked of the unedited model, of the edited one, or of both.
+    ``require``: any query or all queries must be right. ``given``: conditions, which the unedited model must answer
+    right. ``phase``: whether the unedited model is asked, the edited one, or both.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -108,12 +107,12 @@ class Probe:
 
     @property
     def tags(self) -> Mapping[str, str]:
-        """The tags that all of its queries share: those of a value of the whole probe."""
+        """The tags that all queries of the probe share."""
         first, *others = self.queries
         return {name: text for name, text in first.tags.items() if all(one.tags.get(name) == text for one in others)}
 
     def asked(self, phase: Phase) -> bool:
-        """Whether this probe's queries are put to the model of that phase."""
+        """Whether the queries of this probe are asked in that phase."""
         return self.phase in (phase, "both")
 
 
@@ -121,12 +120,11 @@ class Probe:
 class Case:
     """The unit of a benchmark: edits that are made together, and the probes that test them.
 
-    ``facts_before`` and ``facts_after`` are the chain the case rests on; masking and audits read them.
-    A query id stands for one question in the whole case: two probes that share it are answered once.
-    ``sentences_before`` and ``sentences_after``: everything that the data say is true then, for judges, where that is
-    more than a chain of functional facts can hold; without them, judges are given the edits and the chain.
-    ``not_editable``: why the case has no edits although its source record should have some; runs skip it with that
-    reason.
+    ``facts_before`` and ``facts_after``: the chain of facts behind the questions, for masking and audits.
+    A query id means one question in the whole case: if two probes share it, it is answered once.
+    ``sentences_before`` and ``sentences_after``: everything that is true according to the data, for judges. Without
+    them, judges get the edits and the chain.
+    ``not_editable``: the reason why a case that should have edits has none. Runs skip it with that reason.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -141,17 +139,16 @@ class Case:
 
     @property
     def tags_by_query(self) -> Mapping[str, Mapping[str, str]]:
-        """The tags of each query and of each probe, by id; without those that have none."""
+        """The tags of each query and each probe, by id. Those without tags are omitted."""
         tagged = (query for probe in self.probes for query in probe.queries if query.tags)
         of_probes = {probe.id: probe.tags for probe in self.probes if probe.tags}
         return of_probes | {query.id: query.tags for query in tagged}
 
 
 def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query:
-    """``query`` with the gold and stale answers of that moment.
+    """Return ``query`` with the gold and pre-edit answers of that phase.
 
-    Where the world is still the old one (asked before editing, or a control whose edits are withheld) the
-    answer that was right before the edit is right, and the edited one would be wrong.
+    Before editing, and in a control whose edits are not made, the pre-edit answer is the right one.
     """
     if probe.phase == "before" or (phase == "after" and edited) or query.stale is None:
         return query
@@ -160,21 +157,21 @@ def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query
 
 PARAPHRASE, LOCALITY = "paraphrase", "locality"
 PORTABILITY, FLUENCY = "portability", "fluency"
-"""Questions that follow from the edit (answered after); openings about its subject that are continued (both phases)."""
+"""Consequences of the edit (asked after it); beginnings of texts about its subject (continued in both phases)."""
 PROBABILITY = "-probability"
 SINGLE_ASPECTS = tuple(name + how for name in (EFFICACY, PARAPHRASE, LOCALITY) for how in ("", PROBABILITY))
 FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY = "perplexity-facts", "perplexity-counterfactuals"
 QUESTION_ENTITIES = "question-entities"
-"""The name of the material. Its value: the text of a question to what is said of its key entity."""
+"""The name of a material. Its value maps the text of a question to a description of its key entity."""
 SUB_QUESTIONS = "sub-questions"
-"""The name of the material. Its value: ``case/query`` to ``{phase: sub-questions in order}``."""
+"""The name of a material. Its value maps ``case/query`` to ``{phase: sub-questions in order}``."""
 
 
 @frozen(kw_only=True)
 class SubQuestion:
-    """A single-hop question, and the answer of a model that knows every fact as it was before the edits.
+    """A single-hop question, and its pre-edit answer.
 
-    ``statement``: that answer as a sentence without full stop, where the question has a cloze; else the answer alone.
+    ``statement``: the answer as a sentence without a period if the question has a cloze, else only the answer.
     """
 
     question: str

@@ -1,4 +1,4 @@
-"""The lines of ``records.jsonl``: what happened, appended batch by batch, never changed.
+"""The lines of ``records.jsonl``. Lines are appended batch by batch and never changed.
 
 Everything is keyed by (batch, case, phase, style); ``step`` counts rounds of sequential editing.
 """
@@ -16,19 +16,18 @@ from ke_core.spec.results import Failure, ForwardCalls, Judgment, Peak, Reply
 from ke_core.spec.runspec import SCHEMA, Component
 
 OWN = "own"
-"""The style of an editor that brings its own prompts."""
+"""The style of an editor with its own prompts."""
 
 
 @frozen(kw_only=True)
 class Batch:
-    """An edit was made: which cases it covers, which were left out and why, and what it took.
+    """A batch of edits: its cases, the skipped ones with the reason, and its cost.
 
-    ``refused`` maps edit ids to the editor's reason, ``skipped`` case ids to theirs. ``details`` is what the
-    editor wants on record (context templates, update norms): JSON values. ``unasked`` are cases whose edits
-    were made now but which the plan does not ask. ``first``: nothing was edited before in that process, so that what is
-    computed once (statistics, templates) is in its ``seconds``. ``memory``: what making the edits took. ``passes``: how
-    often the model was run meanwhile; None where that cannot be told (a server's model).
-    ``failed``: why the edits could not be made after all.
+    ``refused``: the editor's reason by edit id. ``skipped``: the reason by case id. ``details``: JSON values that the
+    editor records (context templates, update norms). ``unasked``: cases that were edited and that the plan does not
+    ask. ``first``: the first edit of its process, so ``seconds`` includes what is computed once (covariance,
+    templates). ``memory``: peak memory of the edit. ``passes``: forward calls of the edit; None for a remote model.
+    ``failed``: the reason if the edits could not be made.
     """
 
     schema: int = SCHEMA
@@ -52,8 +51,8 @@ class Batch:
 class Replied:
     """The replies of one case in one phase and style, by query id.
 
-    ``seconds``: this case's share of the wall time in which it was answered together with others. ``memory``: what
-    answering them took, at its highest: of all of them together, since memory has no shares.
+    ``seconds``: the wall time of the requests that were answered together, divided by their cases. ``memory``: the peak
+    memory of all of them together. ``cached``: some completions came from the cache, so ``seconds`` is not the cost.
     """
 
     schema: int = SCHEMA
@@ -65,16 +64,17 @@ class Replied:
     replies: Mapping[str, Reply]
     seconds: float = 0.0
     memory: Peak = field(factory=Peak, metadata=OMITTED)
+    cached: bool = field(default=False, metadata=OMITTED)
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What was asked of whom: of two lines with the same the later counts."""
+        """The key of the line. If two lines have the same key, the later one counts."""
         return self.batch, self.case, self.phase, self.style
 
 
 @frozen(kw_only=True)
 class Judged:
-    """The judgments of those replies, with the judge's own specification."""
+    """The judgments of those replies, and the specification of the judge."""
 
     schema: int = SCHEMA
     step: int = 0
@@ -87,15 +87,15 @@ class Judged:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """That of the line which is judged."""
+        """The key of the judged line."""
         return self.batch, self.case, self.phase, self.style
 
 
 @frozen(kw_only=True)
 class Probed:
-    """The replies of one model to what a metric asks of every model, beside the cases; never judged.
+    """The replies of one model to a metric's own requests. They are not judged.
 
-    ``replies`` go by the query of the metric's ask.
+    ``replies``: by the query of the metric's request.
     """
 
     schema: int = SCHEMA
@@ -108,17 +108,17 @@ class Probed:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """What was asked of whom: of two lines with the same the later counts."""
+        """The key of the line. If two lines have the same key, the later one counts."""
         return self.batch, self.metric
 
 
 @frozen(kw_only=True)
 class Usage:
-    """What a model's server was asked since the last such line, by the server's own count: what is paid for.
+    """The usage of a model's server since the last such line, as the server counts it.
 
-    ``id`` is of this line alone, so that a copy of it does not count twice. What came out of the cache is not in it.
-    ``retries`` are tries beyond the first, ``unmetered`` answers came without a count of tokens. ``price_in`` and
-    ``price_out`` are of a million prompt tokens and of a million generated ones; 0 where nobody has said one.
+    ``id`` is unique, so a copied line does not count twice. Cached completions are not counted. ``retries``: attempts
+    after the first. ``unmetered``: answers without a token count. ``price_in`` and ``price_out``: the price of a
+    million prompt tokens and of a million generated tokens; 0 if unknown.
     """
 
     schema: int = SCHEMA
@@ -133,12 +133,12 @@ class Usage:
 
     @property
     def priced(self) -> bool:
-        """Whether anybody has said a price."""
+        """Whether a price is known."""
         return bool(self.price_in or self.price_out)
 
     @property
     def cost(self) -> float:
-        """In the currency of the prices."""
+        """The cost, in the currency of the prices."""
         return (self.prompt_tokens * self.price_in + self.tokens * self.price_out) / 1e6
 
 
@@ -146,5 +146,5 @@ Record = Batch | Replied | Judged | Probed | Usage
 
 
 def unanswered(record: Replied | Probed) -> bool:
-    """Whether a reply is a server's trouble that may be over by now: a run that is started again asks this again."""
+    """Whether a reply is a temporary failure of a server. A resumed run asks such requests again."""
     return any(isinstance(reply, Failure) and reply.passing for reply in record.replies.values())

@@ -1,7 +1,7 @@
-"""What a procedure may ask of the engine, and what it receives.
+"""The requests of procedures, and their results.
 
-A method that talks to a model is a generator: it yields a request and is sent the result. The engine
-advances hundreds of such procedures together and runs their requests in batches::
+A method that uses a model is a generator: it yields a request and receives the result. The engine advances hundreds
+of such procedures concurrently and runs their requests in batches::
 
     def solve(self, ask: Question) -> Procedure[Answer]:
         written: Generated = yield Generate(prompt=..., stop=("\\n",), max_tokens=64)
@@ -17,7 +17,7 @@ Embed       numpy array [n, d], float32
 Nearest     tuple[Hit, ...], best first
 =========== =====================
 
-A request that fails is raised inside the generator; one that is not caught there becomes a ``Failure``.
+If a request fails, its error is raised inside the generator. An error that is not caught there becomes a ``Failure``.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ Procedure = Generator["Request", Any, T]
 
 
 class Encoder(Protocol):
-    """Texts to unit-free vectors; ``id`` names the weights and how they are pooled."""
+    """Embeds texts. ``id`` identifies the weights and the pooling."""
 
     @property
     def id(self) -> str:
-        """Names the weights and the pooling: part of the key of everything embedded with it."""
+        """Identifies the weights and the pooling. It is part of the cache key of embeddings."""
         ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors, float32 [n, d]."""
+        """Return the vectors, float32 [n, d]."""
         ...
 
 
 class Memory(Protocol):
-    """Texts by id, found by meaning (``ke_memory.FactMemory`` is one)."""
+    """Texts by id, searched by meaning. ``ke_memory.FactMemory`` implements it."""
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
-        """The ``k`` nearest rows for each text, best first, without that text's hidden ids."""
+        """Return the ``k`` nearest rows for each text, best first, without the hidden ids of that text."""
         ...
 
 
 @frozen(kw_only=True)
 class Hit:
-    """One retrieved row: its id, its text and its score (higher is nearer)."""
+    """One retrieved row: its id, its text, and its score (higher is nearer)."""
 
     id: str
     text: str
@@ -70,7 +70,7 @@ class Hit:
 
 
 def one_for_each(instance: Any, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """Attrs validator: there is one text for each continuation, or none, and no shared prompt besides."""
+    """Attrs validator: one text for each continuation and no shared prompt, or none at all."""
     if value and len(value) != len(instance.continuations):
         raise ValueError(f"{attribute.name}: {len(value)} given for {len(instance.continuations)} continuations")
     if value and instance.prompt:
@@ -81,9 +81,8 @@ def one_for_each(instance: Any, attribute: Attribute[tuple[str, ...]], value: tu
 class Generate:
     """Continue ``prompt`` until a stop string, the end-of-text token or ``max_tokens``.
 
-    The result never holds the stop string, nor anything of the prompt. ``temperature`` 0 is greedy; a
-    sampled request is seeded by the engine from the run's seed, the procedure's id and the call number, so
-    that it does not depend on what else is in the batch (``seed`` is set by the engine).
+    The result contains neither the stop string nor the prompt. ``temperature`` 0 is greedy. The engine sets ``seed``
+    from the run's seed, the procedure's id and the number of the call, so samples do not depend on the batch.
     """
 
     prompt: str
@@ -96,7 +95,7 @@ class Generate:
 
 @frozen(kw_only=True)
 class Generated:
-    """What was written, why it ended, and how many tokens that took."""
+    """The generated text, the reason of its end, and its token counts."""
 
     text: str
     finish: Literal["stop", "eos", "length"]
@@ -108,8 +107,8 @@ class Generated:
 class Score:
     """Score each of ``continuations`` after ``prompt``, or after its own one of ``prompts``.
 
-    A continuation begins with its own space. After an empty prompt a text is scored as a whole (rolling likelihood):
-    every token is predicted once, the first one from the beginning-of-text token.
+    A continuation begins with a space. After an empty prompt, a text is scored as a whole (rolling likelihood): each
+    token is predicted once, the first one from the beginning-of-text token.
     """
 
     prompt: str = ""
@@ -145,11 +144,11 @@ Request = Generate | Score | Embed | Nearest
 
 @frozen(kw_only=True)
 class Question:
-    """A question put to an edited model.
+    """A question for an edited model.
 
-    An editor gets ``id``, ``case`` and ``query`` as hashes, each used once. ``prompt`` is the benchmark's way to ask it
-    (few-shot text and question); a method with prompts of its own reads ``texts``. ``own`` are the case's own edits, in
-    order; empty unless the editor declares ``uses_own_edits``. ``hidden`` must not be used.
+    An editor gets ``id``, ``case`` and ``query`` as hashes, each used once. ``prompt``: the benchmark's prompt
+    (few-shot text and question). A method with its own prompts reads ``texts``. ``own``: the edits of the case, in
+    order; empty unless the editor declares ``uses_own_edits``. ``hidden``: edits that must not be used.
     """
 
     id: str
@@ -167,12 +166,11 @@ class Likelihood:
     """Score each of ``continuations`` after ``prompt``; the reply is ``Scored``.
 
     A continuation begins with one space. After an empty prompt, a text is scored as a whole (rolling likelihood).
-    ``prompts``: one for each continuation, in place of ``prompt``; ``texts`` then holds one wording for each. An editor
-    never gets these: it gets one request for each of them. It gets continuations in random order. The other fields are
-    those of a ``Question``.
+    ``prompts``: one for each continuation, in place of ``prompt``; ``texts`` then has one wording for each. An editor
+    gets one request for each of them, and continuations in random order. The other fields are those of a ``Question``.
 
-    A method without log-probabilities raises ``NoLikelihood``, or replies with a ``Failure`` of that name ("not
-    measured"). If it replies so to some requests only, these count as wrong.
+    A method without log-probabilities raises ``NoLikelihood``, or replies with a ``Failure`` of that name. If it does
+    so only for some requests, these count as wrong.
     """
 
     id: str

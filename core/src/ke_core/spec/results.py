@@ -1,4 +1,4 @@
-"""What came back, and what it was worth."""
+"""Replies, judgments, and scores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ke_core.spec.queries import Case, Phase, Probe, Query
 
 @frozen(kw_only=True)
 class Cost:
-    """What one answer took: model calls, prompt tokens and generated tokens (cached calls count too)."""
+    """The cost of one answer: model calls, prompt tokens, generated tokens. Cached calls count too."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -31,10 +31,9 @@ class Cost:
 
 @frozen(kw_only=True)
 class Step:
-    """One step of a method's way to its answer; ``retrieved`` are edit ids, best first, with ``scores``.
+    """One step of a method. ``retrieved``: edit ids with their ``scores``, best first.
 
-    ``kind`` is ``subquestion`` for a hop; ``answer`` is then what the method took for its answer, once it had weighed
-    what was retrieved.
+    ``kind`` is ``subquestion`` for a hop. ``answer`` is then the method's answer to it after retrieval.
     """
 
     kind: str
@@ -46,10 +45,10 @@ class Step:
 
 @frozen(kw_only=True)
 class Answer:
-    """A text. ``outcome`` says how it ended: anything but ``answered`` is a wrong answer, counted apart.
+    """A text answer. If ``outcome`` is not ``answered``, the answer is wrong and counted separately too.
 
-    ``raw`` is what the model wrote, ``text`` the answer cut out of it; ``cut``: an answer that is taken as far as it
-    goes, though the token limit came before its end.
+    ``raw``: the generated text. ``text``: the answer extracted from it. ``cut``: the token limit truncated the answer,
+    and the truncated answer counts.
     """
 
     text: str
@@ -62,8 +61,10 @@ class Answer:
 
 @frozen(kw_only=True)
 class Scored:
-    """Log-probabilities (natural, summed over tokens) of continuations, and their token counts. ``is_greedy``: whether
-    every token is the most probable one given what precedes it; None where a server does not tell.
+    """Log-probabilities (natural, summed over tokens) of continuations, and their token counts.
+
+    ``is_greedy``: whether each token is the most probable one given the text before it; None if a server does not
+    tell.
     """
 
     logprobs: tuple[float, ...]
@@ -79,31 +80,31 @@ class Scored:
 
     @classmethod
     def of(cls, parts: Iterable[tuple[float, int, bool | None]]) -> Self:
-        """Make it from such ``parts``."""
+        """Create it from such ``parts``."""
         logprobs, tokens, is_greedy = zip(*parts, strict=True)
         return cls(logprobs=logprobs, tokens=tokens, is_greedy=is_greedy)
 
 
 @frozen(kw_only=True)
 class Failure:
-    """An exception or a dead server in place of an answer; in n as wrong, counted apart."""
+    """An exception or a failed server in place of an answer. It counts as wrong, and separately."""
 
     error: str
     message: str
 
     @property
     def unscored(self) -> bool:
-        """Whether log-probabilities were asked of something that gives none: not measured, and no failure."""
+        """Whether the model returns no log-probabilities: then the value is missing and not a failure."""
         return self.error == NoLikelihood.__name__
 
     @property
     def particular(self) -> bool:
-        """Whether it is about this one prompt (too long, refused): many in a row are no sign of a dead server."""
+        """Whether the failure concerns this prompt (too long, refused) and not the server."""
         return self.error in (ContextOverflow.__name__, ContentRefused.__name__)
 
     @property
     def passing(self) -> bool:
-        """Whether a server was down or refused every request, or the process was told to end: a retry may succeed."""
+        """Whether another attempt may succeed: the server failed, or the process was stopped."""
         return self.error in (ServerDown.__name__, ServerRefused.__name__, ProcessLost.__name__)
 
 
@@ -111,7 +112,7 @@ Reply = Answer | Scored | Failure
 
 
 class Verdict(Enum):
-    """RIGHT: the gold answer. STALE: the one that was right before the edit. UNSURE: the judge cannot say."""
+    """RIGHT: the gold answer. STALE: the pre-edit answer. UNSURE: the judge cannot decide."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -121,7 +122,7 @@ class Verdict(Enum):
 
 @frozen(kw_only=True)
 class Finding:
-    """One thing a judge saw: a set member, an atomic fact, an error type. ``note``: its reason, in its own words."""
+    """One finding of a judge: a set member, an atomic fact, an error type. ``note``: the judge's reason."""
 
     item: str
     label: str
@@ -131,7 +132,7 @@ class Finding:
 
 @frozen(kw_only=True)
 class Judgment:
-    """A verdict and what it rests on."""
+    """A verdict and the findings behind it."""
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
@@ -139,9 +140,9 @@ class Judgment:
 
 @frozen(kw_only=True)
 class Item:
-    """What a judge is given: a query, with the answers that were right at that moment, and the reply.
+    """The input of a judge: a query with the answers that were right in that phase, and the reply.
 
-    ``facts``: what the case says was true at that moment, in sentences.
+    ``facts``: sentences that were true in that phase according to the case.
     """
 
     query: Query
@@ -150,7 +151,7 @@ class Item:
 
     @property
     def answer(self) -> Answer:
-        """The reply in words: a judge that is not ``scored`` is given no other."""
+        """The text answer. Only judges with ``scored`` get other replies."""
         assert isinstance(self.reply, Answer)
         return self.reply
 
@@ -165,10 +166,10 @@ class Outcome:
 
 @frozen(kw_only=True)
 class CaseRecord:
-    """All that is on record of one case: what a metric sees.
+    """Everything that is recorded about one case: the input of a metric.
 
-    ``outcomes`` is keyed by (phase, style, query id). ``edited`` is false for a control. ``batch`` names the
-    group of cases that shared one edited model. ``skipped`` is the reason why the case was not run.
+    ``outcomes`` is keyed by (phase, style, query id). ``edited`` is false for a control. ``batch``: the group of cases
+    that shared one edited model. ``skipped``: the reason if the case was not run.
     """
 
     case: Case
@@ -178,20 +179,20 @@ class CaseRecord:
     skipped: str | None = None
 
     def styles(self, phase: Phase) -> tuple[str, ...]:
-        """The styles this case was asked in, in that phase, in order of first use."""
+        """Return the styles of this case in that phase, in order of first use."""
         return tuple(dict.fromkeys(style for at, style, _query in self.outcomes if at == phase))
 
     def styles_of(self, probe: Probe, phase: Phase) -> tuple[str, ...]:
-        """Those in which any query of ``probe`` was asked."""
+        """Return the styles in which any query of ``probe`` was asked."""
         names = [query.id for query in probe.queries]
         return tuple(s for s in self.styles(phase) if any((phase, s, name) in self.outcomes for name in names))
 
 
 @frozen(kw_only=True)
 class Peak:
-    """Bytes by which the memory in use rose, at its highest, above where it stood when an edit began.
+    """The peak increase of memory during an edit, in bytes.
 
-    ``host``: resident memory of the process. ``device``: tensors on accelerators. None where nobody could say.
+    ``host``: resident memory of the process. ``device``: tensors on accelerators. None if unknown.
     """
 
     host: int | None = None
@@ -200,9 +201,9 @@ class Peak:
 
 @frozen(kw_only=True)
 class ForwardCalls:
-    """How often a model of this process was run forward, be it through its last layers alone, and over how many tokens.
+    """The number of forward calls of a local model, complete or partial, and their tokens.
 
-    Rows of a batch are one pass together; padding counts as tokens.
+    A batch is one call. Padding counts as tokens.
     """
 
     passes: int = 0
@@ -214,12 +215,11 @@ class ForwardCalls:
 
 @frozen(kw_only=True)
 class ModelRecord:
-    """What is on record of one model as a whole: the unedited one (phase before), or one that was edited.
+    """Everything that is recorded about one model as a whole: the unedited one (phase before), or an edited one.
 
-    ``edits`` were made in it, in ``seconds`` together; ``first`` if they were the first of their process.
-    ``memory`` and ``passes``: what making the edits took; ``answering``: the memory that answers took, at most.
-    ``replies``: to what the metric has asked of every model, by query; ``unedited``: the unedited model's.
-    ``skipped``: why there is no such model.
+    ``edits``: their number, made in ``seconds``. ``first``: they were the first of their process. ``memory`` and
+    ``passes``: the cost of the edits. ``answering``: peak memory of the answers. ``replies``: to the metric's own
+    requests, by query. ``unedited``: those of the unedited model. ``skipped``: the reason if there is no such model.
     """
 
     batch: str
@@ -237,10 +237,10 @@ class ModelRecord:
 
 @frozen(kw_only=True)
 class Value:
-    """One observation of a metric: a number, or none and the reason.
+    """One observation of a metric: a number, or None and the reason.
 
-    ``unit`` is what the bootstrap resamples: observations that depend on one another share it. The core adds the tags
-    of the case, and of the query that ``QUERY_TAG`` names. A value of a whole probe is given ``Probe.tags``.
+    ``unit``: the resampling unit of the bootstrap, shared by dependent observations. The core adds the tags of the
+    case, and of the query that ``QUERY_TAG`` names. A value of a whole probe gets ``Probe.tags``.
     """
 
     aspect: str
@@ -254,7 +254,7 @@ class Value:
 
 @frozen(kw_only=True)
 class Interval:
-    """A confidence interval and how it was made."""
+    """A confidence interval."""
 
     low: float
     high: float
@@ -262,11 +262,11 @@ class Interval:
 
 
 SHARE = "fraction"
-"""The measure of a number between 0 and 1. Files hold it as it is; tables show it as a percentage."""
+"""The measure of a number between 0 and 1. Tables show it as a percentage."""
 
 
 def no_percentage(_instance: object, attribute: Attribute[Any], value: str) -> None:
-    """Raise ValueError for a measure of percent: a reader could not tell 0.5 % from a half."""
+    """Raise ValueError for percent: 0.5 would be ambiguous."""
     if value == "%":
         raise ValueError(f"{attribute.name} cannot be '%': fractions are stored as numbers from 0 to 1 ({SHARE!r})")
 
@@ -293,6 +293,6 @@ class MetricScore:
 
 
 QUERY_TAG = "query"
-"""The tag by which a value says which query it is of: runs are paired by it."""
+"""The tag that names the query of a value. Runs are paired by it."""
 Details = Mapping[str, Any]
-"""What an editor wants on record about an edit: JSON values only."""
+"""Details that an editor records about an edit: JSON values only."""

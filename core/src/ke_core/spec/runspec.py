@@ -1,4 +1,4 @@
-"""The specification of a run: everything that changes a reply. Its canonical JSON, hashed, is the run id."""
+"""The specification of a run: everything that changes a reply. The hash of its canonical JSON is the run id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ke_core.spec.queries import Form
 
 SCHEMA = 1
 IMPORTED = "import"
-"""The source of a model whose answers came from a file of others' predictions: it was not asked here."""
+"""The model source of a run made from a file of predictions."""
 
 
 def _at_least_one(_instance: object, attribute: Attribute[Any], value: Any) -> None:
@@ -40,10 +40,10 @@ class Component:
 
 @frozen(kw_only=True)
 class ModelRef:
-    """A model down to its weights: ``digest`` is of the weights themselves, so a moved folder is the same model.
+    """A model, identified by the ``digest`` of its weights, so a moved folder is the same model.
 
-    One behind a server has a ``base_url`` and no ``dtype``; its digest is of its name and address, and says nothing of
-    the weights that answer under them.
+    A model behind a server has a ``base_url`` and no ``dtype``. Its digest is of its name and address, because its
+    weights are unknown.
     """
 
     source: str
@@ -56,14 +56,14 @@ class ModelRef:
 
     @property
     def reference(self) -> str:
-        """What to write after ``--model``."""
+        """The value for ``--model``."""
         at = f"@{self.revision}" if self.revision else ""
         return f"{self.source}:{self.id}{at}"
 
 
 @frozen(kw_only=True)
 class DataRef:
-    """A dataset component and the SHA-256 of what it read (files, prompts)."""
+    """A dataset component and the SHA-256 of the content that it read (files, prompts)."""
 
     component: Component
     sha256: str
@@ -71,13 +71,13 @@ class DataRef:
 
 @frozen(kw_only=True)
 class Plan:
-    """Who is edited together, and who is asked.
+    """Which cases are edited together, and which are asked.
 
-    ``partition``: groups of ``size`` cases (None: all in one), each group's edits made together, its own
-    cases asked. ``sample``: ``size`` cases are edited, every case is asked, the rest as controls.
-    ``limit`` takes that many cases (drawn with the seed, in file order), ``ask`` asks that many of them.
-    ``sequential``: the groups of a partition are edited one on top of another; after every ``evaluate`` of them
-    (None: after the last) the ``new`` cases since the last time are asked, or all ``seen`` so far, or ``all``.
+    ``partition``: groups of ``size`` cases (None: one group of all). The edits of a group are made together, and its
+    cases are asked. ``sample``: ``size`` cases are edited and all cases are asked, the others as controls.
+    ``limit``: sample that many cases with the seed, in file order. ``eval_limit``: ask only that many of them.
+    ``sequential``: groups are edited cumulatively. After every ``eval_every`` groups (None: after the last), the cases
+    of ``eval_set`` are asked: ``new`` since the last time, all ``seen`` so far, or ``all``.
     """
 
     protocol: Literal["partition", "sample"] = "partition"
@@ -91,13 +91,11 @@ class Plan:
 
 @frozen(kw_only=True)
 class RunSpec:
-    """``edited_form``: how the fact of an edit is asked, as a cloze or a question.
+    """The specification of a run. ``edited_form``: whether the fact of an edit is asked as a cloze or as a question.
 
-    ``joint`` is false where an editor takes one edit at a time, so that a batch's edits are made one after
-    another without restoring. ``oracle`` names the gold material that the method was given. ``asks``: the
-    metrics that have questions of their own put to every model, each with the SHA-256 of what it asks; a run
-    without them has no such field, so that its id is the same as before there were any. ``own_edits``: each request
-    named the edits of its own case to the editor.
+    ``joint`` is false if the editor accepts one edit at a time: the edits of a batch are then made one after another.
+    ``oracle``: gold material that the method gets. ``asks``: metrics with requests of their own, with the SHA-256 of
+    these requests. ``own_edits``: each request names the edits of its own case to the editor.
     """
 
     schema: int = SCHEMA
@@ -116,5 +114,5 @@ class RunSpec:
 
     @property
     def id(self) -> str:
-        """64 hex digits; the folder shows the first eight."""
+        """The id of the run: 64 hex digits. Folder names contain the first eight."""
         return digest(to_json(self))

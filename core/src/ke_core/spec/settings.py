@@ -1,4 +1,4 @@
-"""What an editor knows about a model, and the hyperparameters that follow from it."""
+"""Facts about a model, and the hyperparameters that are derived from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class Shape:
-    """``family`` is transformers' ``model_type``; ``inner`` the length of a key (the MLP's inner size);
-    ``rms_norm`` whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT).
+    """The shape of a decoder. ``family``: transformers' ``model_type``. ``inner``: the inner size of the MLP, which is
+    the length of a key. ``rms_norm``: the model normalizes with RMSNorm (LLaMA) and not with LayerNorm (GPT-2).
     """
 
     family: str
@@ -22,20 +22,20 @@ class Shape:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
-        """What published values are found by."""
+        """The key of published hyperparameters."""
         return self.family, self.blocks, self.hidden, self.inner
 
     @property
     def norm(self) -> str:
-        """The norm, as a reason."""
+        """The normalization, in words."""
         return "RMSNorm, as in LLaMA and Qwen2" if self.rms_norm else "LayerNorm, as in GPT-2 XL and GPT-J"
 
 
 @frozen(kw_only=True)
 class Trace:
-    """Layers that causal tracing suggests: one for ROME, a range for MEMIT, and the rule that chose them.
+    """Layers that causal tracing suggests: one for ROME, a range for MEMIT, and the rule that selected them.
 
-    ``traced``: by the model's own curves; else the curves chose nothing, and the rule says why and what did.
+    ``traced``: the model's curves selected them. Otherwise ``rule`` gives the reason and the fallback.
     """
 
     layer: int
@@ -46,8 +46,8 @@ class Trace:
 
 @frozen(kw_only=True)
 class ModelFacts:
-    """What derived values rest on. ``scale`` of a layer is the root mean square of an element of its output;
-    ``trace`` gives the layers that ``ke trace`` suggested for these weights, if it was run.
+    """The facts from which hyperparameters are derived. ``scale`` of a layer: the root mean square of its output.
+    ``trace``: the layers that ``ke trace`` suggested for these weights, if it was run.
     """
 
     shape: Shape
@@ -57,7 +57,7 @@ class ModelFacts:
 
 @frozen
 class Setting:
-    """One hyperparameter's value, and where it comes from."""
+    """The value of a hyperparameter, and the reason for it."""
 
     value: Any
     reason: str

@@ -1,6 +1,6 @@
-"""What a plugin hands to the core: a name, a config class, and a way to build the thing.
+"""Specifications that plugins register: a name, a config class, and a function that builds the component.
 
-Registered light, built late: ``build`` may import torch, the module that defines the spec may not.
+``build`` may import torch. The module that defines the specification may not.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ def _is_attrs(_instance: object, _attribute: Attribute[type], value: type) -> No
 
 
 def no_oracle(_config: object) -> tuple[str, ...]:
-    """The usual editor asks for no gold material."""
+    """Return no gold material, the default."""
     return ()
 
 
 @frozen(kw_only=True)
 class Spec(Generic[T]):
-    """``family`` is what stands before the dot in ``-o family.option=value``: the name, unless several
-    components share one config class (``mquake`` for ``mquake-cf-3k``). Each config field carries its help
-    in ``metadata={"help": ...}``; ``"file": True`` marks one that may name a file or folder, which stands in a run's
-    specification by its content. What is in ``"words"`` is never a file's name.
+    """The specification of a component.
+
+    ``family``: the prefix in ``-o family.option=value``. It is the name unless several components share a config class
+    (``mquake`` for ``mquake-cf-3k``). The metadata of a config field holds its ``"help"``. ``"file": True`` marks a
+    field that may name a file or folder; a run's specification then contains the digest of its content. ``"words"``
+    lists values that are not file names.
     """
 
     name: str = field(validator=validators.matches_re(NAME_PATTERN))
@@ -55,13 +57,13 @@ class Spec(Generic[T]):
 
     @property
     def prefix(self) -> str:
-        """What stands before the dot of this component's options."""
+        """The prefix of this component's options."""
         return self.family or self.name
 
 
 @frozen(kw_only=True)
 class TrainerSpec:
-    """How an editor is trained: ``build`` gets the editor's config. ``needs_model`` false: none is loaded."""
+    """How an editor is trained. ``build`` gets the editor's config. ``needs_model`` is false if no model is loaded."""
 
     build: Callable[[Any], Trainer]
     needs_model: bool = True
@@ -72,23 +74,26 @@ EditorKind = Literal["weight editor", "adaptor", "memory editor"]
 
 @frozen(kw_only=True)
 class EditorSpec(Spec[Editor]):
-    """``needs_weights``: opens the model. ``needs_model`` false: answers without one, so none is loaded and no
-    unedited model is asked. ``masks``: honors ``Question.hidden``. ``one_at_a_time``: a batch's
-    edits are made one after another. ``own_prompt``: brings its own prompts, so each query is asked once.
-    ``own_before``: what it answers without any edit is the unedited model's answer to these prompts, and is asked too,
-    so that a metric can compare before and after under the same prompt.
-    ``asked_length``: with its own prompts, too, an answer is as long as the asker lets it be.
-    ``edited_form``: how the fact of an edit is asked. ``settings``: from its config and a model's
-    facts, the hyperparameters that depend on the model. ``oracle``: names of gold material its config asks for.
-    ``uses_own_edits``: it reads ``own`` of a request, the edits of the question's own case: always, or as a function of
-    its config says. Otherwise ``own`` is empty. Every report prints that an editor was given them, because it did not
-    have to find them.
-    ``needs_subject``: it reads the subject of an edit, so edits that name none are refused (``refused``).
-    ``trainer``: it must be trained before it can edit. ``served``: options that take the place of their defaults under
-    ``ke serve``, where no benchmark case says which facts a question needs.
-    ``adaptor``: it opens the model and leaves the parameters unchanged: its edits are the state of
-    ``session.model.adapt()``. ``load``: from a built editor, a session and a file that ``Edited.save`` has written to
-    the same edited model.
+    """The specification of an editor.
+
+    - ``needs_weights``: it works inside the model. ``needs_model`` is false if it answers without a model; none is
+      loaded then, and no unedited model is asked.
+    - ``masks``: it respects ``Question.hidden``.
+    - ``one_at_a_time``: the edits of a batch are made one after another.
+    - ``own_prompt``: it has its own prompts, so each query is asked once and not once per style.
+    - ``own_before``: without edits, its answers are those of the unedited model to its own prompts. They are recorded
+      too, so metrics can compare before and after with the same prompt.
+    - ``asked_length``: with its own prompts, too, the request limits the length of answers.
+    - ``edited_form``: whether the fact of an edit is asked as a question or as a cloze.
+    - ``settings``: the hyperparameters that depend on the model, from the config and the model's facts.
+    - ``oracle``: the names of gold material that its config requests.
+    - ``uses_own_edits``: it reads ``own``, the edits of the question's case: always, or depending on its config.
+      Otherwise ``own`` is empty. Reports print it, because such an editor does not have to retrieve the edits.
+    - ``needs_subject``: it needs the subject of an edit, so edits without one are refused.
+    - ``trainer``: it must be trained before it can edit.
+    - ``served``: other defaults of its options for ``ke serve``, where no case tells which facts a question needs.
+    - ``adaptor``: it leaves the parameters unchanged. Its edits are the state of ``session.model.adapt()``.
+    - ``load``: opens a saved edit, from a built editor, a session, and a file written by ``Edited.save``.
     """
 
     needs_weights: bool = False
@@ -114,28 +119,28 @@ class EditorSpec(Spec[Editor]):
 
     @property
     def editor_kind(self) -> EditorKind:
-        """How it changes what the model answers."""
+        """The kind of the editor."""
         if self.adaptor:
             return "adaptor"
         return "weight editor" if self.needs_weights else "memory editor"
 
     def refused(self, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> dict[str, str]:
-        """Return which edits cannot be made, and why, by id: what ``editor.check`` says, and edits without a subject
-        where one is needed.
+        """Return the edits that cannot be made, with the reason, by id: those that ``editor.check`` refuses, and those
+        without a subject if the editor needs one.
         """
         without = {edit.id: NO_SUBJECT for edit in edits if self.needs_subject and not edit.names_subject}
         others = [edit for edit in edits if edit.id not in without]
         return {**without, **(editor.check(session, others) if others else {})}
 
     def given_own_edits(self, config: Any) -> bool:
-        """Whether, with ``config``, each request names the edits of its own case."""
+        """Return whether each request names the edits of its own case."""
         declared = self.uses_own_edits
         return declared(config) if callable(declared) else declared
 
 
 @frozen(kw_only=True)
 class Defaults:
-    """The judge and the metrics used unless others are named."""
+    """The default judge and the default metrics."""
 
     judge: str
     metrics: tuple[str, ...]
@@ -143,10 +148,12 @@ class Defaults:
 
 @frozen(kw_only=True)
 class DatasetSpec(Spec[Dataset]):
-    """``styles``: every way a query can be asked. ``metrics`` and ``judge``: the ones used unless others are named.
-    ``hides``: says from its config whether cases hide edits from the method. ``builder``: how such cases are made
-    from a knowledge graph, a ``ke_benchmarks.graph.BuilderSpec``; the dataset that bears its family's name has it.
-    ``usual``: judge and metrics where they depend on the config, such as the file it names.
+    """The specification of a dataset.
+
+    ``styles``: its prompt styles. ``metrics`` and ``judge``: the default ones. ``hides``: whether some cases hide edits
+    from the method, depending on the config. ``builder``: makes such cases from a knowledge graph, a
+    ``ke_benchmarks.graph.BuilderSpec``; the dataset with the name of the family has it. ``usual``: the default judge
+    and metrics, if they depend on the config.
     """
 
     aspects: tuple[str, ...] = ()
@@ -158,7 +165,7 @@ class DatasetSpec(Spec[Dataset]):
     usual: Callable[[Any], Defaults] | None = None
 
     def for_config(self, config: Any) -> DatasetSpec:
-        """This spec with the judge and the metrics that go with ``config``."""
+        """Return this spec with the default judge and metrics for ``config``."""
         if self.usual is None:
             return self
         found = self.usual(config)
@@ -167,11 +174,11 @@ class DatasetSpec(Spec[Dataset]):
 
 @frozen(kw_only=True)
 class JudgeSpec(Spec[Judge]):
-    """``needs_model``: is a procedure on the engine, e.g. an LLM judge. ``scored``: judges log-probabilities.
+    """The specification of a judge. ``needs_model``: it asks a model. ``scored``: it judges log-probabilities.
 
-    ``labels``: what it finds beside verdicts, to the labels it may give. ``metrics``: those that read them, computed
-    after ``ke judge`` unless others are named. ``items``: hand-labeled items that come with it, as the text of a
-    file for ``ke judges check``.
+    ``labels``: from what it finds in addition to verdicts, to the possible labels. ``metrics``: those that read these
+    labels, the default after ``ke judge``. ``items``: manually labeled items, as the text of a file for
+    ``ke judges check``.
     """
 
     needs_model: bool = False
@@ -183,24 +190,29 @@ class JudgeSpec(Spec[Judge]):
 
 @frozen(kw_only=True)
 class MetricSpec(Spec[Metric | ModelMetric]):
-    """``by``: case tags to break the scores down by. ``columns``: aspect to column heading, in table order.
+    """The specification of a metric.
 
-    ``tables``: further tables, under the main one, by title: likewise. No table is to be wider than 100 characters.
-    ``measures``: aspect to its unit (``s``, ``MiB``), never ``%``; without one, a fraction, shown as a percentage.
-    ``averages``: aspect to the aspects of which it is the plain mean (a mean of means, which no case has a value of);
-    its n counts what the bootstrap draws.
-    ``shared``: aspect that has a value a query (tagged ``QUERY_TAG``) to the aspect that is its mean over a case's
-    queries: ``ke compare`` takes these means over the queries that every run has a value of, too.
-    ``contrary``: the aspects of which less is better where ``higher_is_better``, and more where it is not.
-    ``asks``: from its config, what is asked of the unedited model and of every edited one, beside the cases.
-    Each ask has a ``query`` of its own; the run fills in ``id`` and ``case``.
-    ``labels``: the aspects of which each answer bears one, the one whose value is 1, as a person can say too: ``ke
-    label`` asks for them. Their values carry the tag ``query``.
+    - ``by``: case tags for breakdowns.
+    - ``columns``: from aspect to column heading, in table order. ``tables``: further tables by title. No table is wider
+      than 100 characters.
+    - ``counts``: from aspect to what its values of 1 count, for the sentence under the table ("5 of 6 edits
+      succeeded").
+    - ``measures``: from aspect to its unit (``s``, ``MiB``), never ``%``. Without a unit, it is a fraction and shown
+      as a percentage.
+    - ``averages``: from aspect to the aspects of which it is the mean. Its n is the number of resampling units.
+    - ``shared``: from an aspect with one value per query (tagged ``QUERY_TAG``) to the aspect that is its mean over the
+      queries of a case. ``ke compare`` also averages over the queries that all runs have.
+    - ``contrary``: aspects for which the opposite of ``higher_is_better`` holds.
+    - ``asks``: requests to the unedited model and to every edited one, from the config. Each has its own ``query``; the
+      run sets ``id`` and ``case``.
+    - ``labels``: aspects that exclude each other, of which one is 1 for each answer. ``ke annotate`` asks people for
+      them. Their values have the tag ``query``.
     """
 
     by: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(factory=dict)
     tables: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    counts: Mapping[str, str] = field(factory=dict)
     measures: Mapping[str, str] = field(factory=dict, validator=validators.deep_mapping(value_validator=no_percentage))
     averages: Mapping[str, tuple[str, ...]] = field(factory=dict)
     shared: Mapping[str, str] = field(factory=dict)
@@ -210,17 +222,16 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     labels: tuple[str, ...] = ()
 
     def less_is_better(self, aspect: str) -> bool:
-        """Whether of two models the one with the smaller number is the better one."""
+        """Return whether smaller values of ``aspect`` are better."""
         return self.higher_is_better == (aspect in self.contrary)
 
 
 @frozen(kw_only=True)
 class ModelRequest:
-    """What the user asked for: the part of ``--model`` after ``source:``, and how to load it.
+    """The model that the user requested: the part of ``--model`` after ``source:``, and how to load it.
 
-    The last four say how a model behind a server is asked: ``base_url`` (empty: the source's own),
-    ``concurrency`` requests at once, each given up after ``timeout`` seconds, with the key that stands in the
-    environment variable ``api_key_env``. The key itself is never held here.
+    The last four are for models behind a server: ``base_url`` (empty for the default), ``concurrency`` (requests at
+    once), ``timeout`` (seconds), and ``api_key_env``, the environment variable that holds the key.
     """
 
     id: str
@@ -238,7 +249,7 @@ class ModelRequest:
 
 @frozen(kw_only=True)
 class KnownModel:
-    """A model that a source knows by a bare name."""
+    """A model that a source provides by name."""
 
     name: str
     summary: str
@@ -251,9 +262,9 @@ class KnownModel:
 class ModelSpec(Spec[LanguageModel]):
     """A model source: ``--model source:id@revision``. ``build`` gets a ``ModelRequest``.
 
-    ``known`` lists what it offers by name; ``pull`` fetches one into the cache, says how
-    far it is, and returns its folder; ``shape`` tells a model's shape without its weights. ``remote``: models of this
-    source are asked over the network, not loaded; ``describe`` says what can be known of one, label to words.
+    ``known``: models that it provides by name. ``pull``: fetches one into the cache, reports progress, and returns its
+    folder. ``shape``: the shape of a model without its weights. ``remote``: models are behind a server and not loaded.
+    ``describe``: facts about a model, by label.
     """
 
     known: Callable[[], tuple[KnownModel, ...]] = field(default=lambda: ())
@@ -265,7 +276,7 @@ class ModelSpec(Spec[LanguageModel]):
 
 @frozen(kw_only=True)
 class EncoderRequest:
-    """Which sentence encoder to load: a name that the source knows, a folder or a hub id, and on which device."""
+    """The sentence encoder to load (a name, a folder or a hub id), and its device."""
 
     id: str
     device: str = ""

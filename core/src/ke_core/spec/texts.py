@@ -1,4 +1,4 @@
-"""Words of a text, and whether it holds a name: what metrics need where no judge has looked."""
+"""Words and sentences of a text, names in it, and prompt files."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ WORD = re.compile(r"\w+(?:['-]\w+)*")  # a hyphen joins: "Guinea" is no word of 
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words, letters' case, punctuation and a genitive's end aside (NFKC)."""
+    """Return the words in lower case, without punctuation and possessive endings (NFKC)."""
     plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     return tuple(word.removesuffix("'s") for word in WORD.findall(plain))
 
 
 def holds(text: str, names: Iterable[str]) -> bool:
-    """Whether ``text`` contains one of ``names``, word for word. A name without words is never found (V4)."""
+    """Return whether ``text`` contains one of ``names`` as whole words. A name without words is never found (V4)."""
     said = words(text)
     return any(_within(words(name), said) for name in names)
 
@@ -47,9 +47,9 @@ ENDS = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 
 
 def thoughts_of(answer: Answer) -> str:
-    """What was written before the answer, without the words that only lead to it; empty where nothing was.
+    """Return the text before the answer, without words such as "so the answer is". Empty if there is none.
 
-    Of an answer that did not come to its end, everything that was written.
+    For a truncated answer, return everything that was generated.
     """
     raw = answer.raw.strip()
     if answer.outcome == "answered" and answer.text:
@@ -58,13 +58,13 @@ def thoughts_of(answer: Answer) -> str:
 
 
 def _start(raw: str, text: str) -> int:
-    """Where the answer stands: last where words lead to it, since more may be said of it after that; else last."""
+    """Return the position of the answer: its last occurrence after words that lead to it, or its last occurrence."""
     places = [match.start() for match in re.finditer(f"(?={re.escape(text)})", raw)][::-1]
     return next((at for at in places if LEADS_TO.search(raw, 0, at)), max(places, default=0))
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a text, each once, in order. A full stop within a word or a number ends none."""
+    """Return the sentences of a text, each once, in order. A period within a word or a number does not end one."""
     return tuple(dict.fromkeys(part.strip() for part in ENDS.split(text) if part.strip()))
 
 
@@ -80,10 +80,10 @@ OWN, DATASET = "own", "dataset"
 def prompt_text(
     package: str, file: str, chosen: str, *, session: Session[Any] | None = None, material: str = "", option: str
 ) -> str:
-    """One prompt text, without space at its ends.
+    """Return a prompt text, stripped.
 
-    ``chosen`` is the value of ``option``: ``own`` (``package/prompts/file``), ``dataset`` (the session's material
-    of that name) or a folder that holds ``file``. Raises BadConfig where there is none.
+    ``chosen`` is the value of ``option``: ``own`` (``package/prompts/file``), ``dataset`` (the session's material of
+    that name) or a folder that contains ``file``. Raises BadConfig if the text is missing or empty.
     """
     if chosen == OWN:
         return (files(package) / "prompts" / file).read_text(encoding="utf-8").strip()

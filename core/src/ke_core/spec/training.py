@@ -1,4 +1,4 @@
-"""What an editor implements that trains a network before it edits."""
+"""Interfaces of editors that must be trained before they edit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ke_core.spec.protocols import Session
 
 @frozen(kw_only=True)
 class TrainStep:
-    """One step of an optimizer. ``step`` counts from 1, resumed trainings included; ``loss`` is what is minimized.
+    """One step of an optimizer. ``step`` counts from 1 and continues when training resumes.
 
-    ``numbers``: what else is worth a curve, by name.
+    ``loss``: the minimized value. ``numbers``: other values to plot, by name.
     """
 
     step: int
@@ -24,18 +24,18 @@ class TrainStep:
 
 
 class Training(Protocol):
-    """A training between two steps. Equal recipes, examples and seeds give equal steps, also after a resumption."""
+    """A training between two steps. Equal recipes, examples and seeds give equal steps, also after resuming."""
 
     def advance(self) -> TrainStep:
-        """Take one step. Raises EditFailed where the numbers go wrong."""
+        """Take one step. Raises EditFailed if the loss is not finite."""
         ...
 
     def tensors(self) -> Mapping[str, Any]:
-        """NumPy arrays by name: all that the next step and an editor need, optimizers' states included."""
+        """Return NumPy arrays by name: everything that the next step and the editor need, optimizer state included."""
         ...
 
     def finished(self) -> bool:
-        """Whether it has had its own number of steps, if it has one: then it ends before the time does."""
+        """Return whether the training has reached its own limit of steps, if it has one."""
         ...
 
 
@@ -47,25 +47,25 @@ class Trainer(Protocol):
     """
 
     def place(self, session: Session[Any]) -> Mapping[str, Any]:
-        """Whom the result fits, as JSON values, e.g. ``{"model": digest}``: one folder each, unless told otherwise."""
+        """Return what the result is valid for, as JSON values, such as ``{"model": digest}``. Each has its folder."""
         ...
 
     def recipe(self, session: Session[Any]) -> Mapping[str, Any]:
-        """Every setting that the result depends on, as JSON values, defaults resolved."""
+        """Return every setting that the result depends on, as JSON values with defaults resolved."""
         ...
 
     def start(
         self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
-        """Begin, or go on from the arrays that ``tensors`` gave. Raises BadData where the examples do not do."""
+        """Start, or resume from the arrays of ``tensors``. Raises BadData if the examples are not sufficient."""
         ...
 
 
 @frozen(kw_only=True)
 class TrainingExample:
-    """An edit, other wordings of what it answers, and prompts whose answers it must leave alone.
+    """An edit, paraphrases of its prompt, and prompts whose answers must not change.
 
-    ``paraphrases`` may be questions. An edit that was read as a bare statement has no cloze.
+    ``paraphrases`` may be questions. An edit that is only a statement has no cloze.
     """
 
     edit: Edit

@@ -1,7 +1,7 @@
 """Folders for cached and for data files, atomic writes, and locks.
 
-Environment: ``KE_CACHE_DIR`` (everything that can be made again: models, statistics, completions) and
-``KE_DATA_DIR`` (data files you put there yourself, as ``DIR/<family>/<published file name>``).
+Environment: ``KE_CACHE_DIR`` (everything that can be computed or fetched again: models, covariance, completions) and
+``KE_DATA_DIR`` (your data files, as ``DIR/<family>/<published file name>``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 from platformdirs import user_cache_path
@@ -26,51 +26,41 @@ from ke_core.storage.json_reading import loads
 CACHE, DATA = "KE_CACHE_DIR", "KE_DATA_DIR"
 CHUNK = 1 << 20
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""The system's numbers of errors of a disk that takes no more: it is full, or a quota, or the longest file."""
+"""Error numbers of a full disk, an exhausted quota, and a file that is too large."""
 FULL_DISK = "free some space, or point KE_CACHE_DIR (or --out) at another disk"
 CHOOSE_WRITABLE = "name a place that you may write to"
 
 
 def cache_dir() -> Path:
-    """Return ``KE_CACHE_DIR``, else the user's cache folder of this system. It need not exist yet."""
+    """Return ``KE_CACHE_DIR``, or the user's cache folder of this system. It may not exist yet."""
     own = os.environ.get(CACHE)
     return Path(own).expanduser() if own else user_cache_path("ke", appauthor=False)
 
 
 def data_dirs(explicit: Path | None = None) -> tuple[Path, ...]:
-    """Where data files are looked for, in order: ``explicit``, ``KE_DATA_DIR``, the cache's ``data`` folder."""
+    """Return the folders that are searched for data files: ``explicit``, ``KE_DATA_DIR``, ``data`` in the cache."""
     own = os.environ.get(DATA)
     given = [explicit] if explicit else []
     return tuple(given + ([Path(own).expanduser()] if own else []) + [cache_dir() / "data"])
 
 
 def data_places(family: str, file: str, explicit: Path | None = None) -> tuple[Path, ...]:
-    """Where a data file of a benchmark family is looked for, in order; the last is where a fetched one is put."""
+    """Return the paths that are searched for a data file of a family. Files are fetched to the last one."""
     return tuple(path for folder in data_dirs(explicit) for path in (folder / file, folder / family / file))
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's content, in hex."""
+    """Return the SHA-256 of a file's content, in hex."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def git_blob_id(path: Path) -> str:
-    """The id of a file's content in Git, in hex."""
-    found = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with path.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
-
-
 def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
-    """Put ``content`` at ``path`` whole, or leave what is there as it is.
+    """Write ``content`` to ``path`` completely, or leave the old file unchanged.
 
     ``content`` may be a function that writes the file whose path it is given. The new file is complete and
     on the disk before it replaces the old file. It has the old file's mode, and is private until then.
-    Behind a symbolic link it is written where that leads. Raises KEError on a full disk and other troubles of the
-    file system.
+    Symbolic links are followed. Raises KEError for a full disk and other errors of the file system.
     """
     with file_errors(f"cannot write {path}"):
         to = Path(os.path.realpath(path)) if path.is_symlink() else path
@@ -79,7 +69,7 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
         try:
             old = to.stat().st_mode if to.exists() else None
             new.touch(0o666 if old is None else 0o600)
-            mode = new.stat().st_mode if old is None else old  # some writers make their files private
+            mode = new.stat().st_mode if old is None else old  # some writers create private files
             if isinstance(content, bytes):
                 new.write_bytes(content)
             else:
@@ -134,12 +124,12 @@ def flush(path: Path) -> None:
 
 
 def write_value(path: Path, content: Any) -> None:
-    """Write a JSON value with its checksum, whole or not at all."""
+    """Write a JSON value with its checksum, completely or not at all."""
     write_atomic(path, _bytes({"content": content, "sha256": _digest(content)}))
 
 
 def read_value(path: Path, *, hint: str) -> Any:
-    """Read what ``write_value`` has written; None if it is missing. Raises BadData if it is damaged."""
+    """Read a file of ``write_value``. Return None if it is missing. Raises BadData if it is damaged."""
     if not path.exists():
         return None
     try:
@@ -153,12 +143,12 @@ def read_value(path: Path, *, hint: str) -> Any:
 
 
 def warn(error: BadData) -> None:
-    """Tell the user in one line that an artifact is damaged, and what happens now."""
+    """Warn in one line that an artifact is damaged, and say what happens next."""
     warnings.warn(DamagedArtifact(f"{error.message}; {error.hint}"), stacklevel=3)
 
 
 def _bytes(value: Any) -> bytes:
-    """Return canonical JSON; half of a surrogate pair, which a model may generate, is written as JSON's escape."""
+    """Return canonical JSON. Half of a surrogate pair, which a model may generate, is written as an escape."""
     return canonical(value).encode("utf-8", "backslashreplace")
 
 
@@ -170,14 +160,14 @@ def _digest(content: Any) -> str:
 class ArtifactStore:
     """``Artifacts`` in a folder: ``root/kind/<hash of the key><suffix>``, with the key in a JSON file next to it.
 
-    A key that names a model names its weights (``model.digest``), never a path: two checkpoints in folders
-    of one name must not share a file.
+    A key identifies a model by its weights (``model.digest``) and not by its path, because two folders with the same
+    name may contain different checkpoints.
     """
 
     root: Path
 
     def path(self, kind: str, key: Mapping[str, Any], suffix: str) -> Path:
-        """Where that artifact lives. Raises TypeError for a key that is not JSON, KEError for a full disk."""
+        """Return the path of an artifact. Raises TypeError for a key that is not JSON, KEError for a full disk."""
         folder = self.root / kind
         with file_errors(f"cannot write {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -186,3 +176,35 @@ class ArtifactStore:
         if not key_file.exists():
             write_atomic(key_file, canonical(key).encode())
         return folder / f"{name}{suffix}"
+
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from urllib.error import HTTPError
+
+FIRST = 1 << 20  # bytes of an error's body
+
+
+def read_at_most(answer: HTTPResponse, limit: int) -> bytes:
+    """Return the whole body, at most ``limit`` bytes.
+
+    Raises ValueError for a longer body, HTTPException or OSError if the connection breaks.
+    """
+    from http.client import IncompleteRead  # noqa: PLC0415  15 ms that every plugin's import would pay
+
+    body = answer.read(limit + 1)
+    if len(body) > limit:
+        raise ValueError(f"an answer of more than {limit >> 20} MiB")
+    if answer.length:  # http.client accepts fewer bytes than were requested
+        raise IncompleteRead(body, answer.length)
+    return body
+
+
+def read_error_body(error: HTTPError) -> bytes:
+    """Return what can be read of the body of an error, to quote it."""
+    from http.client import HTTPException  # noqa: PLC0415  as above
+
+    try:
+        return error.read(FIRST)
+    except (OSError, HTTPException):
+        return b""

@@ -165,7 +165,7 @@ def _finite(digits: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
-"""For streams, which call ``raw_decode`` and then ``check``."""
+"""The decoder for streams, which call ``raw_decode`` and then ``check``."""
 
 
 HINT = "one JSON object a line"
@@ -173,7 +173,7 @@ HINT = "one JSON object a line"
 
 @frozen(kw_only=True)
 class SourceLine:
-    """The place of a record."""
+    """The location of a record."""
 
     file: str
     line: int = 0
@@ -183,12 +183,12 @@ class SourceLine:
         return f"{self.file}, {self.unit} {self.line}" if self.line else self.file
 
     def wrong(self, field: str, what: str, *, hint: str = "") -> BadData:
-        """The error that says what is wrong with a field here."""
+        """Return an error about a field of this record."""
         return BadData(f"{self}: {field} {what}", hint=hint)
 
 
 def read_lines(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
-    """The records of a file in order: one JSON object a line, or one list of them. Raises BadData."""
+    """Yield the records of a file: one JSON object per line, or one list of objects. Raises BadData."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -198,21 +198,21 @@ def read_lines(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
 
 
 def parse_lines(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
-    """The records of a text, the content of a file called ``of``. Raises BadData."""
+    """Yield the records of a text, the content of the file ``of``. Raises BadData."""
     if text.lstrip().startswith("["):
         listed = parse_json(text, of, hint=HINT)
         for number, raw in enumerate(listed, start=1):
             place = SourceLine(file=of, line=number, unit="record")
             yield _object(raw, place), place
         return
-    for number, line in enumerate(text.split("\n"), start=1):  # no other mark: JSON takes U+2028 in a string as it is
+    for number, line in enumerate(text.split("\n"), start=1):  # only line feeds: JSON allows U+2028 in strings
         if line.strip():
             place = SourceLine(file=of, line=number)
             yield parse_object(line, str(place), hint=HINT), place
 
 
 def text_field(raw: Mapping[str, Any], name: str, place: SourceLine, *, needed: bool = False) -> str:
-    """A text (or a whole number, as ids are), stripped; empty where it is absent and not needed."""
+    """Return a text (or a whole number, such as an id), stripped. Empty if it is missing and not needed."""
     value = raw.get(name)
     if value is None:
         if needed:
@@ -227,7 +227,7 @@ def text_field(raw: Mapping[str, Any], name: str, place: SourceLine, *, needed: 
 
 
 def texts_field(raw: Mapping[str, Any], name: str, place: SourceLine) -> tuple[str, ...]:
-    """One text, or a list of texts, none of them empty."""
+    """Return a text or a list of texts, without empty ones."""
     value = raw.get(name)
     listed = [] if value is None else value if isinstance(value, list) else [value]
     return tuple(text_field({name: one}, name, place, needed=True) for one in listed)

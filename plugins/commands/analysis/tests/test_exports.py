@@ -87,7 +87,7 @@ ONE = reported(
 
 def test_latex_is_a_booktabs_table_with_value_interval_and_n():
     text = latex([ONE])
-    assert "\\toprule\neditor & asked as & multi{-}hop & instance \\\\\n" in text
+    assert "\\toprule\neditor & prompt & multi{-}hop & instance \\\\\n" in text
     assert " &  & {\\scriptsize $n=10$} & {\\scriptsize $n=1{,}234$} \\\\\n\\midrule" in text
     assert (
         "memit & direct & 41.2 {\\scriptsize(31.2--51.2)} & 25.0 {\\scriptsize(15.0--35.0)} \\\\\n\\bottomrule" in text
@@ -118,7 +118,7 @@ def test_a_text_of_several_lines_does_not_leave_its_latex_comment():
 def test_markdown_is_a_github_table_with_all_names_in_each_row():
     lines = markdown([ONE]).splitlines()
     assert lines[2:5] == [
-        "| editor | asked as | multi-hop (n 10) | instance (n 1,234) |",
+        "| editor | prompt | multi-hop (n 10) | instance (n 1,234) |",
         "| --- | --- | ---: | ---: |",
         "| memit | direct | 41.2 (31.2-51.2) | 25.0 (15.0-35.0) |",
     ]
@@ -170,7 +170,7 @@ def test_csv_knows_the_formulas_that_sheets_of_labels_know(name):
 def test_pictures_go_by_criterion_by_tag_and_by_k():
     runs = [evolve(ONE, spec=spec(k=k), tally=Tally(judge=JUDGE, cases=3000)) for k in (1, 100, None)]
     found = {gallery.title: gallery.panels for gallery in galleries(runs)}
-    assert list(found) == ["Side by side", "By cases edited together", "By hops, after editing"]
+    assert list(found) == ["All runs", "By cases edited together", "By hops, after editing"]
     assert found["By cases edited together"][0].along == ("1", "100", "3,000")
     assert len(found["By cases edited together"][0].series) == 1
     assert found["By hops, after editing"][0].along == ("2", "10")
@@ -197,6 +197,13 @@ def test_the_unedited_model_is_in_the_picture_where_all_runs_agree_on_it(other, 
     runs = [reported(score(0.7, phase="before"), score(0.5)), reported(score(other, phase="before"), score(0.4), k=9)]
     (panel,) = galleries(runs)[0].panels
     assert ("unedited, direct" in [series.label for series in panel.series]) is drawn
+
+
+@pytest.mark.parametrize(("n", "few"), [((10, 1234), "10 to 1,234"), ((6, 6), "6"), ((20, 20), "")])
+def test_a_chart_with_few_observations_is_marked(n, few):
+    run = reported(score(0.5, n[0]), score(0.2, n[1], aspect="instance"))
+    assert galleries([run])[0].panels[0].few == few
+    assert (f"few cases: n {few}" in html_page([run], [])) is bool(few)
 
 
 def test_one_number_alone_is_no_picture():
@@ -354,6 +361,15 @@ class Seen(HTMLParser):
     def handle_data(self, data):
         if self.cdata_elem == "script":
             self.scripts[-1] += data
+
+
+def test_the_page_starts_with_a_summary_and_defines_its_terms():
+    page = html_page([ONE], [], summaries={"memit": "edits many facts at once"})
+    assert '<p id="summary">memit: 41.2 % (n 10) multi-hop' in page
+    assert '<abbr title="edits many facts at once">memit</abbr>' in page
+    assert '<abbr title="Cases in which at least one wording of the multi-hop question is answered right.">' in page
+    assert "<dt>memit</dt><dd>edits many facts at once</dd>" in page
+    assert "fraction" not in page
 
 
 def evil_page():

@@ -104,7 +104,7 @@ def test_predictions_are_judged_and_scored(take, tmp_path):
     assert status == 0
     assert scores(tmp_path / "run")["efficacy", "after", "own"] == (0.5, 2)
     assert scores(tmp_path / "run")["other", "after", "own"] == (0.0, 1)
-    assert "model: not stated, its answers imported" in out
+    assert "model: not stated, imported answers" in out
     assert "imported" in out
     assert "run: 3 answers, 1 question left out" in err
     assert " at 0.00 s each" not in out
@@ -142,7 +142,7 @@ def test_options_of_the_judge_and_the_metrics_are_used(take, tmp_path, fold, fli
 
 def test_an_option_of_another_component_is_refused_before_anything_is_written(take, tmp_path):
     status, _out, err = take(line(), arguments=("-o", "sayer.word=x"))
-    assert (status, "takes no part in this run" in err) == (2, True)
+    assert (status, "which this run does not use" in err) == (2, True)
     assert not (tmp_path / "run").exists()
 
 

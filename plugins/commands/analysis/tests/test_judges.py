@@ -229,7 +229,7 @@ def test_a_poor_check_is_a_warning_in_every_report_of_that_judge(ke, asking, eva
     assert "warning:" not in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s", wrong=12), *FAIR)[2]
     told = " ".join(ke("report", "done")[1].split())
     assert "warning:" not in told
-    assert "against labels by hand: goodness kappa 0.60" in told
+    assert "agreement with manual labels: goodness kappa 0.60" in told
     assert "warning:" in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s", wrong=13), *FAIR)[2]
     told = " ".join(ke("report", "done")[1].split())
     assert "warning: judge asker agrees too little with labels written by hand: goodness kappa 0.57" in told

@@ -130,10 +130,10 @@ def test_a_case_shows_prompt_answers_steps_facts_verdict_and_reason(chromium, sm
         chromium("new Promise((d) => setTimeout(() => d(document.querySelector('.case').innerText), 50))").split()
     )
     for words in (
-        "Where is tower 7?", "right after the edit: Lira 7", "right before it: Franc", "asked as direct",
+        "Where is tower 7?", "gold answer after the edit: Lira 7", "pre-edit answer: Franc", "prompt: direct",
         "after editing, memit",
         "Q: One? A: Yes Q: Where is tower 7? A:", "before editing", "Franc, I think Q: next", "judge: gold: Lira 7",
-        "subquestion Where is it?", "retrieved: Tower 7 is in Rome 0.5", "↺ stale", "So: Lira 7",
+        "subquestion Where is it?", "retrieved: Tower 7 is in Rome 0.5", "↺ pre-edit answer", "So: Lira 7",
     ):  # fmt: skip
         assert words in text, (words, text)
 
@@ -141,8 +141,8 @@ def test_a_case_shows_prompt_answers_steps_facts_verdict_and_reason(chromium, sm
 @pytest.mark.parametrize(
     ("fragment", "count"),
     [
-        ("#after=right&aspect=efficacy&run=memit", "20 of 60 cases; of each the answers that fit"),
-        ("#style=own&after=stale&aspect=multi-hop", "20 of 60 cases; of each the answers that fit"),
+        ("#after=right&aspect=efficacy&run=memit", "20 of 60 cases; only matching answers are shown"),
+        ("#style=own&after=stale&aspect=multi-hop", "20 of 60 cases; only matching answers are shown"),
         ("#tag=%5B%22hops%22%2C%222%22%5D", "20 of 60 cases"),
         ("#before=right", "60 cases"),
         ("#after=no-such-verdict", "60 cases"),
@@ -150,7 +150,7 @@ def test_a_case_shows_prompt_answers_steps_facts_verdict_and_reason(chromium, sm
         ("#scores", "60 cases"),
     ],
 )
-def test_filters_stand_in_the_address(chromium, small, fragment, count):
+def test_the_address_keeps_the_filters(chromium, small, fragment, count):
     chromium.open(small, fragment)
     assert chromium(COUNT) == count
 
@@ -180,6 +180,15 @@ def test_every_control_is_reached_by_tab_and_has_a_name(chromium, small):
     assert "before" not in seen  # every answer was right before editing: there is nothing to choose
     nameless = "[...document.querySelectorAll('input, select')].filter((one) => !one.labels.length).length"
     assert chromium(nameless) == 0
+
+
+def test_terms_have_tooltips_and_a_list(chromium, small):
+    chromium.open(small)
+    assert chromium("document.querySelector('thead abbr').title") == "An implementation of an editing method."
+    assert "method's own" in chromium("[...document.querySelectorAll('#terms dt')].map((one) => one.textContent)")
+    chromium("document.querySelector('.case').open = true")
+    chip = "new Promise((d) => setTimeout(() => d(document.querySelector('.answer .verdict.right').title), 50))"
+    assert chromium(chip) == "The judge accepts the answer as the gold answer."
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -29,7 +29,7 @@ def test_the_page_holds_the_cases_with_questions_and_prompts(ke, evaluated, tmp_
     found = next(answer for answer in data["cases"][0]["answers"] if answer["query"] == asked)
     assert "".join(data["texts"][at] for at in found["after"]["prompt"]).startswith("Q: In which city")
     assert {answer["after"]["text"] for answer in data["cases"][0]["answers"] if "after" in answer} == {"Rome"}
-    assert "cannot be shown" not in html
+    assert "Questions are missing" not in html
 
 
 def test_a_dash_prints_one_of_them(ke, evaluated):
@@ -53,7 +53,7 @@ def test_a_dataset_that_changed_costs_the_questions_and_not_the_page(ke, evaluat
     monkeypatch.setattr(Toy, "info", lambda self: evolve(info, sha256="f" * 64))
     assert ke("report", "done", "--html", "run.html")[0] == 0
     html = (tmp_path / "run.html").read_text(encoding="utf-8")
-    assert "The questions cannot be shown: sayer: toy is not what done was made with: sha256 ffffffffffff" in html
+    assert "Questions are missing: sayer: toy is not what done was made with: sha256 ffffffffffff" in html
 
 
 def test_a_run_that_was_not_judged_is_one_line(ke, evaluated, tmp_path):

@@ -1,11 +1,15 @@
 """The order of a leaderboard: the way that its aspect goes, over the cases that a published score counts."""
 
+import csv
+import io
+
 import pytest
 from attrs import evolve
 
 from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec, run_names
 from ke_core.plugin import MetricScore, MetricSpec
-from ke_plugin_reproduce.leaderboard import ranked
+from ke_plugin_reproduce.leaderboard import Leaderboard, ranked
+from ke_plugin_reproduce.leaderboard_files import leaderboard_csv, leaderboard_html
 
 CF = DataRef(component=Component(name="cf", distribution="d", version="1"), sha256="0")
 
@@ -73,3 +77,43 @@ def test_what_is_contrary_goes_the_other_way_whichever_way_the_metric_goes():
     assert [spec.less_is_better(aspect) for aspect in ("right", "stale")] == [False, True]
     lower = evolve(spec, higher_is_better=False)
     assert [lower.less_is_better(aspect) for aspect in ("right", "stale")] == [True, False]
+
+
+def board(*names):
+    runs = [run(name, {"right": 0.2 * number}) for number, name in enumerate(names, start=1)]
+    return Leaderboard(
+        tables=(ranked(CF, runs[0].spec.model, runs, by=""),), open=("late",), failed={"cell": "<b>no memory</b>"}
+    )
+
+
+def test_csv_has_one_row_per_place_best_first():
+    rows = list(csv.DictReader(io.StringIO(leaderboard_csv(board("memit", "mello")))))
+    assert [(row["run"], row["value"], row["n"], row["rank_best"], row["rank_worst"]) for row in rows] == [
+        ("mello", "0.4", "10", "1", "2"),
+        ("memit", "0.2", "10", "1", "2"),
+    ]
+    assert {(row["dataset"], row["model"], row["metric"], row["aspect"]) for row in rows} == {
+        ("cf", "tiny", "m", "right")
+    }
+
+
+def test_csv_holds_no_formula():
+    (row,) = csv.DictReader(io.StringIO(leaderboard_csv(board('=HYPERLINK("x")'))))
+    assert row["run"] == '\'=HYPERLINK("x")'
+
+
+def test_the_html_page_has_the_tables_and_notes_and_escapes_all_texts():
+    page = leaderboard_html(board("memit", "<script>"), "Leaderboard of runs")
+    assert "<h2>cf on tiny: right, value in %</h2>" in page
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+    assert '<p class="warning">not finished: late</p>' in page
+    assert '<p class="error">failed: cell: &lt;b&gt;no memory&lt;/b&gt;</p>' in page
+
+
+def test_leaderboard_writes_files_instead_of_printing(ke, evaluated, tmp_path):
+    status, out, err = ke("leaderboard", ".", "--html", "ranks.html", "--csv", "ranks.csv")
+    assert (status, out) == (0, "")
+    assert "written: ranks.html" in err
+    assert "<h1>Leaderboard of .</h1>" in (tmp_path / "ranks.html").read_text(encoding="utf-8")
+    assert (tmp_path / "ranks.csv").read_text(encoding="utf-8").startswith("dataset,model,metric,aspect,")

@@ -292,7 +292,7 @@ def test_a_table_that_two_plugins_offer_is_given_to_nobody(ke, plugins):
             return [ReproductionSpec(name="toy/table-2", text=lambda: TABLE)]
 
     plugins.register(Copies(), "copies")
-    said = "reproduction 'toy/table-2' is offered by papers and by copies"
+    said = "reproduction 'toy/table-2' is registered by papers and by copies"
     status, _out, err = ke("reproduce", "toy/table-2", *MODEL)
     assert status == 2
     assert err.startswith(f"error: {said}\nhint:  uninstall copies, or leave it out")

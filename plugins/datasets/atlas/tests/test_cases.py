@@ -12,7 +12,7 @@ from ke_core.plugin import EFFICACY, Case, Entity, Fact, Query
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.dataset import PUBLISHED, Atlas
-from ke_plugin_atlas.world import the_world
+from ke_plugin_atlas.world import atlas_world
 
 CASES = cases()
 CELLS = {("2", "1"): 110, ("2", "2"): 90, ("3", "1"): 101, ("3", "2"): 68, ("3", "3"): 31}
@@ -75,7 +75,7 @@ def test_chains_connect_and_start_at_the_same_head() -> None:
 
 
 def test_chains_have_no_cycle_and_no_relation_twice_or_backwards() -> None:
-    graph = the_world().graph
+    graph = atlas_world().graph
     for case in CASES:
         for chain in (case.facts_before, case.facts_after):
             entities = [chain[0].subject.key, *(fact.objects[0].key for fact in chain)]
@@ -87,7 +87,7 @@ def test_chains_have_no_cycle_and_no_relation_twice_or_backwards() -> None:
 
 
 def test_the_old_chain_is_the_atlas_and_the_new_one_is_the_atlas_with_the_edits() -> None:
-    graph = the_world().graph
+    graph = atlas_world().graph
     for case in CASES:
         changes = edited(case)
         for fact in case.facts_before:
@@ -105,7 +105,7 @@ def test_edits_lie_on_the_new_chain_in_its_order() -> None:
 
 
 def test_edits_change_one_object_into_another_of_its_kind() -> None:
-    graph = the_world().graph
+    graph = atlas_world().graph
     for case in CASES:
         for edit in case.edits:
             assert edit.operation == "replace"
@@ -211,5 +211,5 @@ def test_sub_questions_follow_the_chains_with_the_answers_of_the_atlas() -> None
             assert [hop.question for hop in hops["after"]] == [hop.texts[0] for hop in query.hops]
             assert [hop.answer for hop in hops["before"]] == [f.objects[0].label for f in case.facts_before]
             for hop, fact in zip(hops["after"], case.facts_after, strict=True):
-                real = the_world().graph.object(fact.subject, fact.relation.key)
+                real = atlas_world().graph.object(fact.subject, fact.relation.key)
                 assert hop.answer == real.label

@@ -11,7 +11,7 @@ from ke_core.plugin import Case, Query
 from ke_plugin_atlas import AtlasConfig, prompts
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.dataset import Atlas, decompositions
-from ke_plugin_atlas.world import RELATIONS, the_world
+from ke_plugin_atlas.world import RELATIONS, atlas_world
 
 ATLAS = Atlas(config=AtlasConfig())
 CASES = cases()
@@ -29,7 +29,7 @@ def shown() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", shown())
 def test_demonstrations_name_no_country_or_city_of_a_case(name: str) -> None:
-    graph = the_world().graph
+    graph = atlas_world().graph
     facts = [fact for case in CASES for fact in (*case.facts_before, *case.facts_after)]
     entities = {e.key: e for fact in facts for e in (fact.subject, *fact.objects)}
     places = [entity for key, entity in entities.items() if graph.nodes[key].kind in ("country", "city")]
@@ -108,7 +108,7 @@ def test_decompositions_are_worked_examples_and_no_oracle_material() -> None:
 
 
 def test_every_sub_question_shown_is_asked_in_the_words_of_the_cases() -> None:
-    graph = the_world().graph
+    graph = atlas_world().graph
     known = {graph.question(s, r) for r in RELATIONS for s in graph.triples[r]}
     asked = [line.removeprefix("Subquestion: ") for line in decompositions().splitlines() if "Subquestion" in line]
     assert asked

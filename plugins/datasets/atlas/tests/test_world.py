@@ -9,7 +9,7 @@ from ke_core.plugin import Edit, contradicting, distinct
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.dataset import Atlas
-from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, held_out, the_world
+from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, atlas_world, held_out
 
 CASES = cases()
 BANK: dict[str, Edit] = {edit.id: edit for edit in distinct(edit for case in CASES for edit in case.edits)}
@@ -58,7 +58,7 @@ def test_no_case_touches_what_is_held_out_for_demonstrations() -> None:
 
 
 def test_every_edit_of_a_case_is_an_edit_of_the_world() -> None:
-    world = the_world()
+    world = atlas_world()
     for edit in BANK.values():
         assert edit.after is not None
         assert world.edits[edit.after.subject.key, edit.after.relation.key] == edit.after.objects[0].key

@@ -147,7 +147,12 @@ def test_a_case_id_twice_is_refused(read: Read, record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("[", "cut off"), ('{"1": {}}', "an object, not a list of cases"), ("[]", "contains no case"), ("[1]", "record 1")],
+    [
+        ("[", "cut off"),
+        ('{"1": {}}', "an object, not a list of cases"),
+        ("[]", "contains no case"),
+        ("[1]", "record 1"),
+    ],
 )
 def test_another_shape_is_said(read: Read, content: str, said: str) -> None:
     with pytest.raises(BadData, match=said):

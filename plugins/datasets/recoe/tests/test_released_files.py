@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ke_core.results.dataset_files import local_file
+from ke_benchmarks.files.published import local_file
 from ke_plugin_recoe import BLOBS, FILE, VARIANTS, WHOLE, RecoeConfig
 from ke_plugin_recoe.dataset import Recoe
 

@@ -13,7 +13,7 @@ import pytest
 from ke_core.app import App, discover, read_catalog
 from ke_core.cli.main import build, invoke
 from ke_core.plugin import EFFICACY, BadData, Case, Probe
-from ke_plugin_ripple_edits.words import RELATIONS, take_apart
+from ke_plugin_ripple_edits.words import RELATIONS, split_prompt
 
 
 def probes(case: Case, aspect: str) -> list[Probe]:
@@ -201,7 +201,7 @@ def test_ids_may_be_lists_or_numbers(loaded: Any, record: dict[str, Any], toy: A
 def test_object_is_cut_out_of_its_prompt(
     prompt: str, relation: str, objects: tuple[str, ...], other: str, object_: str
 ) -> None:
-    assert take_apart(prompt, relation, objects=objects, other=other).object == object_
+    assert split_prompt(prompt, relation, objects=objects, other=other).object == object_
 
 
 def test_all_53_relations_are_known() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from ke_core.plugin import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, Answer, sentences, thoughts_of
-from ke_plugin_llm.judge import filled, label_in, listed
+from ke_plugin_llm.judge import filled, listed, parse_label
 
 FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
 
@@ -24,12 +24,12 @@ FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
     ],
 )
 def test_only_a_label_of_the_set_after_the_marker_counts(written, label):
-    assert label_in(written, FACTS) == label
+    assert parse_label(written, FACTS) == label
 
 
 @pytest.mark.parametrize("written", ["Label: not support", "Label: not-support", "label: NOT_SUPPORT"])
 def test_not_support_is_never_read_as_support(written):
-    assert label_in(written, SUPPORTS) == NOT_SUPPORT
+    assert parse_label(written, SUPPORTS) == NOT_SUPPORT
 
 
 def test_places_are_filled_once_and_values_stay_in_their_line():

@@ -77,8 +77,8 @@ def test_the_unedited_models_texts_are_measured_too() -> None:
 
 def test_v9_texts_that_say_nothing_have_a_reason() -> None:
     assert values(record("in", ""))[FLUENCY, "after"] == "every text has fewer than three words"
-    assert values(record("a b c"))[FLUENCY, "after"] == "a question has no answer on record"
-    assert values(record())[FLUENCY, "after"] == "a question has no answer on record"
+    assert values(record("a b c"))[FLUENCY, "after"] == "a question has no recorded answer"
+    assert values(record())[FLUENCY, "after"] == "a question has no recorded answer"
     skipped = CaseRecord(case=CASE, batch="0", skipped="refused")
     assert set(values(skipped).values()) == {"refused"}
 

@@ -63,7 +63,7 @@ def test_before_and_after_editing_are_apart():
         (outcome("support-unsure"), "the judge gave no valid label"),
         (outcome("no-thoughts"), "no thoughts before the answer"),
         (outcome("consistent"), "the judge did not label whether the thoughts support the answer"),
-        (outcome(reply=Failure(error="Gone", message="m")), "there is no answer in words: Gone"),
+        (outcome(reply=Failure(error="Gone", message="m")), "there is no text answer: Gone"),
     ],
 )
 def test_v9_what_has_no_label_is_counted_with_its_reason(given, why):

@@ -130,8 +130,8 @@ def test_errors_of_tests_count_after_edits_that_took_and_where_conditions_are_me
 
 def test_v9_what_is_no_answer_is_left_out_with_its_reason() -> None:
     gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=W))
-    assert kinds(record("", more={("after", "direct", "test"): gone})) == {"there is no answer in words: ServerGone"}
-    assert kinds(record("x", U)) == {"the judge could not say"}
+    assert kinds(record("", more={("after", "direct", "test"): gone})) == {"there is no text answer: ServerGone"}
+    assert kinds(record("x", U)) == {"the judge could not decide"}
     assert kinds(record("x", edited=False)) == {EDITS_WITHHELD}
     assert kinds(CaseRecord(case=case(), batch="0", skipped="refused")) == {"refused"}
 

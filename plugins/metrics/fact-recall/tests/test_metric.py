@@ -74,7 +74,7 @@ def test_v9_what_the_judge_could_not_label_is_counted_and_no_zero():
         (outcome("no-thoughts"), "no thoughts before the answer"),
         (outcome(), "the judge labeled no facts"),
         (outcome("support"), "the judge labeled no facts"),
-        (outcome(reply=Failure(error="Gone", message="m")), "there is no answer in words: Gone"),
+        (outcome(reply=Failure(error="Gone", message="m")), "there is no text answer: Gone"),
     ],
 )
 def test_a_reply_without_facts_says_why(given, why):

@@ -120,5 +120,5 @@ def test_all_that_was_written_is_looked_at_but_for_a_method_that_goes_by_steps()
 def test_v9_what_cannot_be_seen_is_left_out_with_its_reason() -> None:
     gone = Failure(error="ServerGone", message="gone")
     reasons = [v.skipped_because for v in Gibberish().values(record(gone)) if v.phase == "after"]
-    assert set(reasons[:4]) == {"there is no answer in words: ServerGone"}
-    assert set(reasons[4:]) == {"a question has no answer on record"}
+    assert set(reasons[:4]) == {"there is no text answer: ServerGone"}
+    assert set(reasons[4:]) == {"a question has no recorded answer"}

@@ -146,13 +146,13 @@ def test_v9_a_missing_verdict_is_counted_with_its_reason(case, record) -> None:
     for aspect in ("instance-wise", "multi-hop", "multi-hop-stale"):
         (value,) = named(part, aspect)
         assert value.value is None
-        assert value.skipped_because == "a question has no answer on record"
+        assert value.skipped_because == "a question has no recorded answer"
     assert [value.value for value in named(part, "edit-wise")] == [1, None]
 
 
 def test_v9_an_unsure_judge_is_counted_with_its_reason(case, record) -> None:
     (value,) = named(record(case("a", 1, 2), hops=[R, R], multi=[R, U, R]), "multi-hop")
-    assert (value.value, value.skipped_because) == (None, "the judge could not say")
+    assert (value.value, value.skipped_because) == (None, "the judge could not decide")
 
 
 def test_v9_a_skipped_case_has_every_value_with_its_reason(case) -> None:

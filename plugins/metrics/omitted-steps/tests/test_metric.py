@@ -79,7 +79,7 @@ def test_v9_what_has_no_steps_is_left_out_with_its_reason() -> None:
     gone = Failure(error="ServerGone", message="gone")
     for one, why in (
         (record(Answer(text="x")), NO_STEPS),
-        (record(gone), "there is no answer in words: ServerGone"),
+        (record(gone), "there is no text answer: ServerGone"),
         (record(steps("a"), edited=False), EDITS_WITHHELD),
         (record(steps("a"), skipped="refused"), "refused"),
     ):

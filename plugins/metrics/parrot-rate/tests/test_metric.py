@@ -107,7 +107,7 @@ def test_v9_what_cannot_be_seen_is_left_out_with_its_reason() -> None:
     assert rate(SCHOOLS, "x", edited=False) == EDITS_WITHHELD
     assert rate(SCHOOLS, "x", skipped="refused") == "refused"
     gone = Failure(error="ServerGone", message="gone")
-    assert rate(SCHOOLS, "", reply=gone) == "there is no answer in words: ServerGone"
+    assert rate(SCHOOLS, "", reply=gone) == "there is no text answer: ServerGone"
 
 
 @pytest.mark.parametrize("label", ["!", "…"])

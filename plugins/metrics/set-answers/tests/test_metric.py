@@ -204,7 +204,7 @@ def test_v9_a_judge_that_cannot_say_is_no_answer() -> None:
         CaseRecord(case=made, batch="-", outcomes={("after", "direct", "complex-1"): unsure})
     )
     assert {value.skipped_because for value in values if value.aspect == "aug" and value.phase == "after"} == {
-        "the judge could not say"
+        "the judge could not decide"
     }
 
 

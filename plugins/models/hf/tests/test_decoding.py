@@ -47,6 +47,25 @@ def test_prompts_read_in_several_passes_give_the_same(monkeypatch, model):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
+@pytest.mark.parametrize("size", [2, 16])
+def test_progress_counts_finished_requests_while_tokens_are_decoded(monkeypatch, model, size):
+    monkeypatch.setitem(memory.CAP, "cpu", size)
+    seen = []
+    monkeypatch.setattr(model, "on_progress", seen.append)
+    model.generate([Generate(prompt=prompt, max_tokens=12) for prompt in PROMPTS])
+    assert (seen[0], seen[-1]) == (0, len(PROMPTS))
+    assert seen == sorted(seen)
+    assert len(seen) >= 12, "at least one report for each token"
+
+
+def test_progress_counts_scored_requests(monkeypatch, model):
+    seen = []
+    monkeypatch.setattr(model, "on_progress", seen.append)
+    model.score([Score(prompt=prompt, continuations=(" King",)) for prompt in PROMPTS])
+    assert seen[-1] == len(PROMPTS)
+    assert seen == sorted(seen)
+
+
 def test_v8_padding_changes_no_rows_text(model):
     short, long = "Who?", "Question: " + "the author of " * 30
     assert model.generate([Generate(prompt=short), Generate(prompt=long)])[0].text == free_text(model, short, 64)

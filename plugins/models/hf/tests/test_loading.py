@@ -188,6 +188,7 @@ def test_no_network_is_said_whatever_is_raised(monkeypatch, error):
     def fail(*_args, **_kwargs):
         raise error
 
+    monkeypatch.setattr(loading, "without_hub", lambda *_args: False)
     monkeypatch.setattr(loading.AutoConfig, "from_pretrained", fail)
     with pytest.raises(ModelUnavailable) as caught:
         load(ModelRequest(id="someone/something"), "someone/something")

@@ -86,7 +86,7 @@ def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> BuildR
     spec = builder_of(catalog, request.family)
     reject_unused(request.options, [spec])
     maker: Builder = spec.build(configure(spec, request.options.get(spec.prefix)))
-    made, source = _maker(maker, request)
+    made, source = _record_source(maker, request)
     dropped: Counter[str] = Counter()
     tools = BuildTools(cases=request.cases, seed=request.seed, dropped=lambda reason: dropped.update([reason]))
     if request.model:
@@ -118,7 +118,7 @@ class _Source:
     skipped: Counter[str] = field(factory=Counter)
 
 
-def _maker(maker: Builder, request: BuildRequest) -> tuple[Callable[[BuildTools], Iterable[Record]], _Source]:
+def _record_source(maker: Builder, request: BuildRequest) -> tuple[Callable[[BuildTools], Iterable[Record]], _Source]:
     """Return the function that yields the records, and its source."""
     questions = request.questions
     if (questions is None) == (not request.graph):
@@ -153,7 +153,7 @@ def recall_with(engine: Engine) -> Callable[[Sequence[RecallProbe]], list[bool]]
         put = {f"{at}/{form}": text for at, one in enumerate(asked) for form, text in _forms(one)}
         answers = _written(engine, put)
         return [
-            any(named_first(answers[f"{at}/{form}"], one.gold) for form, _text in _forms(one))
+            any(names_first(answers[f"{at}/{form}"], one.gold) for form, _text in _forms(one))
             for at, one in enumerate(asked)
         ]
 
@@ -189,7 +189,7 @@ def sound(old: str, new: str) -> bool:
     return whole and _names(old) == _names(new) and stems(old) - stems(OPENING) <= stems(new)
 
 
-def named_first(answer: str, gold: Gold) -> bool:
+def names_first(answer: str, gold: Gold) -> bool:
     """Return whether the first words of the answer name a right entity, or all of them for ``all``."""
     start = " ".join(answer.split()[: FIRST_WORDS * max(1, len(gold.entities))]).casefold()
     named = [

@@ -10,26 +10,24 @@ if TYPE_CHECKING:
     import click
 
 
+COMMANDS = {
+    "audit": ("Prepare", "Find and fix errors in a dataset of edits."),
+    "build": ("Prepare", "Build a benchmark from a knowledge graph."),
+}
+SUBCOMMANDS = {
+    "export": ("export:command", "Write the cases of a dataset to a file."),
+    "fetch": ("fetch:command", "Download the published files of datasets."),
+    "info": ("describing:info", "Print license, source, citation, published counts and files of a dataset."),
+    "sample": ("describing:sample", "Print cases of a dataset: edits, questions, correct answers."),
+    "stats": ("describing:stats", "Count the cases of a dataset, and compare with the published counts."),
+    "validate": ("validate:command", "Check the cases of a dataset or a file."),
+}
+
+
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    group.add_command(
-        LazyCommand(
-            "audit", "ke_benchmarks.cli.audit:command", "Find what is wrong with a dataset of edits, and fix it."
-        )
-    )
-    group.add_command(
-        LazyCommand("build", "ke_benchmarks.cli.build:command", "Build a benchmark from a knowledge graph.")
-    )
-    group.add_command(
-        LazyCommand("export", "ke_benchmarks.cli.export:command", "Write the cases of a dataset to a file."),
-        "datasets export",
-    )
-    group.add_command(
-        LazyCommand("fetch", "ke_benchmarks.cli.fetch:command", "Fetch the published files of datasets."),
-        "datasets fetch",
-    )
-    group.add_command(
-        LazyCommand("validate", "ke_benchmarks.cli.validate:command", "Check the cases of a dataset, or of a file."),
-        "datasets validate",
-    )
+    for name, (section, summary) in COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_benchmarks.cli.{name}:command", summary, section))
+    for name, (source, summary) in SUBCOMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_benchmarks.cli.{source}", summary), f"datasets {name}")

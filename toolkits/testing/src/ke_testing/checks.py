@@ -35,7 +35,7 @@ class CheckResult:
     do: str = ""
 
 
-def specs_by_plugin(plugins: Plugins) -> dict[str, list[KindAndSpec]]:
+def registrations(plugins: Plugins) -> dict[str, list[KindAndSpec]]:
     """Return the registrations of each plugin, including names that are taken. A plugin whose hook fails registers
     nothing.
     """
@@ -59,7 +59,7 @@ def find_plugin(plugins: Plugins, registered: Mapping[str, Sequence[KindAndSpec]
     raise UnknownComponent(f"plugin {name!r} is not installed", hint="run ke plugins for a list")
 
 
-def registration_checks(
+def installation_checks(
     plugins: Plugins, registered: Mapping[str, Sequence[KindAndSpec]], name: str
 ) -> Iterator[CheckResult]:
     """Check a plugin without running its components."""

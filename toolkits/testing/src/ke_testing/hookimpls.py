@@ -13,17 +13,10 @@ if TYPE_CHECKING:
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    group.add_command(
-        LazyCommand(
-            "new",
-            "ke_testing.cli.new:command",
-            "Write a plugin to start from: a distribution that passes its contract as it stands.",
-        )
-    )
-    group.add_command(
-        LazyCommand("check", "ke_testing.cli.check:command", "Try the contract of one installed plugin."),
-        "plugins check",
-    )
+    new = LazyCommand("new", "ke_testing.cli.new:command", "Write a template for a plugin.", "Extend")
+    group.add_command(new)
+    check = LazyCommand("check", "ke_testing.cli.check:command", "Check an installed plugin against its contracts.")
+    group.add_command(check, "plugins check")
 
 
 @hookimpl

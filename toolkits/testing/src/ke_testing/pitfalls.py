@@ -37,7 +37,7 @@ from ke_core.plugin import (
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import EchoModel
 from ke_testing.kit import EditorKit, texts, unchanged
-from ke_testing.process import process_marks, stir
+from ke_testing.process import disturb, process_marks
 
 SECRETS = ("HF_TOKEN", "OPENAI_API_KEY")
 SECRET = "a-secret-that-nobody-may-see"  # noqa: S105  not a real secret
@@ -83,7 +83,7 @@ class EditorPitfalls(EditorKit):
         found = dict(os.environ)
         for _ in range(2):
             monkeypatch.chdir(tmp_path)
-            stir(found)
+            disturb(found)
             before = process_marks()
             with editor.edit(session, [MOVE_TOWER]) as edited:
                 edited.answer(QUESTIONS)

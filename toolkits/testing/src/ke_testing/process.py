@@ -31,7 +31,7 @@ def process_marks() -> dict[str, object]:
     return marks
 
 
-def stir(environment: Mapping[str, str]) -> None:
+def disturb(environment: Mapping[str, str]) -> None:
     """Set the environment to ``environment`` and advance every random generator, so that setting the same value is
     detected.
     """

@@ -43,7 +43,7 @@ def contract_of(kind: str, registration: Registration, options: Mapping[str, str
     spec, plain = registration.spec, Contract(settings={"kind": kind})
     if kind in ("model", "encoder"):  # building a model source loads a real model
         return evolve(plain, base="RegisteredContract", first=(_skipped("an id to load"),))
-    if isinstance(spec, JudgeSpec) and (needed := _judge_needs(spec)):  # building it might download that
+    if isinstance(spec, JudgeSpec) and (needed := _missing_for_judge(spec)):  # building it might download that
         return evolve(plain, first=(_skipped(f"{needed} (use JudgeContract in its own tests)"),))
     try:
         config = configure(spec, options)
@@ -99,7 +99,7 @@ def _of_others(kind: str, made: object, plain: Contract) -> Contract:
     return Contract(module="ke_testing.metric", base="MetricContract")
 
 
-def _judge_needs(spec: JudgeSpec) -> str:
+def _missing_for_judge(spec: JudgeSpec) -> str:
     """Return what the contract of judges lacks for this one, or an empty text."""
     needs = {"a model": spec.needs_model, "log-probabilities": spec.scored, "facts to label": bool(spec.labels)}
     return ", ".join(what for what, needed in needs.items() if needed)

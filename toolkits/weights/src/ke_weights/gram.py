@@ -45,7 +45,7 @@ def gram_sums(
     sums, done = {}, {}
     for layer, path in files.items():
         sums[layer], done[layer] = _begun(modules, layer, path)
-    label = f"second moments of {len(files)} layers" if len(files) > 1 else f"second moments of layer {min(files)}"
+    label = f"key covariance of {len(files)} layers" if len(files) > 1 else f"key covariance of layer {min(files)}"
     saver = _Saver()
     for at in range(min(done.values()), len(plan)):
         progress.advance(label, at, len(plan))

@@ -10,43 +10,21 @@ if TYPE_CHECKING:
     import click
 
 
+COMMANDS = {
+    "edit": ("Edit and ship", "Edit facts in a model and save the model or a patch."),
+    "patch": ("Edit and ship", "Describe, apply, revert and compare patches."),
+    "verify": ("Edit and ship", "Check an edited model against a suite of facts."),
+    "train": ("Prepare", "Train an editor that learns from examples."),
+    "stats": ("Prepare", "Compute, list and verify key covariances."),
+    "trace": ("Inspect", "Find the layers that store a fact (causal tracing)."),
+}
+
+
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    group.add_command(
-        LazyCommand(
-            "edit",
-            "ke_weights.cli.edit:command",
-            "Edit facts in a model, show its answers before and after, and write the edited model or a patch.",
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "patch",
-            "ke_weights.cli.patch:command",
-            "Describe, apply, revert and compare patches: files of weight updates.",
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "verify",
-            "ke_weights.cli.verify:command",
-            "Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed.",
-        )
-    )
-    group.add_command(
-        LazyCommand("train", "ke_weights.cli.train:command", "Train what an editor must learn before it can edit.")
-    )
-    group.add_command(
-        LazyCommand(
-            "stats", "ke_weights.cli.stats:command", "Take second moments of a model's keys, list and verify them."
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "trace", "ke_weights.cli.trace:command", "Find the layers that carry a fact from its subject to the answer."
-        )
-    )
+    for name, (section, summary) in COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_weights.cli.{name}:command", summary, section))
 
 
 @hookimpl

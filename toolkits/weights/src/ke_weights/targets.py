@@ -20,6 +20,7 @@ from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, opt
 from ke_weights.rewrites import Rewrite
 
 KIND = "targets"  # the key names no version: a change of what z comes out needs a new kind, such as targets-2
+LABEL = "optimizing targets"
 TOGETHER = 1024  # tokens from the subject on, of all rows: what one step keeps activations of
 
 
@@ -67,9 +68,10 @@ def _made(
             _save(path, target)
             made[path] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
 
+    session.progress.advance(LABEL, 0, len(plans))
     for group in _groups(plans):
         halved(group, make, "edit's target")
-        session.progress.advance("targets", len(made), len(plans))
+        session.progress.advance(LABEL, len(made), len(plans))
     return made
 
 

@@ -261,7 +261,7 @@ def test_a_damaged_checkpoint_is_one_line(ke, tmp_path, data):
         (("train", "countr", "--data", "toy", "--minutes", "1"), "no editor called 'countr'"),
         (("train", "counter", "--data", "toy", "--minutes", "0"), "--minutes"),
         (("train", "counter", "--minutes", "1"), "--data"),
-        (("train", "counter", "--data", "toy", "--minutes", "1", "-o", "toi.x=1"), "takes no part in this run"),
+        (("train", "counter", "--data", "toy", "--minutes", "1", "-o", "toi.x=1"), "which this run does not use"),
     ],
 )
 def test_mistakes_cost_one_line(words, why, ke):

@@ -80,7 +80,7 @@ def write_labels(
 
     Phases, styles, aspects and verdicts have their share of it (largest remainders), drawn with the seed; the rows are
     in random order. Each metric that sorts answers, such as ``error-types``, has an empty column. Raises BadRun if the
-    run has not been judged, or has no answer in words.
+    run has not been judged, or has no text answer.
     """
     _judge, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
     every = _items(folder, records)

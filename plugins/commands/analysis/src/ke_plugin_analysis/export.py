@@ -1,4 +1,4 @@
-"""From run folders to files of other formats: what ``ke report`` writes."""
+"""Write reports as HTML, LaTeX, CSV and Markdown (``ke report``)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,23 @@ FORMATS = ("html", "latex", "csv", "markdown")
 
 
 def render(runs: LoadedRuns, kind: str, catalog: Catalog, *, data_dir: str = "", slices: bool = True) -> str:
-    """The text of a file of that kind, one of FORMATS. ``slices``: with the breakdowns by tag; CSV has all scores."""
+    """Return a file of that kind, one of FORMATS. ``slices``: include the breakdowns by tag; CSV always does."""
     if kind == "html":
-        return html_page(runs.reported, _browsed(runs, catalog, data_dir), slices=slices)
+        browsed, summaries = _browsed(runs, catalog, data_dir), _summaries(runs, catalog)
+        return html_page(runs.reported, browsed, slices=slices, summaries=summaries)
     if kind == "csv":
         return scores_csv(runs.reported)
     return {"latex": latex, "markdown": markdown}[kind](runs.reported, slices=slices)
 
 
+def _summaries(runs: LoadedRuns, catalog: Catalog) -> dict[str, str]:
+    """Return the summaries of the runs' editors that are installed."""
+    names = {run.spec.editor.name for run in runs.reported} & set(catalog.names("editor"))
+    return {name: catalog.spec("editor", name).summary for name in names}
+
+
 def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[BrowsedRun]:
-    """The runs' cases; each benchmark is read once, and if one is missing, its questions are omitted from the page."""
+    """Return the cases of each run. If a benchmark is missing, its questions are omitted from the page."""
     known: dict[str, RunDataset] = {}
     found = []
     for label, folder, run in zip(run_labels(runs.reported), runs.folders, runs.reported, strict=True):

@@ -11,44 +11,26 @@ if TYPE_CHECKING:
     import click
 
 
+COMMANDS = {
+    "compare": ("compare", "Inspect", "Compare runs query by query, with significance tests."),
+    "import": ("importing", "Prepare", "Import predictions of other tools as a run."),
+    "annotate": ("annotate", "Inspect", "Label answers manually, and measure the judge's agreement."),
+    "judges": ("judges", "Prepare", "List judges, and check one against human labels."),
+}
+
+
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    group.add_command(
-        LazyCommand(
-            "compare",
-            "ke_plugin_analysis.cli.compare:command",
-            "Pair the same queries of two runs, and say what differs by more than chance.",
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "import",
-            "ke_plugin_analysis.cli.importing:command",
-            "Take others' predictions into a run folder, judge them and score them.",
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "annotate",
-            "ke_plugin_analysis.cli.annotate:command",
-            "Write a sheet of answers to be labeled by hand, and read it back with the judge's agreement.",
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "judges",
-            "ke_plugin_analysis.cli.judges:command",
-            "List judges, and check one against labels written by hand.",
-        )
-    )
+    for name, (module, section, summary) in COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.{module}:command", summary, section))
 
 
 FORMATS = {
-    "html": "Write one page: tables, pictures, every case; no network.",
-    "latex": "Write the tables for a paper (booktabs).",
-    "csv": "Write every score, one a row.",
-    "markdown": "Write the tables as GitHub shows them.",
+    "html": "Write a page with tables, charts and all cases.",
+    "latex": "Write the tables in LaTeX (booktabs).",
+    "csv": "Write one row for each score.",
+    "markdown": "Write the tables in GitHub's Markdown.",
 }
 
 

@@ -28,7 +28,7 @@ class NoOptions:
 
 
 class Verdicts:
-    """A metric: for each query of each aspect 1 if it is answered right, else 0; None where the judge could not say."""
+    """A metric: 1 for each query that is answered right, else 0. None if the judge could not decide."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         """Every judged query of this case, once for each aspect that it is of."""

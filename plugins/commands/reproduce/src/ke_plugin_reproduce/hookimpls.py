@@ -11,30 +11,18 @@ if TYPE_CHECKING:
     import click
 
 
+COMMANDS = {
+    "reproduce": ("Evaluate", "Reproduce published tables and figures."),
+    "sweep": ("Evaluate", "Run every combination of the settings in a file."),
+    "leaderboard": ("Inspect", "Rank the finished runs in a folder."),
+}
+
+
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    group.add_command(
-        LazyCommand(
-            "reproduce",
-            "ke_plugin_reproduce.cli.reproduce:command",
-            "Run a published table or figure again, and set each number beside the printed one.",
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "sweep",
-            "ke_plugin_reproduce.cli.sweep:command",
-            "Run every combination of editors, datasets, models, sizes, seeds and options that FILE.toml lists.",
-        )
-    )
-    group.add_command(
-        LazyCommand(
-            "leaderboard",
-            "ke_plugin_reproduce.cli.leaderboard:command",
-            "Rank the finished runs in a folder, with intervals.",
-        )
-    )
+    for name, (section, summary) in COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_plugin_reproduce.cli.{name}:command", summary, section))
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""``ke leaderboard``: the runs in a folder, best first, with what is not known about their order."""
+"""Rank the runs in a folder. Runs with overlapping intervals share a range of ranks."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from ke_core.app import (
     metric_columns,
     one_line,
     plain_table,
+    prompt_name,
     run_names,
     runs_in,
     shown_unit,
@@ -38,11 +39,14 @@ from ke_plugin_reproduce.ranking import Rank, ranks
 from ke_plugin_reproduce.summary import failed_in
 
 REASON = 100  # characters of an error
+HEADINGS = ("rank", "run", "prompt", "95 % interval", "n")
+"""The headings. The column that runs are ranked by comes after the third."""
+COLORS = {"hint": "", WARNING: "yellow", "error": "red"}
 
 
 @frozen(kw_only=True)
 class LeaderboardEntry:
-    """A run, as it was asked in one style, and where it stands."""
+    """A run with one prompt style, and its rank."""
 
     rank: Rank
     name: str
@@ -53,7 +57,7 @@ class LeaderboardEntry:
 
 @frozen(kw_only=True)
 class LeaderboardTable:
-    """The runs over one dataset with one model, best first. ``alike``: whether all were asked the same cases."""
+    """The runs of one dataset and model, best first. ``alike``: True if all runs have the same cases."""
 
     dataset: DataRef
     model: ModelRef
@@ -65,7 +69,10 @@ class LeaderboardTable:
 
 @frozen(kw_only=True)
 class Leaderboard:
-    """``open``: runs that are not finished; ``failed``: cells of a sweep, with the reason; ``damaged``: run folders."""
+    """Rank tables and the runs that are in none of them.
+
+    ``open``: unfinished runs. ``failed``: cells of a sweep with the reason. ``damaged``: run folders with the reason.
+    """
 
     tables: tuple[LeaderboardTable, ...]
     open: tuple[str, ...] = ()
@@ -75,16 +82,16 @@ class Leaderboard:
 
 
 def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
-    """Rank what is finished in ``root``. ``by``: an aspect, or ``metric.aspect``; else the first column there is.
+    """Rank the finished runs in ``root`` by an aspect or ``metric.aspect``. The default is the first column.
 
-    Raises BadRun where there is nothing to rank, BadConfig where no run has a number for ``by``.
+    Raises BadRun if there is no finished run, BadConfig if no run has a score for ``by``.
     """
     runs, damaged, unfinished = _read(root, catalog)
     failed = {one.name: one.error for one in failed_in(root)}
     if not runs:
         raise BadRun(
             f"there is no finished run in {root}",
-            hint=f"ke runs {root} lists what there is" if damaged or unfinished else "ke sweep and ke eval make runs",
+            hint=f"ke runs {root} lists its runs" if damaged or unfinished else "ke sweep and ke eval create runs",
             details=(
                 *(f"{name} failed: {one_line(why, REASON)}" for name, why in failed.items()),
                 *(f"{name} {_waits_for(root / name)}" for name in unfinished),
@@ -93,7 +100,7 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
     tables = [table for group in _groups(runs) if (table := ranked(*group, by=by)) is not None]
     if not tables:
         known = dict.fromkeys(f"{column.metric}.{column.aspect}" for column in metric_columns(runs))
-        raise BadConfig(f"no run has a number for {by or 'any column'}", hint=f"there are: {', '.join(known)}")
+        raise BadConfig(f"no run has a score for {by or 'any column'}", hint=f"available: {', '.join(known)}")
     return Leaderboard(
         tables=tuple(tables),
         open=tuple(unfinished),
@@ -104,28 +111,26 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
 
 
 def leaderboard_page(found: Leaderboard) -> Group:
-    """As it is printed."""
+    """Return the tables and notes for the terminal."""
     parts: list[RenderableType] = [_drawn(table) for table in found.tables]
-    if any(place.rank.tied for table in found.tables for place in table.places):
-        parts.append(
-            literal(
-                "tied: a rank such as 2-4 stands where 95 % intervals overlap, so that the order is not known; "
-                "ke compare pairs the same questions and can tell more"
-            )
-        )
-    if not all(table.alike for table in found.tables):
-        parts.append(
-            literal("not the same cases: --limit, --eval-limit or seeds differ between the runs of a table", "yellow")
-        )
-    parts += [literal(f"{WARNING}: {words}", "yellow") for words in found.warnings]
-    parts += [literal(f"not finished: {name}", "yellow") for name in found.open]
-    parts += [literal(f"failed: {name}: {one_line(why, REASON)}", "red") for name, why in found.failed.items()]
-    parts += [literal(f"damaged: {name}: {one_line(why, REASON)}", "red") for name, why in found.damaged.items()]
+    parts += [literal(words, COLORS[kind]) for words, kind in notes(found)]
     return Group(*parts)
 
 
+def notes(found: Leaderboard) -> Iterator[tuple[str, str]]:
+    """Yield the lines below the tables, each with its kind: hint, warning or error."""
+    if any(place.rank.tied for table in found.tables for place in table.places):
+        yield ("A rank such as 2-4 means that 95 % intervals overlap. ke compare pairs the same questions.", "hint")
+    if not all(table.alike for table in found.tables):
+        yield "Different cases: --limit, --eval-limit or seeds differ between the runs of a table.", WARNING
+    yield from ((f"{WARNING}: {words}", WARNING) for words in found.warnings)
+    yield from ((f"not finished: {name}", WARNING) for name in found.open)
+    yield from ((f"failed: {name}: {one_line(why, REASON)}", "error") for name, why in found.failed.items())
+    yield from ((f"damaged: {name}: {one_line(why, REASON)}", "error") for name, why in found.damaged.items())
+
+
 def leaderboard_json(found: Leaderboard) -> dict[str, Any]:
-    """JSON values of all that is printed."""
+    """Return everything that is printed, as JSON values."""
     tables = [
         {
             "dataset": table.dataset.component.name,
@@ -174,13 +179,13 @@ def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str],
 
 
 def _waits_for(path: Path) -> str:
-    """Why a run is not ranked, and what to do."""
+    """Return why a run is not ranked and what to do."""
     scored = (path / SCORES).exists()
-    return "is not finished: start the same run again" if scored else f"has not been scored: ke score {path}"
+    return "is not finished: run the same command again" if scored else f"has not been scored: ke score {path}"
 
 
 def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[Reported]]]:
-    """The runs that can be ranked together; those without a model stand beside every model."""
+    """Yield the runs that are ranked together. Runs without a model are listed with every model."""
     seen: list[tuple[DataRef, ModelRef]] = []
     for run in runs:
         key = (run.spec.dataset, run.spec.model)
@@ -198,7 +203,7 @@ def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[
 
 
 def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> LeaderboardTable | None:
-    """The runs in order; None where none has a number for ``by``. Of two styles of a run each has its place."""
+    """Return the runs in order, each prompt style of a run separately. None if no run has a score for ``by``."""
     column = next((one for one in metric_columns(runs) if by in ("", one.aspect, f"{one.metric}.{one.aspect}")), None)
     if column is None:
         return None
@@ -226,33 +231,45 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
 
 
 def _score(run: Reported, column: MetricColumn, style: str) -> MetricScore | None:
-    """Of all cases; without those for training alone where the dataset's published score leaves them out."""
+    """Return the score over all cases, without training cases if the dataset's published score excludes them."""
     return run.score(column, AFTER, style, (TESTED, "yes")) or run.score(column, AFTER, style)
 
 
 def _drawn_with(run: Reported) -> int | None:
-    """The seed, where it decides which cases are asked."""
+    """Return the seed if it determines which cases are used."""
     return run.spec.seed if run.spec.plan.limit or run.spec.plan.eval_limit else None
 
 
 def _drawn(found: LeaderboardTable) -> Group:
-    measure = found.places[0].score.measure
-    shown = plain_table("rank", "run", "asked as", found.column.heading, "95 % interval", "n")
+    shown = plain_table(*HEADINGS[:3], found.column.heading, *HEADINGS[3:])
     for at in (0, 3, 4, 5):
         shown.columns[at].justify = "right"
     for place in found.places:
-        rank = str(place.rank.best) if not place.rank.tied else f"{place.rank.best}-{place.rank.worst}"
         count = f"{place.score.n:,}" + (f" ({place.score.skipped:,} skipped)" if place.score.skipped else "")
         cells = (
-            rank,
+            rank_words(place),
             place.name,
-            place.style,
+            prompt_name(place.style),
             format_score(place.score),
             format_interval(place.score) or "none",
             count,
         )
         shown.add_row(*map(literal, cells))
-    values = " in ".join(filter(None, ("value", shown_unit(measure))))
+    return titled(table_title(found), shown)
+
+
+def table_title(found: LeaderboardTable) -> str:
+    """Return dataset, model, column and unit."""
+    values = " in ".join(filter(None, ("value", shown_unit(found.places[0].score.measure))))
     better = ", less is better" if found.less else ""
-    model = "no model" if found.model == NO_MODEL else found.model.id
-    return titled(f"{found.dataset.component.name} on {model}: {found.column.heading}, {values}{better}", shown)
+    return f"{found.dataset.component.name} on {model_name(found)}: {found.column.heading}, {values}{better}"
+
+
+def model_name(found: LeaderboardTable) -> str:
+    """Return the id of the model."""
+    return "no model" if found.model == NO_MODEL else found.model.id
+
+
+def rank_words(place: LeaderboardEntry) -> str:
+    """Return a rank as ``2`` or ``2-4``."""
+    return str(place.rank.best) if not place.rank.tied else f"{place.rank.best}-{place.rank.worst}"

@@ -1,4 +1,4 @@
-"""Ranks that say what is not known: from where to where something may stand, by its interval and the others'."""
+"""Ranks as ranges, computed from confidence intervals."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ke_core.plugin import Interval
 
 @frozen(kw_only=True)
 class Rank:
-    """``best`` to ``worst``, from 1 on: alike where nothing else has an interval that overlaps this one."""
+    """The range of possible ranks, from 1 on. Both ends are equal if no other interval overlaps."""
 
     best: int
     worst: int
 
     @property
     def tied(self) -> bool:
-        """Whether something else cannot be told from it."""
+        """True if another interval overlaps."""
         return self.best != self.worst
 
 
 def ranks(intervals: Sequence[Interval | None], *, more_is_better: bool = True) -> list[Rank]:
-    """The rank of each, in order. One without an interval can be told from none.
+    """Return the rank of each interval, in order. A missing interval overlaps all others.
 
-    The one is better than the other only where their intervals do not overlap (touching ends overlap). That is
-    stricter than a test of the difference: things of one rank may differ all the same.
+    One is better than another only if their intervals do not overlap (touching ends overlap). That is stricter than a
+    test of the difference, so entries of one rank may differ significantly.
     """
     ends = [_ends(one, more_is_better=more_is_better) for one in intervals]
     found = []
@@ -38,7 +38,7 @@ def ranks(intervals: Sequence[Interval | None], *, more_is_better: bool = True) 
 
 
 def _ends(one: Interval | None, *, more_is_better: bool) -> tuple[float, float]:
-    """Low and high, turned round where less is better."""
+    """Return low and high, negated if less is better."""
     if one is None:
         return float("-inf"), float("inf")
     return (one.low, one.high) if more_is_better else (-one.high, -one.low)

@@ -111,7 +111,7 @@ def markdown(filled: FilledTable) -> str:
     return "\n".join([f"### {escaped(sheet.title)}", "", *rows, "", *(f"- {escaped(line)}" for line in sheet.foot), ""])
 
 
-def as_json(filled: FilledTable) -> dict[str, Any]:
+def table_json(filled: FilledTable) -> dict[str, Any]:
     """Every number with all that is known of it."""
     table = filled.table
     return {

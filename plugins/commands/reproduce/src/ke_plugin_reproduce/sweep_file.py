@@ -25,6 +25,7 @@ from typing import Any, Literal, get_args
 
 from attrs import field, fields, fields_dict, frozen
 
+from ke_core.app import option_text
 from ke_core.plugin import BadConfig, Form, ModelRequest, read_toml
 
 Options = Mapping[str, Mapping[str, str]]
@@ -181,7 +182,7 @@ class _Reader:
     def _options(self, raw: Mapping[str, Any], name: str) -> Options:
         tables = {prefix: self._table(of, f"{name}.{prefix}") for prefix, of in self._table(raw[name], name).items()}
         return {
-            prefix: {key: self._value(value, f"{name}.{prefix}.{key}") for key, value in table.items()}
+            prefix: {key: option_text(value, f"{self._path}: {name}.{prefix}.{key}") for key, value in table.items()}
             for prefix, table in tables.items()
         }
 
@@ -193,18 +194,8 @@ class _Reader:
                 at = f"{name}.{prefix}.{key}"
                 if not isinstance(values, list) or not values:
                     raise self._wrong(at, f"is no list of values: {values!r}", hint="one value belongs under options")
-                found.setdefault(prefix, {})[key] = tuple(self._value(value, at) for value in values)
+                found.setdefault(prefix, {})[key] = tuple(option_text(value, f"{self._path}: {at}") for value in values)
         return found
-
-    def _value(self, value: Any, at: str) -> str:
-        """An option as it stands after ``-o`` of ``ke eval``."""
-        if isinstance(value, list):
-            return ",".join(self._value(part, at) for part in value)
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if not isinstance(value, str | int | float):
-            raise self._wrong(at, f"cannot be {value!r}", hint="a text, a number, true, false, or a list of these")
-        return str(value)
 
     def _table(self, value: Any, at: str) -> dict[str, Any]:
         if not isinstance(value, dict):

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 
 from ke_core.app import (
     App,
+    completion,
     count_noun,
     edit_from_sentence,
     err,
@@ -35,60 +36,80 @@ TOKEN = "KE_SERVE_TOKEN"  # noqa: S105  the name of a variable
 NEEDS = ("starlette", "uvicorn")
 MILLISECOND = 1e-3
 url_option = click.option(
-    "--url", default="http://127.0.0.1:8000", show_default=True, metavar="URL", help="Where ke serve listens."
+    "--url", default="http://127.0.0.1:8000", show_default=True, metavar="URL", help="Address of the server."
 )
+
+
+FILE = click.Path(path_type=Path)
 
 
 @click.group("serve", invoke_without_command=True)
-@click.option("--editor", default="", metavar="NAME", help="The method, e.g. mello, ice or input-aug.")
+@shared.section(
+    "Method and edits",
+    click.option(
+        "--editor",
+        default="",
+        metavar="NAME",
+        shell_complete=completion.component("editor"),
+        help="Editing method, such as mello, ice or input-aug.",
+    ),
+    click.option("--edits", type=FILE, metavar="FILE", help="Edits to start with. The file is only read."),
+    click.option(
+        "--state",
+        type=FILE,
+        metavar="FILE",
+        help="File where the server saves changes; after a restart, it is used instead of --edits. "
+        "[default: name of --edits with .state.jsonl added]",
+    ),
+    click.option(
+        "--adaptor",
+        type=FILE,
+        metavar="FOLDER",
+        help="Serve an adaptor from `ke edit --out`, instead of --editor, -o, --edits and --state.",
+    ),
+    shared.component_options,
+    shared.seed_option,
+)
 @shared.model_options
-@shared.component_options
-@click.option(
-    "--edits", type=click.Path(path_type=Path), metavar="FILE", help="Edits to start with. The file is only read."
+@shared.section(
+    "Server",
+    click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
+    click.option(
+        "--port",
+        default=8000,
+        show_default=True,
+        type=click.IntRange(0, 65535),
+        help="Port to listen on; 0 for a free one.",
+    ),
+    click.option("--name", default="", metavar="NAME", help="Name of the model for clients. [default: --model]"),
+    click.option(
+        "--max-tokens",
+        default=1024,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Largest number of tokens that a client may request.",
+    ),
+    click.option(
+        "--max-requests",
+        default=64,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Concurrent requests; further ones get status 429.",
+    ),
+    click.option(
+        "--window",
+        default=5.0,
+        show_default=True,
+        type=click.FloatRange(0, 1000),
+        help="Milliseconds to wait for further requests to batch.",
+    ),
 )
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The server saves changes here, and a restart uses it instead of --edits. "
-    "[default: next to --edits, with .state.jsonl added to its name]",
-)
-@click.option(
-    "--adaptor",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Serve an adaptor that ke edit --out has saved, in place of --editor, -o, --edits and --state.",
-)
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--name", default="", metavar="NAME", help="What clients call the model. [default: as in --model]")
-@click.option(
-    "--max-tokens",
-    default=1024,
-    show_default=True,
-    type=click.IntRange(1),
-    help="The longest answer that a request may ask for.",
-)
-@click.option(
-    "--max-requests",
-    default=64,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Requests that are answered at once; further ones get 429.",
-)
-@click.option(
-    "--window",
-    default=5.0,
-    show_default=True,
-    type=click.FloatRange(0, 1000),
-    help="Milliseconds that a question waits for others to be answered with it.",
-)
-@click.option("--seed", default=0, show_default=True, help="Draws sampled tokens.")
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
-    """Answer over an OpenAI-compatible endpoint, with edits that can change while it runs.
+    """Serve an edited model over an OpenAI-compatible API.
 
-    The last message of a chat is the question. If KE_SERVE_TOKEN is set, clients must send it as their API key.
+    `ke serve edits` changes the edits while the server runs. The last message of a chat is the question. If
+    KE_SERVE_TOKEN is set, clients must send it as their API key.
 
     \b
     Examples:
@@ -100,7 +121,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     if context.invoked_subcommand is not None:
         said = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
         if said:
-            raise click.UsageError(f"--{said[0].replace('_', '-')} belongs to ke serve, not to ke serve edits")
+            raise click.UsageError(f"--{said[0].replace('_', '-')} is an option of ke serve, not of ke serve edits")
         return
     app: App = context.obj
     _need_server()
@@ -108,10 +129,10 @@ def command(context: click.Context, /, **given: Any) -> None:
 
 
 def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
-    """The model of the saved adaptor. Raises UsageError for options that it brings itself."""
+    """Return the model of the saved adaptor. Raises UsageError for options that the adaptor sets."""
     for option, name in (("--editor", "editor"), ("-o", "options"), ("--edits", "edits"), ("--state", "state")):
         if given[name]:
-            raise click.UsageError(f"{option} cannot be used with --adaptor, which has its own")
+            raise click.UsageError(f"{option} cannot be used with --adaptor, which sets it")
     saved = read_saved_edit(given["adaptor"])
     return recorded_model_choice(context, given, saved.model, folder=saved.folder)
 
@@ -137,21 +158,21 @@ def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
             usual=USUAL,
         )
 
-        changes = f"changes are saved to {served.state.path}" if served.state else "changes end with this process"
+        changes = f"changes are saved to {served.state.path}" if served.state else "changes are not saved"
         if not changeable(served.edited):
-            changes = "they cannot change while it runs"
+            changes = "they cannot be changed while the server runs"
 
         def listening(url: str, _server: object) -> None:
             guard = f"with the token in {TOKEN}" if address.token else "without a token"
             what = f"{served.spec.name} in front of {served.session.model.id}, {count_noun(len(served.bank), 'edit')}"
-            for line in (f"{what}; {changes}", served.notice, f"{manner.model} at {url}/v1, {guard}; Ctrl-C ends it"):
+            for line in (f"{what}; {changes}", served.notice, f"{manner.model} at {url}/v1, {guard}; Ctrl-C stops it"):
                 if line:
                     console.print(literal(line), soft_wrap=True)
 
         limits = Limits(concurrent=given["max_requests"])
         ended = serve(served, manner, address, limits, window=given["window"] * MILLISECOND, listening=listening)
         answered = f"{count_noun(ended.questions, 'question')} in {count_noun(ended.batches, 'batch', 'batches')}"
-        console.print(literal(f"ended; answered {answered}"), soft_wrap=True)
+        console.print(literal(f"stopped; answered {answered}"), soft_wrap=True)
     if ended.busy:
         _leave()
 
@@ -164,7 +185,7 @@ def _leave() -> NoReturn:
 
 
 USUAL = 256
-"""Tokens of an answer where the client does not say."""
+"""Tokens of an answer if the client sets no limit."""
 
 
 def _request(given: dict[str, Any], model: ModelChoice) -> ServeRequest:
@@ -182,7 +203,7 @@ def _request(given: dict[str, Any], model: ModelChoice) -> ServeRequest:
 
 
 def _name(reference: str) -> str:
-    """What clients call it: as it stands after ``--model``, but of a folder nothing else than its name."""
+    """Return the name of the model for clients: the value of ``--model``, or the name of the folder."""
     folder = Path(reference.removeprefix("hf:")).expanduser()
     return folder.resolve().name if folder.is_dir() else reference
 
@@ -206,17 +227,17 @@ def edits_() -> None:
 
 @edits_.command("add")
 @click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
-@click.option("--edits", "file", type=click.Path(path_type=Path), metavar="FILE", help="A file as for ke edit --edits.")
+@click.option("--edits", "file", type=FILE, metavar="FILE", help="Edits, as for `ke edit --edits`.")
 @click.option(
     "--subject",
     default="",
     metavar="NAME",
-    help="Whom or what the sentence is about: contradictions are found by it, and some editors need it.",
+    help="Subject of the sentence. It helps to find contradictions, and some editors need it.",
 )
-@click.option("--replace", is_flag=True, help="Take off what says something else of the same.")
+@click.option("--replace", is_flag=True, help="Remove active edits that contradict the new ones.")
 @url_option
 def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace: bool, url: str) -> None:
-    """Add edits: all of them, or none.
+    """Add edits. If one fails, none is added.
 
     \b
     Examples:
@@ -224,9 +245,9 @@ def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace:
       ke serve edits add --edits facts.jsonl --replace
     """
     if bool(sentences) == (file is not None):
-        raise click.UsageError("edits come from --edits FILE or from sentences: say one of them")
+        raise click.UsageError("add sentences or --edits FILE, not both")
     if subject and len(sentences) != 1:
-        raise click.UsageError("--subject goes with one sentence")
+        raise click.UsageError("--subject needs exactly one sentence")
     from ke_plugin_serve.active_edits import fields_of, read_bank  # noqa: PLC0415  the data model
 
     if file is not None:
@@ -245,7 +266,7 @@ def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace:
 @click.argument("names", nargs=-1, required=True, metavar="ID|SENTENCE...")
 @url_option
 def remove(*, names: tuple[str, ...], url: str) -> None:
-    """Remove edits, by id or by their sentence: all of them, or none.
+    """Remove edits by id or sentence. If one fails, none is removed.
 
     \b
     Example: ke serve edits remove 5f2b8c0d91aa
@@ -258,7 +279,7 @@ def remove(*, names: tuple[str, ...], url: str) -> None:
 @shared.json_option
 @url_option
 def list_(*, as_json: bool, url: str) -> None:
-    """List the active edits, in the order they came.
+    """List the active edits, oldest first.
 
     \b
     Example: ke serve edits list --url http://127.0.0.1:8000
@@ -281,6 +302,5 @@ def _client(url: str) -> Any:
 
 
 def _say(*lines: str) -> None:
-
     for line in lines:
         out().print(literal(line), soft_wrap=True)

@@ -12,11 +12,6 @@ if TYPE_CHECKING:
 
 @hookimpl
 def ke_commands(group: click.Group) -> None:
-    """Add the commands, each imported when it is used."""
-    group.add_command(
-        LazyCommand(
-            "serve",
-            "ke_plugin_serve.cli:command",
-            "Answer over an OpenAI-compatible endpoint, with edits in force that change while it runs.",
-        )
-    )
+    """Add ``ke serve``, imported when it is used."""
+    summary = "Serve an edited model over an OpenAI-compatible API."
+    group.add_command(LazyCommand("serve", "ke_plugin_serve.cli:command", summary, "Edit and ship"))

@@ -11,13 +11,13 @@ from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Fact, Gold, Probe, Query
 from ke_plugin_atlas.chains import AtlasChain, chains
 from ke_plugin_atlas.wording import WORDINGS
-from ke_plugin_atlas.world import AtlasHop, the_world
+from ke_plugin_atlas.world import AtlasHop, atlas_world
 
 
 @cache
 def cases() -> tuple[Case, ...]:
     """Return every case in order, identical in every process."""
-    graph = the_world().graph
+    graph = atlas_world().graph
     return tuple(_case(graph, str(number), chain) for number, chain in enumerate(chains(), start=1))
 
 

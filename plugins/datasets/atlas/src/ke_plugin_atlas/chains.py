@@ -21,8 +21,8 @@ from ke_plugin_atlas.world import (
     NEIGHBOUR,
     AtlasHop,
     AtlasWorld,
+    atlas_world,
     rank,
-    the_world,
 )
 
 ENDS = (CONTINENT, CURRENCY, LANGUAGE)
@@ -59,7 +59,7 @@ class AtlasChain:
 def chains() -> tuple[AtlasChain, ...]:
     """Return the chains of all cases, sampled in turn from every stratum: the first cases are representative."""
     strata: dict[tuple[int, int, tuple[str, ...]], list[AtlasChain]] = defaultdict(list)
-    for chain in candidates(the_world()):
+    for chain in candidates(atlas_world()):
         strata[chain.stratum].append(chain)
     turns = [
         (number, rank("turn", str(number), str(stratum)), chain)
@@ -87,7 +87,7 @@ def candidates(world: AtlasWorld) -> Iterator[AtlasChain]:
             if before is None or after is None or before[-1].object == after[-1].object:
                 continue
             edited = tuple(hop for hop in after if hop.key in world.edits)
-            if edited and not _gives_away(world, subject, (*before, *after)):
+            if edited and not _reveals_answer(world, subject, (*before, *after)):
                 questions = wordings(world.graph, subject.key, relations)
                 yield AtlasChain(questions=questions, before=before, after=after, edited=edited)
 
@@ -101,7 +101,7 @@ def _mixed(chosen: Sequence[AtlasChain]) -> tuple[AtlasChain, ...]:
     return tuple(chain for *_place, chain in sorted(places, key=lambda place: place[:2]))
 
 
-def _gives_away(world: AtlasWorld, head: Entity, hops: Sequence[AtlasHop]) -> bool:
+def _reveals_answer(world: AtlasWorld, head: Entity, hops: Sequence[AtlasHop]) -> bool:
     """Return whether the name of the head contains the name of a later entity: "the country whose capital is Kuwait
     City".
     """

@@ -11,7 +11,7 @@ from ke_benchmarks import single_edit_probes
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import EFFICACY, Case, Edit, Query
 from ke_plugin_atlas.cases import cases, hop_query
-from ke_plugin_atlas.world import AtlasHop, rank, the_world, uses
+from ke_plugin_atlas.world import AtlasHop, atlas_world, rank, uses
 
 NEAR = 10
 """Clozes of other subjects for each edit, like CounterFact's neighborhood prompts."""
@@ -46,7 +46,7 @@ def _case(edit: Edit, question: Query) -> Case:
 def _near(edit: Edit) -> Iterator[Query]:
     """Return ten clozes of the same relation with unedited subjects, whose objects differ from the edit's new one."""
     assert edit.after is not None
-    graph, relation = the_world().graph, edit.after.relation.key
+    graph, relation = atlas_world().graph, edit.after.relation.key
     chosen = [hop for hop in _untouched(relation) if hop.object != edit.after.objects[0].key]
     for number, hop in enumerate(sorted(chosen, key=lambda hop: rank("near", edit.id, hop.subject))[:NEAR], start=1):
         yield evolve(hop_query(graph, hop), id=f"near-{number}")
@@ -56,7 +56,7 @@ def _near(edit: Edit) -> Iterator[Query]:
 def _untouched(relation: str) -> tuple[AtlasHop, ...]:
     """Return the true facts of a relation with unedited subjects. Objects with an article do not fit after a cloze."""
     touched = {edit.after.subject.key for case in cases() for edit in case.edits if edit.after}
-    graph: Graph = the_world().graph
+    graph: Graph = atlas_world().graph
     subjects = [s.key for s in graph.subjects(relation) if s.key not in touched and uses(graph, s.key, relation)]
     hops = [
         AtlasHop(subject=subject, relation=relation, object=found.key)

@@ -12,7 +12,7 @@ from functools import cache
 from ke_benchmarks.graph import Graph
 from ke_core.plugin import Decoding, Parse, Prompt, Query
 from ke_plugin_atlas.wording import WORDINGS, wordings
-from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, CONTINENT, COUNTRY, CURRENCY, LANGUAGE, NEIGHBOUR, the_world
+from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, CONTINENT, COUNTRY, CURRENCY, LANGUAGE, NEIGHBOUR, atlas_world
 
 STYLES = ("direct", "cot")
 CLOZE = Decoding(max_tokens=8, stop=("\n",))
@@ -59,7 +59,7 @@ def prompt(query: Query, style: str) -> Prompt | None:
 @cache
 def single(relation: str) -> str:
     """Return eight questions and answers of one relation."""
-    graph = the_world().graph
+    graph = atlas_world().graph
     kind = graph.links[relation].subject
     subjects = [f"{kind}:{key}" for key in SINGLE[relation].split()]
     return "".join(_pair(graph.question(s, relation), graph.objects(s, relation)[0].label) for s in subjects)
@@ -83,7 +83,7 @@ def reasoned() -> str:
 
 def _multi_hop() -> Iterator[tuple[str, str, str]]:
     """Return question, thoughts, answer, alternating between the wordings."""
-    graph = the_world().graph
+    graph = atlas_world().graph
     for number, (head, relations) in enumerate(MULTI):
         thoughts, answer = _follow(graph, head, relations)
         yield wordings(graph, head, relations)[number % WORDINGS], thoughts, answer

@@ -80,7 +80,7 @@ class AtlasWorld:
 
 
 @cache
-def the_world() -> AtlasWorld:
+def atlas_world() -> AtlasWorld:
     """Return the world of this dataset. It depends on the atlas only and uses no random numbers."""
     graph = load_atlas()
     edits: dict[tuple[str, str], str] = {}

@@ -102,20 +102,20 @@ class BuildState:
 
     def candidates(self, wanted: int) -> list[StructureCandidate]:
         """Yield the requested number of candidates by structure. Other structures replace exhausted ones."""
-        feeds = {form.name: self._draws(form) for form in FORMS}
+        feeds = {form.name: self._new_candidates(form) for form in FORMS}
         total = sum(form.share for form in FORMS)
         found: list[StructureCandidate] = []
         for form in FORMS:
-            found += _take(feeds[form.name], round(wanted * form.share / total))
+            found += _next_items(feeds[form.name], round(wanted * form.share / total))
         while len(found) < wanted and feeds:
             for name in sorted(feeds, key=lambda name: -BY_NAME[name].share):
-                more = _take(feeds[name], 1) if len(found) < wanted else ()
+                more = _next_items(feeds[name], 1) if len(found) < wanted else ()
                 found += more
                 if not more and len(found) < wanted:
                     del feeds[name]
         return found[:wanted]
 
-    def _draws(self, form: QuestionStructure) -> Iterator[StructureCandidate]:
+    def _new_candidates(self, form: QuestionStructure) -> Iterator[StructureCandidate]:
         """Yield new candidates of one structure until it is exhausted."""
         relations = self.leaves.sampling.assignments(form)
         draw = random.Random(f"{self.tools.seed}/{form.name}")  # noqa: S311  a choice, not a secret
@@ -162,7 +162,7 @@ class BuildState:
         return RecallProbe(question=words.question(*place), cloze=words.cloze(*place), gold=gold)
 
 
-def _take(feed: Iterator[StructureCandidate], number: int) -> list[StructureCandidate]:
+def _next_items(feed: Iterator[StructureCandidate], number: int) -> list[StructureCandidate]:
     return [found for _at, found in zip(range(number), feed, strict=False)]
 
 

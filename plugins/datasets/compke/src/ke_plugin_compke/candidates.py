@@ -135,16 +135,16 @@ class LeafSampler:
         if not self.closed and (_unknown(steps, before, world.before) or _unknown(steps, after, world.after)):
             yield "a fact is unknown"
         heads = {names[name] for name in ("a", "b") if name in names}
-        if _comes_back(steps, before, heads) or _comes_back(steps, after, heads):
+        if _has_cycle(steps, before, heads) or _has_cycle(steps, after, heads):
             yield "a step leads back to an earlier entity"
-        if _touches(names, before, after):
+        if _relates(names, before, after):
             yield "an edit relates two entities that the question names"
         named = heads | {names[name] for name in ("v",) if name in names}
         answers = dict.fromkeys((*before[-1], *after[-1]))
         graph = self.sampling.graph
         if named & set(answers) or _gives_away(graph, named, answers):
             yield "the question names an answer"
-        if _alike(graph, answers):
+        if _share_a_name(graph, answers):
             yield "two answers share a name"
 
 
@@ -163,7 +163,7 @@ def _unknown(steps: Sequence[SetStep], made: Sequence[Keys], truth: World) -> bo
     return any(not truth(*place) for place in places(steps, made))
 
 
-def _comes_back(steps: Sequence[SetStep], made: Sequence[Keys], named: set[str]) -> bool:
+def _has_cycle(steps: Sequence[SetStep], made: Sequence[Keys], named: set[str]) -> bool:
     """Return whether a mapping leads back to an earlier entity, as in the capital of a country of a capital."""
     for number, step in enumerate(steps, start=1):
         if step.op == "map" and set(made[number - 1]) & {*named, *_way(steps, made, step)}:
@@ -186,13 +186,13 @@ def _gives_away(graph: KnowledgeGraph, named: Iterable[str], answers: Iterable[s
     return any(_words(name) in words for key in answers for name in graph.entity(key).names for words in said)
 
 
-def _alike(graph: KnowledgeGraph, answers: Iterable[str]) -> bool:
+def _share_a_name(graph: KnowledgeGraph, answers: Iterable[str]) -> bool:
     """Return whether two of the answers share a name."""
     seen: dict[str, str] = {}
     return any(seen.setdefault(name.casefold(), key) != key for key in answers for name in graph.entity(key).names)
 
 
-def _touches(names: Names, before: Sequence[Keys], after: Sequence[Keys]) -> bool:
+def _relates(names: Names, before: Sequence[Keys], after: Sequence[Keys]) -> bool:
     """Return whether one named entity becomes, or stops being, an object of the other.
 
     Many one-to-many relations are symmetric (neighbors, siblings): after an edit "Peru borders Italy", it is undefined

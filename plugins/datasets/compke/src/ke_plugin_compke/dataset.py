@@ -16,11 +16,11 @@ from ke_plugin_compke.builder import CompkeBuilder
 from ke_plugin_compke.cases import case
 from ke_plugin_compke.prompts import FILES, prompt
 from ke_plugin_compke.records import CompkeRecord
-from ke_plugin_compke.relations import of_the_atlas
+from ke_plugin_compke.relations import atlas_templates
 
 ATLAS_CASES = 400
 # The largest neighbor is omitted: it would have to be consistent with edited neighbors.
-ATLAS_BUILD = CompkeBuild(share=0.3, popular=0.8, relations=",".join(of_the_atlas()))
+ATLAS_BUILD = CompkeBuild(share=0.3, popular=0.8, relations=",".join(atlas_templates()))
 
 
 @frozen(kw_only=True)
@@ -79,7 +79,7 @@ def compke(config: CompkeConfig) -> Compke:
 @cache
 def atlas_records() -> tuple[CompkeRecord, ...]:
     """Return the records of ``compke-atlas``, identical in every process."""
-    builder = CompkeBuilder(config=ATLAS_BUILD, templates=of_the_atlas())
+    builder = CompkeBuilder(config=ATLAS_BUILD, templates=atlas_templates())
     return tuple(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)))
 
 

@@ -45,7 +45,7 @@ def wikidata() -> Templates:
 
 
 @cache
-def of_the_atlas() -> Templates:
+def atlas_templates() -> Templates:
     """Return templates for the relations of the embedded graph. Their questions and clozes come from the graph."""
     return _read("atlas.json")
 

@@ -15,7 +15,7 @@ from ke_benchmarks.graph import Record as JsonRecord
 from ke_core.plugin import BadData
 from ke_plugin_recoe import GROUPS, RecoeBuild
 from ke_plugin_recoe.cases import golds
-from ke_plugin_recoe.construction import generated
+from ke_plugin_recoe.construction import generate_records
 from ke_plugin_recoe.records import RecoeRecord, Scheme
 from ke_plugin_recoe.schemes import Schemes
 from ke_plugin_recoe.words import RecoeWording, Table
@@ -41,7 +41,7 @@ class RecoeBuilder:
 
     def built(self, graph: KnowledgeGraph, tools: BuildTools) -> Iterator[RecoeRecord]:
         """Yield the records as objects."""
-        found = _shares(self._schemes(graph, tools), tools)
+        found = _records_by_scheme(self._schemes(graph, tools), tools)
         if not found:
             raise BadData(
                 f"{graph.name} has no usable question of any scheme",
@@ -56,7 +56,7 @@ class RecoeBuilder:
         """Yield records by the paper's construction: a model writes facts and counterfactuals for the questions of a
         file.
         """
-        return (record.json() for record in generated(path, tools, self.config))
+        return (record.json() for record in generate_records(path, tools, self.config))
 
     def _schemes(self, graph: KnowledgeGraph, tools: BuildTools) -> Schemes:
         named = tuple(name.strip() for name in self.config.relations.split(",") if name.strip())
@@ -80,7 +80,7 @@ class RecoeBuilder:
         )
 
 
-def _shares(schemes: Schemes, tools: BuildTools) -> list[RecoeRecord]:
+def _records_by_scheme(schemes: Schemes, tools: BuildTools) -> list[RecoeRecord]:
     """Return the same number of records for each scheme. Other schemes replace exhausted ones."""
     feeds = {scheme: _recalled(schemes.records(cast("Scheme", scheme)), tools) for scheme in GROUPS}
     found: list[RecoeRecord] = []

@@ -67,7 +67,7 @@ class DatapointDropped(Exception):
     """The reason why a record was dropped."""
 
 
-def generated(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[RecoeRecord]:
+def generate_records(path: Path, tools: BuildTools, config: RecoeBuild) -> Iterator[RecoeRecord]:
     """Return up to ``tools.cases`` records in the order of the file. Raises BadData for an invalid line, BadConfig."""
     if tools.run is None:
         raise BadConfig("a model is required to write the facts", hint="pass --with-model")

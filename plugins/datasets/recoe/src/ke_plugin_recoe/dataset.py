@@ -19,7 +19,7 @@ from ke_plugin_recoe.builder import RecoeBuilder
 from ke_plugin_recoe.cases import case
 from ke_plugin_recoe.layouts import record_of
 from ke_plugin_recoe.records import RecoeRecord, Scheme
-from ke_plugin_recoe.words import of_the_atlas
+from ke_plugin_recoe.words import atlas_phrases
 
 ATLAS_CASES = 360
 WRONG_RECORD = "fix the file, or get it again from its authors; the plugin's README shows the format of a record"
@@ -135,7 +135,7 @@ class RecoeAtlas(EmbeddedDataset, Recoe):
 @cache
 def atlas_records() -> tuple[RecoeRecord, ...]:
     """Return the records of ``recoe-atlas``, identical in every process."""
-    builder = RecoeBuilder(config=ATLAS_BUILD, words=of_the_atlas())
+    builder = RecoeBuilder(config=ATLAS_BUILD, words=atlas_phrases())
     return tuple(islice(builder.built(load_atlas(), BuildTools(cases=ATLAS_CASES)), ATLAS_CASES))
 
 

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ke_benchmarks.graph import KnowledgeGraph
 from ke_plugin_recoe.records import DIRECT, UNCHANGED, OpenIETriple, RecoeRecord, Scheme, StatedFact
-from ke_plugin_recoe.words import SLOT, WORDS, RecoeWording, a, written
+from ke_plugin_recoe.words import SLOT, WORDS, RecoeWording, a, format_number
 from ke_plugin_recoe.world import ObjectCounts, RecoeWorld, SwappedNumbers, interleaved
 
 T = TypeVar("T")
@@ -187,7 +187,7 @@ class Schemes:
         numbers = swaps.numbers
 
         def stated(key: str, value: float) -> tuple[StatedFact, ...]:
-            return (self._stated(key, swaps.relation, written(value)),)
+            return (self._stated(key, swaps.relation, format_number(value)),)
 
         return RecoeRecord(
             scheme=scheme,
@@ -276,7 +276,7 @@ def between(low: float, high: float) -> str:
         unit = 10.0 ** (math.floor(math.log10(middle)) + 1 - digits)
         bound = round(middle / unit) * unit
         if low < bound < high:
-            return written(round(bound, 9))
+            return format_number(round(bound, 9))
     return ""
 
 

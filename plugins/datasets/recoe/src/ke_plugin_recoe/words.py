@@ -112,7 +112,7 @@ class RecoeWording:
         return f"number of {many.replace(SLOT, '').strip() if many else self.graph.relation(relation).label}"
 
 
-def written(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a number: 31,989,256; 8849; 0.5."""
     whole = int(value)
     if value != whole:
@@ -125,7 +125,7 @@ def a(word: str) -> str:
     return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
 
 
-def of_the_atlas() -> Table:
+def atlas_phrases() -> Table:
     """Return the phrases of the embedded graph's relations."""
     return _atlas()
 

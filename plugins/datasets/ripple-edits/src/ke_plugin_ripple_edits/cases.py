@@ -22,7 +22,7 @@ from attrs import evolve, field, frozen
 
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
 from ke_plugin_ripple_edits.records import KEYS, Ids, RippleEdit, RippleQuery, RippleRecord, RippleTarget, ids
-from ke_plugin_ripple_edits.words import Sentence, cloze, take_apart
+from ke_plugin_ripple_edits.words import Sentence, cloze, split_prompt
 
 KNOWN = "known"
 SHORT = dict(zip(KEYS, ("LG", "CI", "CII", "SA", "PV", "RS"), strict=True))
@@ -65,7 +65,7 @@ class _Case:
         if change.phrase is not None and change.target_label is not None:
             return Sentence(phrase=change.phrase.rstrip(), object=change.target_label, cloze=self._cloze())
         known = [self.labels[key].label for key in ids(change.target_id) if key in self.labels]
-        return take_apart(change.prompt, change.relation, objects=known, other=old.prompt if old else "")
+        return split_prompt(change.prompt, change.relation, objects=known, other=old.prompt if old else "")
 
     def _cloze(self) -> Cloze | None:
         phrase, subject = (self.change.phrase or "").rstrip(), self.change.subject_label

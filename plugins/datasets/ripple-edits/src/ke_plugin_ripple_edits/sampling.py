@@ -65,7 +65,7 @@ class EditSampler:
         ends = [round(len(ordered) * at / BUCKETS) for at in range(BUCKETS + 1)]
         buckets = [ordered[low:high] for low, high in pairwise(ends)]
         wanted = buckets[-1:] if self.config.subset == "popular" else buckets
-        drawn = [sorted(bucket, key=lambda key: self._lot("subject", key)) for bucket in wanted]
+        drawn = [sorted(bucket, key=lambda key: self._sort_key("subject", key)) for bucket in wanted]
         return (key for key in chain.from_iterable(zip_longest(*drawn)) if key is not None)
 
     def _of(self, subject: Entity) -> RippleWorld | None:
@@ -73,7 +73,7 @@ class EditSampler:
             self.tools.dropped("the subject has no label, or shares it with another entity")
             return None
         own = [relation for relation in self.editable if self.graph.objects(subject, relation)]
-        for relation in sorted(own, key=lambda relation: self._lot("relation", subject.key, relation)):
+        for relation in sorted(own, key=lambda relation: self._sort_key("relation", subject.key, relation)):
             plan = self._plan(subject, relation)
             if plan is None:
                 continue
@@ -104,7 +104,7 @@ class EditSampler:
         pool = self._pool(relation)
         taken = {name.casefold() for entity in (subject, *objects) for name in entity.names}
         inverse = self.rules.inverse(relation)
-        start = int(self._lot("object", subject.key, relation)[:12], 16)
+        start = int(self._sort_key("object", subject.key, relation)[:12], 16)
         for at in range(min(TRIED, len(pool))):
             new = pool[(start + at) % len(pool)]
             if taken & {name.casefold() for name in new.names} or not self.names.clear(new):
@@ -121,9 +121,11 @@ class EditSampler:
                 for subject in islice(self.graph.subjects(relation), TRIPLES)
                 for entity in self.graph.objects(subject, relation)
             }
-            self._pools[relation] = sorted(found.values(), key=lambda entity: self._lot("pool", relation, entity.key))
+            self._pools[relation] = sorted(
+                found.values(), key=lambda entity: self._sort_key("pool", relation, entity.key)
+            )
         return self._pools[relation]
 
-    def _lot(self, *parts: str) -> str:
+    def _sort_key(self, *parts: str) -> str:
         """Return a pseudo-random sort key that depends on the seed and the words only."""
         return hashlib.sha256("/".join((str(self.tools.seed), *parts)).encode()).hexdigest()

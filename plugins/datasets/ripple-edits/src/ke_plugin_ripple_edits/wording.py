@@ -74,7 +74,7 @@ def _filled(template: str | None, mention: str) -> str | None:
     return said[0].upper() + said[1:]
 
 
-def gives_away(prompt: str, answers: Sequence[Entity]) -> bool:
+def contains_answer(prompt: str, answers: Sequence[Entity]) -> bool:
     """Return whether a right answer is in the prompt: "the country whose capital is Kuwait City"."""
     return any(_words(name) in _words(prompt) for entity in answers for name in entity.names if _words(name).strip())
 

@@ -55,7 +55,7 @@ class Sentence:
     cloze: Cloze | None
 
 
-def take_apart(prompt: str, relation: str, *, objects: Iterable[str], other: str = "") -> Sentence:
+def split_prompt(prompt: str, relation: str, *, objects: Iterable[str], other: str = "") -> Sentence:
     """Split the prompt of an edit. ``objects``: possible labels of its object. ``other``: the old fact's prompt.
 
     If the prompt ends with one of the labels, it is the object. Otherwise the phrase ends with the relation's last

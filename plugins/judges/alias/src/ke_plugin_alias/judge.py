@@ -14,7 +14,7 @@ from attrs import frozen
 
 from ke_core.plugin import Finding, Gold, Item, Judgment, Query, Session, Verdict
 from ke_plugin_alias import AliasConfig, Normalization, Rule
-from ke_plugin_alias.names import GoldNames, named, tells
+from ke_plugin_alias.names import GoldNames, is_distinctive, named
 from ke_plugin_alias.numbers import joined, number, numbers
 
 
@@ -71,7 +71,7 @@ class Alias:
             found = self._numbers(answer, rule, names, other)
         else:
             found = named(normal(answer, self.config.normalize), rule, names, other)
-        spelled = [names.spelled[name] for name in dict.fromkeys(found) if self.single or tells(name)]
+        spelled = [names.spelled[name] for name in dict.fromkeys(found) if self.single or is_distinctive(name)]
         findings = tuple(
             Finding(item=name, label=label, entity=gold.entities[index].key) for name, at in spelled for index in at
         )

@@ -42,7 +42,7 @@ def named(text: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str
     name or a list of names and nothing else, except one final full stop.
     """
     if rule == "substring":
-        inside = [name for name in names.spelled if tells(name) and name in text]
+        inside = [name for name in names.spelled if is_distinctive(name) and name in text]
         return sorted(inside, key=lambda name: (text.index(name), -len(name)))
     if text in names.spelled:
         return [text]  # fast path for the common answer: no regular expression
@@ -53,7 +53,7 @@ def named(text: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str
     return listed if rule == "prefix" or END.fullmatch(text, end) else []
 
 
-def tells(name: str) -> bool:
+def is_distinctive(name: str) -> bool:
     """Return whether a name has more than one letter. RippleEdits' released code ignores other names."""
     return len(name) > 1 or name.isdigit()
 

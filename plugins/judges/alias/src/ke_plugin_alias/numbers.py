@@ -42,7 +42,7 @@ def numbers(text: str, rule: Rule) -> list[Decimal]:
         found = [match for match in found[:1] if match.start() == 0]
     if rule == "exact":
         found = [match for match in found if text[match.end() :] in ("", ".")]
-    values = (_value(match.group()) for match in found if _alone(text, match))
+    values = (_value(match.group()) for match in found if _is_separate(text, match))
     return [value for value in values if value is not None]
 
 
@@ -57,7 +57,7 @@ def _as_word(match: re.Match[str]) -> str:
     return sign + re.sub("[ -]+", "x", digits)
 
 
-def _alone(text: str, match: re.Match[str]) -> bool:
+def _is_separate(text: str, match: re.Match[str]) -> bool:
     """Return whether no letter or digit is next to it."""
     before, after = text[max(match.start() - 1, 0) : match.start()], text[match.end() : match.end() + 1]
     return not re.match(r"[\w.]", before) and not re.match(r"\w", after)
@@ -66,12 +66,12 @@ def _alone(text: str, match: re.Match[str]) -> bool:
 def _value(text: str) -> Decimal | None:
     """Return the value; None for an unsupported numeral ("3,5", "21 million")."""
     if not DIGITS.match(text):
-        return _in_words(text.lower())
+        return _word_value(text.lower())
     value = Decimal(text.replace(",", ""))
     return value.to_integral_value() if value == value.to_integral_value() else value.normalize()
 
 
-def _in_words(text: str) -> Decimal | None:
+def _word_value(text: str) -> Decimal | None:
     """Return the value of a number in words; None if the words are not a number, such as "one two"."""
     whole = part = 0
     below, power = 1000, 10**15  # the next value must be smaller

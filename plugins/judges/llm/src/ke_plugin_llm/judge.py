@@ -100,7 +100,7 @@ class LLMJudge:
         return facts or Finding(item=thoughts, label=FACT_UNSURE, note=written.text.strip())
 
     def _fact(self, fact: str, held: Sequence[str]) -> Procedure[Finding]:
-        paragraph = " ".join(_ended(sentence) for sentence in held)
+        paragraph = " ".join(_trimmed(sentence) for sentence in held)
         prompt = filled(self.prompts["fact"], paragraph=paragraph, fact=fact)
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.config.tokens, stop=FACT_STOP)
         return _labeled(fact, written.text, FACTS, FACT_UNSURE)
@@ -135,10 +135,10 @@ def _of(found: Mapping[str, Finding], at: int) -> tuple[Finding, ...]:
 
 
 def _labeled(item: str, written: str, labels: Sequence[str], unsure: str) -> Finding:
-    return Finding(item=item, label=label_in(written, labels) or unsure, note=written.strip())
+    return Finding(item=item, label=parse_label(written, labels) or unsure, note=written.strip())
 
 
-def _ended(sentence: str) -> str:
+def _trimmed(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
@@ -181,7 +181,7 @@ def filled(template: str, **values: str) -> str:
     return PLACE.sub(lambda place: " ".join(values[place[1]].split()) if place[1] in values else place[0], template)
 
 
-def label_in(written: str, labels: Sequence[str]) -> str:
+def parse_label(written: str, labels: Sequence[str]) -> str:
     """Return the label after the last ``Label:``; empty if there is none, or if it is not a valid label."""
     found = MARKED.findall(written)
     given = re.sub(r"[\s_]+", "-", found[-1].strip(AROUND).casefold()) if found else ""

@@ -68,6 +68,11 @@ def ke_metrics() -> list[MetricSpec]:
                     "consistency": "consistency",
                 },
             },
+            counts={
+                "efficacy": "edits generated correctly",
+                "paraphrase": "paraphrases generated correctly",
+                "locality": "unrelated answers unchanged",
+            },
             measures={"fluency": "bits"},
         )
     ]

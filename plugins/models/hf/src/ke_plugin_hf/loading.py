@@ -13,6 +13,7 @@ from ke_core.app import world
 from ke_core.plugin import ModelRequest, ModelUnavailable, Shape
 from ke_plugin_hf import nf4
 from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.preflight import check_memory, without_hub
 from ke_plugin_hf.quiet import quiet
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -32,11 +33,11 @@ def load(request: ModelRequest, where: str) -> HFModel:
         )
     device = _device(request)
     numbers, quantized = _numbers(request, device), request.dtype == nf4.NF4
-    common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
-    _look(where)
+    common = _common(request, where)
     with quiet():
         config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
         _check_causal(request, config)
+        check_memory(config, request, device)
         tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
         _check_tokenizer(request, tokenizer)
         placed = {"device_map": request.device_map or {"": device}} if request.device_map or quantized else {}
@@ -50,7 +51,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
     _check_whole(request, report)
     if quantized:
         if device.type == "cpu":
-            nf4.refuse_misread(module)
+            nf4.reject_misread_weights(module)
         nf4.keep_packing(module)
     elif not request.device_map:
         module.to(device)
@@ -59,15 +60,9 @@ def load(request: ModelRequest, where: str) -> HFModel:
 
 def shape(request: ModelRequest, where: str) -> Shape:
     """Return the shape in the configuration at ``where``, without reading weights. Raises ModelUnavailable."""
-    _look(where)
+    common = _common(request, where)
     with quiet():
-        config = _attempt(
-            request,
-            "configuration",
-            lambda: AutoConfig.from_pretrained(
-                where, revision=request.revision, trust_remote_code=request.trust_remote_code
-            ),
-        )
+        config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
     _check_causal(request, config)
     text = config.get_text_config()
     hidden = int(text.hidden_size)
@@ -78,6 +73,15 @@ def shape(request: ModelRequest, where: str) -> Shape:
         inner=next((int(inner) for name in INNER if (inner := getattr(text, name, None))), 4 * hidden),
         rms_norm=hasattr(text, "rms_norm_eps"),
     )
+
+
+def _common(request: ModelRequest, where: str) -> dict[str, Any]:
+    """Return the arguments of every ``from_pretrained``. Raises ModelUnavailable."""
+    _look(where)
+    common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
+    if not Path(where).is_dir() and without_hub(where, request):
+        common["local_files_only"] = True
+    return common
 
 
 def _numbers(request: ModelRequest, device: torch.device) -> dict[str, Any]:
@@ -96,9 +100,10 @@ def _device(request: ModelRequest) -> torch.device:
         device = torch.device(request.device)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
+        there = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
         raise ModelUnavailable(
-            f"device '{request.device}' does not exist here",
-            hint="omit --device, or name one that torch finds, such as cpu or cuda",
+            f"no device '{request.device}' here: torch finds {', '.join(there)}",
+            hint="omit --device, or choose one of these; 'ke doctor' prints why a GPU is not found",
         ) from error
     return device
 
@@ -151,7 +156,7 @@ HINTS = (
     (("out of memory", "allocate memory"), "load it in bfloat16 or with --device-map auto, or use a smaller one"),
     (("unrecognized configuration class",), "only causal language models are supported"),
     (("accelerate",), "pip install accelerate"),
-    (OFFLINE, "without a network, pass a local folder, or a model from 'ke models list' that is already downloaded"),
+    (OFFLINE, "no network? name a local folder, or run 'ke models pull NAME' once ('ke models list' prints the names)"),
 )  # fmt: skip
 
 

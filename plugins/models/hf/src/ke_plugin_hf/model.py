@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -45,6 +45,7 @@ class HFModel:
     module: Any
     tokenizer: Any
     chat: bool = False
+    on_progress: Callable[[int], None] | None = field(default=None, init=False)
     context: int = field(init=False)
     _sums: Checksums = field(factory=Checksums, init=False)
     _adaptors: list[Adaptor] = field(factory=list, init=False)
@@ -77,6 +78,7 @@ class HFModel:
             digest=lambda: self.digest,
             adapted=lambda: bool(self.adaptors),
             size=RowBatchSize(self.device),
+            report=self._report,
         )
 
     @property
@@ -183,6 +185,10 @@ class HFModel:
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """Return one result per request, in order: natural log-probabilities, summed over the continuation's tokens."""
         return self._runner.score(requests)
+
+    def _report(self, finished: float) -> None:
+        if self.on_progress is not None:
+            self.on_progress(int(finished))
 
     def encode(self, prompt: str) -> list[int]:
         """Return the token ids of a prompt as ``generate`` reads it, with special tokens and chat template."""

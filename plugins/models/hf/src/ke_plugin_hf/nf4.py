@@ -35,7 +35,7 @@ def loading(device: torch.device) -> dict[str, Any]:
     return {"quantization_config": config, "dtype": compute}
 
 
-def refuse_misread(module: Any) -> None:
+def reject_misread_weights(module: Any) -> None:
     """Raise ModelUnavailable if this CPU would decode a weight of ``module`` incorrectly.
 
     A block may continue in the next row of a weight if the row length is not a multiple of the block length.

@@ -1,16 +1,19 @@
-"""Silence a library that logs while it loads."""
+"""Hide the messages that transformers prints while it loads a model."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ke_core.plugin import uninterruptible_context
 
 
 def quiet() -> AbstractContextManager[None]:
-    """Silence transformers and the hub: errors are raised, and the command line shows progress."""
+    """Hide messages and progress bars of transformers and the hub, except with ``ke --verbose``."""
+    if logging.getLogger().isEnabledFor(logging.INFO):
+        return nullcontext()
     from huggingface_hub.utils import logging as hub  # noqa: PLC0415  light modules import this one
     from transformers.utils import logging as ours  # noqa: PLC0415  seconds
 

@@ -23,7 +23,7 @@ from ke_core.plugin import (
     cut_at_stops,
     cut_in_echo,
 )
-from ke_plugin_openai.faults import CHARGED, NOT_FOUND, Transient, in_words
+from ke_plugin_openai.faults import CHARGED, NOT_FOUND, Transient, answer_message
 from ke_plugin_openai.words import Clean, whole
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
@@ -181,7 +181,7 @@ def _choice(raw: Mapping[str, Any], clean: Clean) -> Mapping[str, Any]:
         raise Transient("the server's answer contains no choice", tries=CHARGED)
     choice: Mapping[str, Any] = choices[0]
     if choice.get("error") or choice.get("finish_reason") in BROKEN_OFF:
-        told = in_words(choice.get("error") or choice["finish_reason"], clean)
+        told = answer_message(choice.get("error") or choice["finish_reason"], clean)
         raise Transient(f"the server aborted its answer: {told}", tries=CHARGED)
     return choice
 

@@ -56,7 +56,7 @@ def fault(status: int, headers: Mapping[str, str], body: str, *, key: str, clean
     if refused := _refused(status, body, told, key):
         return refused
     if status in AGAIN or status >= 500:
-        return Transient(f"the server returned status {status}{told}", wait=asked_wait(headers), busy=status == BUSY)
+        return Transient(f"the server returned status {status}{told}", wait=retry_after(headers), busy=status == BUSY)
     if REFUSED.search(body):
         return ContentRefused(f"the server withheld its answer ({status}){told}")
     if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
@@ -104,10 +104,10 @@ def said(body: str, clean: Clean) -> str:
         raw: Any = loads(body, surrogates=True)
     except ValueError:
         raw = re.sub(r"<[^>]*>", " ", body)  # the error page of a proxy
-    return in_words(raw, clean)
+    return answer_message(raw, clean)
 
 
-def in_words(raw: Any, clean: Clean) -> str:
+def answer_message(raw: Any, clean: Clean) -> str:
     """Return the message of a parsed answer. It is cleaned after parsing, because parsing JSON resolves escapes."""
     for name in ("error", "message", "detail"):
         if isinstance(raw, dict) and name in raw:
@@ -117,7 +117,7 @@ def in_words(raw: Any, clean: Clean) -> str:
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 3]}..."
 
 
-def asked_wait(headers: Mapping[str, str]) -> float:
+def retry_after(headers: Mapping[str, str]) -> float:
     """Return the seconds in ``Retry-After``, a number or a date; 0 if it is missing or neither."""
     given = headers.get("retry-after", "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", given):

@@ -69,7 +69,7 @@ def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> N
     for name, reasons in beaten.items():
         case, why = found[name], "conflicting edits: " + "; ".join(reasons)
         try:
-            found[name] = _mended(case, winners, known, once=mend)
+            found[name] = _fixed(case, winners, known, once=mend)
         except CannotRebuild as wrong:
             del found[name]
             changes.append(CaseFix(case=name, kind="dropped", why=f"{why}; {wrong}", before=_summary(case)))
@@ -78,7 +78,7 @@ def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> N
             changes.append(CaseFix(case=name, kind="changed", why=why, before=_summary(case), after=after))
 
 
-def _mended(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, once: bool) -> Case:
+def _fixed(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, once: bool) -> Case:
     if not once:
         raise CannotRebuild("resolving other conflicts caused this one")
     return rebuilt(case, winners, known)

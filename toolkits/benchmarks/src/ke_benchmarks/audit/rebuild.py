@@ -101,7 +101,7 @@ def _chain(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> tuple
     if not any(turned):
         raise CannotRebuild("the edit is not a hop of its chain")
     at = turned.index(True)
-    made = [*hops[:at], _turned(hops[at], winners[by_question(hops[at].fact)], known)]
+    made = [*hops[:at], _with_new_object(hops[at], winners[by_question(hops[at].fact)], known)]
     seen = {hop.fact.subject.key for hop in made}
     for old in hops[at + 1 :]:
         subject, relation = made[-1].fact.objects[0], old.fact.relation
@@ -119,7 +119,7 @@ def _chain(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> tuple
     )
 
 
-def _turned(hop: RebuiltHop, winner: Edit, known: FactIndex) -> RebuiltHop:
+def _with_new_object(hop: RebuiltHop, winner: Edit, known: FactIndex) -> RebuiltHop:
     """Return the hop with the new object. It keeps its own subject, so that it still follows the previous hop."""
     assert hop.edit is not None
     assert winner.after is not None

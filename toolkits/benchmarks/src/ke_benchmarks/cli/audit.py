@@ -1,4 +1,4 @@
-"""``ke audit``: find the errors of a benchmark and correct them."""
+"""``ke audit``: find and fix errors in a benchmark."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ke_core.app import (
     DATA_DIR,
     App,
     ResolvedComponent,
+    completion,
     duration,
     err,
     out,
@@ -31,7 +32,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tuple[int, ...]:
-    """Parse ``1,100`` as numbers."""
+    """Parse ``1,100``."""
     parts = [part.strip() for part in value.split(",")] if value else []
     if not all(part.isdecimal() for part in parts):
         raise click.BadParameter(f"{value!r} is not a list of numbers such as 1,100,1000")
@@ -39,47 +40,89 @@ def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tu
 
 
 @click.command("audit")
-@click.argument("name")
-@click.option("--num-edited", callback=numbers, default="", metavar="N,N", help="How many cases are edited at a time. "
-              "[default: as printed by others, else 1,100,1000 and all]")  # fmt: skip
-@click.option("--seed", default=100, show_default=True, help="Draws the edited cases.")
-@click.option("--rule", default="question", show_default=True, metavar="|".join(RULES),
-              help="When an edit and a hop are of the same fact.")  # fmt: skip
-@click.option("--cases", "with_cases", is_flag=True, help="List every flagged case with the reason.")
-@click.option("--json", "to_file", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
-              help="Write everything found as JSON; - is standard output, instead of tables.")  # fmt: skip
-@click.option("--corrected", default="", metavar="NAME", help="Score missing information against a dataset whose "
-              "questions were corrected.")  # fmt: skip
-@click.option("--fix", "fix_to", type=FILE, metavar="FILE", help="Write a dataset without conflicting edits and "
-              "duplicates, and beside it FILE.changes.jsonl.")  # fmt: skip
-@click.option("--select", "select_to", type=FILE, metavar="FILE", help="Write as many cases as possible whose edits "
-              "leave one another alone.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Write files even if there are some already.")
-@shared.component_options
-@shared.data_dir
+@shared.dataset_argument
+@shared.section(
+    "Audit",
+    click.option(
+        "--num-edited",
+        callback=numbers,
+        default="",
+        metavar="N,N",
+        help="Numbers of cases edited at a time. [default: the published ones, else 1,100,1000 and all]",
+    ),
+    click.option("--seed", default=100, show_default=True, help="Random seed of the edited cases."),
+    click.option(
+        "--rule",
+        default="question",
+        show_default=True,
+        metavar="|".join(RULES),
+        help="Rule that decides whether an edit and a hop concern the same fact.",
+    ),
+    click.option(
+        "--corrected",
+        default="",
+        metavar="NAME",
+        shell_complete=completion.component("dataset"),
+        help="Compare the missing information with a dataset with corrected questions.",
+    ),
+    shared.component_options,
+    shared.data_dir,
+)
+@shared.section(
+    "Output",
+    click.option("--cases", "with_cases", is_flag=True, help="List every flagged case with the reason."),
+    shared.json_option,
+    click.option(
+        "--fix",
+        "fix_to",
+        type=FILE,
+        metavar="FILE",
+        help="Write a dataset without conflicting edits and duplicates, and the log FILE.changes.jsonl.",
+    ),
+    click.option(
+        "--select",
+        "select_to",
+        type=FILE,
+        metavar="FILE",
+        help="Write as many cases as possible whose edits do not affect one another.",
+    ),
+    click.option("--force", is_flag=True, help="Replace existing files."),
+)
 @click.pass_obj
 def command(
-    app: App, name: str, *, num_edited: tuple[int, ...], seed: int, rule: str, with_cases: bool, to_file: str | None,
-    corrected: str, fix_to: Path | None, select_to: Path | None, force: bool, options: tuple[str, ...],
+    app: App,
+    name: str,
+    *,
+    num_edited: tuple[int, ...],
+    seed: int,
+    rule: str,
+    with_cases: bool,
+    as_json: bool,
+    corrected: str,
+    fix_to: Path | None,
+    select_to: Path | None,
+    force: bool,
+    options: tuple[str, ...],
     data_dir: Path | None,
-) -> None:  # fmt: skip
-    """Find what is wrong with a dataset of edits, and mend it.
+) -> None:
+    """Find and fix errors in a dataset of edits.
 
-    The five types of error of MQuAKE-Remastered. Contamination: facts that unedited and edited cases rest on and
-    that other cases' edits rewrite. Conflicting edits. Missing information in questions. Duplicates.
+    It finds the error types of MQuAKE-Remastered: contaminated cases (facts of unedited and of edited cases that edits
+    of other cases change), conflicting edits, missing information in questions, and duplicates.
 
     \b
     Examples:
       ke audit mquake-cf-3k --data-dir ~/data
       ke audit mquake-cf-3k --num-edited 100 --cases
+      ke audit mquake-cf-3k --json > audit.json
       ke audit mquake-cf-3k --fix fixed.jsonl --select together.jsonl
-    """
+    """  # fmt: skip
     from ke_benchmarks.report import audit_json, audit_report, flagged_cases  # noqa: PLC0415
 
     chosen_rule = as_rule(rule)
     for path in filter(None, [fix_to, select_to, fix_to and _log_of(fix_to)]):
         if path.exists() and not force:
-            raise click.UsageError(f"{path} already exists: use --force to overwrite it")
+            raise click.UsageError(f"{path} exists: add --force to replace it")
     source, other = _chosen(app, (name, *filter(None, [corrected])), options, data_dir)
     dataset = source.build()
     began = time.perf_counter()
@@ -90,10 +133,9 @@ def command(
     audit = Audit.of(name, cases, edited=wanted, seed=seed, rule=chosen_rule)
     agreed = agreement(cases, audit.missing, other.build().cases()) if other is not None else None
     done = time.perf_counter()
-    if to_file:
-        text = json.dumps(audit_json(name, audit, published, agreed), ensure_ascii=False, indent=1) + "\n"
-        _write(to_file, text)
-    if to_file != "-":
+    if as_json:
+        shared.print_json(audit_json(name, audit, published, agreed))
+    else:
         out().print(audit_report(name, audit, published, agreed), soft_wrap=True)
         for line in flagged_cases(audit) if with_cases else ():
             out().print(line, soft_wrap=True)
@@ -107,7 +149,7 @@ def command(
 def _chosen(
     app: App, names: Sequence[str], given: Sequence[str], data_dir: Path | None
 ) -> tuple[ResolvedComponent[Any], ResolvedComponent[Any] | None]:
-    """Return the dataset and the corrected one, with their options."""
+    """Resolve the dataset and the corrected one, with the options of both."""
     specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
     reject_unused(options, specs)
     found = [
@@ -163,11 +205,3 @@ def _write_cases(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path
 
 def _log_of(to: Path) -> Path:
     return to.with_name(f"{to.stem}.changes.jsonl")
-
-
-def _write(to: str, text: str) -> None:
-
-    if to == "-":
-        click.echo(text, nl=False)
-    else:
-        write_atomic(Path(to), text.encode())

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.app import App, count_noun, err, literal, model_choice, out, plain_table, progress, split_options
+from ke_core.app import (
+    App,
+    completion,
+    count_noun,
+    err,
+    literal,
+    model_choice,
+    out,
+    plain_table,
+    progress,
+    split_options,
+)
 from ke_core.app import options as shared
 
 if TYPE_CHECKING:
@@ -17,57 +28,92 @@ if TYPE_CHECKING:
     from ke_core.app import ModelChoice
 
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+MODEL = "[SOURCE:]ID"
+
+
 @click.command("build")
 @click.argument("family")
-@click.option(
-    "--graph",
-    default="",
-    metavar="GRAPH",
-    help="atlas (embedded), a file (.csv, .tsv, .nt, .ttl, .json), or sparql:URL.",
+@shared.section(
+    "Source",
+    click.option(
+        "--graph",
+        default="",
+        metavar="GRAPH",
+        help="atlas (embedded), a file (.csv, .tsv, .nt, .ttl, .json), or sparql:URL.",
+    ),
+    click.option(
+        "--relations",
+        type=FILE,
+        metavar="FILE",
+        help="TOML table of relations with their wording, kinds and inverses. Others are ignored.",
+    ),
+    click.option("--skip-unlabeled", is_flag=True, help="Leave out facts about entities without a label."),
+    click.option(
+        "--from",
+        "questions",
+        type=FILE,
+        metavar="FILE",
+        help="Instead of a graph: JSON with questions and answers, for which a model writes facts (recoe).",
+    ),
 )
-@click.option(
-    "--relations",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A TOML table of relations: their words, kinds, inverses; only these are used.",
+@shared.section(
+    "Benchmark",
+    click.option(
+        "--out",
+        required=True,
+        type=FILE,
+        metavar="FILE",
+        help="Output file: JSON in the published format of the family.",
+    ),
+    click.option("--force", is_flag=True, help="Replace an existing FILE."),
+    click.option(
+        "--cases", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="Largest number of cases."
+    ),
+    shared.seed_option,
+    shared.component_options,
+    shared.json_option,
 )
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Where the records go, as JSON in the family's published format.",
+@shared.section(
+    "Models",
+    click.option(
+        "--with-model",
+        default="",
+        metavar=MODEL,
+        shell_complete=completion.model,
+        help="Model that writes facts for --from.",
+    ),
+    click.option(
+        "--model",
+        default="",
+        metavar=MODEL,
+        shell_complete=completion.model,
+        help="Keep only facts that this model recalls.",
+    ),
+    click.option(
+        "--phrase-with",
+        default="",
+        metavar=MODEL,
+        shell_complete=completion.model,
+        help="Model that rewrites the questions.",
+    ),
+    click.option(
+        "--dtype",
+        default="float32",
+        show_default=True,
+        type=click.Choice(["float32", "bfloat16", "float16"]),
+        help="Data type of the weights.",
+    ),
+    shared.device,
+    click.option("--chat/--no-chat", default=False, help="Use the chat template, or the chat endpoint of a server."),
+    shared.server_options,
 )
-@click.option(
-    "--from",
-    "questions",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="In place of a graph: questions with answers, as JSON, whose facts a model writes (recoe).",
-)
-@click.option("--with-model", default="", metavar="[SOURCE:]ID", help="The model that writes facts, with --from.")
-@click.option("--cases", type=click.IntRange(1), default=300, show_default=True, metavar="N", help="How many, at most.")
-@click.option("--seed", default=0, show_default=True, help="Draws chains and edits.")
-@click.option("--model", default="", metavar="[SOURCE:]ID", help="Keep only facts that this model recalls.")
-@click.option("--phrase-with", default="", metavar="[SOURCE:]ID", help="Have this model rewrite the questions.")
-@click.option(
-    "--dtype",
-    default="float32",
-    show_default=True,
-    type=click.Choice(["float32", "bfloat16", "float16"]),
-    help="Numbers the models' weights are held in.",
-)
-@click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty.")
-@click.option("--chat/--no-chat", default=False, help="Ask through the chat template, or the chat endpoint.")
-@shared.server_options
-@click.option("--skip-unlabeled", is_flag=True, help="Leave out facts of things that have no label, only an id.")
-@click.option("--force", is_flag=True, help="Overwrite FILE.")
-@shared.component_options
 @click.pass_obj
-def command(app: App, /, **given: Any) -> None:
-    """Build a benchmark of a FAMILY in its published format: from a knowledge graph, or from questions and a model.
+def command(app: App, /, *, as_json: bool, **given: Any) -> None:
+    """Build a benchmark from a knowledge graph.
 
-    `-o build.NAME=VALUE` sets an option of the family's builder; its README lists them.
+    FAMILY is a benchmark with a builder, such as mquake or recoe. The file has the family's published format. The
+    README of the family lists the builder's options, which you set with `-o build.NAME=VALUE`.
 
     \b
     Examples:
@@ -95,16 +141,18 @@ def command(app: App, /, **given: Any) -> None:
     )
     with progress(err()) as shown:
         built = build(request, app.catalog, shown)
-    _print(built, request.out)
+    if as_json:
+        counts = {"graph_rows": built.skipped, "candidates": built.dropped}
+        shared.print_json({"file": str(request.out), "graph": built.graph, "cases": built.records, "left_out": counts})
+    else:
+        _print(built, request.out)
 
 
 def _model(given: Mapping[str, Any], name: str) -> ModelChoice | None:
-
     return model_choice({**given, "model": name, "revision": ""}) if name else None
 
 
 def _print(built: BuildResult, path: Path) -> None:
-
     out().print(
         literal(f"{count_noun(built.records, 'case')} from {built.graph} in {built.seconds:.1f} s -> {path}"),
         soft_wrap=True,

@@ -96,14 +96,12 @@ def _which(problem: Problem) -> str:
 @shared.data_dir
 @click.pass_obj
 def command(app: App, name: str, *, as_json: bool, options: tuple[str, ...], data_dir: Path | None) -> int:
-    """Check the cases of a dataset, or of a file.
+    """Check the cases of a dataset or a file.
 
-    The file is one that `ke datasets export` wrote, or like it.
-    Errors: a record that does not read, ids that are not unique, a question without a right answer, a bare id in
-    place of a label, a chain that breaks or goes in a circle, an edit that changes nothing or whose cloze is about
-    something else. Warnings: an alias that is another thing's label, an edit that no question tests.
-    Published records of some datasets are known to break some of these rules: there such errors are warnings.
-    Exit status 1 if there is an error, 0 if there are warnings only.
+    FILE has the format of `ke datasets export`. Errors: unreadable records, duplicate ids, questions without a correct
+    answer, bare ids instead of labels, broken or circular chains, edits that change nothing or whose cloze is about
+    something else. Warnings: aliases that are labels of other entities, edits that no question tests. Known flaws of
+    published datasets are warnings too. The exit status is 1 if there are errors.
 
     \b
     Examples:

@@ -98,7 +98,7 @@ def _inferred(found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
         if (name := getattr(told.get(place[0], RelationDescription()), place[1])) is not None
     }
     groups = _groups(found.members, names)
-    called = {id(group): _called(group, found, names, told) for group in groups}
+    called = {id(group): _type_name(group, found, names, told) for group in groups}
     places = {place: called[id(group)] for group in groups for place in group}
     votes: dict[str, Counter[str]] = {}
     for place, members in found.members.items():
@@ -142,7 +142,7 @@ def _overlap(one: set[str], other: set[str]) -> float:
     return sum(key in large for key in some) / len(some)
 
 
-def _called(
+def _type_name(
     group: Sequence[Place], found: Survey, names: Mapping[Place, str], told: Mapping[str, RelationDescription]
 ) -> str:
     """Return the table's name of the type, otherwise of the largest position: "employer", "subject of employer"."""

@@ -1,4 +1,4 @@
-"""``ke plugins check NAME``: run the contract of one installed plugin."""
+"""``ke plugins check NAME``: check an installed plugin against its contracts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ke_core.app import (
     reject_unused,
     split_options,
 )
-from ke_testing.checks import CheckResult, contracts, find_plugin, registration_checks, specs_by_plugin
+from ke_testing.checks import CheckResult, contracts, find_plugin, installation_checks, registrations
 
 
 @click.command("check")
@@ -27,23 +27,23 @@ from ke_testing.checks import CheckResult, contracts, find_plugin, registration_
 @component_options
 @click.pass_obj
 def command(app: App, name: str, options: tuple[str, ...]) -> int:
-    """Check one installed plugin against its contracts, and print what to do about each check that failed.
+    """Check an installed plugin against its contracts.
 
-    NAME is the name of the plugin, with or without ke-plugin-, or of one of its components. The exit status is 1 if a
-    check failed. A check that was skipped says what it needs. Editors that open models run on tiny models: give options
-    that suit them.
+    NAME is the name of the plugin, with or without ke-plugin-, or of one of its components. For each failed check, the
+    command prints a fix; for each skipped check, its requirements. Editors run on tiny models: set options that work
+    for these. The exit status is 1 if a check failed.
 
     \b
     Examples:
       ke plugins check my-method
       ke plugins check my-method -o my-method.steps=3
     """
-    registered, given = specs_by_plugin(app.plugins), split_options(options)
+    registered, given = registrations(app.plugins), split_options(options)
     plugin = find_plugin(app.plugins, registered, name).name
     specs = registered[plugin]
     if not app.plugins.installed[plugin].broken:
         reject_unused(given, [spec for _kind, spec in specs])
-    if _print_results(f"plugin {plugin}", list(registration_checks(app.plugins, registered, plugin))):
+    if _print_results(f"plugin {plugin}", list(installation_checks(app.plugins, registered, plugin))):
         return FAILED  # its components cannot be selected by name
     failed = 0
     for kind, spec in specs:
@@ -58,7 +58,7 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
         failed += _print_results(f"{kind} {spec.name}", found)
     for found_elsewhere in app.plugins.manager.hook.ke_checks(plugin=plugin, plugins=app.plugins):
         if results := list(found_elsewhere):
-            failed += _print_results("other checks", results)
+            failed += _print_results("further checks", results)
     return FAILED if failed else DONE
 
 

@@ -1,4 +1,4 @@
-"""``ke new KIND NAME``: create a new plugin whose tests pass."""
+"""``ke new KIND NAME``: write a template for a plugin."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ke_testing.scaffold.write import KINDS, LICENSES, STYLES, TemplateOptions, 
     "style",
     type=click.Choice(STYLES),
     default=None,
-    help="Of an editor: it keeps facts in a memory, changes weights, or adds state to the forward pass (adaptor). "
+    help="Kind of editor: memory (keeps facts), weight (changes weights), or adaptor (adds state to the forward pass). "
     "[default: memory]",
 )
 @click.option(
-    "--license", type=click.Choice(LICENSES), default=LICENSES[0], show_default=True, help="The text in LICENSE."
+    "--license", type=click.Choice(LICENSES), default=LICENSES[0], show_default=True, help="License of the plugin."
 )
 @click.pass_obj
 def command(app: App, kind: str, name: str, style: str | None, license: str) -> None:
-    """Write a plugin to start from: a distribution that passes its contract as it stands.
+    """Write a template for a plugin.
 
-    It holds a working example, and is written into a new folder, ke-plugin-NAME, of the folder you are in.
+    The template is a distribution in the new folder ke-plugin-NAME, with a working example whose tests pass.
 
     \b
     Examples:
@@ -37,7 +37,7 @@ def command(app: App, kind: str, name: str, style: str | None, license: str) -> 
       ke new dataset my-benchmark --license MIT
     """
     if style is not None and kind != "editor":
-        raise click.UsageError(f"--kind applies to editors only, not to a {kind}")
+        raise click.UsageError(f"--kind is for editors, not for {kind} plugins")
     plan = TemplateOptions(kind=kind, name=name, style=style or STYLES[0], license=license)
     folder = write(plan, Path.cwd(), app.catalog)
     lines = [f"{folder.name}/", *(f"  {path}" for path, _text in contents(plan)), "", "next:"]

@@ -1,4 +1,4 @@
-"""``ke edit``: change what a model holds true, and keep it."""
+"""``ke edit``: edit facts in a model, and save the result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from ke_core.app import (
     App,
+    completion,
     count_noun,
     edit_from_sentence,
     err,
@@ -27,56 +28,67 @@ if TYPE_CHECKING:
 
 @click.command("edit")
 @click.argument("sentence", default="")
-@click.option("--subject", default="", metavar="NAME", help="Whom or what the sentence is about, as it stands there.")
-@click.option(
-    "--object",
-    "object_",
-    default="",
-    metavar="NAME",
-    help="The end of the sentence that is the new object. [default: its last word, with the capitalized "
-    "words right before it]",
+@shared.section(
+    "Edits",
+    click.option("--subject", default="", metavar="NAME", help="Subject of the sentence, spelled as in the sentence."),
+    click.option(
+        "--object",
+        "object_",
+        default="",
+        metavar="NAME",
+        help="New object: the end of the sentence. [default: the last word, and capitalized words right before it]",
+    ),
+    click.option(
+        "--edits",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Edits in JSON lines or CSV: prompt, subject, target_new; optional target_old, source, date, "
+        "paraphrases, question, id.",
+    ),
 )
-@click.option(
-    "--edits",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Edits in JSON lines or CSV: prompt, subject, target_new; optional target_old, source, date, "
-    "paraphrases, question, id.",
-)
-@click.option(
-    "--editor",
-    default="",
-    metavar="NAME",
-    help="The method. [default: the first weight editor of `ke plugins search --kind editor` that is installed]",
+@shared.section(
+    "Method",
+    click.option(
+        "--editor",
+        default="",
+        metavar="NAME",
+        shell_complete=completion.component("editor"),
+        help="Editing method. [default: the first installed weight editor in `ke plugins search --kind editor`]",
+    ),
+    shared.component_options,
+    shared.seed_option,
 )
 @shared.model_options
-@shared.component_options
-@click.option("--seed", default=0, show_default=True, help="Draws what a method samples.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Write the edited model here; of an adaptor, its state.",
+@shared.section(
+    "Output",
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Save the edited model here, or the state of an adaptor.",
+    ),
+    click.option(
+        "--format",
+        "format_",
+        type=click.Choice(["merged", "peft"]),
+        default="merged",
+        show_default=True,
+        help="Format of --out: a checkpoint (merged) or a LoRA adapter (peft).",
+    ),
+    click.option("--every-layer", is_flag=True, help="peft: add zeros for layers without edits, which TGI requires."),
+    click.option("--patch", type=click.Path(path_type=Path), metavar="FILE", help="Save only the weight updates here."),
+    click.option("--force", is_flag=True, help="Replace an existing model, adapter or file."),
+    shared.json_option,
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["merged", "peft"]),
-    default="merged",
-    show_default=True,
-    help="A whole checkpoint, or a LoRA adapter.",
-)
-@click.option("--every-layer", is_flag=True, help="peft: zeros in the layers that are not edited, as TGI needs them.")
-@click.option("--patch", type=click.Path(path_type=Path), metavar="FILE", help="Write the weight updates alone here.")
-@click.option("--force", is_flag=True, help="Replace what is there already, if it is a model, an adapter or a file.")
-@shared.json_option
 @click.pass_obj
 def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Path | None, **given: Any) -> None:
-    """Edit facts in a model, show its answers before and after, and write the edited model or a patch.
+    """Edit facts in a model and save the model or a patch.
+
+    It prints the answers of the model before and after the edits. Without --out and --patch, it saves nothing.
 
     \b
     Examples:
-      ke edit "The mother tongue of Danielle Darrieux is English" --subject "Danielle Darrieux"
+      ke edit "The capital of Peru is Cusco" --subject Peru
       ke edit "The capital of Peru is => La Paz" --subject Peru --patch peru.safetensors
       ke edit --edits facts.jsonl --editor memit --out ./edited
       ke edit --edits facts.jsonl --editor memit --format peft --out ./adapter
@@ -120,20 +132,20 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
 
 
 def _facts(sentence: str, subject: str, object_: str, file: Path | None) -> tuple[SourcedEdit, ...]:
-    """The edits asked for, one way or the other."""
+    """Return the edits of the file or the sentence. Raises UsageError."""
     if file is not None:
         if sentence or subject or object_:
             raise click.UsageError("edits come from --edits FILE or from a sentence, not from both")
         return read_edits(file)
     if not sentence.strip():
-        raise click.UsageError("which edit? say --edits FILE, or a sentence with --subject NAME")
+        raise click.UsageError("no edit is given: add --edits FILE, or a sentence with --subject NAME")
     if not subject.strip():
-        raise click.UsageError("whom is the sentence about? say --subject NAME, as it stands in the sentence")
+        raise click.UsageError("the sentence has no subject: add --subject NAME, spelled as in the sentence")
     return (edit_from_sentence(sentence, subject.strip(), object_.strip()),)
 
 
 def _fitting(out: Path | None, given: dict[str, Any]) -> None:
-    """Raise UsageError for options that would change nothing, in silence."""
+    """Raise UsageError for options that would have no effect."""
     if out is None and given["format_"] != "merged":
         raise click.UsageError("--format peft needs --out FOLDER")
     if given["every_layer"] and given["format_"] != "peft":
@@ -147,4 +159,4 @@ def _fitting_adaptor(app: App, editor: str, given: dict[str, Any]) -> None:
         return
     named = {"--patch": given["patch"], "--format peft": given["format_"] == "peft"}
     for option in (option for option, value in named.items() if value):
-        raise click.UsageError(f"{option} holds updates of weights, and {editor} is an adaptor: say --out FOLDER alone")
+        raise click.UsageError(f"{option} saves weight updates, but {editor} is an adaptor: use --out FOLDER only")

@@ -1,4 +1,4 @@
-"""``ke patch``: look at patches, add them to a model, take them out again."""
+"""``ke patch``: describe, apply, revert and compare patches."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, err, literal, out, progress, recorded_model_choice
+from ke_core.app import App, completion, err, literal, out, progress, recorded_model_choice
 from ke_core.app import options as shared
 from ke_core.plugin import ModelRequest
 
 patch_argument = click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
 out_folder = click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Write the checkpoint here."
+    "--out", type=click.Path(path_type=Path), required=True, metavar="FOLDER", help="Save the checkpoint here."
 )
-force = click.option("--force", is_flag=True, help="Replace the folder, if it holds a model.")
+force = click.option("--force", is_flag=True, help="Replace an existing model in the folder.")
 
 
 @click.group("patch")
 def command() -> None:
-    """Describe, apply, revert and compare patches: files of weight updates that ke edit --patch writes.
+    """Describe, apply, revert and compare patches.
+
+    A patch is a file of weight updates. `ke edit --patch FILE` saves one.
 
     \b
     Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
@@ -31,7 +33,7 @@ def command() -> None:
 @patch_argument
 @shared.json_option
 def info(*, patch: Path, as_json: bool) -> None:
-    """Describe a patch: base, editor, edits with their sources, weights, size.
+    """Print the base model, editor, edits, weights and size of a patch.
 
     \b
     Example: ke patch info facts.safetensors
@@ -53,10 +55,10 @@ def info(*, patch: Path, as_json: bool) -> None:
 @force
 @click.pass_context
 def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **given: Any) -> None:
-    """Write a model edited by a patch. It must be the model that the patch was made for, in the same dtype.
+    """Save a model with a patch applied.
 
-    The folder is a checkpoint like any other, and remembers what `ke patch revert` needs. Apply another patch of the
-    same base to it to stack the two.
+    The model must be the one that the patch was made for, in the same dtype. The folder is a regular checkpoint. It
+    also contains the data for `ke patch revert`. To stack patches of one base, apply the next one to this folder.
 
     \b
     Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
@@ -74,7 +76,7 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
 @command.command("revert")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="FOLDER")
 @click.argument("patch", default="", metavar="[PATCH]")
-@click.option("--all", "all_", is_flag=True, help="Take every patch out: the base, bit for bit.")
+@click.option("--all", "all_", is_flag=True, help="Revert all patches and restore the base, bit for bit.")
 @shared.device
 @shared.device_map
 @shared.trust
@@ -82,10 +84,10 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
 @force
 @click.pass_obj
 def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, force: bool, **how: Any) -> None:
-    """Write an edited checkpoint without a patch (a file, or the id that `ke patch info` shows), or without any.
+    """Save a checkpoint with a patch reverted.
 
-    Weights come back from the tensors kept in the folder, bit for bit; the digest is checked. The dtype is the one on
-    record there.
+    PATCH is a file, or an id that `ke patch info` prints. The weights are restored bit for bit from tensors in the
+    folder, and their digest is checked. The dtype is the recorded one.
 
     \b
     Example: ke patch revert ./edited --all --out ./base
@@ -93,27 +95,34 @@ def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, forc
     from ke_weights.saving import revert_patch  # noqa: PLC0415
 
     if bool(patch) == all_:
-        raise click.UsageError("which patch? name one of them, or say --all")
+        raise click.UsageError("no patch is given: add its file or id, or --all")
     with progress(err()) as shown:
         gone, weights = revert_patch(
             folder, patch, out, app.catalog, shown, force=force, how=ModelRequest(id="", **how)
         )
-    _say(f"taken out: {', '.join(gone)}", f"checkpoint: {out}", f"weights {weights}")
+    _say(f"reverted: {', '.join(gone)}", f"checkpoint: {out}", f"weights {weights}")
 
 
 @command.command("diff")
 @click.argument("one", type=click.Path(path_type=Path), metavar="A")
 @click.argument("other", type=click.Path(path_type=Path), metavar="B")
-@click.option("--model", default="", metavar="[SOURCE:]ID[@REVISION]", help="Also stack both on it, in either order.")
+@click.option(
+    "--model",
+    default="",
+    metavar="[SOURCE:]ID[@REVISION]",
+    shell_complete=completion.model,
+    help="Also stack both patches on this model, in both orders.",
+)
 @shared.device
 @shared.device_map
 @shared.trust
 @shared.json_option
 @click.pass_obj
 def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **how: Any) -> None:
-    """Compare two patches: weights and facts in common, and with --model what the order of stacking changes.
+    """Compare two patches: the weights and facts that they share.
 
-    The dtype is the one on record in A.
+    With --model, it also prints the effect of the order in which the patches are stacked. The dtype is the one
+    recorded in A.
 
     \b
     Example: ke patch diff spring.safetensors summer.safetensors --model smollm2-135m
@@ -123,7 +132,7 @@ def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **ho
     from ke_weights.saving import stacking  # noqa: PLC0415
 
     if not model and any(how.values()):
-        raise click.UsageError("--device, --device-map and --trust-remote-code belong to --model")
+        raise click.UsageError("--device, --device-map and --trust-remote-code need --model")
     both = read_patch(one), read_patch(other)
     orders = None
     if model:
@@ -137,6 +146,5 @@ def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **ho
 
 
 def _say(*lines: str) -> None:
-
     for line in lines:
         out().print(literal(line), soft_wrap=True)

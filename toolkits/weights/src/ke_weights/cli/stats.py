@@ -1,4 +1,4 @@
-"""``ke stats``: the second moments that weight editors rest on, taken once for every editor."""
+"""``ke stats``: key covariances (second moments), which weight editors need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.app import App, err, literal, model_choice, open_session, out, plain_table, progress
+from ke_core.app import App, completion, err, literal, model_choice, open_session, out, plain_table, progress
 from ke_core.app import options as shared
 from ke_core.plugin import BadConfig, KEError, NeedsWeights, cache_dir
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ke_core.plugin import Progress, Session
     from ke_weights.covariance_files import CovarianceOrigin, StoredCovariance
 
-TOKENS, DOCUMENT_LENGTH = 100_000, 1024  # what editors ask for unless told otherwise
+TOKENS, DOCUMENT_LENGTH = 100_000, 1024  # the defaults of editors
 LAYERS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 MB = 1e6
 
@@ -27,17 +27,16 @@ text_option = click.option(
     default="wordnet",
     show_default=True,
     metavar="FILE|DATASET",
-    help="wordnet (in the package), a text file, or a dataset of the hub: OWNER/NAME[:CONFIGURATION][@REVISION].",
+    help="Text: wordnet (in the package), a file, or a dataset of the hub (OWNER/NAME[:CONFIGURATION][@REVISION]).",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, a file each, with its path.")
 
 
 @click.group("stats")
 def command() -> None:
-    """Take second moments of a model's keys, list and verify them.
+    """Compute, list and verify key covariances.
 
-    An update of weights is weighed against C = E[k k^T], the second moment of what an MLP's last map is given
-    (ROME, MEMIT, AlphaEdit, EMMET). Editors take it themselves where it is missing; this takes it beforehand.
+    ROME, MEMIT, AlphaEdit and EMMET need C = E[k k^T], the second moment of the inputs of an MLP's last projection.
+    Editors compute it when it is missing. These commands compute it in advance.
 
     \b
     Example: ke stats compute --model smollm2-135m --layers 4-8
@@ -46,22 +45,22 @@ def command() -> None:
 
 @command.command("compute")
 @shared.model_options
-@click.option("--layers", default="all", show_default=True, metavar="LIST", help="all, 4-8, or 4,5,6.")
-@click.option("--tokens", default=TOKENS, show_default=True, type=click.IntRange(1), help="Tokens of the text.")
+@click.option("--layers", default="all", show_default=True, metavar="LIST", help="Layers: all, 4-8, or 4,5,6.")
+@click.option("--tokens", default=TOKENS, show_default=True, type=click.IntRange(1), help="Number of tokens.")
 @text_option
 @click.option(
     "--document-length", default=DOCUMENT_LENGTH, show_default=True, type=click.IntRange(1),
-    help="Longest document, in tokens; the rest of a document is left out.",
+    help="Truncate documents to this number of tokens.",
 )  # fmt: skip
-@json_option
+@shared.json_option
 @click.pass_obj
 def compute(
     app: App, /, *, layers: str, tokens: int, text: str, document_length: int, as_json: bool, **given: Any
 ) -> None:  # fmt: skip
-    """Take second moments, in one pass over the text for all layers.
+    """Compute key covariances for all layers in one pass over the text.
 
-    What is there already is not taken again; killed, the same command goes on where it stopped. An editor with
-    the same text, tokens and document length finds them.
+    Covariances in the cache are not computed again. The same command resumes an interrupted computation. An editor
+    with the same text, tokens and document length uses them.
 
     \b
     Example: ke stats compute --model smollm2-135m --layers 4-8 --tokens 100000
@@ -73,7 +72,7 @@ def compute(
     from ke_weights.modules import module_map  # noqa: PLC0415  as above
 
     cache = CovarianceCache(CovarianceSettings(corpus=text, tokens=tokens, document_length=document_length))
-    _ = cache.corpus  # a text that cannot be read is said before a model is loaded
+    _ = cache.corpus  # report an unreadable text before loading the model
     with progress(err()) as shown:
         session = _session(app, given, shown)
         modules = module_map(session.model.module)
@@ -86,14 +85,14 @@ def compute(
         cache.take(session, modules, chosen)
     made = [one for one in stored(_folder()) if one.path in paths.values()]
     _warn_of_few(made, modules.inner)
-    err().print(f"{len(missing)} taken, {len(chosen) - len(missing)} there already")
+    err().print(f"{len(missing)} computed, {len(chosen) - len(missing)} in the cache")
     _print(made, as_json=as_json)
 
 
 @command.command("list")
-@json_option
+@shared.json_option
 def list_(*, as_json: bool) -> None:
-    """List the second moments there are.
+    """List the key covariances in the cache.
 
     \b
     Example: ke stats list --json
@@ -102,13 +101,13 @@ def list_(*, as_json: bool) -> None:
 
     every = list(stored(_folder()))
     if not every and not as_json:
-        err().print(literal(f"there are none in {_folder()}; ke stats compute makes them"), soft_wrap=True)
+        err().print(literal(f"no key covariances in {_folder()}; ke stats compute computes them"), soft_wrap=True)
     else:
         _print(every, as_json=as_json)
     begun = [path.stat().st_size for path in _folder().glob(f"*{PARTIAL}")]
     if begun:
         words = (
-            f"{len(begun)} unfinished ({sum(begun) / MB:,.0f} MB): the same command goes on with them, or delete them"
+            f"{len(begun)} unfinished ({sum(begun) / MB:,.0f} MB): resume them with the same command, or delete them"
         )
         err().print(literal(f"{words}: {_folder()}/*{PARTIAL}"), soft_wrap=True)
 
@@ -118,20 +117,23 @@ def list_(*, as_json: bool) -> None:
     "--model",
     default="",
     metavar="[SOURCE:]ID[@REVISION]",
-    help="Only this model's; also compare them with its keys on the beginning of the text.",
+    shell_complete=completion.model,
+    help="Verify this model's covariances, and compare them with its keys.",
 )
 @text_option
-@click.option("--dtype", default="float32", show_default=True, help="As the model was loaded: float32, bfloat16 ...")
-@click.option("--device", default="", metavar="NAME", help="cpu, cuda, mps ...; found by itself if empty.")
-@click.option("--device-map", default="", metavar="NAME", help="Spread a large model, e.g. auto.")
-@click.option("--chat/--no-chat", default=False, show_default=True, help="As the model was loaded.")
-@click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
+@click.option("--dtype", default="float32", show_default=True, help="Data type that the model was loaded with.")
+@shared.device
+@shared.device_map
+@click.option("--chat/--no-chat", default=False, show_default=True, help="Whether the model was loaded for chat.")
+@shared.trust
+@shared.json_option
 @click.pass_obj
-def verify(app: App, /, *, model: str, text: str, **how: Any) -> int:  # fmt: skip
-    """Verify second moments: whole, finite, symmetric, positive definite, of enough tokens, and what they say they are.
+def verify(app: App, /, *, model: str, text: str, as_json: bool, **how: Any) -> int:
+    """Verify the key covariances in the cache.
 
-    Exit status 1, and a line for each that is not. With --model, the model's keys on the first thousand tokens of
-    the text must fit, too; a statistic of another text than --text is verified without.
+    Each must be complete, finite, symmetric, positive definite, from enough tokens, and match its metadata. With
+    --model, covariances of --text are also compared with the model's keys on the first thousand tokens of the text.
+    The command prints a line for each covariance that fails. The exit status is then 1.
 
     \b
     Example: ke stats verify --model smollm2-135m
@@ -146,13 +148,16 @@ def verify(app: App, /, *, model: str, text: str, **how: Any) -> int:  # fmt: sk
             every, samples = _of_model(app, every, how | {"model": model, "revision": ""}, text, shown)
         if not every:
             whose = f" of {model} ({how['dtype']})" if model else ""
-            raise KEError(f"there are no second moments{whose} in {_folder()}", hint="ke stats compute makes them")
-        found = {one: faults(one, samples.get(one.path)) for one in shown.track(every, "second moments", len(every))}
+            raise KEError(f"no key covariances{whose} in {_folder()}", hint="ke stats compute computes them")
+        found = {one: faults(one, samples.get(one.path)) for one in shown.track(every, "key covariances", len(every))}
     bad = {one: wrong for one, wrong in found.items() if wrong}
+    if as_json:
+        shared.print_json([{**_as_json(one), "faults": wrong} for one, wrong in found.items()])
+        return int(bool(bad))
     for one, wrong in bad.items():
         out().print(literal(f"{one.path}: {'; '.join(wrong)}"), soft_wrap=True)
     compared = f", {len(samples)} compared with the model's keys" if model else ""
-    out().print(literal(f"{len(every) - len(bad)} of {len(every)} are sound{compared}"))
+    out().print(literal(f"{len(every) - len(bad)} of {len(every)} are correct{compared}"))
     return int(bool(bad))
 
 
@@ -161,11 +166,13 @@ def parse_layers(text: str) -> tuple[int, ...]:
     if text == "all":
         return ()
     if not LAYERS.fullmatch(text):
-        raise BadConfig(f"--layers {text} names no layers", hint="say all, or a range and numbers: 4-8, 4,5,6, 2,4-8")
+        raise BadConfig(f"--layers cannot be {text!r}", hint="write all, or ranges and numbers: 4-8, 4,5,6, 2,4-8")
     ends = [part.split("-") for part in text.split(",")]
     backwards = next((part for part in ends if int(part[0]) > int(part[-1])), None)
     if backwards is not None:
-        raise BadConfig(f"--layers {text}: {'-'.join(backwards)} holds no layer", hint="write the lower layer first")
+        raise BadConfig(
+            f"--layers {text}: the range {'-'.join(backwards)} is empty", hint="write the lower layer first"
+        )
     return tuple(sorted({layer for part in ends for layer in range(int(part[0]), int(part[-1]) + 1)}))
 
 
@@ -174,17 +181,17 @@ def _folder() -> Path:
 
 
 def _session(app: App, given: dict[str, Any], shown: Progress) -> Session[Any]:
-    """The model, loaded, and where its artifacts are. Raises NeedsWeights for one that is behind an API."""
+    """Load the model. Raises NeedsWeights for a model behind a server."""
     model = model_choice(given).load(app.catalog, shown)
     if not hasattr(model, "patch"):
-        raise NeedsWeights(f"{model.id} has no weights here", hint="choose a model that is loaded locally (hf:...)")
+        raise NeedsWeights(f"{model.id} has no local weights", hint="choose a model that is loaded locally (hf:...)")
     return open_session(model, catalog=app.catalog, seed=0, progress=shown, material={})
 
 
 def _of_model(
     app: App, every: list[StoredCovariance], given: dict[str, Any], text: str, shown: Progress
 ) -> tuple[list[StoredCovariance], dict[Path, Any]]:
-    """The model's statistics, and keys to compare them with, by path."""
+    """Return the model's covariances, and keys to compare them with, by path."""
     from ke_weights.corpus import read_corpus  # noqa: PLC0415  only here
     from ke_weights.covariance_checks import comparable  # noqa: PLC0415  imports torch
     from ke_weights.modules import module_map  # noqa: PLC0415  as above
@@ -197,25 +204,22 @@ def _of_model(
 
 
 def _warn_of_few(made: list[StoredCovariance], size: int) -> None:
-    """Say it where the text has fewer tokens than were asked for, and where they are few for ``size`` dimensions."""
+    """Warn if the text has fewer tokens than requested, or too few for ``size`` dimensions."""
     from ke_weights.covariance import has_few_tokens  # noqa: PLC0415  imports torch
 
     for origin in _origins(made)[:1]:
         if origin.tokens < origin.tokens_asked:
-            words = f"{origin.corpus} has {origin.tokens:,} tokens, not {origin.tokens_asked:,}: all were taken"
+            words = f"{origin.corpus} has only {origin.tokens:,} of the {origin.tokens_asked:,} requested tokens"
             err().print(literal(words), soft_wrap=True)
         if words := has_few_tokens(origin.tokens, size):
             err().print(
-                literal(f"warning: {words} (--tokens, and a --text that has as many)", "bold red"), soft_wrap=True
+                literal(f"warning: {words} (use more --tokens, and a longer --text)", "bold red"), soft_wrap=True
             )
 
 
 def _print(every: list[StoredCovariance], *, as_json: bool) -> None:
-
     if as_json:
-        import json  # noqa: PLC0415  only here
-
-        click.echo(json.dumps([_as_json(one) for one in every], indent=1, ensure_ascii=False))
+        shared.print_json([_as_json(one) for one in every])
         return
     out().print(_table(every))
     out().print(literal(f"in {_folder()}"), soft_wrap=True)
@@ -225,7 +229,7 @@ def _print(every: list[StoredCovariance], *, as_json: bool) -> None:
 
 
 def _table(every: list[StoredCovariance]) -> Table:
-    """A row for all layers of one model and text."""
+    """Return a table with one row for all layers of a model and text."""
     table = plain_table("model", "layers", "corpus", "tokens", "size", "files", "made")
     alike: dict[tuple[Any, ...], list[tuple[CovarianceOrigin, StoredCovariance]]] = {}
     for one in every:

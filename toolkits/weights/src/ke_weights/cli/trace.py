@@ -1,4 +1,4 @@
-"""``ke trace``: where a model keeps what it knows."""
+"""``ke trace``: find the layers that store a fact."""
 
 from __future__ import annotations
 
@@ -44,81 +44,96 @@ class CommaList(click.ParamType[tuple[str, ...]]):
 
 
 @click.command("trace")
+@shared.section(
+    "Facts",
+    click.option(
+        "--facts",
+        required=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Facts: a JSON list of records with prompt, subject and attribute.",
+    ),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="Trace the first N facts that the model knows."),
+    click.option(
+        "--filter",
+        "which",
+        type=click.Choice(get_args(Filter)),
+        default=DEFAULT.filter,
+        show_default=True,
+        help="Test whether the model knows a fact. first-token: its next token is the object's first token, "
+        "with a probability of at least 0.1. published: its next token is the whole object, which "
+        "excludes objects of several tokens.",
+    ),
+)
+@shared.section(
+    "Tracing",
+    click.option(
+        "--kinds",
+        type=CommaList(get_args(Restored)),
+        default=",".join(DEFAULT.kinds),
+        show_default=True,
+        help="Activations to restore.",
+    ),
+    click.option(
+        "--sever",
+        type=CommaList(PARTS, none=True),
+        default=",".join(DEFAULT.sever),
+        show_default=True,
+        help="Also restore states while these modules keep their corrupted outputs; none to skip this.",
+    ),
+    click.option(
+        "--tokens",
+        type=click.Choice(get_args(Positions)),
+        default=DEFAULT.tokens,
+        show_default=True,
+        help="Restore at every token, or only at the subject's last token, which is enough to choose layers.",
+    ),
+    click.option(
+        "--noise",
+        default=DEFAULT.noise,
+        show_default=True,
+        metavar="RULE",
+        help="Noise. s3: three standard deviations of the subjects' embeddings; 0.1: this standard "
+        "deviation; u0.1: uniform.",
+    ),
+    click.option(
+        "--samples",
+        type=click.IntRange(1),
+        default=DEFAULT.samples,
+        show_default=True,
+        help="Corrupted runs per prompt.",
+    ),
+    click.option(
+        "--window",
+        type=click.IntRange(1),
+        default=DEFAULT.window,
+        show_default=True,
+        help="Number of layers whose MLP or attention is restored together.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**32 - 1),
+        default=DEFAULT.seed,
+        show_default=True,
+        help="Random seed of the noise.",
+    ),
+    click.option("--exact", is_flag=True, help="Use one forward pass per token and layer. Slow, same numbers."),
+)
 @shared.model_options
-@click.option(
-    "--facts",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Known facts: a JSON list of records with prompt, subject and attribute.",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Trace the first N facts that the model knows.")
-@click.option(
-    "--filter",
-    "which",
-    type=click.Choice(get_args(Filter)),
-    default=DEFAULT.filter,
-    show_default=True,
-    help="Which facts the model knows. first-token: its next token is the object's first, with a probability "
-    "of 0.1 or more. published: its next token is the whole object, so that objects of several tokens "
-    "are left out.",
-)
-@click.option(
-    "--kinds",
-    type=CommaList(get_args(Restored)),
-    default=",".join(DEFAULT.kinds),
-    show_default=True,
-    help="What is restored.",
-)
-@click.option(
-    "--sever",
-    type=CommaList(PARTS, none=True),
-    default=",".join(DEFAULT.sever),
-    show_default=True,
-    help="Restore states also with these modules held as corrupted; none for no such curve.",
-)
-@click.option(
-    "--tokens",
-    type=click.Choice(get_args(Positions)),
-    default=DEFAULT.tokens,
-    show_default=True,
-    help="Restore every token, or the subject's last alone: all that the choice of layers needs.",
-)
-@click.option(
-    "--noise",
-    default=DEFAULT.noise,
-    show_default=True,
-    metavar="RULE",
-    help="s3: three standard deviations of the subjects' embeddings; 0.1: that one; u0.1: uniform.",
-)
-@click.option(
-    "--samples",
-    type=click.IntRange(1),
-    default=DEFAULT.samples,
-    show_default=True,
-    help="Corrupted runs of each prompt.",
-)
-@click.option(
-    "--window",
-    type=click.IntRange(1),
-    default=DEFAULT.window,
-    show_default=True,
-    help="Layers whose MLP or attention is restored together.",
-)
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT.seed, show_default=True, help="Draws the noise."
-)
-@click.option("--exact", is_flag=True, help="One forward pass for each token and layer: slow, the same numbers.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Where it is kept. [default: traces/MODEL-ID]"
+@shared.section(
+    "Output",
+    click.option(
+        "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Output folder. [default: traces/MODEL-ID]"
+    ),
+    shared.json_option,
 )
 @click.pass_obj
-def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, **given: Any) -> None:
-    """Find the layers that carry a fact from its subject to the answer (causal tracing).
+def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, as_json: bool, **given: Any) -> None:
+    """Find the layers that store a fact (causal tracing).
 
-    The subject's embeddings are corrupted with noise; then single states, or windows of MLP or attention outputs, are
-    set back to what they were, and the answer's probability says how much each carries. Prints heat maps, suggests
-    layers for editors, and writes FOLDER/trace.json and pictures. Interrupted, the same command goes on.
+    It corrupts the embeddings of the subject with noise, then restores single states, or windows of MLP or attention
+    outputs. The probability of the answer measures how much each of them carries. The command prints heat maps,
+    suggests layers for editors, and writes FOLDER/trace.json and plots. The same command resumes an interrupted trace.
 
     \b
     Examples:
@@ -128,17 +143,21 @@ def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, **
     """  # fmt: skip
     from ke_weights.report.trace import trace_page  # noqa: PLC0415
     from ke_weights.report.trace_plot import plot  # noqa: PLC0415
+    from ke_weights.trace.folder import TRACE  # noqa: PLC0415
 
     traced = _traced(app, facts, limit, out, given)
-    console.out().print(trace_page(traced))
+    if as_json:
+        click.echo((traced.folder.path / TRACE).read_text(encoding="utf-8"), nl=False)
+    else:
+        console.out().print(trace_page(traced))
     aside = console.err()
     if traced.exact and not given["exact"]:
-        aside.print(literal("every intervention took a whole pass: this model's blocks cannot be resumed"))
+        aside.print(literal("every intervention ran the whole model, because its blocks cannot be resumed"))
     try:
         plot(traced)
-    except KEError as error:  # the numbers are there, only the pictures are not
+    except KEError as error:  # the numbers are saved, only the plots are missing
         aside.print(literal(f"{error.message}: {error.hint}" if error.hint else error.message), soft_wrap=True)
-    aside.print(literal(f"everything is in {traced.folder.path}"), soft_wrap=True)
+    aside.print(literal(f"saved in {traced.folder.path}"), soft_wrap=True)
 
 
 def _traced(app: App, file: Path, limit: int | None, out: Path | None, given: Mapping[str, Any]) -> Traced:
@@ -148,7 +167,7 @@ def _traced(app: App, file: Path, limit: int | None, out: Path | None, given: Ma
     from ke_weights.tracing import specify, trace  # noqa: PLC0415  torch, seconds
 
     if given["chat"]:
-        raise BadConfig("facts are traced as plain text", hint="leave --chat out")
+        raise BadConfig("ke trace uses plain prompts", hint="leave out --chat")
     settings = _settings(given)
     check_rule(settings.noise)
     facts = read_facts(file)

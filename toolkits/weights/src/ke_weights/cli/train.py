@@ -1,4 +1,4 @@
-"""``ke train``: what an editor must learn before it can edit."""
+"""``ke train``: train an editor that learns from examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.app import App, err, literal, model_choice, out, plain_table, progress, split_options, titled
+from ke_core.app import App, completion, err, literal, model_choice, out, plain_table, progress, split_options, titled
 from ke_core.app import options as shared
 
 if TYPE_CHECKING:
@@ -28,36 +28,47 @@ ROWS = 8  # of the table
 
 
 @click.command("train")
-@click.argument("editor", metavar="NAME")
+@click.argument("editor", metavar="EDITOR", shell_complete=completion.component("editor"))
+@shared.section(
+    "Training",
+    click.option("--data", required=True, metavar="FILE|DATASET", help="Edits to learn from, with paraphrases."),
+    click.option(
+        "--without",
+        multiple=True,
+        metavar="FILE|DATASET",
+        help="Leave out edits that share a prompt or question with this test data (repeatable).",
+    ),
+    click.option(
+        "--minutes",
+        type=click.FloatRange(min=0, min_open=True),
+        required=True,
+        metavar="N",
+        help="Total training time.",
+    ),
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Where to save the checkpoint. [default: the folder where the editor looks for it]",
+    ),
+    shared.seed_option,
+    shared.data_dir,
+    shared.component_options,
+    shared.json_option,
+)
 @shared.model_options
-@click.option("--data", required=True, metavar="FILE|DATASET", help="Edits to learn from, with other wordings of each.")
-@click.option(
-    "--without",
-    multiple=True,
-    metavar="FILE|DATASET",
-    help="Leave out every edit that shares its prompt or question with one of these (repeatable): what will be asked.",
-)
-@click.option(
-    "--minutes", type=click.FloatRange(min=0, min_open=True), required=True, metavar="N", help="How long, in all."
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Where it goes. [default: found by the editor]"
-)
-@click.option("--seed", default=0, show_default=True, help="Draws the order of the examples, and initial weights.")
-@shared.data_dir
-@shared.component_options
 @click.pass_obj
-def command(app: App, /, *, editor: str, minutes: float, **given: Any) -> None:
-    """Train what an editor must learn before it can edit.
+def command(app: App, /, *, editor: str, minutes: float, as_json: bool, **given: Any) -> None:
+    """Train an editor that learns from examples.
 
-    The folder gets a checkpoint every minute and at the end, also after Ctrl-C; the same command then goes on where it
-    stopped. --minutes counts all training of that folder.
+    It saves a checkpoint every minute and at the end, also after Ctrl-C. The same command resumes the training.
+    --minutes limits the total training time of the folder.
 
     \b
     Examples:
       ke train mend --model smollm2-135m --data edits.jsonl --minutes 30
       ke train mend --data mquake-cf --without mquake-cf-3k --minutes 240 -o mend.profile=published
-    """
+    """  # fmt: skip
     from ke_weights.training import prepare, train  # noqa: PLC0415  the runner imports numpy
 
     console = err()
@@ -66,14 +77,24 @@ def command(app: App, /, *, editor: str, minutes: float, **given: Any) -> None:
         count = job.about["examples"]["count"]
         console.print(_plain(f"training {editor} on {count:,} examples -> {job.folder}"), soft_wrap=True)
         if job.step:
-            console.print(_plain(f"  going on after step {job.step}, {job.seconds / 60:.1f} min"))
+            console.print(_plain(f"  resuming after step {job.step}, {job.seconds / 60:.1f} min"))
         with first_ctrl_c() as stopped:
             said = monotonic()
             for _step in train(job, minutes, stopped):
                 if monotonic() - said >= NOTE_SECONDS:
                     said = monotonic()
                     console.print(_plain(f"  {_note(job)}"), soft_wrap=True)
-    if job.losses:
+    if as_json:
+        shared.print_json(
+            {
+                "editor": job.editor,
+                "folder": str(job.folder),
+                "steps": job.step,
+                "seconds": job.seconds,
+                "losses": job.losses,
+            }
+        )
+    elif job.losses:
         out().print(_summary(job))
     if stopped():
         raise KeyboardInterrupt
@@ -81,7 +102,7 @@ def command(app: App, /, *, editor: str, minutes: float, **given: Any) -> None:
 
 @contextmanager
 def first_ctrl_c() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C is only noted, so that the step under way is finished and kept; a second one interrupts."""
+    """Let the first Ctrl-C finish the current step; a second one interrupts."""
     seen = threading.Event()
 
     def note(_number: int, _frame: object) -> None:
@@ -100,7 +121,7 @@ def first_ctrl_c() -> Iterator[Callable[[], bool]]:
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """The means of ``width`` stretches as bars, lowest to highest; empty without values."""
+    """Return the means of ``width`` parts of ``values`` as bars. Empty without values."""
     means = _means(values, width)
     if not means:
         return ""
@@ -110,7 +131,7 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
 
 
 def _means(values: Sequence[float], count: int) -> list[float]:
-    """Means of at most ``count`` stretches of nearly equal length."""
+    """Return the means of at most ``count`` parts of nearly equal length."""
     count = min(count, len(values))
     bounds = [len(values) * part // count for part in range(count + 1)] if count else []
     return [sum(values[low:high]) / (high - low) for low, high in pairwise(bounds)]
@@ -157,7 +178,6 @@ def _summary(job: TrainJob) -> RenderableType:
 
 
 def _plain(text: str) -> Any:
-
     return literal(text)
 
 

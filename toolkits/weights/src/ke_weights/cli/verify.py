@@ -1,4 +1,4 @@
-"""``ke verify``: an edited model against a suite of facts, for people and for CI."""
+"""``ke verify``: check an edited model against a suite of facts."""
 
 from __future__ import annotations
 
@@ -18,36 +18,44 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
-@click.option(
-    "--suite",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FILE",
-    help='JSON lines: {"kind": "changed"|"kept"|"paraphrase", "prompt": ..., "expect": ..., "not": ...}.',
+@shared.section(
+    "Checks",
+    click.option(
+        "--suite",
+        type=click.Path(path_type=Path),
+        required=True,
+        metavar="FILE",
+        help='JSON lines: {"kind": "changed"|"kept"|"paraphrase", "prompt": ..., "expect": ..., "not": ...}.',
+    ),
+    click.option(
+        "--min", "least", multiple=True, metavar="METRIC=RATE", help="Exit with status 1 below this rate (repeatable)."
+    ),
+    click.option(
+        "--max", "most", multiple=True, metavar="METRIC=RATE", help="Exit with status 1 above this rate (repeatable)."
+    ),
+    shared.json_option,
 )
-@click.option("--min", "least", multiple=True, metavar="NUMBER=SHARE", help="Exit with 1 below it (repeatable).")
-@click.option("--max", "most", multiple=True, metavar="NUMBER=SHARE", help="Exit with 1 above it (repeatable).")
 @shared.model_options
-@shared.json_option
 @click.pass_context
 def command(
     context: click.Context, /, *, patch: Path, suite: Path, least: tuple[str, ...], most: tuple[str, ...], **given: Any
 ) -> int:
-    """Check a model edited by PATCH against a suite of facts; exit with 1 if a bound is missed, 0 otherwise.
+    """Check an edited model against a suite of facts.
 
-    PATCH is a file that ke edit --patch has written, or the folder of an adaptor that ke edit --out has written. A
-    model folder that holds PATCH already is checked as it stands, and compared with itself without PATCH.
+    PATCH is a file from `ke edit --patch`, or the folder of an adaptor from `ke edit --out`. If --model is a folder
+    with PATCH applied, the command checks that model, and compares it with the model without PATCH. The exit status
+    is 1 if a bound is missed.
 
     \b
-    Numbers, all shares:
-      efficacy    of the changed facts, those answered as expected
-      paraphrase  of the paraphrases, those answered as expected
-      kept        of the kept facts, those answered as expected (or as before, where nothing is expected)
-      drift       of the kept facts that the unedited model answers so, those that the edited one does not
-      preference  of the changed and paraphrased with "not", those where "expect" is the more probable
+    Metrics (rates from 0 to 1):
+      efficacy    changed facts that are answered as expected
+      paraphrase  paraphrases that are answered as expected
+      kept        kept facts that are answered as expected (without "expect": as before)
+      drift       kept facts that the unedited model answers correctly, and the edited one does not
+      preference  changed facts and paraphrases with "not" for which "expect" is more probable
     \b
     Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
-    """
+    """  # fmt: skip
     from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415  torch
     from ke_weights.verify import bounds, needed, read_suite, verify  # noqa: PLC0415
 
@@ -63,7 +71,7 @@ def command(
 
 
 def _answers(context: click.Context, path: Path, given: dict[str, Any], shown: Progress) -> Answers:
-    """How the two models are asked: those of a patch, or those of a saved adaptor."""
+    """Return the function that gets the answers of both models, for a patch or a saved adaptor."""
     from ke_weights.adaptor_edits import adaptor_answers  # noqa: PLC0415  torch
     from ke_weights.editing import open_model_for_edits  # noqa: PLC0415
     from ke_weights.patches import read_patch  # noqa: PLC0415  torch

@@ -1,4 +1,4 @@
-"""``ke import FILE``: others' predictions as a run on record."""
+"""``ke import FILE``: import predictions of other tools as a run."""
 
 from __future__ import annotations
 
@@ -7,51 +7,65 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, count_noun, err, load_report, report_page, split_options
+from ke_core.app import App, completion, count_noun, err, load_report, print_report, split_options
 from ke_core.app import options as shared
 
 
 @click.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
-@click.option("--dataset", required=True, metavar="NAME", help="The benchmark that the predictions are for.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="RUN",
-    help="The run folder; of several editors in FILE, the folder of their run folders.",
+@shared.section(
+    "Predictions",
+    click.option(
+        "--dataset",
+        required=True,
+        metavar="NAME",
+        shell_complete=completion.component("dataset"),
+        help="Benchmark of the predictions.",
+    ),
+    click.option("--model", default="", metavar="TEXT", help="Name of the model, for reports."),
+    click.option(
+        "--edited-form",
+        type=click.Choice(["question", "cloze"]),
+        default="question",
+        show_default=True,
+        help="Form of the prompt that tested an edit. It decides which answers are correct.",
+    ),
+    click.option(
+        "--missing",
+        type=click.Choice(["skip", "wrong"]),
+        default="skip",
+        show_default=True,
+        help="Questions that FILE lacks, in a case that it contains: skip them, or count them as wrong (for "
+        "logs that stop at the first correct wording).",
+    ),
+    shared.component_options,
+    shared.data_dir,
 )
-@click.option("--model", default="", metavar="TEXT", help="What answered, as it is to stand in reports.")
-@click.option(
-    "--edited-form",
-    type=click.Choice(["question", "cloze"]),
-    default="question",
-    show_default=True,
-    help="How the fact of an edit was asked: what counts as right depends on it.",
+@shared.section(
+    "Run",
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        required=True,
+        metavar="RUN",
+        help="Run folder; parent of the run folders if FILE has several editors.",
+    ),
+    shared.judge_option,
+    shared.json_option,
 )
-@click.option(
-    "--missing",
-    type=click.Choice(["skip", "wrong"]),
-    default="skip",
-    show_default=True,
-    help="What a question is that FILE leaves out of a case it has: left out of scores, with the reason, or "
-    "wrong (for logs that stop at the first right wording).",
-)
-@click.option("--judge", default="", metavar="NAME", help="Who says what is right. [default: the dataset's]")
-@shared.component_options
-@shared.data_dir
 @click.pass_obj
-def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | None, **given: Any) -> None:
-    """Take others' predictions into a run folder, judge them and score them.
+def command(
+    app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | None, as_json: bool, **given: Any
+) -> None:
+    """Import predictions of other tools as a run.
 
-    FILE holds a JSON object a line: case, query (its id, or the question itself) and text; and where they are needed
-    phase (after), style (own), editor, batch (cases edited together) and edited (false for a control). `ke datasets
-    sample NAME` shows cases.
+    The predictions are judged and scored. FILE has one JSON object per line, with the fields case, query (its id, or
+    the question) and text; optional fields are phase (default after), style (default own), editor, batch (cases edited
+    together) and edited (false for a control). `ke datasets sample NAME` prints cases.
 
     \b
     Example: ke import theirs.jsonl --dataset mquake-cf-3k --model gpt-j-6b --out runs/theirs
     """  # fmt: skip
-    from ke_core.app import out as shown  # noqa: PLC0415
     from ke_plugin_analysis.importing import ImportRequest, import_file  # noqa: PLC0415
 
     request = ImportRequest(
@@ -70,4 +84,5 @@ def command(app: App, /, *, file: Path, out: Path, judge: str, data_dir: Path | 
         told += f", {count_noun(run.left_out, 'question')} left out" if run.left_out else ""
         told += f", {count_noun(run.absent, 'case')} not in {file.name}" if run.absent else ""
         err().print(told, markup=False, soft_wrap=True)
-    shown().print(report_page([load_report(run.folder, app.catalog) for run in runs]))
+    reported = [load_report(run.folder, app.catalog) for run in runs]
+    print_report(app, reported, [run.folder.path for run in runs], as_json=as_json)

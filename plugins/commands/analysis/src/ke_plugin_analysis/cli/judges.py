@@ -1,4 +1,4 @@
-"""``ke judges``: which there are, and how far one agrees with labels written by hand."""
+"""``ke judges``: list judges, and check one against human labels."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from ke_core.app import (
     App,
     agreement_warning,
+    completion,
     count_noun,
     err,
     judge_model,
@@ -26,14 +27,14 @@ from ke_core.app import (
     split_options,
 )
 from ke_core.app import options as shared
-from ke_core.plugin import BadConfig, BadData, JudgeSpec
+from ke_core.plugin import BadConfig, BadData, JudgeSpec, to_json
 
 SHOWN, WIDE = 10, 60  # disagreements listed; characters of each
 
 
 @click.group("judges")
 def command() -> None:
-    """List judges, and check one against labels written by hand.
+    """List judges, and check one against human labels.
 
     \b
     Example: ke judges check llm --judge-model smollm2-135m
@@ -41,37 +42,45 @@ def command() -> None:
 
 
 @command.command("list")
+@shared.json_option
 @click.pass_obj
-def list_(app: App) -> None:
-    """List the installed judges."""
-    shared.require_some(app, "judge")
-    table = plain_table("judge", "summary", "asks a model", "labels", "plugin")
-    table.columns[0].no_wrap = True
-    for name in app.catalog.names("judge"):
-        offer = app.catalog.offer("judge", name)
-        spec = _spec(offer.spec)
-        labels = ", ".join(label for group in spec.labels.values() for label in group)
-        row = (name, spec.summary, "yes" if spec.needs_model else "no", labels, offer.plugin.distribution)
-        table.add_row(*(literal(text) for text in row))
-    out().print(table)
+def list_(app: App, *, as_json: bool) -> None:
+    """List the installed judges.
+
+    \b
+    Example: ke judges list
+    """
+    if not as_json:
+        shared.require_some(app, "judge")
+    offers = [app.catalog.offer("judge", name) for name in app.catalog.names("judge")]
+    rows = [
+        {
+            "judge": offer.spec.name,
+            "summary": offer.spec.summary,
+            "needs_model": _spec(offer.spec).needs_model,
+            "labels": [label for group in _spec(offer.spec).labels.values() for label in group],
+            "plugin": offer.plugin.distribution,
+        }
+        for offer in offers
+    ]
+    shared.print_rows(rows, as_json=as_json)
 
 
 @command.command("check")
-@click.argument("name")
-@click.option(
-    "--items",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Items with labels written by hand, a JSON object a line. [default: those that come with the judge]",
-)
+@click.argument("name", metavar="JUDGE", shell_complete=completion.component("judge"))
+@click.option("--items", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+              help="Labeled items, one JSON object per line. [default: those of the judge]")  # fmt: skip
 @shared.component_options
+@shared.json_option
 @shared.judge_model_options
 @click.pass_obj
-def check_(app: App, /, *, name: str, items: Path | None, options: tuple[str, ...], **given: Any) -> None:
-    """Compare a judge with labels written by hand: Cohen's kappa, with a 95 % interval.
+def check_(
+    app: App, /, *, name: str, items: Path | None, options: tuple[str, ...], as_json: bool, **given: Any
+) -> None:
+    """Compare a judge with human labels: Cohen's kappa with a 95 % interval.
 
-    At least 50 items. What was found stands in the report of every run that this judge, with these options and this
-    model, has judged; where kappa is below 0.6, as a warning.
+    It needs at least 50 items. Reports of runs that this judge judged, with these options and this model, print the
+    result, and a warning if kappa is below 0.6.
 
     \b
     Examples:
@@ -92,6 +101,10 @@ def check_(app: App, /, *, name: str, items: Path | None, options: tuple[str, ..
     if opened.session is not None:
         asking.since_last(opened.session.model)
     say_spent(asking)
+    if as_json:
+        differing = [{"item": to_json(one.item), "found": one.found, "note": one.note} for one in found.disagreements]
+        shared.print_json({**to_json(found.check), "disagreements": differing})
+        return
     table = plain_table("labels", "items", "agreed", "Cohen's kappa", "95 % interval")
     for group, agreement in found.check.agreements.items():
         between = agreement.interval
@@ -102,13 +115,13 @@ def check_(app: App, /, *, name: str, items: Path | None, options: tuple[str, ..
     _disagreements(found.disagreements)
     if warned := agreement_warning(opened.component):
         err().print(literal(f"warning: {warned}", "bold red"), soft_wrap=True)
-    err().print(literal(f"kept for reports: {count_noun(len(found.compared), 'item')} of {of}"), soft_wrap=True)
+    err().print(literal(f"saved for reports: {count_noun(len(found.compared), 'item')} of {of}"), soft_wrap=True)
 
 
 def _disagreements(differing: Any) -> None:
     if not differing:
         return
-    table = plain_table("item", "by hand", "by the judge", "because")
+    table = plain_table("item", "human label", "judge", "reason")
     for one in differing[:SHOWN]:
         what = one.item.thoughts or one.item.answer or one.item.question
         row = (one_line(what, WIDE), one.item.label, one.found, one_line(one.note, WIDE))
@@ -119,9 +132,9 @@ def _disagreements(differing: Any) -> None:
 
 
 def _items(spec: JudgeSpec, path: Path | None) -> tuple[str, str]:
-    """The text of the items, and what it is called."""
+    """Return the text of the items, and their name."""
     if path is None and spec.items is None:
-        raise BadConfig(f"judge {spec.name} comes without labeled items", hint="say --items FILE")
+        raise BadConfig(f"judge {spec.name} has no labeled items", hint="add --items FILE")
     if path is None:
         assert spec.items is not None
         return spec.items(), f"the items of {spec.name}"

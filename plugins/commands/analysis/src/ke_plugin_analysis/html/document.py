@@ -1,15 +1,14 @@
-"""A report as one HTML page that needs nothing else: no network, no server.
+"""Render a report as one HTML page without external files.
 
-All text is escaped: by the template engine what stands in the page, and the cases travel as JSON in which no ``<`` is
-left, from where the script puts them on the page as text. A content security policy allows the page's own style and
-script by their hashes, and nothing besides.
+All text is escaped. The template engine escapes the page. The cases are embedded as JSON without any ``<``, and the
+script inserts them as text. A content security policy allows only the page's own style and script, by their hashes.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -19,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ke_core.app import (
     Reported,
+    count_noun,
     format_interval,
     format_score,
     judge_warnings,
@@ -29,19 +29,32 @@ from ke_core.app import (
     score_grids,
     shared_settings,
     slice_grids,
+    summary,
     without_model,
 )
+from ke_core.plugin import SHARE
 from ke_plugin_analysis.html.browser import BrowsedRun, browser
-from ke_plugin_analysis.html.panels import galleries
+from ke_plugin_analysis.html.panels import FEW, galleries
 from ke_plugin_analysis.html.svg import draw, key
+from ke_plugin_analysis.html.terms import STYLES, VERDICTS, Terms
 
 UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
-"""What could end a script element or a line of JavaScript, as JSON may write it instead."""
+"""Characters that could end a script element or a line of JavaScript, with their JSON escapes."""
 
 
-def html_page(runs: Sequence[Reported], browsed: Sequence[BrowsedRun], *, slices: bool = True) -> str:
-    """The page. ``browsed``: the runs' cases, one for each of ``runs``; ``slices``: with the breakdowns by tag."""
-    cases = browser(browsed)
+def html_page(
+    runs: Sequence[Reported],
+    browsed: Sequence[BrowsedRun],
+    *,
+    slices: bool = True,
+    summaries: Mapping[str, str] | None = None,
+) -> str:
+    """Return the page.
+
+    ``browsed``: the cases of each of ``runs``. ``slices``: whether to include the breakdowns by tag. ``summaries``:
+    editor to its one-line description.
+    """
+    cases = {**browser(browsed), "terms": {"verdicts": VERDICTS, "styles": STYLES}}
     missing = cases.pop("missing")
     grids, pictures = score_grids(runs), galleries(runs)
     style, script = _part("page.css"), _part("page.js")
@@ -51,6 +64,8 @@ def html_page(runs: Sequence[Reported], browsed: Sequence[BrowsedRun], *, slices
         .render(
             title=_title(runs),
             subtitle=_subtitle(runs),
+            summary=summary(runs),
+            terms=Terms(summaries or {}),
             scores=[grid for grid in grids if not grid.of_costs],
             slices=slice_grids(runs) if slices else [],
             galleries=[one for one in pictures if not one.cost],
@@ -73,7 +88,7 @@ def html_page(runs: Sequence[Reported], browsed: Sequence[BrowsedRun], *, slices
 
 
 def embedded(raw: Any) -> str:
-    """JSON that can stand inside a script element whatever is in it."""
+    """Return JSON that is safe inside a script element."""
     return json.dumps(raw, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(UNSAFE)
 
 
@@ -83,11 +98,12 @@ def _engine() -> Environment:
         loader=PackageLoader("ke_plugin_analysis.html", ""), autoescape=True, undefined=StrictUndefined, finalize=_shown
     )
     engine.globals |= {"draw": draw, "key": key, "number": format_score, "interval": format_interval}
+    engine.globals |= {"share": SHARE, "few": FEW}
     return engine
 
 
 def _shown(value: Any) -> Any:
-    """Words without hidden marks; what the templates have marked as safe stays as it is."""
+    """Show control characters of a text. Markup that the template has marked as safe is unchanged."""
     return sanitize(value) if type(value) is str else value
 
 
@@ -106,10 +122,8 @@ def _title(runs: Sequence[Reported]) -> str:
 
 
 def _subtitle(runs: Sequence[Reported]) -> str:
-    models = dict.fromkeys("no model" if without_model(run.spec) else run.spec.model.id for run in runs)
-    return (
-        f"{', '.join(models)}; {'one run' if len(runs) == 1 else f'{len(runs)} runs'} on record, ke {runs[0].spec.ke}"
-    )
+    models = dict.fromkeys(run.spec.model.id for run in runs if not without_model(run.spec))
+    return f"Model: {', '.join(models) or 'none'}. {count_noun(len(runs), 'run')}, ke {runs[0].spec.ke}."
 
 
 def _lost(run: Reported) -> str:

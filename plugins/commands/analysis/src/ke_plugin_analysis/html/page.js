@@ -1,8 +1,8 @@
 "use strict";
-// The browser of cases. Text reaches the page through textContent only: nothing a model wrote is ever read as HTML.
+// The list of cases. Text is inserted with textContent only, so that a model's output is never parsed as HTML.
 (() => {
   const PAGE = 25;
-  const SIGNS = { right: "✓ right", wrong: "✗ wrong", stale: "↺ stale", unsure: "? unsure", measured: "measured", none: "not judged" };
+  const SIGNS = { right: "✓ right", wrong: "✗ wrong", stale: "↺ pre-edit answer", unsure: "? unsure", measured: "measured", none: "not judged" };
   const FIELDS = ["after", "before", "aspect", "style", "tag", "ended", "run"];
   const data = JSON.parse(document.getElementById("data").textContent);
   const form = document.getElementById("filters");
@@ -21,7 +21,7 @@
     node.dir = "auto";
     return node;
   };
-  const marked = (text) => {  // the text, with what was searched for marked
+  const marked = (text) => {  // the text, with matches of the search marked
     const parts = [];
     const wanted = state.q.toLowerCase();
     const low = text.toLowerCase();
@@ -36,13 +36,13 @@
   };
   const verdict = (reply) => (reply ? reply.verdict || "none" : "");
   const ending = (reply) => (reply ? reply.ended || "answered" : "");
-  const fold = (summary, build, kind) => {  // built when it is first opened
+  const fold = (summary, build, kind) => {  // the content is built when it is first opened
     const node = make("details", kind || "", make("summary", "", summary));
     node.addEventListener("toggle", () => { if (node.open && node.children.length === 1) node.append(build()); });
     return node;
   };
 
-  // --- what is shown ---------------------------------------------------------------------------------
+  // --- search and filters ---------------------------------------------------------------------------------
 
   const texts = function* (one) {
     yield one.id;
@@ -83,8 +83,11 @@
 
   // --- one case --------------------------------------------------------------------------------------
 
-  const badge = (reply) => make("span", `verdict ${verdict(reply)}`, SIGNS[verdict(reply)] || verdict(reply));
-  const tally = (one) => data.runs.flatMap((label, run) => {  // what each run's edited model made of the case
+  const explained = (node, words) => { if (words) node.title = words; return node; };
+  const badge = (reply) => explained(
+    make("span", `verdict ${verdict(reply)}`, SIGNS[verdict(reply)] || verdict(reply)), data.terms.verdicts[verdict(reply)]);
+  const named = (style) => (style === "own" ? "method's own" : style);
+  const tally = (one) => data.runs.flatMap((label, run) => {  // verdicts on the edited models' answers, by run
     const own = one.answers.filter((answer) => answer.run === run && answer.after && fits(one, answer));
     const counted = Object.keys(SIGNS).map((name) => [name, own.filter((answer) => verdict(answer.after) === name).length]);
     const badges = counted.filter(([, n]) => n).flatMap(([name, n]) => [make("span", `verdict ${name}`, `${n} ${SIGNS[name]}`), " "]);
@@ -97,10 +100,10 @@
         "retrieved: ", quoted(data.facts[name] || name.slice(name.indexOf(" ") + 1), "span", "text"),
         one.scores[at] === undefined ? "" : make("small", "", ` ${one.scores[at]}`)))));
     }
-    if (one.answer) node.append(make("p", "", "answered: ", quoted(one.answer, "span", "text")));
+    if (one.answer) node.append(make("p", "", "answer: ", quoted(one.answer, "span", "text")));
     return node;
   };
-  const reason = (reply) => reply.why.map(([label, item, note]) => [label, item, note].filter(Boolean).join(": ")).join("; ");
+  const reason = (reply) => reply.why.map(([label, item, note]) => [label === "stale" ? "pre-edit answer" : label, item, note].filter(Boolean).join(": ")).join("; ");
   const reply = (who, one, query) => {
     const node = make("div", `answer is-${verdict(one)}`);
     node.append(make("p", "", badge(one), " ", make("small", "", who)));
@@ -109,23 +112,23 @@
       node.append(make("ul", "steps", ...one.logprobs.map((value, at) =>
         make("li", "", `log-probability ${value.toFixed(2)} `, quoted(ends[at] || "", "span", "text")))));
     } else {
-      node.append(one.text ? quoted(one.text, "p", "text") : make("p", "", make("small", "", "(an empty answer)")));
+      node.append(one.text ? quoted(one.text, "p", "text") : make("p", "", make("small", "", "(empty answer)")));
     }
-    if (one.ended && one.ended !== "scored") node.append(make("p", "", make("span", "chip", `ended: ${one.ended}`)));
+    if (one.ended && one.ended !== "scored") node.append(make("p", "", make("span", "chip", `outcome: ${one.ended}`)));
     if (one.why && one.why.length) node.append(make("p", "", make("small", "", "judge: ", ...marked(reason(one)))));
     if (one.steps) node.append(fold(`${one.steps.length} steps`, () => make("ol", "steps", ...one.steps.map(step))));
     if (one.raw) node.append(fold("raw answer", () => quoted(one.raw, "pre", "")));
-    if (one.prompt) node.append(fold("whole prompt", () => quoted(one.prompt.map((at) => data.texts[at]).join(""), "pre", "")));
+    if (one.prompt) node.append(fold("full prompt", () => quoted(one.prompt.map((at) => data.texts[at]).join(""), "pre", "")));
     if (one.cost) {
       const [calls, read, written] = one.cost.map((value) => value.toLocaleString("en"));
-      node.append(make("p", "", make("small", "", `${calls} ${calls === "1" ? "call" : "calls"}, ${read} tokens read, ${written} written`)));
+      node.append(make("p", "", make("small", "", `${calls} model ${calls === "1" ? "call" : "calls"}, ${read} prompt tokens, ${written} generated tokens`)));
     }
     return node;
   };
   const asked = (query, style, some) => {
     const node = make("div", "style");
     const shown = new Set();
-    for (const answer of some) {  // runs on one model share what the unedited one said: it stands once
+    for (const answer of some) {  // runs of one model share the unedited model's answer
       if (!answer.before || shown.has(JSON.stringify(answer.before))) continue;
       shown.add(JSON.stringify(answer.before));
       const alike = some.every((other) => !other.before || JSON.stringify(other.before) === JSON.stringify(answer.before));
@@ -134,17 +137,16 @@
     for (const answer of some) {
       if (answer.after) node.append(reply(`after editing, ${data.runs[answer.run]}`, answer.after, query));
     }
-    const whole = make("div", "", make("p", "", make("span", "chip", `asked as ${style}`),
-      style === "own" ? make("small", "", " with the editor's own prompts, which are not on record") : ""), node);
-    return whole;
+    const chip = explained(make("span", "chip", `prompt: ${named(style)}`), data.terms.styles[named(style)]);
+    return make("div", "", make("p", "", chip, style === "own" ? make("small", "", " (not recorded)") : ""), node);
   };
   const queried = (one, query, some) => {
     const node = make("div", "query", make("p", "", ...query.aspects.flatMap((name) => [make("span", "chip", name), " "])));
     node.append(query.text ? quoted(query.text, "p", "question") : make("p", "question", query.id));
     if (query.gold) {
-      node.append(make("p", "", make("small", "", query.stale ? "right after the edit: " : "right: "), quoted(query.gold, "span", "text")));
+      node.append(make("p", "", make("small", "", query.stale ? "gold answer after the edit: " : "gold answer: "), quoted(query.gold, "span", "text")));
     }
-    if (query.stale) node.append(make("p", "", make("small", "", "right before it: "), quoted(query.stale, "span", "text")));
+    if (query.stale) node.append(make("p", "", make("small", "", "pre-edit answer: "), quoted(query.stale, "span", "text")));
     for (const style of new Set(some.map((answer) => answer.style))) {
       node.append(asked(query, style, some.filter((answer) => answer.style === style)));
     }
@@ -154,7 +156,7 @@
     const node = make("div");
     for (const edit of one.edits) {
       node.append(make("p", "edit", make("small", "", "edit: "), quoted(edit.text, "span", "text"),
-        edit.was ? make("small", "", " was: ", edit.was) : ""));
+        edit.was ? make("small", "", " old object: ", edit.was) : ""));
     }
     for (const [run, note] of one.notes) node.append(make("p", "warning", `${data.runs[run]}: ${note}`));
     one.queries.forEach((query, at) => {
@@ -184,7 +186,7 @@
     const all = data.cases.length.toLocaleString("en");
     document.getElementById("count").textContent = found.length === data.cases.length
       ? `${all} ${data.cases.length === 1 ? "case" : "cases"}`
-      : `${found.length.toLocaleString("en")} of ${all} cases${narrowed() ? "; of each the answers that fit" : ""}`;
+      : `${found.length.toLocaleString("en")} of ${all} cases${narrowed() ? "; only matching answers are shown" : ""}`;
     document.getElementById("where").textContent = `page ${state.page + 1} of ${pages}`;
     document.getElementById("earlier").disabled = state.page === 0;
     document.getElementById("later").disabled = state.page === pages - 1;
@@ -194,11 +196,11 @@
     const kept = new URLSearchParams(Object.entries(state).filter(([, value]) => value).map(([name, value]) => [name, String(value)]));
     history.replaceState(null, "", kept.size ? `#${kept}` : location.pathname + location.search);
   };
-  const recall = () => {  // "#scores" is a place on the page, "#q=Rome" is a state
+  const recall = () => {  // "#scores" names a section, "#q=Rome" a state of the filters
     const kept = new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
     for (const name of ["q", ...FIELDS]) {
       form.elements[name].value = kept.get(name) || "";
-      state[name] = form.elements[name].value;  // empty where there is no such choice
+      state[name] = form.elements[name].value;  // empty if there is no such choice
     }
     state.page = Number.parseInt(kept.get("page"), 10) || 0;
   };
@@ -221,7 +223,7 @@
   const choices = (name, values) => {
     const select = form.elements[name];
     select.append(new Option("any", ""), ...[...values].map(([value, words]) => new Option(words, value)));
-    select.parentElement.hidden = select.options.length < 3;  // nothing to choose from
+    select.parentElement.hidden = select.options.length < 3;  // only one choice
   };
   const fill = () => {
     const seen = { after: new Set(), before: new Set(), aspect: new Set(), style: new Set(), tag: new Set(), ended: new Set() };
@@ -237,7 +239,8 @@
     }
     const same = (values) => [...values].map((value) => [value, value]);
     for (const name of ["after", "before"]) choices(name, Object.entries(SIGNS).filter(([value]) => seen[name].has(value)));
-    for (const name of ["aspect", "style", "ended"]) choices(name, same(seen[name]));
+    for (const name of ["aspect", "ended"]) choices(name, same(seen[name]));
+    choices("style", [...seen.style].map((style) => [style, named(style)]));
     const tags = [...seen.tag].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
     choices("tag", tags.map((tag) => [tag, JSON.parse(tag).join(" ")]));
     choices("run", same(data.runs));

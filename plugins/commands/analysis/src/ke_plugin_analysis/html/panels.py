@@ -1,4 +1,4 @@
-"""Which pictures a report has: small panels, each of scores along one thing. ``svg`` draws them."""
+"""The charts of a report: panels of scores along one variable. ``svg`` draws them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ke_core.app import (
     format_interval,
     format_score,
     metric_columns,
+    prompt_name,
     run_labels,
     run_names,
     shown_unit,
@@ -31,13 +32,15 @@ from ke_core.app import (
 from ke_core.plugin import SHARE, MetricScore
 
 GRAY = -1
-"""The hue of the unedited model: gray."""
+"""The hue of the unedited model."""
 TOGETHER = "cases edited together"
+FEW = 20
+"""A chart with fewer observations in any point is marked."""
 
 
 @frozen(kw_only=True)
 class Series:
-    """What one color and one shape stand for. ``hue`` counts runs, ``mark`` styles."""
+    """A color (``hue``, one per run) and a shape (``mark``, one per prompt style) with their label."""
 
     label: str
     hue: int
@@ -46,9 +49,10 @@ class Series:
 
 @frozen(kw_only=True)
 class Point:
-    """A number as it is drawn, shares in per cent, with the ends of its interval; ``words`` says it all."""
+    """A drawn number, fractions in percent, with its interval and n. ``words``: the text of its tooltip."""
 
     value: float
+    n: int
     low: float | None
     high: float | None
     words: str
@@ -56,8 +60,8 @@ class Point:
 
 @frozen(kw_only=True)
 class Panel:
-    """One picture. ``points``: for each series, one (or none) for each of ``along``. ``joined``: in order, so that
-    lines may connect them. ``unit``: ``%``, or what the values are measured in.
+    """One chart. ``points``: for each series, one or None for each of ``along``. ``joined``: connect the points of a
+    series, because ``along`` is ordered. ``unit``: the unit of the values, or SHARE.
     """
 
     title: str
@@ -67,10 +71,18 @@ class Panel:
     points: tuple[tuple[Point | None, ...], ...]
     joined: bool = False
 
+    @property
+    def few(self) -> str:
+        """Return the range of n if some point has fewer than FEW observations; otherwise an empty string."""
+        seen = [point.n for points in self.points for point in points if point is not None]
+        if min(seen) >= FEW:
+            return ""
+        return f"{min(seen):,}" if min(seen) == max(seen) else f"{min(seen):,} to {max(seen):,}"
+
 
 @frozen(kw_only=True)
 class Gallery:
-    """Panels under one heading, which share a legend. ``cost``: of what was spent, not of what was achieved."""
+    """Panels under one heading that share a legend. ``cost``: they show time, memory or calls instead of scores."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -83,27 +95,28 @@ class Gallery:
 
 
 def galleries(runs: Sequence[Reported]) -> list[Gallery]:
-    """All that there is something to see of: two numbers at least to a panel."""
+    """Return all charts with at least two numbers."""
     shares = [column for column in metric_columns(runs) if _unit(runs, column) == SHARE and column.metric != NO_METRIC]
-    found = [Gallery(title="Side by side", panels=tuple(_side_by_side(runs, shares)))]
+    found = [Gallery(title="All runs", panels=tuple(_side_by_side(runs, shares)))]
     found.append(Gallery(title=f"By {TOGETHER}", panels=tuple(_by_k(runs, shares))))
     tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags)
     found += [Gallery(title=f"By {tag}, after editing", panels=tuple(_by_tag(runs, shares, tag))) for tag in tags]
     others = [column for column in metric_columns(runs) if column not in shares and _unit(runs, column) != SHARE]
     spent = [column for column in others if column.metric == NO_METRIC or _unit(runs, column) in COST_MEASURES]
     own = [column for column in others if column not in spent]
-    found.append(Gallery(title="In measures of their own", panels=tuple(_alone(runs, own))))
-    found.append(Gallery(title="What it took", panels=tuple(_alone(runs, spent)), cost=True))
+    found.append(Gallery(title="Other measures", panels=tuple(_alone(runs, own))))
+    found.append(Gallery(title="Cost", panels=tuple(_alone(runs, spent)), cost=True))
     return [gallery for gallery in found if gallery.panels]
 
 
 def _side_by_side(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[Panel]:
-    """The aspects (criteria) of each table under one another, with the unedited model if there is one for all."""
+    """One panel per table, with its aspects and, if all runs share it, the unedited model."""
     styles = _styles(runs)
     for group in columns_by_table(shares):
         before = [row for row in unedited_rows(runs, group) if row.label == UNEDITED]
         rows = [
-            (Series(label=_joint(UNEDITED, row.style), hue=GRAY, mark=styles.index(row.style)), row) for row in before
+            (Series(label=_joint(UNEDITED, prompt_name(row.style)), hue=GRAY, mark=styles.index(row.style)), row)
+            for row in before
         ]
         rows += _edited(runs)
         lines = [(series, tuple(_point(row.score(column)) for column in group)) for series, row in rows]
@@ -112,7 +125,7 @@ def _side_by_side(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> I
 
 
 def _by_k(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[Panel]:
-    """Scores against how many cases share one edited model. What differs in anything else is on a line of its own."""
+    """Scores against the number of cases that share one edited model. Runs with other settings get their own lines."""
     sizes = {number: run.spec.plan.size or run.tally.cases for number, run in enumerate(runs)}
     if len(set(sizes.values())) < 2:
         return
@@ -125,7 +138,7 @@ def _by_k(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[
     for column in shares:
         lines = [
             (
-                Series(label=_joint(*_differing(alike, key), style), hue=hue, mark=styles.index(style)),
+                Series(label=_joint(*_differing(alike, key), prompt_name(style)), hue=hue, mark=styles.index(style)),
                 tuple(_point(by_size[k].score(column, AFTER, style)) if k in by_size else None for k in along),
             )
             for hue, (key, by_size) in enumerate(alike.items())
@@ -146,7 +159,7 @@ def _by_tag(runs: Sequence[Reported], shares: Sequence[MetricColumn], tag: str) 
 
 
 def _alone(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[Panel]:
-    """A panel for each column, of each run and style: no two of these share an axis."""
+    """One panel per column: these columns have different units."""
     rows = _edited(runs)
     for column in shown:
         lines = [(series, (_point(row.score(column)),)) for series, row in rows]
@@ -161,7 +174,7 @@ def _panel(
     *,
     joined: bool = False,
 ) -> Iterator[Panel]:
-    """A panel of the lines that have a number, if it has two numbers at least."""
+    """Yield a panel of the lines that have numbers, if there are at least two numbers."""
     seen = [(series, points) for series, points in lines if any(points)]
     if sum(point is not None for _series, points in seen for point in points) > 1:
         yield Panel(
@@ -185,19 +198,24 @@ def _point(score: MetricScore | None) -> Point | None:
         + f", n {score.n:,}"
     )
     low, high = (ends.low * scale, ends.high * scale) if ends else (None, None)
-    return Point(value=score.value * scale, low=low, high=high, words=words)
+    return Point(value=score.value * scale, n=score.n, low=low, high=high, words=words)
 
 
 def _edited(runs: Sequence[Reported]) -> list[tuple[Series, ReportRow]]:
     hues, styles = run_labels(runs), _styles(runs)
     return [
-        (Series(label=_joint(row.label, row.style), hue=hues.index(row.label), mark=styles.index(row.style)), row)
+        (
+            Series(
+                label=_joint(row.label, prompt_name(row.style)), hue=hues.index(row.label), mark=styles.index(row.style)
+            ),
+            row,
+        )
         for row in edited_rows(runs)
     ]
 
 
 def _styles(runs: Sequence[Reported]) -> list[str]:
-    """Every style of any run, in both phases."""
+    """Return the styles of all runs in both phases."""
     return list(dict.fromkeys(style for run in runs for style in (*run.styles("before"), *run.styles(AFTER))))
 
 
@@ -206,17 +224,17 @@ def _unit(runs: Sequence[Reported], column: MetricColumn) -> str:
 
 
 def _without_size(runs: Sequence[Reported]) -> list[str]:
-    """What tells each run from the others, how many cases share a model aside."""
+    """Return names that distinguish the runs, without the number of cases that share a model."""
     return run_names([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
 
 
 def _apart(spec: RunSpec) -> tuple[str, ...]:
-    """What must agree, beside its name, for two runs to lie on one line."""
+    """Return what, besides the name, two runs on one line must have in common."""
     return ("" if without_model(spec) else spec.model.id, spec.dataset.component.name)
 
 
 def _differing(alike: Mapping[tuple[str, ...], object], key: tuple[str, ...]) -> list[str]:
-    """The words of ``key`` that tell it from the others; the editor always."""
+    """Return the editor and the other words of ``key`` that differ between lines."""
     return [key[0], *(word for at, word in enumerate(key) if at and len({other[at] for other in alike}) > 1)]
 
 

@@ -1,6 +1,6 @@
-"""Pictures as inline SVG, drawn by hand: no library, no fonts of their own, colors by class so that dark mode works.
+"""Draw charts as inline SVG without a library. Colors are CSS classes, so that dark mode works.
 
-A panel is 340 units wide, which a phone shows unscaled: text stays readable.
+A panel is 340 units wide: a phone shows it unscaled, with readable text.
 """
 
 from __future__ import annotations
@@ -14,46 +14,51 @@ from ke_core.plugin import SHARE
 from ke_plugin_analysis.html.panels import Panel, Point, Series
 
 WIDTH, HUES, MARKS = 340, 8, 4
-LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 42, 12, 10, 26, 220  # of a panel with upright values
-ROW, LABEL, AXIS, VALUE = 15, 22, 24, 64  # of a panel with lying values: one number, a label, the axis, its words
+LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 42, 12, 10, 26, 220  # of a vertical panel
+ROW, LABEL, AXIS, VALUE = (
+    15,
+    22,
+    24,
+    64,
+)  # of a horizontal panel: heights of a row, a label and the axis; width of the numbers
 SHARES = (4.0, 8.0, 20.0, 40.0, 60.0, 80.0, 100.0)
-"""Where an axis of shares may end: the whole scale, unless all that is seen lies at its foot."""
+"""Ends of a percentage axis. A shorter axis is used if all values are low."""
 
 
 @frozen(kw_only=True)
 class Scale:
-    """From values to places: ``top`` lies at ``end``, zero at ``start``."""
+    """Maps values to coordinates: zero to ``start``, ``top`` to ``end``."""
 
     top: float
     start: float
     end: float
 
     def __call__(self, value: float) -> float:
-        """The place of ``value``; one off the scale lies at its end."""
+        """Return the coordinate of ``value``, limited to the scale."""
         return self.start + (self.end - self.start) * min(max(value / self.top, 0.0), 1.0)
 
     @property
     def ticks(self) -> tuple[float, ...]:
-        """Five places with round numbers."""
+        """Five round values from zero to the top."""
         return tuple(self.top * part / 4 for part in range(5))
 
 
 def draw(panel: Panel) -> str:
-    """The panel as one ``svg`` element; every text in it is escaped."""
-    lying = not panel.joined
-    height = _lying_height(panel) if lying else HEIGHT
-    inner = "".join(_lying(panel, height) if lying else _upright(panel))
-    name = escape(f"{panel.title}; the numbers are in the tables")
+    """Return the panel as an ``svg`` element with escaped texts."""
+    horizontal = not panel.joined
+    height = _rows_height(panel) if horizontal else HEIGHT
+    inner = "".join(_rows(panel, height) if horizontal else _lines(panel))
+    name = escape(f"{panel.title}; the tables hold the numbers")
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{name}">{inner}</svg>'
 
 
 def key(series: Series) -> str:
-    """The mark of a series alone, for a legend."""
+    """Return the mark of a series for a legend."""
     return f'<svg viewBox="0 0 14 14" class="key" aria-hidden="true">{_marked(series, 7, 7)}</svg>'
 
 
-def _upright(panel: Panel) -> Iterator[str]:
-    """Values upwards, along a thing that has an order: points joined by lines."""
+def _lines(panel: Panel) -> Iterator[str]:
+    """Draw values upwards along an ordered variable, connected by lines."""
     scale = Scale(top=_top(panel), start=HEIGHT - BOTTOM, end=TOP)
     for tick in scale.ticks:
         yield _line(LEFT, scale(tick), WIDTH - RIGHT, scale(tick), "grid")
@@ -71,12 +76,12 @@ def _upright(panel: Panel) -> Iterator[str]:
         for x, point in seen:
             if point.low is not None and point.high is not None:
                 yield _line(x, scale(point.low), x, scale(point.high), "whisker")
-            yield _told(_marked(series, x, scale(point.value)), series, point)
+            yield _with_tooltip(_marked(series, x, scale(point.value)), series, point)
         yield "</g>"
 
 
-def _lying(panel: Panel, height: float) -> Iterator[str]:
-    """Values to the right, things without an order under one another, the number itself at the end."""
+def _rows(panel: Panel, height: float) -> Iterator[str]:
+    """Draw values to the right, one row per number, with the number at the end of the row."""
     scale = Scale(top=_top(panel), start=14, end=WIDTH - VALUE)
     for tick in scale.ticks:
         yield _line(scale(tick), 4, scale(tick), height - AXIS, "grid")
@@ -94,18 +99,18 @@ def _lying(panel: Panel, height: float) -> Iterator[str]:
             yield f'<g class="{_hue(series)}">'
             if point.low is not None and point.high is not None:
                 yield _line(scale(point.low), middle, scale(point.high), middle, "whisker")
-            yield _told(_marked(series, scale(point.value), middle), series, point) + "</g>"
+            yield _with_tooltip(_marked(series, scale(point.value), middle), series, point) + "</g>"
             yield _text(WIDTH - VALUE + 14, middle + 4, _value(point, panel), "start")
             y += ROW
 
 
-def _lying_height(panel: Panel) -> float:
+def _rows_height(panel: Panel) -> float:
     numbers = sum(point is not None for points in panel.points for point in points)
     return numbers * ROW + sum(LABEL if words else ROW / 2 for words in panel.along) + 6 + AXIS
 
 
 def _top(panel: Panel) -> float:
-    """Where the axis ends: above every interval."""
+    """Return the end of the axis, which is above every interval."""
     most = max(max(point.value, point.high or 0.0) for points in panel.points for point in points if point is not None)
     if panel.unit == SHARE:
         return next((end for end in SHARES if most <= end), 100.0)
@@ -127,13 +132,13 @@ def _hue(series: Series) -> str:
     return f"hue{series.hue % HUES}" if series.hue >= 0 else "hue-unedited"
 
 
-def _told(mark: str, series: Series, point: Point) -> str:
-    """A mark that says its numbers when it is pointed at."""
+def _with_tooltip(mark: str, series: Series, point: Point) -> str:
+    """Return a mark with its numbers as a tooltip."""
     return f"<g><title>{escape(f'{series.label}: {point.words}')}</title>{mark}</g>"
 
 
 def _marked(series: Series, x: float, y: float) -> str:
-    """A disc, a square, a diamond or a triangle: series differ without their colors, too."""
+    """Return a disc, square, diamond or triangle, so that series differ without color."""
     shapes = (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.2"/>',
         f'<rect x="{x - 3.8:.1f}" y="{y - 3.8:.1f}" width="7.6" height="7.6"/>',

@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ke_core.app import component_words, count_noun, literal, one_line, plain_table, titled
+from ke_core.plugin import to_json
 from ke_plugin_analysis.annotating import LABELS, LabelSheet
 from ke_plugin_analysis.sorting import LabelComparison
+
+
+def labels_json(found: LabelSheet) -> dict[str, Any]:
+    """Return the agreement and the disagreements as JSON values."""
+    return {
+        "judge": to_json(found.judge),
+        "n": found.n,
+        "open": found.open,
+        "right": to_json(found.right),
+        "verdicts": to_json(found.verdicts),
+        "table": to_json(found.table),
+        "metrics": [
+            {
+                "metric": one.sorting.name,
+                "n": one.n,
+                "fractions": to_json(one.shares),
+                "agreement": to_json(one.agreement),
+                "table": to_json(one.table),
+                "unclassified": dict(one.apart),
+            }
+            for one in found.sortings
+        ],
+        "disagreements": [{**to_json(item), "label": label} for item, label in found.disagreed],
+    }
 
 
 def labels_page(found: LabelSheet) -> Group:

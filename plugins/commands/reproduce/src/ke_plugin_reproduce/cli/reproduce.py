@@ -1,4 +1,4 @@
-"""``ke reproduce``: the tables and figures of the papers, run again and set beside what was printed."""
+"""``ke reproduce``: reproduce published tables and figures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from ke_core.app import DONE, FAILED, App, duration, err, literal, model_choice, out, plain_table, progress, to_bytes
+from ke_core.app import DONE, FAILED, App, completion, duration, err, literal, model_choice, out, progress, to_bytes
 from ke_core.app import options as shared
 from ke_core.plugin import write_atomic
 from ke_plugin_reproduce import sweep
 from ke_plugin_reproduce.cells import Cell, Result
-from ke_plugin_reproduce.cli.sweep import plan_page
+from ke_plugin_reproduce.cli.sweep import plan_json, plan_page
 from ke_plugin_reproduce.reading import read, tables
-from ke_plugin_reproduce.report import as_json, markdown, render_table
+from ke_plugin_reproduce.report import markdown, render_table, table_json
 from ke_plugin_reproduce.requests import Resources
 from ke_plugin_reproduce.running import RequiredRuns, cell, planned
 from ke_plugin_reproduce.table import Reproduction
@@ -23,25 +23,69 @@ from ke_plugin_reproduce.table import Reproduction
 
 @click.command("reproduce")
 @click.argument("names", nargs=-1, required=True, metavar="list|all|NAME...")
-@click.option("--model", "models", multiple=True, metavar="[SOURCE:]ID", default=(shared.DEFAULT_MODEL,),
-              show_default=True, help="The model (repeatable: figures over sizes take several).")  # fmt: skip
-@shared.loading_options
-@click.option("--judge-model", default="", metavar="[SOURCE:]ID", help="The model of judges that ask one.")
-@click.option("--limit", type=click.IntRange(1), default=None, metavar="N",
-              help="Take N cases of each dataset; no more are edited at once.")  # fmt: skip
-@click.option("--dataset", "fallback", default="", metavar="NAME",
-              help="Takes the place of every dataset that is not at hand, such as compke-atlas.")  # fmt: skip
-@shared.data_dir
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/reproduce"), show_default=True,
-              metavar="FOLDER", help="Where the runs and the finished tables go.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only say what would be run, and what is missing.")
-@click.option("--show", is_flag=True, help="Print the file of a table: copy it, change it, name the copy instead.")
+@shared.section(
+    "Data",
+    click.option(
+        "--limit",
+        type=click.IntRange(1),
+        default=None,
+        metavar="N",
+        help="Use N cases of each dataset, and edit at most N at once.",
+    ),
+    click.option(
+        "--dataset",
+        "fallback",
+        default="",
+        metavar="NAME",
+        shell_complete=completion.component("dataset"),
+        help="Dataset that replaces missing ones, such as compke-atlas.",
+    ),
+    shared.data_dir,
+)
+@shared.section(
+    "Model",
+    click.option(
+        "--model",
+        "models",
+        multiple=True,
+        metavar="[SOURCE:]ID",
+        default=(shared.DEFAULT_MODEL,),
+        show_default=True,
+        shell_complete=completion.model,
+        help="Model (repeatable, for figures over several sizes).",
+    ),
+    shared.loading_options,
+    click.option(
+        "--judge-model",
+        default="",
+        metavar="[SOURCE:]ID",
+        shell_complete=completion.model,
+        help="Model for judges that need one.",
+    ),
+)
+@shared.section(
+    "Run",
+    click.option(
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path("runs/reproduce"),
+        show_default=True,
+        metavar="FOLDER",
+        help="Folder for the runs and tables.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Print the planned runs and what is missing; run nothing."),
+    click.option("--show", is_flag=True, help="Print the file of a table. You can edit a copy, and use its name."),
+    shared.json_option,
+)
 @click.pass_obj
-def command(app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, out: Path, **given: Any) -> int:
-    """Run a published table or figure again, and set each number beside the printed one.
+def command(
+    app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, out: Path, as_json: bool, **given: Any
+) -> int:
+    """Reproduce published tables and figures.
 
-    A run that several tables need is made once; one that was interrupted goes on where it stopped. What differs from
-    the paper stands in a note: another model, fewer cases, another dataset. A number that cannot be had says why.
+    It prints each number next to the published one. Tables share runs. The same command resumes interrupted runs.
+    Notes list the differences from the paper, such as another model, fewer cases or another dataset, and the reason
+    for each missing number.
 
     \b
     Examples:
@@ -54,41 +98,52 @@ def command(app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, o
     from ke_plugin_reproduce.reading import select_tables, texts  # noqa: PLC0415  as above
 
     if names == ("list",):
-        print_tables(app)
+        print_tables(app, as_json=as_json)
         return DONE
     if show:
         for _where, text in texts(app.plugins, names).values():
             click.echo(text, nl=False)
         return DONE
     tables = select_tables(app.plugins, names)
-    return print_plan(app, tables, given, out) if dry_run else publish(app, tables, given, out)
+    if dry_run:
+        return print_plan(app, tables, given, out, as_json=as_json)
+    return publish(app, tables, given, out, as_json=as_json)
 
 
-def print_tables(app: App) -> None:
-    """Every table that a plugin brings, with its title."""
-    table = plain_table("name", "what it shows", "paper")
-    for name, spec in tables(app.plugins).by_name.items():
-        found = read(spec.text(), where=name)
-        table.add_row(literal(name), literal(found.title), literal(found.paper))
-    out().print(table)
+def print_tables(app: App, *, as_json: bool) -> None:
+    """Print the tables of all plugins, with their titles."""
+    found = {name: read(spec.text(), where=name) for name, spec in tables(app.plugins).by_name.items()}
+    rows = [{"name": name, "title": table.title, "paper": table.paper} for name, table in found.items()]
+    shared.print_rows(rows, as_json=as_json)
 
 
-def print_plan(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path) -> int:
-    """What would be run, how long that takes by earlier runs, and what is missing."""
+def print_plan(
+    app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path, *, as_json: bool
+) -> int:
+    """Print the planned runs, their estimated time, and what is missing."""
+    rows = []
     for plan in planned(tables, app.catalog, _means(given)):
+        made = list(sweep.planned([cell(need, root) for need in plan.needs().values()], app.catalog))
+        missing = list(dict.fromkeys(part.why for part in plan.parts() if part.why))
+        if as_json:
+            title = plan.planner.table.title
+            rows.append({"name": plan.name, "title": title, "cells": plan_json(made, root), "missing": missing})
+            continue
         out().print(literal(f"{plan.name}: {plan.planner.table.title}", "bold"))
-        cells = [cell(need, root) for need in plan.needs().values()]
-        if cells:
-            out().print(plan_page(list(sweep.planned(cells, app.catalog)), root))
-        missing = dict.fromkeys(part.why for part in plan.parts() if part.why)
+        if made:
+            out().print(plan_page(made, root))
         for why in missing:
             out().print(literal(f"  not runnable: {why}", "yellow"), soft_wrap=True)
+    if as_json:
+        shared.print_json(rows)
     return DONE
 
 
-def publish(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path) -> int:
-    """Run, print each table as soon as its runs are made, and write it beside them."""
-    means, failed = _means(given), False
+def publish(
+    app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path, *, as_json: bool
+) -> int:
+    """Run, and print and save each table when its runs are finished."""
+    means, failed, rows = _means(given), False, []
     with progress(err()) as shown:
         runs = RequiredRuns(catalog=app.catalog, means=means, root=root, progress=shown)
         for plan in planned(tables, app.catalog, means):
@@ -96,9 +151,14 @@ def publish(app: App, tables: Mapping[str, Reproduction], given: Mapping[str, An
             filled = runs.filled(plan)
             place = root / plan.name
             write_atomic(place.with_name(f"{place.name}.md"), markdown(filled).encode())
-            write_atomic(place.with_name(f"{place.name}.json"), to_bytes(as_json(filled)))
-            out().print(render_table(filled))
-            err().print(literal(f"  written to {place}.md and .json", "dim"), soft_wrap=True)
+            write_atomic(place.with_name(f"{place.name}.json"), to_bytes(table_json(filled)))
+            if as_json:
+                rows.append(table_json(filled))
+            else:
+                out().print(render_table(filled))
+            err().print(literal(f"  saved as {place}.md and .json", "dim"), soft_wrap=True)
+    if as_json:
+        shared.print_json(rows)
     return FAILED if failed else DONE
 
 
@@ -114,7 +174,7 @@ def _means(given: Mapping[str, Any]) -> Resources:
 
 
 def _tell(cell: Cell, result: Result | None) -> None:
-    """A line when a run begins, and one when it ends."""
+    """Print a line when a run begins, and one when it ends."""
     if result is None:
         err().print(literal(cell.name), soft_wrap=True)
     elif result.status == "failed":
@@ -123,4 +183,4 @@ def _tell(cell: Cell, result: Result | None) -> None:
             soft_wrap=True,
         )
     else:
-        err().print(literal("  known" if result.known else f"  done in {duration(result.seconds)}", "dim"))
+        err().print(literal("  finished before" if result.known else f"  done in {duration(result.seconds)}", "dim"))

@@ -1,11 +1,11 @@
-"""``ke sweep FILE.toml``: many evaluations, planned first, run in one process, side by side in one folder."""
+"""``ke sweep FILE.toml``: run every combination of the settings in a file, in one process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import define, evolve, field
@@ -29,10 +29,10 @@ from ke_core.app import (
     sanitize,
 )
 from ke_core.app import options as shared
-from ke_core.plugin import KEError, Progress
+from ke_core.plugin import KEError, Progress, to_json
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result
 from ke_plugin_reproduce.estimate import EarlierRuns, Rates, Workload, workload_of
-from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
+from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_json, leaderboard_page
 from ke_plugin_reproduce.summary import write_summary
 from ke_plugin_reproduce.sweep import PlannedCell, cells_of, planned
 from ke_plugin_reproduce.sweep_file import read_sweep
@@ -43,20 +43,18 @@ if TYPE_CHECKING:
 
 @click.command("sweep")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.toml")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where the run folders go. [default: runs/NAME-OF-THE-FILE]",
-)
-@click.option("--dry-run", is_flag=True, help="Say what would be run and what it would take; run nothing.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Parent of the run folders. [default: runs/NAME-OF-THE-FILE]")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print the planned runs and their estimated cost; run nothing.")
 @shared.data_dir
+@shared.json_option
 @click.pass_obj
-def command(app: App, *, file: Path, out: Path | None, dry_run: bool, data_dir: Path | None) -> int:
-    """Run every combination of editors, datasets, models, sizes, seeds and options that FILE.toml lists.
+def command(app: App, *, file: Path, out: Path | None, dry_run: bool, data_dir: Path | None, as_json: bool) -> int:
+    """Run every combination of the settings in a file.
 
-    Each combination is a run in a folder of its own. What is finished is not run again, what was interrupted goes on
-    where it stopped, and one that fails does not stop the others. ke leaderboard ranks them.
+    FILE.toml lists editors, datasets, models, batch sizes, seeds and options. Each combination is a run in its own
+    folder. Finished runs are kept, interrupted runs are resumed, and a run that fails does not stop the others. At
+    the end, the command prints the ranking of `ke leaderboard`.
 
     \b
     Examples:
@@ -68,10 +66,13 @@ def command(app: App, *, file: Path, out: Path | None, dry_run: bool, data_dir: 
 
     root = out or Path("runs") / file.stem
     made: list[PlannedCell] = plan(app, file, root, data_dir)
-    if dry_run:
+    if not dry_run:
+        return run_planned(app, made, root, as_json=as_json)
+    if as_json:
+        shared.print_json(plan_json(made, root))
+    else:
         stdout().print(plan_page(made, root))
-        return 0
-    return run_planned(app, made, root)
+    return DONE
 
 
 UNKNOWN = "?"
@@ -80,7 +81,7 @@ GIB = 1 << 30
 
 
 def plan(app: App, file: Path, root: Path, data_dir: Path | None) -> list[PlannedCell]:
-    """Every cell, resolved. Raises KEErrors: of the file, or of its cells where not one of them can be run."""
+    """Resolve every cell. Raises a KEError of the file, or of a cell if none can be run."""
     sweep = read_sweep(file)
     if data_dir is not None:
         sweep = evolve(sweep, data_dir=str(data_dir))
@@ -91,8 +92,23 @@ def plan(app: App, file: Path, root: Path, data_dir: Path | None) -> list[Planne
     return made
 
 
+def plan_json(made: Sequence[PlannedCell], root: Path) -> list[dict[str, Any]]:
+    """Return each cell with its workload and estimated cost, as JSON values."""
+    earlier, seen, cells = EarlierRuns(roots=[*dict.fromkeys((root, root.parent))]), set[int](), []
+    for each in made:
+        state = "failed" if each.found is None else "done" if each.done else "begun" if each.begun else "waiting"
+        cell: dict[str, Any] = {"name": each.cell.name, "folder": str(each.cell.folder), "state": state}
+        if each.error is not None:
+            cell["error"] = str(each.error)
+        if each.found is not None and not each.done:
+            work, rates = workload_of(each.found, each.cell.request.model.reference, seen), earlier.rates(each.found)
+            cell |= {**to_json(work), "model_calls": rates.model_calls(work), "seconds": rates.seconds(work)}
+        cells.append(cell)
+    return cells
+
+
 def plan_page(made: Sequence[PlannedCell], root: Path) -> Group:
-    """What each cell would do, and what it would take by the records of earlier runs."""
+    """Return a table of the cells with their workload and estimated cost."""
     table = plain_table("cell", "cases", "edits", "asked\nunedited", "asked\nedited", "model\ncalls", "time")
     for column in table.columns[1:]:
         column.justify, column.no_wrap = "right", True
@@ -138,7 +154,7 @@ class _Totals:
         self.seconds += seconds or 0.0
 
     def lines(self, made: Sequence[PlannedCell]) -> Iterator[str]:
-        """The sums, and what they do not hold."""
+        """Yield the totals, and what they do not include."""
         done, wrong = sum(each.done for each in made), sum(each.found is None for each in made)
         yield (
             f"{count_noun(len(made), 'cell')}: {done} finished, {wrong} cannot be run, {self.cells} to run with "
@@ -146,16 +162,16 @@ class _Totals:
         )
         if self.timed:
             rest = self.cells - self.timed
-            without = f", without {count_noun(rest, 'cell')} of which no earlier run says" if rest else ""
-            yield f"about {duration(self.seconds)} by the records of earlier runs{without}; begun ones take less"
+            without = f", without {count_noun(rest, 'cell')} that have no earlier runs" if rest else ""
+            yield f"estimated time from earlier runs: {duration(self.seconds)}{without}; less for begun cells"
             if self.memory:
-                yield f"the largest of them had {self.memory / GIB:.1f} GiB of memory in use at its highest"
+                yield f"largest peak memory of earlier runs: {self.memory / GIB:.1f} GiB"
         elif self.cells:
-            yield "no earlier run of these editors, datasets and models is on record: how long it takes nobody can say"
+            yield "no time estimate: no earlier runs of these editors, datasets and models"
 
 
-def run_planned(app: App, made: Sequence[PlannedCell], root: Path) -> int:
-    """Run what can be run, show it, write the summary, print the ranks. 1 if a cell failed or has failed replies."""
+def run_planned(app: App, made: Sequence[PlannedCell], root: Path, *, as_json: bool = False) -> int:
+    """Run the cells, write the summary and print the ranking. Return 1 if a cell failed or has failed replies."""
     console = err()
     board = Board.of(made, root)
     if board.done:
@@ -169,7 +185,11 @@ def run_planned(app: App, made: Sequence[PlannedCell], root: Path) -> int:
             if result.hint:
                 console.print(literal(f"  {result.hint}"), soft_wrap=True)
     if any(result.status == "done" for result in board.results.values()):
-        out().print(leaderboard_page(leaderboard(root, app.catalog)))
+        ranking = leaderboard(root, app.catalog)
+        if as_json:
+            shared.print_json(leaderboard_json(ranking))
+        else:
+            out().print(leaderboard_page(ranking))
     bad = [result for result in board.results.values() if result.status == "failed" or result.failures]
     return FAILED if bad else DONE
 
@@ -232,7 +252,8 @@ def _shown(console: Console, board: Board) -> Iterator[Progress]:
     """A live table with the bars of the running cell on a terminal, else lines."""
     if not console.is_terminal:
         board.lines = console
-        yield LineProgress(console)
+        with LineProgress(console) as lines:
+            yield lines
         return
     bars = BarProgress(console)
 

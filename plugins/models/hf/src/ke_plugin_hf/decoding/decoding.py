@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
 from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
 from ke_plugin_hf.decoding.text import Continuation
@@ -31,6 +31,13 @@ class DecodingRow:
         return [*self.ids, *self.written.tokens]
 
     @property
+    def progress(self) -> float:
+        """The fraction of the row that is done, judged by its token limit."""
+        if self.error is not None or self.written.finish is not None:
+            return 1.0
+        return len(self.written.tokens) / self.written.request.max_tokens
+
+    @property
     def longest(self) -> int:
         """Return the maximum number of its tokens."""
         return len(self.ids) + self.written.request.max_tokens
@@ -48,6 +55,7 @@ class Decoder:
     """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` allows.
 
     ``readings``: keys and values of earlier rows, to which those of these rows are added, if the prefix is shared.
+    ``report`` is called after each token with the number of finished rows.
     """
 
     forward: Forward
@@ -55,13 +63,15 @@ class Decoder:
     size: RowBatchSize
     row_bytes: RowBytes
     readings: PrefillCache
+    report: Callable[[float], None]
     _active: list[DecodingRow] = field(factory=list, init=False)
     _state: DecodingState | None = field(default=None, init=False)
 
     def run(self, rows: Iterable[DecodingRow]) -> None:
         """Generate all rows. A row that does not fit even in a batch of one gets an ``error``."""
         # Longest first: memory runs out at once or not at all, and rows of a batch, padded to its longest, are similar.
-        waiting = deque(sorted(rows, key=lambda row: row.longest, reverse=True))
+        rows = sorted(rows, key=lambda row: row.longest, reverse=True)
+        waiting = deque(rows)
         if self.forward.mode == "shared":
             for row in waiting:
                 row.known = self.readings.longest(row.ids[:-1], len(self.prefix.ids))
@@ -77,8 +87,9 @@ class Decoder:
                     raise
                 again = self._given_up(new, error)
                 self.readings.clear()
-                let_go(error)
+                free_after_failure(error)
                 waiting.extendleft(reversed(again))
+            self.report(sum(row.progress for row in rows))
 
     def _joining(self, waiting: Sequence[DecodingRow]) -> int:
         """Return how many rows to admit. Joining copies every cache, so it waits until as many as are running fit."""

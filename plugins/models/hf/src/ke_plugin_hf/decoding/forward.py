@@ -148,12 +148,12 @@ class Forward:
         if self.mode == "shared":
             used = [max(len(row) - length, 0) for row in rows]
             fed = [(0,) * (length - len(row)) + tuple(row[skip:]) for row, skip in zip(rows, used, strict=True)]
-            cache = _beside(known, used)
+            cache = _cache_with(known, used)
         else:
             filled = [(0,) * length + prefix.ids + tuple(row) for row in rows]
             fed = [row[-length:] for row in filled]
             gaps = [length - len(row) for row in rows]  # filled with the prefix's last tokens
-            cache = _beside([prefix.layers] * len(rows), [max(len(prefix.ids) - gap, 0) for gap in gaps])
+            cache = _cache_with([prefix.layers] * len(rows), [max(len(prefix.ids) - gap, 0) for gap in gaps])
             used = [0] * len(rows)
         columns = length + max(used)
         starts = torch.tensor([columns - len(row) for row in rows], device=self.device)
@@ -202,7 +202,7 @@ class Forward:
         return logits[:, -keep:]
 
 
-def _beside(known: Sequence[Layers], used: Sequence[int]) -> Any:
+def _cache_with(known: Sequence[Layers], used: Sequence[int]) -> Any:
     """Return a cache with the first ``used`` columns of each row's ``known`` keys and values, aligned at their ends."""
     cache, columns = GrowingCache(), max(used)
     if not columns:

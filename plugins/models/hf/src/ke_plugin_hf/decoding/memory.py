@@ -33,7 +33,7 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
 
 
-def let_go(error: BaseException) -> None:
+def free_after_failure(error: BaseException) -> None:
     """Free what a failed allocation leaves behind: the frames of its traceback hold tensors."""
     error.with_traceback(None)
     if torch.cuda.is_available():
@@ -63,7 +63,7 @@ def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: st
         if not out_of_memory(error):
             raise
         released = [keeper.release() for keeper in KEEPERS]
-        let_go(error)
+        free_after_failure(error)
         if len(work) == 1 and not any(released):
             raise KEError(f"out of memory for a single {one}", hint=SMALLER) from error
     if any(released):

@@ -12,14 +12,14 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from ke_core.plugin import uninterruptible_context
 from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding.decoding import DecodingRow
-from ke_plugin_hf.decoding.memory import let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import free_after_failure, out_of_memory
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
 from ke_plugin_hf.decoding.scoring import ScoringRow
 
 OneRow = TypeVar("OneRow", DecodingRow, ScoringRow)
 
 
-def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
+def generate_each(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
     """Run the rows one after another. A row without sufficient memory gets an ``error``."""
     for row in rows:
         try:
@@ -27,11 +27,11 @@ def each_alone(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             row.error = error
 
 
-def generate_alone(module: Any, row: DecodingRow) -> None:
+def generate_single(module: Any, row: DecodingRow) -> None:
     """Generate ``row``, or set its ``error`` if the logits are not finite."""
     device = module.get_input_embeddings().weight.device
 
@@ -49,7 +49,7 @@ def generate_alone(module: Any, row: DecodingRow) -> None:
         return torch.tensor([over], device=ids.device)
 
     fed = torch.tensor([list(row.ids)], device=device)
-    with _without_habits(module), prompt_lengths([len(row.ids)]):
+    with _without_generation_defaults(module), prompt_lengths([len(row.ids)]):
         module.generate(
             input_ids=fed,
             attention_mask=torch.ones_like(fed),
@@ -63,7 +63,7 @@ def generate_alone(module: Any, row: DecodingRow) -> None:
 
 
 @uninterruptible_context
-def _without_habits(module: Any) -> Iterator[None]:
+def _without_generation_defaults(module: Any) -> Iterator[None]:
     """Disable the model's own penalties, suppressed tokens and other generation defaults."""
     own, module.generation_config = module.generation_config, GenerationConfig()
     try:
@@ -72,7 +72,7 @@ def _without_habits(module: Any) -> Iterator[None]:
         module.generation_config = own
 
 
-def score_alone(module: Any, row: ScoringRow) -> None:
+def score_single(module: Any, row: ScoringRow) -> None:
     """Score ``row``."""
     device = module.get_input_embeddings().weight.device
     with torch.no_grad(), prompt_lengths([row.prompt]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from attrs import define, evolve, field
@@ -12,8 +13,8 @@ from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelU
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
-from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, let_go, out_of_memory
-from ke_plugin_hf.decoding.one_by_one import each_alone, generate_alone, score_alone
+from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, free_after_failure, out_of_memory
+from ke_plugin_hf.decoding.one_by_one import generate_each, generate_single, score_single
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
@@ -28,7 +29,8 @@ class LocalRunner:
     """Runs requests on a module. ``digest`` identifies what it computes at the time of a call.
 
     ``adapted``: an adaptor is open. It may treat tokens of a prompt and of an answer differently, so each row is read
-    completely, without keys and values of other rows.
+    completely, without keys and values of other rows. ``report`` is called with the number of finished rows of a call;
+    a row that is half generated counts as half a row.
     """
 
     module: Any
@@ -38,6 +40,7 @@ class LocalRunner:
     digest: Callable[[], str]
     adapted: Callable[[], bool]
     size: RowBatchSize
+    report: Callable[[float], None]
     modes: Backends = field(init=False)
     prefixes: Prefixes = field(factory=Prefixes, init=False)
     readings: PrefillCache = field(factory=PrefillCache, init=False)
@@ -110,24 +113,33 @@ class LocalRunner:
 
     def _decode(self, rows: Sequence[DecodingRow]) -> None:
         # The last token of a prompt is always read with its row, because it predicts the first new token.
+        behind = 0
         for group in grouped([row.ids[:-1] for row in rows]):
             some = [rows[at] for at in group.rows]
+            report = partial(self._report, behind)
+            behind += len(some)
             longest = max(row.longest for row in some)
             forward, prefix = self._ready(group, some[0].ids[:-1], longest)
             if forward is None:
-                each_alone(some, lambda row: generate_alone(self.module, row))
+                generate_each(some, lambda row: generate_single(self.module, row))
                 continue
-            Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings).run(some)
+            Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings, report).run(some)
 
     def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]]) -> None:
+        behind = 0
         for group in grouped(shareable):
             some = [rows[at] for at in group.rows]
+            report = partial(self._report, behind)
+            behind += len(some)
             longest = max(len(row.ids) for row in some)
             forward, prefix = self._ready(group, shareable[group.rows[0]], longest)
             if forward is None:
-                each_alone(some, lambda row: score_alone(self.module, row))
+                generate_each(some, lambda row: score_single(self.module, row))
                 continue
-            score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some)
+            score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some, report)
+
+    def _report(self, behind: int, finished: float) -> None:
+        self.report(behind + finished)
 
     def _ready(self, group: PrefixGroup, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
         """Return the backend of a group, and its prefix. A single row uses a cached prefix if there is one."""
@@ -144,7 +156,7 @@ class LocalRunner:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             self.release()  # without a prefix, whole prompts still fit in small batches, or report that they do not
             return self._without_prefix(longest), NO_PREFIX
 
@@ -155,7 +167,7 @@ class LocalRunner:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             return None
 
     def _row_bytes(self, forward: Forward, prefix: Prefix) -> RowBytes:

@@ -53,14 +53,14 @@ def choose(choosers: Sequence[Sampler], logits: Tensor) -> Iterator[int | NonFin
 
     Rows are processed one by one: if memory runs out, later rows have not advanced their generators.
     """
-    for chooser, token, row in zip(choosers, _likeliest(logits), logits, strict=True):
+    for chooser, token, row in zip(choosers, _most_probable(logits), logits, strict=True):
         if token is None:
             yield NonFiniteLogits()
         else:
             yield token if chooser.greedy else chooser.draw(row)
 
 
-def _likeliest(logits: Tensor) -> list[int | None]:
+def _most_probable(logits: Tensor) -> list[int | None]:
     """Return the token of the largest logit of every row, or None if that is NaN or infinite.
 
     The largest logit reveals the others: NaN counts as the largest number, and logits of minus infinity, which some

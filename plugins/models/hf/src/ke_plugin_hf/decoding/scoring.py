@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, let_go, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
 
 
 @define(eq=False)
@@ -57,10 +57,12 @@ def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterato
 
 
 def score_rows(
-    forward: Forward, prefix: Prefix, size: RowBatchSize, row_bytes: RowBytes, rows: Sequence[ScoringRow]
-) -> None:
+    forward: Forward, prefix: Prefix, size: RowBatchSize, row_bytes: RowBytes, rows: Sequence[ScoringRow],
+    report: Callable[[float], None],
+) -> None:  # fmt: skip
     """Score ``rows``, which begin with ``prefix``. A row that does not fit even separately gets an ``error``.
 
+    ``report`` is called after each pass with the number of scored rows.
     The last token is predicted, never read: rows of one prompt that differ only in that token share a pass.
     """
     begin = len(prefix.ids)
@@ -79,13 +81,14 @@ def score_rows(
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            let_go(error)
+            free_after_failure(error)
             size.failed(sizes[: len(some)])
             if len(some) > 1:
                 continue
             for row in some[0][1]:
                 row.error = error
         waiting = waiting[len(some) :]
+        report(len(rows) - sum(len(alike) for _fed, alike in waiting))
 
 
 def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[ScoringRow]]], keep: int) -> None:

@@ -1,0 +1,161 @@
+"""The short report: the main table, one sentence with counts, and warnings, in 80 columns.
+
+``ke eval``, ``ke demo`` and ``ke report`` print it. ``results/tables.py`` draws the full report.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import frozen
+from rich.cells import cell_len
+from rich.console import Group
+
+from ke_core.results.footer import judge_warnings, losses, unfinished
+from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, literal
+from ke_core.results.grid import Grid, Line, edited_rows, prompt_name, score_grids
+from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
+from ke_core.spec.observed import JUDGE_UNSURE
+from ke_core.spec.results import SHARE, MetricScore
+
+WIDTH = 80
+MOST_ROWS = 9
+"""With more rows, each run has one row, of its first prompt style."""
+MOST_NAMED = 3
+"""Methods that the sentence names."""
+PRECISE = 1000
+"""With fewer observations, percentages are rounded to integers: their intervals are wide."""
+GAP = "  "
+
+
+def short_page(runs: Sequence[Reported]) -> Group:
+    """The main table of the first metric, the sentence of ``summary``, and a line for each kind of warning."""
+    grid = score_grids(runs)[0]
+    lines = [literal(grid.title, "bold"), *map(literal, _table(grid)), literal("")]
+    lines += [literal(textwrap.fill(words, WIDTH)) for words in [summary(runs)] if words]
+    return Group(*lines, *(literal(words, "yellow") for words in warnings(runs)))
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    """As many columns as fit, at least one. A word of a heading is never broken."""
+    rows = [*grid.thinned()]
+    if len(rows) > MOST_ROWS:
+        rows = [row for row in rows if row[0][0]]
+    columns = [_Column.of_names(name, [names[at] for names, _line in rows]) for at, name in enumerate(grid.names)]
+    fixed = len(columns) + 1
+    columns += [_Column.of_scores(grid, at, [line for _names, line in rows]) for at in range(len(grid.heads))]
+    while len(columns) > fixed and sum(column.width + len(GAP) for column in columns) - len(GAP) > WIDTH:
+        columns.pop()
+    height = max(len(column.head) for column in columns)
+    for row in zip(*(column.text(height) for column in columns), strict=True):
+        yield GAP.join(row).rstrip()
+
+
+@frozen(kw_only=True)
+class _Column:
+    """The lines of a heading, and the cells."""
+
+    head: Sequence[str]
+    cells: Sequence[str]
+    left: bool = False
+
+    @classmethod
+    def of_names(cls, heading: str, names: Sequence[str]) -> _Column:
+        """A column of names."""
+        return cls(head=[heading], cells=names, left=True)
+
+    @classmethod
+    def of_scores(cls, grid: Grid, at: int, lines: Sequence[Line]) -> _Column:
+        """A column of numbers with their intervals, and n in the heading if all agree."""
+        head = grid.heads[at]
+        cells = [_cell(line.scores[at], with_n=head.n is None) for line in lines]
+        width = max(map(cell_len, [*cells, *head.words.split()]))
+        words = textwrap.wrap(head.words, width, break_long_words=False, break_on_hyphens=False)
+        under = [f"[{head.measure}]" if head.measure else "", f"n {head.n:,}" if head.n is not None else ""]
+        return cls(head=[*words, *filter(None, under)], cells=cells)
+
+    @property
+    def width(self) -> int:
+        """The width of the longest line."""
+        return max(map(cell_len, [*self.head, *self.cells]))
+
+    def text(self, height: int) -> Iterator[str]:
+        """The lines of the heading, at the bottom of ``height`` lines, a rule, and the cells, all of one width."""
+        for line in (*[""] * (height - len(self.head)), *self.head, "─" * self.width, *self.cells):
+            space = " " * (self.width - cell_len(line))
+            yield line + space if self.left else space + line
+
+
+def _cell(score: MetricScore | None, *, with_n: bool) -> str:
+    if score is None or score.value is None:
+        return NO_VALUE
+    if score.measure == SHARE and score.n < PRECISE:
+        words = f"{100 * score.value:.0f}"
+        between = f"{100 * score.interval.low:.0f}-{100 * score.interval.high:.0f}" if score.interval else ""
+    else:
+        words, between = format_score(score), format_interval(score)
+    return words + (f" ({between})" if between else "") + (f" n {score.n:,}" if with_n else "")
+
+
+def summary(runs: Sequence[Reported]) -> str:
+    """Say in one sentence what the main table means: the counts of each method, then those of the baselines.
+
+    The sentence uses the columns that ``MetricSpec.counts`` names, else the first two. It is empty without scores.
+    """
+    shown = next(iter(columns_by_table(metric_columns(runs))), [])
+    counts = {place: noun for run in runs for place, noun in run.counts.items()}
+    named = [column for column in shown if column.place in counts] or shown[:2]
+    labeled = [*zip(run_labels(runs), runs, strict=True)]
+    methods = [(label, run) for label, run in labeled if not without_model(run.spec)][:MOST_NAMED]
+    parts: list[str] = []
+    for label, run in methods or labeled[:MOST_NAMED]:
+        nouns = counts if not parts else dict.fromkeys(counts, "")
+        if words := [text for column in named if (text := _counted(run, column, nouns))]:
+            parts.append(f"{label}: {', '.join(words)}")
+    for label, run in labeled if methods else ():
+        if without_model(run.spec):
+            role = "the upper bound" if run.spec.oracle else "a baseline without a model"
+            words = [text for column in named if (text := _counted(run, column, dict.fromkeys(counts, ""), styles=1))]
+            parts += [f"{label}, {role}: {', '.join(words)}"] if words else []
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _counted(run: Reported, column: MetricColumn, nouns: Mapping[tuple[str, str], str], styles: int = 2) -> str:
+    """``5 of 6 edits succeeded (cot: 4 of 6)``. Empty if the run has no number in that column."""
+    found = [(row.style, score) for row in edited_rows([run]) if (score := row.score(column)) is not None][:styles]
+    if not found:
+        return ""
+    first, *others = [(style, _share(score)) for style, score in found]
+    noun = nouns.get(column.place, column.heading)
+    rest = "".join(f" ({prompt_name(style)}: {words})" for style, words in others)
+    return f"{first[1]} {noun}".rstrip() + rest
+
+
+def _share(score: MetricScore) -> str:
+    """``5 of 6`` if every observation is 0 or 1, as far as the mean tells; else the value and n."""
+    total = (score.value or 0.0) * score.n
+    if score.measure == SHARE and abs(total - round(total)) < 0.01:
+        return f"{round(total):,} of {score.n:,}"
+    unit = " %" if score.measure == SHARE else f" {score.measure}".rstrip()
+    return f"{format_score(score)}{unit} (n {score.n:,})"
+
+
+def warnings(runs: Sequence[Reported]) -> Iterator[str]:
+    """One line for each kind: unfinished runs, lost answers, missing values of an unsure judge, unchecked judges."""
+    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for label, run in zip(run_labels(runs), runs, strict=True):
+        if words := unfinished(run):
+            yield f"warning: {label}: {words}"
+        for loss in losses(run):
+            if loss.important and loss.reasons:
+                found.setdefault((loss.one, loss.many), []).append((label, loss.reasons.total()))
+        unsure = sum(score.skipped_because.get(JUDGE_UNSURE, 0) for score in run.scores if not score.tags)
+        if unsure:
+            found.setdefault(("value missing: the judge is unsure", "values missing: the judge is unsure"), []).append(
+                (label, unsure)
+            )
+    for (one, many), parts in found.items():
+        of = ", ".join(f"{label} {count:,}" for label, count in parts)
+        yield f"warning: {count_noun(sum(count for _label, count in parts), one, many)} ({of})"
+    yield from (f"warning: {words}" for words in judge_warnings(runs))

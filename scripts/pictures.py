@@ -1,0 +1,94 @@
+"""Make the pictures of the README: a terminal with the demo's output, and a chart of speed-ups.
+
+    python scripts/pictures.py             both
+    python scripts/pictures.py chart       the chart only, from benchmarks/RESULTS.md
+
+The terminal picture runs ``ke demo`` in 80 columns and exports what it prints with rich. The runs are kept in
+``runs/demo``, so a second call only prints. Both pictures are SVG files in ``docs/images``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html import escape
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs/images"
+COLUMNS = 80
+SPEED_UPS = {
+    "questions.py": "200 questions after shared demonstrations",
+    "mello.py": "MeLLo, 100 questions, 2,786 edits",
+    "targets.py": "optimized targets of 32 edits",
+    "tracing.py": "causal tracing of one fact",
+    "second_moments.py": "key covariance of 5 layers",
+    "groups.py": "MeLLo, each case edited separately",
+}
+"""Scripts of ``benchmarks/`` that compare with a plain loop, and the label of the bar."""
+STYLE = """
+text { font: 13px sans-serif; fill: #1f2328 }
+.bar { fill: #2f6feb }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .bar { fill: #6ea8fe } }
+"""
+
+
+def main(wanted: list[str]) -> None:
+    """Make the pictures that ``wanted`` names, by default both."""
+    if not wanted or "terminal" in wanted:
+        (IMAGES / "demo.svg").write_text(terminal("demo"), encoding="utf-8")
+    if not wanted or "chart" in wanted:
+        measured = speed_ups((ROOT / "benchmarks/RESULTS.md").read_text(encoding="utf-8"))
+        (IMAGES / "speed.svg").write_text(chart(measured), encoding="utf-8")
+
+
+def terminal(*command: str) -> str:
+    """Return an SVG picture of what ``ke COMMAND`` prints."""
+    plain = {**os.environ, "COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    ke = str(Path(sys.executable).with_name("ke"))
+    done = subprocess.run([ke, *command], env=plain, stdout=subprocess.PIPE, text=True, check=True)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere, force_terminal=True)
+        console.print(Text.from_ansi(f"$ ke {' '.join(command)}\n{done.stdout.rstrip()}"))
+    return console.export_svg(title="ke")
+
+
+def speed_ups(results: str) -> dict[str, float]:
+    """Return the measured speed-up of each script in ``SPEED_UPS``, from the table of RESULTS.md."""
+    found: dict[str, float] = {}
+    for line in results.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        for script in SPEED_UPS:
+            if cells[-1] == f"`{script}`" and (number := re.search(r"([\d.]+)x", cells[-2])):
+                found[script] = float(number[1])
+    if missing := SPEED_UPS.keys() - found.keys():
+        raise SystemExit(f"benchmarks/RESULTS.md has no speed-up of {', '.join(sorted(missing))}")
+    return found
+
+
+def chart(measured: dict[str, float]) -> str:
+    """Return a bar chart as SVG. It has a light and a dark style."""
+    label, width, row = 300, 360, 28
+    scale = width / max(measured.values())
+    bars = []
+    for place, (script, times) in enumerate(sorted(measured.items(), key=lambda item: -item[1])):
+        top = 8 + place * row
+        bars.append(
+            f'<text x="{label - 10}" y="{top + 15}" text-anchor="end">{escape(SPEED_UPS[script])}</text>'
+            f'<rect class="bar" x="{label}" y="{top}" width="{times * scale:.0f}" height="20" rx="3"/>'
+            f'<text x="{label + times * scale + 6:.0f}" y="{top + 15}">{times:g}x</text>'
+        )
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{label + width + 60}" height="{16 + row * len(measured)}" '
+        f'role="img"><title>Speed-up over a plain loop that gives the same result</title><style>{STYLE}</style>'
+    )
+    return f"{opening}{''.join(bars)}</svg>\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
