@@ -1,10 +1,10 @@
-"""How long ``ke build mquake`` takes on a large graph, and how much memory: a graph shaped like Wikidata.
+"""Time and peak memory of ``ke build mquake`` on a large graph shaped like Wikidata.
 
     python benchmarks/building.py --triples 1000000
 
-The graph is made up: 40 relations over 12 kinds of things, N-Triples with labels, and hubs (subjects and objects are
-drawn by Zipf's law, so that a few countries stand in tens of thousands of facts). A process of its own reads the file
-and builds; its time and its peak memory are printed.
+The graph is synthetic: 40 relations over 12 kinds of things, N-Triples with labels, and hubs (subjects and objects are
+sampled by Zipf's law, so that a few countries occur in tens of thousands of facts). A separate process reads the file
+and builds the benchmark. The script prints its time and its peak memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 
 
 class Drawn:
-    """Things of twelve kinds, numbered through; the first of a kind are its hubs."""
+    """Things of twelve kinds, numbered consecutively. The first things of a kind are its hubs."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -51,18 +51,18 @@ class Drawn:
         }
 
     def hub(self, kind: str) -> int:
-        """One thing, by Zipf's law."""
+        """Sample one thing by Zipf's law."""
         chosen = self.random.choices(range(self.sizes[kind]), cum_weights=self._weights[kind])[0]
         return self.first[kind] + chosen
 
     def several(self, kind: str, count: int) -> list[int]:
-        """At most so many things, each once: half of the kind at most."""
+        """Sample ``count`` distinct things, but at most half of the kind."""
         known = range(self.first[kind], self.first[kind] + self.sizes[kind])
         return self.random.sample(known, min(count, self.sizes[kind] // 2))
 
 
 def write_graph(path: Path, triples: int, seed: int = 0) -> None:
-    """N-Triples: a label for each thing, and ``triples`` facts; three relations in four give one object."""
+    """Write N-Triples: a label per thing, and ``triples`` facts. Three of four relations have one object."""
     drawn, written = Drawn(seed), 0
     with path.open("w", encoding="utf-8") as out:
         for kind, size in drawn.sizes.items():
@@ -82,22 +82,22 @@ def write_graph(path: Path, triples: int, seed: int = 0) -> None:
 
 
 def subject_kind(relation: int) -> str:
-    """Whose facts they are."""
+    """Return the kind of the subjects of a relation."""
     return KINDS[relation % 8]
 
 
 def predicate(relation: int) -> str:
-    """A property as Wikidata would spell it."""
+    """Return the address of a property, as in Wikidata."""
     return f"<{WIKIDATA}prop/direct/P{100 + relation}>"
 
 
 def thing(number: int) -> str:
-    """An item as Wikidata would spell it."""
+    """Return the address of an item, as in Wikidata."""
     return f"<{WIKIDATA}entity/Q{1000 + number}>"
 
 
 def main() -> None:
-    """Make the graph, build from it, print what it took."""
+    """Write the graph, build the benchmark and print time and memory."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--triples", type=int, default=1_000_000)
     parser.add_argument("--cases", type=int, default=1_000)
@@ -113,7 +113,7 @@ def main() -> None:
         spent = time.monotonic() - start
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10
-    print(f"build: {spent:.0f} s ({cpu:.0f} s of CPU), peak memory {peak:.0f} MiB")
+    print(f"build: {spent:.0f} s ({cpu:.0f} s CPU), peak memory {peak:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""How often editors edit and models are asked: what published code repeats, and what is asked once here.
+"""Count edits and model calls: what published code repeats, and what ``ke`` does once.
 
     python benchmarks/calls.py
 
-Nothing is timed: calls are counted, of a model that answers at once. RippleEdits-style cases are tested by six
-criteria, each with its conditions; published code makes the edit anew for every criterion and asks the conditions anew
-for every editor. Three editors over the same cases need the unedited model's answers once; separate runs ask for them
-three times. More edits than cases, or a question asked of the unedited model by the second editor, is a failure.
+The script counts calls of a model that answers immediately; it measures no time. RippleEdits-style cases are tested by
+six criteria, each with conditions. Published code repeats the edit for every criterion, and requests the conditions
+again for every editor. Three editors over the same cases need the answers of the unedited model once; separate runs
+request them three times. The script fails if there are more edits than cases, or if the second editor sends a request
+to the unedited model.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from ke_core.spec.specs import ModelRequest
 from ke_testing.fakes import EchoModel, SilentProgress
 
 DATASETS = {"ripple-edits-atlas": True, "mquake-atlas": False}
-"""Whether the published evaluator makes the edit once a criterion, or once a case."""
+"""Whether the published evaluator makes the edit once per criterion (True) or once per case."""
 EDITORS = ("first", "second", "third")
 
 
 class Counted(EchoModel):
-    """Answers at once. ``asked``: requests that reached the model, by what edit was in force."""
+    """A model that answers immediately. ``asked``: number of requests that reached it, by the active edit."""
 
     def __init__(self) -> None:
         self.asked: dict[str, int] = {}
@@ -52,22 +53,22 @@ class Counted(EchoModel):
         self.edits = 0
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """As the model does, counted."""
+        """Count the requests and answer them."""
         self._count(len(requests))
         return super().generate(requests)
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """As the model does, counted."""
+        """Count the requests and answer them."""
         self._count(len(requests))
         return super().score(requests)
 
     @property
     def digest(self) -> str:
-        """Another with every edit, as of weights that change."""
+        """Return a digest that changes with every edit."""
         return f"{super().digest}{self.edit}"
 
     def state(self) -> Mapping[str, object]:
-        """The edit in force."""
+        """Return the active edit."""
         return {"edit": self.edit}
 
     def _count(self, requests: int) -> None:
@@ -77,22 +78,22 @@ class Counted(EchoModel):
 
 @frozen(kw_only=True)
 class NoOptions:
-    """None."""
+    """No options."""
 
 
 class Labeled:
-    """Edits a ``Counted`` model by noting that it is edited."""
+    """An editor that only sets the active edit of a ``Counted`` model."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def check(self, _session: Session[Any], _edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Everything can be edited."""
+        """Accept every edit."""
         return {}
 
     @contextmanager
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Note it, and take it back."""
+        """Set the active edit and reset it on exit."""
         before = session.model.edit
         session.model.edit = f"{self.name}:{','.join(edit.id for edit in edits)}"
         session.model.edits += 1
@@ -114,18 +115,18 @@ class Plugin:
 
     @hookimpl
     def ke_models(self) -> list[ModelSpec]:
-        """``count:it``."""
+        """Register ``count:it``."""
         return [ModelSpec(name="count", summary="counts", config=ModelRequest, build=lambda _request: MODEL)]
 
     @hookimpl
     def ke_editors(self) -> list[EditorSpec]:
-        """Three that do the same."""
+        """Register three identical editors."""
         return [EditorSpec(name=name, summary=name, config=NoOptions, build=partial(_built, name)) for name in EDITORS]
 
 
 @frozen(kw_only=True)
 class Count:
-    """What one editor's run took: cases, their criteria and conditions, edits, and what either model was asked."""
+    """Counts of one run: cases, criteria, conditions, edits, and requests to the unedited and the edited model."""
 
     cases: int
     criteria: int
@@ -155,24 +156,26 @@ def counted(catalog: Catalog, dataset: str, editor: str, cases: int, root: Path)
 
 
 def compared(catalog: Catalog, dataset: str, cases: int, root: Path) -> bool:
-    """Run three editors one after another, print what was asked, and say whether nothing was asked twice."""
+    """Run three editors, print the counts, and return whether no request was repeated."""
     runs = [counted(catalog, dataset, editor, cases, root) for editor in EDITORS]
     first = runs[0]
     print(f"{dataset}: {first.cases} cases with {first.criteria} criteria and {first.conditions} conditions, ", end="")
     print(f"{len(runs)} editors")
     edits = (
-        f"{first.criteria} edits an editor, one a criterion" if DATASETS[dataset] else f"{first.cases} edits an editor"
+        f"{first.criteria} edits per editor, one per criterion"
+        if DATASETS[dataset]
+        else f"{first.cases} edits per editor"
     )
-    print(f"  published  {edits}; the unedited model asked ", end="")
-    print(f"{len(runs) * first.unedited} times, {first.unedited} an editor")
-    print(f"  ours       {', '.join(str(one.edits) for one in runs)} edits; the unedited model asked ", end="")
-    print(f"{sum(one.unedited for one in runs)} times: {', '.join(str(one.unedited) for one in runs)}; ", end="")
-    print(f"edited models {', '.join(str(one.edited) for one in runs)}")
+    print(f"  published  {edits}; requests to the unedited model: ", end="")
+    print(f"{len(runs) * first.unedited}, {first.unedited} per editor")
+    print(f"  ke         {', '.join(str(one.edits) for one in runs)} edits; requests to the unedited model: ", end="")
+    print(f"{sum(one.unedited for one in runs)} ({', '.join(str(one.unedited) for one in runs)}); ", end="")
+    print(f"to edited models: {', '.join(str(one.edited) for one in runs)}")
     return all(one.edits == one.cases for one in runs) and not any(one.unedited for one in runs[1:])
 
 
 def main() -> None:
-    """Count, print."""
+    """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=300)
     cases = parser.parse_args().cases

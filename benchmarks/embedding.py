@@ -1,11 +1,11 @@
-"""Embedding every edit statement, and finding the nearest of all for each: in batches and one product, against loops.
+"""Embed all edit statements and find the nearest one for each: batches and one matrix product, against loops.
 
     OMP_NUM_THREADS=1 python benchmarks/embedding.py
 
-The statements are those of MQuAKE-CF-3k, or of the atlas where there is no such file; each is also a query. Published
-code embeds them one by one, and goes through the memory with one dot product a fact (CHECK) or one product of the
-memory with a vector a query (MeLLo). Ours is what memory editors call; for the look-up the vectors are known
-beforehand. The vectors must agree within 1e-5, and the nearest facts must be the same.
+The statements are those of MQuAKE-CF-3k, or of the atlas if that file is missing. Each is also a query. Published code
+embeds them one by one, and searches the memory with one dot product per fact (CHECK) or one matrix-vector product per
+query (MeLLo). ``ke`` runs the code of its memory editors; the search uses precomputed vectors. The vectors must agree
+within 1e-5, and the nearest facts must be identical.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ TOLERANCE = 1e-5
 
 @frozen(kw_only=True, eq=False)
 class Known:
-    """An encoder that has read every text before."""
+    """An encoder with precomputed vectors."""
 
     id: str
     vectors: dict[str, Vectors]
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Their vectors."""
+        """Return the precomputed vectors."""
         return np.stack([self.vectors[text] for text in texts])
 
 
 def one_by_one(encoder: Encoder, texts: Sequence[str]) -> Vectors:
-    """Each text in a pass of its own."""
+    """Embed each text in a separate call."""
     return np.concatenate([encoder.embed([text]) for text in texts])
 
 
 def dot_by_dot(vectors: Vectors) -> list[int]:
-    """The nearest row for each row, one dot product at a time."""
+    """Return the nearest row for each row, one dot product at a time."""
     return [max(range(len(vectors)), key=lambda row: float(vectors[row] @ query)) for query in vectors]
 
 
 def vector_by_vector(vectors: torch.Tensor) -> list[int]:
-    """The nearest row for each row, one product of the memory with a vector at a time."""
+    """Return the nearest row for each row, one matrix-vector product at a time."""
     return [int((vectors @ query).topk(1).indices[0]) for query in vectors]
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", default="minilm-l6")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--limit", type=int, default=None, help="take so many statements")
-    parser.add_argument("--profile", action="store_true", help="where our time goes, once more")
+    parser.add_argument("--limit", type=int, default=None, help="number of statements")
+    parser.add_argument("--profile", action="store_true", help="run again and print where the time of ke goes")
     add_data_dir(parser)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Compare, print, and fail if the ways disagree."""
+    """Compare both variants, print, and fail if they disagree."""
     given = read_options()
     torch.set_num_threads(1)
     texts = statements(given.data_dir)[: given.limit]
@@ -82,8 +82,8 @@ def main() -> None:
     tokens = sum(map(len, encoder.tokenizer(texts, truncation=True, max_length=encoder.longest)["input_ids"]))
     print(f"{count:,} statements, {given.encoder}, {tokens:,} tokens")
     print(f"embedding, one by one   {slow:8.2f} {watch.unit}  {1e3 * slow / count:7.2f} ms each")
-    print(f"embedding, ours         {fast:8.2f} {watch.unit}  {1e3 * fast / count:7.2f} ms each")
-    print(f"ratio                   {slow / fast:8.1f}, at most {apart:.1e} apart")
+    print(f"embedding, ke           {fast:8.2f} {watch.unit}  {1e3 * fast / count:7.2f} ms each")
+    print(f"ratio                   {slow / fast:8.1f}, largest difference {apart:.1e}")
     if given.profile:
         show_profile(lambda: encoder.embed(texts), encoder.model)
 
@@ -97,10 +97,10 @@ def main() -> None:
     by_dot, tedious = look.timed(lambda: dot_by_dot(vectors))
     place = {text: row for row, text in enumerate(texts)}
     found = [place[hit.text] for (hit,) in hits]
-    print(f"nearest, dot products   {tedious:8.2f} s CPU  {tedious / quick:8.1f} times ours")
-    print(f"nearest, matrix-vector  {middling:8.2f} s CPU  {middling / quick:8.1f} times ours, ", end="")
+    print(f"nearest, dot products   {tedious:8.2f} s CPU  {tedious / quick:8.1f} times ke")
+    print(f"nearest, matrix-vector  {middling:8.2f} s CPU  {middling / quick:8.1f} times ke, ", end="")
     print(f"{count * vectors.nbytes / middling / GIGA:.1f} GB/s read")
-    print(f"nearest, ours           {quick:8.2f} s CPU, of which the product {product:.3f}: ", end="")
+    print(f"nearest, ke             {quick:8.2f} s CPU, matrix product {product:.3f}: ", end="")
     print(f"{2 * count * vectors.size / product / GIGA:.1f} GFLOP/s")
     if apart > TOLERANCE or not found == by_vector == by_dot:
         sys.exit("the ways disagree")

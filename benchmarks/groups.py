@@ -1,12 +1,12 @@
-"""Each case edited alone, by a memory editor: groups asked together, against one group after another.
+"""Memory editors with each case edited separately: concurrent groups, against one group after another.
 
     OMP_NUM_THREADS=1 python benchmarks/groups.py
     python benchmarks/groups.py --editor ice --cases 100
 
-Both ways are ours, through the runner and without the cache of completions: 40 cases of MQuAKE-CF-3k, each edited by
-itself, are asked their own questions (some six a case). One after another a case's questions advance together, and no
-others; together, the edited models of many cases stand side by side, and a wave of calls holds the questions of all.
-What is timed is the phase "edited model" of each run. The replies on record must be the same.
+Both variants use the runner of ``ke`` without the completion cache. 40 cases of MQuAKE-CF-3k are edited separately, and
+each is asked its own questions (about six per case). Sequentially, only the questions of one case are batched.
+Concurrently, the edited models of many cases are active at once, and a batch holds questions of all of them. The script
+measures the phase "edited model" of each run. The recorded replies must be identical.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ke_testing.fakes import SilentProgress
 
 @frozen(kw_only=True)
 class Timed:
-    """Replies of the edited models in order, CPU and wall seconds, and how many requests went together on average."""
+    """Replies of the edited models in order, CPU and wall seconds, and the mean batch size."""
 
     replies: list[tuple[str, str, Reply]]
     cpu: float
@@ -48,12 +48,12 @@ class Timed:
     batch: float
 
     def line(self, name: str) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         return f"{name:18} {self.cpu:8.1f} s CPU {self.wall:8.1f} s, mean batch {self.batch:6.1f}"
 
 
 def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: int) -> Timed:
-    """A run whose groups are asked together until they have so many questions."""
+    """Run with concurrent groups of at least ``together`` questions in total."""
     request = EvalRequest(
         editor=given.editor, dataset=DATASET, model=ModelChoice(reference=given.model), plan=Plan(limit=given.cases),
         options=split_options(given.options), data_dir=str(given.data_dir / "mquake"), styles=("direct",),
@@ -71,7 +71,7 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     add_editor(parser)
@@ -81,7 +81,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run both ways and compare."""
+    """Run both variants and compare."""
     given = read_options()
     torch.set_num_threads(1)
     model = opened(given)
@@ -91,9 +91,9 @@ def main() -> None:
         beside = timed(model, given, Path(place) / "beside", together=enough)
     pairs = list(zip(apart.replies, beside.replies, strict=True))
     same = sum((one[0], one[1], way(one[2])) == (two[0], two[1], way(two[2])) for one, two in pairs)
-    print(f"{given.editor} on {model.id}: {given.cases} cases, each edited alone, {len(pairs)} questions")
+    print(f"{given.editor} on {model.id}: {given.cases} cases, each edited separately, {len(pairs)} questions")
     print(apart.line("one after another"))
-    print(beside.line("together"))
+    print(beside.line("concurrently"))
     print(f"ratio              {apart.cpu / beside.cpu:8.1f} of CPU, identical replies {same} of {len(pairs)}")
     if same < len(pairs) and given.dtype == "float32":
         sys.exit("replies differ")

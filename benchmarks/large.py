@@ -1,13 +1,13 @@
-"""MEMIT of many edits on a model of a published shape with random weights: batched against one edit at a time.
+"""MEMIT with many edits on a model of a published shape with random weights: one batch, against one edit at a time.
 
     python benchmarks/large.py --shape llama-8b --device cuda --edits 1000 --singly 8
     OMP_NUM_THREADS=1 python benchmarks/large.py --shape tiny --device cpu --edits 16 --singly 4 --tokens 2000
 
-Speed and memory do not depend on what the weights know, so none are downloaded: they are drawn from N(0, 0.02^2), and
-the facts are made up. One batch goes through the whole editor (left contexts, second moments, targets, update) and then
-again with everything but the update found on disk. After it ``--singly`` other edits are made one by one on the same
-statistics, whose targets are therefore optimized alone. CPU seconds; on an accelerator seconds on the wall, and it is
-waited for before the clock is read. Memory is the most that was allocated there, or resident.
+Speed and memory do not depend on the values of the weights, so nothing is downloaded: the weights are sampled from
+N(0, 0.02^2), and the facts are made up. One batch goes through the whole editor (left contexts, key covariance,
+targets, update), and then again with everything but the update cached. Then ``--singly`` other edits are made one by
+one with the same covariance. Times are CPU seconds, or wall seconds on an accelerator, which is synchronized before
+each reading. Memory is the peak of the allocated accelerator memory, or of the resident memory.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ SMALL = "0.01"  # the farthest a target goes: random weights are small, and an u
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=sorted(SHAPES), default="tiny")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16", "float32"))
-    parser.add_argument("--edits", type=int, default=16, help="edits of the batch")
-    parser.add_argument("--singly", type=int, default=4, help="edits made one by one")
+    parser.add_argument("--edits", type=int, default=16, help="number of edits in the batch")
+    parser.add_argument("--singly", type=int, default=4, help="number of edits made one by one")
     parser.add_argument("--layers", default="1,2", help="layers that MEMIT writes to (published for 8B: 4,5,6,7,8)")
-    parser.add_argument("--tokens", type=int, default=2000, help="tokens of the second moments")
+    parser.add_argument("--tokens", type=int, default=2000, help="tokens for the key covariance")
     return parser.parse_args()
 
 
 def made_up(count: int, *, first: int = 0) -> list[Edit]:
-    """Facts about people who do not exist."""
+    """Return ``count`` edits about people who do not exist."""
     found = (
         edit_from_sentence(f"The mother tongue of Person {at} is => Language {at % 97}", f"Person {at}")
         for at in range(first, first + count)
@@ -55,14 +55,14 @@ def made_up(count: int, *, first: int = 0) -> list[Edit]:
 
 
 def seconds(watch: Stopwatch, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> float:
-    """Of making ``edits``, without taking them back."""
+    """Return the seconds to apply ``edits``, without the time to restore the weights."""
     began = watch.now()
     with editor.edit(session, edits):
         return watch.now() - began
 
 
 def main() -> None:
-    """Make the batch twice and the others one by one."""
+    """Apply the batch twice and the other edits one by one."""
     given = read_options()
     model = random_model(given.shape, given.device, given.dtype)
     watch = Stopwatch(model.device)
@@ -73,14 +73,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         session = make_session(model, root=Path(folder))
         one = seconds(watch, editor, session, made_up(1, first=10**6))
-        print(f"  statistics ({given.tokens} tokens), contexts and one edit  {one:9.1f} s", flush=True)
+        print(f"  covariance ({given.tokens} tokens), contexts and one edit  {one:9.1f} s", flush=True)
         batch = seconds(watch, editor, session, made_up(given.edits))
-        print(f"  {given.edits} edits at once     {batch / given.edits:8.3f} s an edit", flush=True)
+        print(f"  {given.edits} edits at once     {batch / given.edits:8.3f} s per edit", flush=True)
         again = seconds(watch, editor, session, made_up(given.edits))
-        print(f"  of which the update       {again / given.edits:8.3f} s an edit", flush=True)
+        print(f"  of which the update       {again / given.edits:8.3f} s per edit", flush=True)
         alone = sum(seconds(watch, editor, session, [edit]) for edit in made_up(given.singly, first=given.edits))
         ratio = (alone / given.singly) / (batch / given.edits)
-        print(f"  {given.singly} edits one by one   {alone / given.singly:8.3f} s an edit   {ratio:.1f}x")
+        print(f"  {given.singly} edits one by one   {alone / given.singly:8.3f} s per edit   {ratio:.1f}x")
     print(f"  at most {watch.memory():.1f} GiB {'allocated' if given.device.startswith('cuda') else 'resident'}")
 
 

@@ -1,7 +1,7 @@
-"""What the benchmarks share: a clock, and what bounds a piece of work.
+"""Shared by the benchmarks: a stopwatch, and the hardware limits of a piece of work.
 
-On a processor the CPU time of this process counts, with one thread, so that other work on the machine counts little; on
-an accelerator the wall time, and the accelerator is waited for before the clock is read.
+On a CPU the stopwatch counts the CPU time of this process with one thread, so that other work on the machine has little
+effect. On an accelerator it counts wall time and synchronizes before each reading.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ATTENTION = "attention"  # in the name of every operation that is all of it
 
 
 class Stopwatch:
-    """Seconds and memory of work on ``device``."""
+    """Measure time and memory of work on ``device``."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -35,24 +35,24 @@ class Stopwatch:
 
     @property
     def unit(self) -> str:
-        """What ``now`` counts."""
+        """Return the unit of ``now``."""
         return "s" if self.waits else "s CPU"
 
     def now(self) -> float:
-        """Seconds, of which differences mean something."""
+        """Return seconds since an arbitrary start."""
         if not self.waits:
             return time.process_time()
         torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
     def timed(self, work: Callable[[], T]) -> tuple[T, float]:
-        """The result, and the seconds it took."""
+        """Return the result and the seconds it took."""
         began = self.now()
         result = work()
         return result, self.now() - began
 
     def memory(self) -> float:
-        """GiB at most so far: allocated on the accelerator, else resident."""
+        """Return the peak memory in GiB: allocated on the accelerator, else resident."""
         if self.waits:
             return torch.cuda.max_memory_allocated(self.device) / GIB
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB
@@ -60,14 +60,14 @@ class Stopwatch:
 
 @frozen(kw_only=True)
 class Limits:
-    """What a device reaches: FLOP/s of a large product, bytes/s of a matrix that is read once."""
+    """Peak rates of a device: FLOP/s of a large product, bytes/s of reading a large matrix once."""
 
     flops: float
     read: float
 
 
 def limits(device: torch.device, dtype: torch.dtype) -> Limits:
-    """Measured here and now, the best of three each."""
+    """Measure the limits of the device, the best of three runs each."""
     watch = Stopwatch(device)
     side, rows = (8192, 2**18) if watch.waits else (2048, 2**15)
     square = torch.ones(side, side, device=device, dtype=dtype)
@@ -90,11 +90,11 @@ def show_rates(model: HFModel, made: ForwardCalls, seconds: float) -> None:
     weights = (blocks + head.numel()) * head.itemsize
     flops, read = 2 * blocks * made.tokens / seconds, weights * made.passes / seconds
     print(f"  {made.tokens / seconds:,.0f} tokens/s in {made.passes:,} passes of {made.tokens / made.passes:,.0f}")
-    print(f"  arithmetic {_of(flops, top.flops, 'GFLOP/s')}, weights read at {_of(read, top.read, 'GB/s')}")
+    print(f"  arithmetic {_of(flops, top.flops, 'GFLOP/s')}, weight reads {_of(read, top.read, 'GB/s')}")
 
 
 def show_profile(work: Callable[[], Any], model: torch.nn.Module) -> None:
-    """Do ``work`` once more under torch's profiler, and print where its time goes and what its products reach."""
+    """Repeat ``work`` under torch's profiler, and print where the time goes and the speed of its matrix products."""
     first = next(model.parameters())
     watch, top = Stopwatch(first.device), limits(first.device, first.dtype)
     kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if watch.waits else [])]
@@ -112,7 +112,7 @@ def show_profile(work: Callable[[], Any], model: torch.nn.Module) -> None:
             shares[_kind(event.key)] += own * MICRO / wall
             flops += event.flops or 0
     shares["outside of operations"] = max(0.0, 1 - sum(shares.values()))
-    print(f"  profile of {wall:.1f} s on the wall: ", end="")
+    print(f"  profile of {wall:.1f} s wall time: ", end="")
     print(", ".join(f"{name} {share:.0%}" for name, share in sorted(shares.items(), key=lambda item: -item[1])))
     if in_products := shares["matrix products"] * wall:
         print(f"  products {_of(flops / in_products, top.flops, 'GFLOP/s')} while they run, ", end="")

@@ -1,14 +1,14 @@
-"""MeLLo over MQuAKE-CF-3k with every edit in its memory: ours, all questions together, against the published loop.
+"""MeLLo over MQuAKE-CF-3k with every edit in its memory: all questions concurrently, against the published loop.
 
     OMP_NUM_THREADS=1 python benchmarks/mello.py                            # 100 questions, 10 of them as published
     python benchmarks/mello.py --model random:llama-8b --device cuda --dtype bfloat16 --encoder fake
 
-The published code takes one question at a time. For each it embeds all edited facts anew, 32 together in the file's
-order, and every call of the model encodes the whole transcript from the four worked examples on. Ours embeds the facts
-once, keeps what the worked examples come to, and advances all questions together. Both are greedy (the notebook's
-profile: four calls of at most 256 tokens). The published way is made for every n-th question only; its seconds are
-those of one, times the questions, and are marked as such. The transcripts must be the same, word for word; in half
-precision the two ways round differently, and the same ones are counted.
+The published code processes one question at a time. For each, it embeds all edited facts again, in batches of 32 in
+file order, and every model call encodes the whole transcript, including the four worked examples. ``ke`` embeds the
+facts once, caches the keys and values of the worked examples, and advances all questions concurrently. Both are greedy
+(the notebook's profile: four calls of at most 256 tokens). The published variant runs on every n-th question only; its
+time is extrapolated and labeled as such. The transcripts must be identical. In half precision the two variants round
+differently, and the identical transcripts are counted.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FACT, SUBQUESTION, FINAL = "Retrieved fact:", "Subquestion:", "Final answer:"
 
 
 def written(model: HFModel, state: str) -> tuple[str, bool]:
-    """What the model writes after ``state``, every token of which it reads again; and whether it was cut."""
+    """Return the generated text after ``state``, reading every token of it again, and whether it was truncated."""
     ids = torch.tensor([model.encode(state)], device=model.device)
 
     def said(found: torch.Tensor, _scores: torch.Tensor, **_more: object) -> torch.Tensor:
-        """Whether the memory's turn is announced."""
+        """Return whether the text announces a look-up in the memory."""
         return torch.tensor([FACT in model.decode(found[0, ids.shape[1] :].tolist())], device=found.device)
 
     found = model.module.generate(
@@ -55,7 +55,7 @@ def written(model: HFModel, state: str) -> tuple[str, bool]:
 
 @frozen(kw_only=True)
 class Alone:
-    """One question, as published: its transcript, the calls of the model, and the seconds of memory and model."""
+    """One question as published: transcript, number of model calls, and seconds of memory and model."""
 
     text: str
     calls: int
@@ -64,7 +64,7 @@ class Alone:
 
 
 def published(model: HFModel, encoder: Encoder, facts: Sequence[str], start: str, watch: Stopwatch) -> Alone:
-    """Zhong et al.'s loop for one question; ``start`` is the worked examples and the question."""
+    """Run the loop of Zhong et al. for one question; ``start`` holds the worked examples and the question."""
     vectors, embedding = watch.timed(
         lambda: np.concatenate([encoder.embed(facts[at : at + BATCH]) for at in range(0, len(facts), BATCH)])
     )
@@ -83,14 +83,14 @@ def published(model: HFModel, encoder: Encoder, facts: Sequence[str], start: str
 
 
 def ours(made: Prepared, asks: Sequence[Ask]) -> tuple[list[Reply], BatchingEngine]:
-    """The memory filled once, and all questions answered."""
+    """Fill the memory once and answer all questions."""
     engine = BatchingEngine(made.session.model)
     with made.editor.edit(evolve(made.session, engine=engine), made.edits) as edited:
         return list(edited.answer(asks)), engine
 
 
 def start_of(made: Prepared, ask: Ask) -> str:
-    """What the model reads before its first word."""
+    """Return the prompt of the first model call."""
     assert isinstance(ask, Question)
     with made.editor.edit(made.session, []) as edited:
         assert isinstance(edited, MemoryEditedModel)
@@ -100,19 +100,23 @@ def start_of(made: Prepared, ask: Ask) -> str:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--encoder", default="minilm-l6", metavar="NAME", help="a sentence encoder, or fake")
     parser.add_argument("--questions", type=int, default=100)
-    parser.add_argument("--published", type=int, default=10, metavar="N", help="so many of them as published, too")
-    parser.add_argument("--profile", action="store_true", help="where our time goes, on a few questions once more")
+    parser.add_argument(
+        "--published", type=int, default=10, metavar="N", help="number of questions for the published variant"
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="run a few questions again and print where the time goes"
+    )
     add_data_dir(parser)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Answer both ways and compare."""
+    """Answer with both variants and compare."""
     given = read_options()
     torch.set_num_threads(1)
     model = opened(given)
@@ -140,10 +144,10 @@ def main() -> None:
         f"published  {slow:10.1f} {unit}, from {tried} of them: {embedding:.1f} a question to embed the facts, ", end=""
     )
     print(f"{asking:.1f} for {sum(one.calls for one in alone) / tried:.1f} calls")
-    print(f"ours       {fast:10.1f} {unit}, {engine.stats.requests / count:.1f} calls a question, ", end="")
+    print(f"ke         {fast:10.1f} {unit}, {engine.stats.requests / count:.1f} calls per question, ", end="")
     print(f"mean batch {engine.stats.mean_wave:.1f} in {engine.stats.waves} waves")
-    print(f"ratio      {slow / fast:10.1f}, without embedding facts in the published way {count * asking / fast:.1f}")
-    print(f"same transcripts {same} of {tried}")
+    print(f"ratio      {slow / fast:10.1f}, without the embedding of the published variant {count * asking / fast:.1f}")
+    print(f"identical transcripts {same} of {tried}")
     show_rates(model, passes, fast)
     if given.profile:  # of the first call alone: the profiler keeps every operation
         first = prepared(model, given, "mello", {"mello": {**PAPER, "max_calls": "1", "max_tokens": "32"}})

@@ -1,12 +1,12 @@
-"""The memory of memory editors at scale: bytes, and seconds to add, remove, ask, save and load, against plain loops.
+"""The memory of memory editors at scale: bytes, and time to add, remove, search, save and load, against plain loops.
 
     OMP_NUM_THREADS=1 python benchmarks/memory.py --facts 100000
     OMP_NUM_THREADS=1 python benchmarks/memory.py --facts 3000 --encoder minilm-l6
 
-The facts are the edit statements of MQuAKE-CF-3k, or of the atlas where there is no such file, over and over with a
-number. The encoder is a fake one of hashed words (384 dimensions, as MiniLM) unless one is named. Times are wall
-times without those of the encoder, which are given apart. A loop of dot products takes one row at a time, as some
-published code does; it must find the same nearest fact.
+The facts are the edit statements of MQuAKE-CF-3k, or of the atlas if that file is missing, repeated with a number. The
+default encoder is a fake one of hashed words (384 dimensions, as MiniLM). Times are wall times without the encoder's
+time, which is printed separately. The loop computes one dot product per row, as some published code does; it must find
+the identical nearest fact.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Watched:
-    """An encoder, with the seconds that it took."""
+    """An encoder that measures its own time."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -44,11 +44,11 @@ class Watched:
 
     @property
     def id(self) -> str:
-        """The encoder's own."""
+        """Return the id of the wrapped encoder."""
         return self.encoder.id
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The encoder's vectors."""
+        """Return the vectors of the wrapped encoder."""
         began = time.perf_counter()
         vectors = self.encoder.embed(texts)
         self.seconds += time.perf_counter() - began
@@ -56,7 +56,7 @@ class Watched:
 
 
 def statements(folder: Path) -> list[str]:
-    """Sentences to start from."""
+    """Return the sentences of the facts."""
     path = folder / "mquake" / "MQuAKE-CF-3k.json"
     if not path.is_file():
         graph = load_atlas()
@@ -66,14 +66,14 @@ def statements(folder: Path) -> list[str]:
 
 
 def varied(sentences: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Facts without end: every sentence, then every sentence with a number before it."""
+    """Yield facts without end: every sentence, then every sentence with a number in front."""
     for turn in count():
         for at, sentence in enumerate(sentences):
             yield f"e{turn}-{at}", sentence if turn == 0 else f"In edition {turn}, {sentence}"
 
 
 def timed(encoder: Watched, work: Callable[[], T]) -> tuple[T, float]:
-    """The result, and the seconds it took besides the encoder."""
+    """Return the result and the seconds without the encoder's."""
     encoder.seconds = 0.0
     began = time.perf_counter()
     result = work()
@@ -102,14 +102,14 @@ def changes(memory: FactMemory, encoder: Watched, facts: Sequence[tuple[str, str
 
 
 def looped_over(query: NDArray[np.float32], vectors: NDArray[np.float32]) -> int:
-    """The nearest row, one dot product at a time."""
+    """Return the nearest row, one dot product at a time."""
     return max(range(len(vectors)), key=lambda row: float(query @ vectors[row]))
 
 
 def questions(memory: FactMemory, encoder: Watched, facts: Sequence[tuple[str, str]]) -> None:
-    """Ask 1, 32 and 1000 at once, and a few by a loop over the rows."""
+    """Search 1, 32 and 1000 questions at once, and a few with a loop over the rows."""
     texts = [text.rpartition(" ")[0] for _name, text in facts[:: max(1, len(facts) // 1000)]][:1000]
-    print(f"{'questions at once':<21}{'k':>4}{'ms':>12}{'ms a question':>16}")
+    print(f"{'questions at once':<21}{'k':>4}{'ms':>12}{'ms/question':>16}")
     for k in (1, 10):
         for size in (1, 32, 1000):
             some = texts[:size]
@@ -122,11 +122,11 @@ def questions(memory: FactMemory, encoder: Watched, facts: Sequence[tuple[str, s
     looped = (time.perf_counter() - began) / LOOPED
     hits = memory.search(texts[:LOOPED], k=1, hidden=[frozenset()] * LOOPED)
     same = sum(a == found[0].text for a, found in zip(nearest, hits, strict=True))
-    print(f"{'loop of dot products':<21}{1:>4}{'':12}{looped * 1e3:16.3f}   same nearest {same} of {LOOPED}")
+    print(f"{'loop of dot products':<21}{1:>4}{'':12}{looped * 1e3:16.3f}   identical nearest {same} of {LOOPED}")
 
 
 def files(memory: FactMemory, encoder: Watched) -> None:
-    """Save and load."""
+    """Save and load the memory."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memory.safetensors"
         _none, saving = timed(encoder, lambda: memory.save(path))
@@ -137,7 +137,7 @@ def files(memory: FactMemory, encoder: Watched) -> None:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--facts", type=int, default=100_000)
     parser.add_argument("--encoder", default="fake", help="a sentence encoder, or fake")
@@ -146,7 +146,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Fill a memory and use it."""
+    """Fill a memory and measure its operations."""
     options = read_options()
     encoder = Watched(WordEncoder(DIMENSION) if options.encoder == "fake" else load_encoder(options.encoder))
     facts = list(islice(varied(statements(options.data_dir)), options.facts))
@@ -155,7 +155,7 @@ def main() -> None:
     used = ((resident() or 0) - before) / MIB
     vectors = len(memory) * encoder.embed(["one"]).nbytes / MIB
     print(f"{len(memory)} facts: vectors {vectors:.0f} MiB, resident {used:.0f} MiB")
-    print(f"add all at once       {seconds * 1e3:10.1f} ms (and {encoder.seconds:.1f} s in the encoder)")
+    print(f"add all at once       {seconds * 1e3:10.1f} ms (plus {encoder.seconds:.1f} s in the encoder)")
     changes(memory, encoder, facts)
     questions(memory, encoder, facts)
     files(memory, encoder)

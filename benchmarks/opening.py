@@ -1,7 +1,7 @@
-"""The model of a benchmark: one that is known, or one of a published shape with random weights.
+"""The model of a benchmark: a known model, or random weights in a published shape.
 
-Speed and memory do not depend on what weights know, so none need be downloaded for a large model. Weights are drawn
-from N(0, 0.02^2), and the tokenizer is a small one.
+Speed and memory do not depend on the values of the weights, so large models need no download. Weights are sampled from
+N(0, 0.02^2), and the tokenizer is a small one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHAPES: dict[str, dict[str, int]] = {
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The options ``--model``, ``--device`` and ``--dtype``."""
+    """Add the options ``--model``, ``--device`` and ``--dtype``."""
     known = ", ".join(RANDOM + shape for shape in SHAPES)
     parser.add_argument("--model", default="smollm2-135m", metavar="NAME", help=f"a folder, a name as in ke, {known}")
     parser.add_argument("--device", default="cpu")
@@ -37,7 +37,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def opened(given: argparse.Namespace) -> HFModel:
-    """The model that those options name."""
+    """Open the model that these options name."""
     if given.model.startswith(RANDOM):
         return random_model(given.model.removeprefix(RANDOM), given.device, given.dtype)
     model = open_model(given.model, ModelRequest(id="", device=given.device, dtype=given.dtype))
@@ -46,7 +46,7 @@ def opened(given: argparse.Namespace) -> HFModel:
 
 
 def random_model(shape: str, device: str, dtype: str) -> HFModel:
-    """A LLaMA of that shape, its weights made where they stay. It writes only tokens that its tokenizer knows."""
+    """Return a LLaMA of that shape, created on its device. It generates only tokens that its tokenizer has."""
     tokenizer = tiny_tokenizer()
     tokenizer.model_max_length = CONTEXT
     config = LlamaConfig(

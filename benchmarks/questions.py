@@ -1,11 +1,11 @@
-"""Multi-hop questions with a few-shot prompt: ours against one-by-one generation with the whole prompt.
+"""Multi-hop questions with a few-shot prompt: batched, against one-by-one generation with the whole prompt.
 
     OMP_NUM_THREADS=1 python benchmarks/questions.py
     python benchmarks/questions.py --model random:llama-8b --device cuda --dtype bfloat16
 
 Both write 16 greedy tokens for the first questions of MQuAKE-CF-3k after the same eight demonstrations (about 830
-tokens, built from cases at the end of the file). Ours include reading the demonstrations once. The texts must be
-identical; in half precision the two ways round differently, and the identical ones are counted.
+tokens, built from cases at the end of the file). The time of ``ke`` includes reading the demonstrations once. The texts
+must be identical. In half precision the two variants round differently, and the identical texts are counted.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ DEMONSTRATIONS, MAX_TOKENS, PROFILED = 8, 16, 32
 
 
 def demonstration(case: dict[str, Any]) -> str:
-    """A question, its hops one after another, and the answer."""
+    """Return a question, its hops one after another, and the answer."""
     hops = " ".join(f"{hop['question']} {hop['answer']}." for hop in case["single_hops"])
     return f"Question: {case['questions'][0]}\nStep by step: {hops}\nTherefore the answer is: {case['answer']}\n\n"
 
 
 def prompts(cases: list[dict[str, Any]], count: int) -> list[str]:
-    """The first ``count`` cases' first questions, each after the demonstrations."""
+    """Return the first question of each of the first ``count`` cases, after the demonstrations."""
     longest = sorted(cases[-200:], key=lambda case: len(demonstration(case)))[-DEMONSTRATIONS:]
     head = "Answer each question by going from fact to fact.\n\n" + "".join(map(demonstration, longest))
     return [f"{head}Question: {case['questions'][0]}\nStep by step:" for case in cases[:count]]
 
 
 def one_by_one(model: HFModel, prompt: str) -> str:
-    """What transformers' own ``generate`` writes, given the whole prompt each time."""
+    """Generate with transformers' ``generate``, with the whole prompt each time."""
     ids = torch.tensor([model.encode(prompt)], device=model.device)
     written = model.module.generate(
         ids, attention_mask=torch.ones_like(ids), max_new_tokens=MAX_TOKENS, do_sample=False, pad_token_id=0
@@ -49,7 +49,7 @@ def one_by_one(model: HFModel, prompt: str) -> str:
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--questions", type=int, default=200)

@@ -1,15 +1,15 @@
-"""What judging, scoring and reporting a large run take: seconds and peak memory, without any model.
+"""Judge, score and report a large run from its records, each in a separate process without a model.
 
     OMP_NUM_THREADS=1 python benchmarks/records.py --cases 10000
-    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does it grow?
+    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does memory grow?
 
-It exits with 1 where the peak memory of the largest run is further above that of the smallest than ``--growth`` allows:
-cases are read one after another, and kept are a few bytes a line and a value. ``report --html`` is free to grow, since
-every case is in its page.
+The script exits with 1 if the peak memory of the largest run exceeds that of the smallest by more than ``--growth``.
+Cases are read one after another, and only a few bytes per line and value are kept. ``report --html`` may grow, because
+its page contains every case.
 
-The run is made up: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two lines
-a case (before and after editing). Then ``ke judge``, ``ke score`` and ``ke report`` read it, each in a process of its
-own, the start of Python among its seconds.
+The run is synthetic: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two
+lines per case (before and after editing). Then ``ke judge``, ``ke score`` and ``ke report`` read it, each in a separate
+process. Their times include the start of Python.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ WHOLE = "report --html"
 
 
 def city(number: int) -> Entity:
-    """With two other names."""
+    """Return a city with two aliases."""
     at = number % CITIES
     return Entity(label=f"Town {at}", aliases=(f"City of {at}", f"T. {at}"))
 
 
 def country(number: int) -> Entity:
-    """Where a city lies."""
+    """Return the country of a city."""
     at = number % CITIES % COUNTRIES
     return Entity(label=f"Land {at}", aliases=(f"Republic of {at}",))
 
 
 def case(number: int) -> Case:
-    """A person moves; three wordings ask for the country, two questions for the hops."""
+    """Return a case: a person moves; three wordings query the country, two questions the hops."""
     person, old, new = Entity(label=f"Person {number}"), number, number * 7 + 1
     edit = Edit(
         id=f"e{number}",
@@ -89,7 +89,7 @@ def _query(
 
 
 def records(cases: int, together: int) -> Iterator[Record]:
-    """The unedited model's answers, then batch by batch the edited one's."""
+    """Yield the answers of the unedited model, then, batch by batch, those of the edited one."""
     for number in range(cases):
         yield _replied(case(number), BASE, number)
     for start in range(0, cases, together):
@@ -101,7 +101,7 @@ def records(cases: int, together: int) -> Iterator[Record]:
 
 
 def _replied(of: Case, batch: str, number: int) -> Replied:
-    """Right, stale and wrong answers in turn; before editing the old one is right."""
+    """Return right, stale and wrong answers in turn; before editing the old answer is right."""
     before = batch == BASE
     replies: dict[str, Reply] = {}
     for at, query in enumerate(dict.fromkeys(query for probe in of.probes for query in probe.queries)):
@@ -122,7 +122,7 @@ def _replied(of: Case, batch: str, number: int) -> Replied:
 
 
 def make(folder: Path, cases: int, together: int) -> Path:
-    """A file of cases and a run over it that has been asked and not judged."""
+    """Write a file of cases and a run over it that is recorded but not judged."""
     file = folder / "cases.jsonl"
     header = CaseHeader(name="made-up", aspects=(EFFICACY, "instance", "multi-hop"), cases=cases)
     write_cases(file, header, map(case, range(cases)))
@@ -143,7 +143,7 @@ def make(folder: Path, cases: int, together: int) -> Path:
 
 
 def timed(*command: str) -> tuple[float, float, float]:
-    """Wall seconds, CPU seconds and peak MiB of one ``ke`` command."""
+    """Return wall seconds, CPU seconds and peak MiB of one ``ke`` command."""
     start = time.monotonic()
     words = [sys.executable, "-m", "ke_core", *command]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603  our own command
@@ -155,7 +155,7 @@ def timed(*command: str) -> tuple[float, float, float]:
 
 
 def measure(cases: int, together: int) -> dict[str, float]:
-    """Make a run of so many cases, and print a line for each command; the peak of each in MiB."""
+    """Write a run of ``cases`` cases, print a line for each command, and return their peak memory in MiB."""
     peaks = {}
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
@@ -174,14 +174,14 @@ def measure(cases: int, together: int) -> dict[str, float]:
         }
         for name, command in commands.items():
             wall, cpu, peaks[name] = timed(*command)
-            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s of CPU)  {peaks[name]:7.0f} MiB", flush=True)
+            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s CPU)  {peaks[name]:7.0f} MiB", flush=True)
     return peaks
 
 
 def main() -> None:
     """Measure each size in turn, and compare the largest with the smallest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, action="append", help="how many; repeatable [default: 10000]")
+    parser.add_argument("--cases", type=int, action="append", help="number of cases; repeatable [default: 10000]")
     parser.add_argument("--together", type=int, default=100, help="cases that share one edited model")
     parser.add_argument("--growth", type=float, default=32, help="MiB from the smallest size to the largest [32]")
     given = parser.parse_args()

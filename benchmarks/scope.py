@@ -1,17 +1,17 @@
-"""Which hops of MQuAKE-CF-3k are edited: PokeMQA's trained detector against plain nearest neighbor.
+"""Find the edited hops of MQuAKE-CF-3k: PokeMQA's trained detector, against plain nearest neighbor.
 
     ke train pokemqa --data DIR/pokemqa/cls-filtered.json --without mquake-cf-3k \\
         --data-dir DIR/mquake --minutes 3
     OMP_NUM_THREADS=1 python benchmarks/scope.py --edits 100 --edits all
 
-The cases are taken in groups of N, or all at once; the memory holds the edits of one group. A hop is a distinct
-question of the group's edited chains. It is edited if the memory holds an edit of its subject and relation (its cloze),
-whichever case brought it; a detection is right if it names such an edit. F1 of those (``right edit``), and of edited
-against unedited whatever the edit (``edited or not``), over all groups, on one half of the hops. Nearest neighbor gets
-the threshold that is best on the other half; the trained detectors are taken as they are.
+The cases form groups of N, or one group of all; the memory holds the edits of one group. A hop is a distinct question
+of the group's edited chains. It is edited if the memory holds an edit of its subject and relation (its cloze) from any
+case; a detection is correct if it names such an edit. The script prints F1 of correct detections (``right edit``), and
+F1 of edited against unedited for any edit (``edited or not``), over all groups, on one half of the hops. Nearest
+neighbor uses the threshold that is best on the other half; the trained detectors are used unchanged.
 
-``--without mquake-cf-3k`` keeps CF-3k's edits, their prompts and their questions out of the training. A hop whose
-question is in the training data all the same is left out here, and counted.
+``--without mquake-cf-3k`` excludes CF-3k's edits, their prompts and their questions from the training. Hops whose
+question is in the training data anyway are omitted and counted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Found = tuple[str | None, float]
 
 @frozen(kw_only=True)
 class Hop:
-    """``prompt``: subject and relation. ``edited``: whether the memory holds an edit of them."""
+    """A hop. ``prompt``: subject and relation. ``edited``: whether the memory holds an edit of them."""
 
     question: str
     prompt: str
@@ -62,21 +62,21 @@ class F1:
 
 
 class Once:
-    """An encoder that reads each text once: several memories are filled with the same statements."""
+    """An encoder that embeds each text once, for several memories with the same statements."""
 
     def __init__(self, encoder: Any) -> None:
         self.id, self.encoder = encoder.id, encoder
         self.known: dict[str, Any] = {}
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """Vectors [n, d]."""
+        """Return the vectors [n, d]."""
         fresh = [text for text in dict.fromkeys(texts) if text not in self.known]
         self.known |= dict(zip(fresh, self.encoder.embed(fresh), strict=True))
         return np.stack([self.known[text] for text in texts])
 
 
 def statements(cases: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Every edit's statement, and the prompt that it completes."""
+    """Return the statement of every edit, and the prompt that it completes."""
     found: dict[str, str] = {}
     for rewrite in (rewrite for case in cases for rewrite in case["requested_rewrite"]):
         prompt = rewrite["prompt"].replace("{}", rewrite["subject"])
@@ -85,7 +85,7 @@ def statements(cases: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def hops(cases: Sequence[dict[str, Any]], edits: dict[str, str], seen: frozenset[str]) -> tuple[list[Hop], int]:
-    """The distinct hops of the edited chains whose question is not in ``seen``, and how many were."""
+    """Return the distinct hops of the edited chains whose question is not in ``seen``, and the number of the others."""
     prompts = set(edits.values())
     asked = {hop["question"]: hop["cloze"] for case in cases for hop in case["new_single_hops"]}
     kept = [
@@ -97,7 +97,7 @@ def hops(cases: Sequence[dict[str, Any]], edits: dict[str, str], seen: frozenset
 
 
 def scored(found: Sequence[str | None], asked: Sequence[Hop]) -> F1:
-    """F1 of the prompts of the edits that were found, None for no edit."""
+    """Compute F1 from the prompts of the detected edits; None means no edit."""
     pairs = list(zip(found, asked, strict=True))
     both = sum(prompt is not None for prompt in found) + sum(hop.edited for hop in asked)
     right = sum(prompt == hop.prompt for prompt, hop in pairs)
@@ -107,14 +107,14 @@ def scored(found: Sequence[str | None], asked: Sequence[Hop]) -> F1:
 
 
 def detect(memory: FactMemory, edits: dict[str, str], asked: Sequence[Hop]) -> list[Found]:
-    """The prompt of the edit found for each hop, and its score; ``memory`` is filled with the edits first."""
+    """Fill ``memory`` with the edits; return for each hop the prompt of the detected edit, and its score."""
     memory.add((text, text) for text in edits)
     hits = memory.search([hop.question for hop in asked], k=1, hidden=[frozenset()] * len(asked))
     return [(edits[hit[0].id], hit[0].score) if hit else (None, 0.0) for hit in hits]
 
 
 def nearest_first(detector: Detector) -> Callable[[Side, Side], Any]:
-    """Among several candidates the pre-detector's own order, in place of the disambiguator's."""
+    """Order several candidates like the pre-detector instead of the disambiguator."""
 
     def p(edits: Side, questions: Side) -> Any:
         apart = ((edits.vectors + detector.offset - questions.vectors) ** 2).sum(1)
@@ -124,7 +124,7 @@ def nearest_first(detector: Detector) -> Callable[[Side, Side], Any]:
 
 
 def best_threshold(found: Sequence[Found], asked: Sequence[Hop]) -> float:
-    """The one with the best F1 (right edit) on those hops."""
+    """Return the threshold with the best F1 (right edit) on these hops."""
     tried = [round(0.5 + 0.005 * step, 3) for step in range(100)]
     return max(tried, key=lambda least: scored(cut(found, least), asked).right)
 
@@ -134,7 +134,7 @@ def cut(found: Sequence[Found], least: float) -> list[str | None]:
 
 
 def held_out(hop: Hop) -> bool:
-    """Which half a hop is in: by its question, so that it is the same for every number of edits."""
+    """Return which half a hop is in, by its question, so that it is the same for every number of edits."""
     return hashlib.sha256(hop.question.encode()).digest()[0] % 2 == 1
 
 
@@ -163,23 +163,23 @@ def compare(
         found, asked = over_all(partial(ScopeMemory, detector), test=True)
         rows[name] = scored([prompt for prompt, _score in found], asked)
     edited, left_out = sum(hop.edited for hop in asked), sum(left for *_rest, left in banks)
-    print(f"\n{len(groups)} x {len(groups[0])} cases: {len(asked)} hops, {edited} of them edited; {left_out} left out")
+    print(f"\n{len(groups)} x {len(groups[0])} cases: {len(asked)} hops, {edited} edited; {left_out} omitted")
     print(f"{'':34} {'F1 right edit':>14} {'F1 edited or not':>17} {'errors':>7}")
     for name, row in rows.items():
         print(f"{name:34} {100 * row.right:14.2f} {100 * row.told:17.2f} {row.wrong:7}")
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkpoint", default="", metavar="FOLDER", help="default: the one in the cache")
-    parser.add_argument("--edits", action="append", metavar="N|all", help="cases in a group")
+    parser.add_argument("--edits", action="append", metavar="N|all", help="cases per group")
     add_data_dir(parser)
     return parser.parse_args()
 
 
 def main() -> None:
-    """One table for each number of cases."""
+    """Print one table for each number of cases."""
     options = read_options()
     torch.set_num_threads(1)
     cases = json.loads((options.data_dir / "mquake" / "MQuAKE-CF-3k.json").read_text(encoding="utf-8"))

@@ -1,12 +1,11 @@
-"""Second moments of several layers: one pass over the text for all of them, against one pass for each.
+"""Key covariance of several layers: one forward pass over the text for all layers, against one pass per layer.
 
     OMP_NUM_THREADS=1 python benchmarks/second_moments.py
     OMP_NUM_THREADS=1 python benchmarks/second_moments.py --model random:tiny --layers all --tokens 2000
     python benchmarks/second_moments.py --model random:llama-8b --device cuda --dtype bfloat16
 
-Published code goes through the text once a layer; each pass ends at that layer. Both ways read the same documents in
-the same batches, and multiply in float32. The matrices must agree within 1e-6 of their length. Nothing is read from the
-cache or left in it.
+Published code reads the text once per layer; each pass ends at that layer. Both variants read the same documents in
+the same batches, and multiply in float32. The matrices must agree within 1e-6 of their norm. The cache is not used.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ Rows = Sequence[Sequence[int]]
 
 
 class Seen(Exception):
-    """Ends a pass."""
+    """Raised to stop a forward pass."""
 
 
 def published(modules: ModuleMap, rows: Rows, layer: int) -> Tensor:
-    """Sum of k k^T over all tokens, float64 [f, f], of one layer: a pass over the text that ends there."""
+    """Sum k k^T over all tokens, float64 [f, f], for one layer, with a forward pass that stops at this layer."""
     total = torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=modules.device)
     for batch in batches([len(row) for row in rows], PASS_TOKENS):
         ids, mask = padded([rows[at] for at in batch], modules.device)
@@ -60,7 +59,7 @@ def published(modules: ModuleMap, rows: Rows, layer: int) -> Tensor:
 
 
 def ours(modules: ModuleMap, rows: Rows, layers: Sequence[int]) -> dict[int, Tensor]:
-    """The same of every layer, in one pass."""
+    """Compute the same for every layer, in one pass."""
     with tempfile.TemporaryDirectory() as folder:
         return gram_sums(
             modules, rows, {layer: Path(folder) / f"{layer}.partial" for layer in layers}, SilentProgress()
@@ -68,14 +67,14 @@ def ours(modules: ModuleMap, rows: Rows, layers: Sequence[int]) -> dict[int, Ten
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--layers", default="4-8", help="all, 4-8, or 4,5,6")
     parser.add_argument("--tokens", type=int, default=100_000)
     parser.add_argument("--document-length", type=int, default=256)
     parser.add_argument(
-        "--profile", action="store_true", help="where our time goes, on a few thousand tokens once more"
+        "--profile", action="store_true", help="run a few thousand tokens again and print where the time goes"
     )
     return parser.parse_args()
 
@@ -99,8 +98,8 @@ def main() -> None:
 
     tokens, unit = sum(map(len, rows)), watch.unit
     print(f"{model.id} in {given.dtype}: layers {given.layers} ({len(layers)}), {tokens:,} tokens, f {modules.inner}")
-    print(f"a pass for each layer  {slow:8.1f} {unit}  {1e3 * slow / tokens:7.3f} ms a token")
-    print(f"one pass for all       {fast:8.1f} {unit}  {1e3 * fast / tokens:7.3f} ms a token")
+    print(f"one pass per layer     {slow:8.1f} {unit}  {1e3 * slow / tokens:7.3f} ms per token")
+    print(f"one pass for all layers{fast:8.1f} {unit}  {1e3 * fast / tokens:7.3f} ms per token")
     print(f"ratio                  {slow / fast:8.2f}, largest difference {off:.1e} of |C|")
     if given.profile:
         few = rows[: max(1, PROFILED // given.document_length)]

@@ -1,14 +1,13 @@
-"""``ke serve`` with many edits: requests per second, and the latency it adds to the bare model.
+"""Throughput of ``ke serve`` with many edits, and the latency that it adds to the bare model.
 
     OMP_NUM_THREADS=1 python benchmarks/serve.py
     python benchmarks/serve.py --model smollm2-135m --encoder minilm-l6 --editor ice --requests 64
 
-Three things answer the same questions, greedily, with as many tokens: the model in this process, called one question
-at a time; the server with the model alone; the server with the editor and its edits. Clients run in a process of their
-own, one connection each, and ask one question after another. The edits are statements of MQuAKE-CF-3k, or made up where
-there is no such file. Unless others are named the model answers at once with its prompt's last line and the encoder is
-a fake one of hashed words: then the server alone is measured. ``--model tiny`` has random weights. Times are wall
-times.
+Three setups answer the same questions, greedily, with the same number of tokens: the model in this process, called one
+question at a time; the server without an editor; the server with the editor and its edits. Clients run in a separate
+process, one connection each, and send one question after another. The edits are statements of MQuAKE-CF-3k, or made up
+if that file is missing. By default the model returns the last line of its prompt immediately and the encoder is a fake
+one of hashed words, so that only the server is measured. ``--model tiny`` has random weights. Times are wall times.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ PATIENCE, MILLI = 600, 1e3
 
 @frozen(kw_only=True)
 class Load:
-    """What was measured: seconds of each request, of all together, and how many questions went in a batch."""
+    """Measurements: seconds of each request, total seconds, and the mean batch size."""
 
     name: str
     clients: int
@@ -58,19 +57,19 @@ class Load:
     batch: float
 
     def line(self) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         low, high = np.percentile(self.seconds, [50, 95]) * MILLI
         rate = len(self.seconds) / self.wall
         return f"{self.name:28} {self.clients:7} {rate:10.1f} {low:9.1f} {high:9.1f} {self.batch:10.1f}"
 
     @property
     def median(self) -> float:
-        """Milliseconds."""
+        """Return the median in milliseconds."""
         return float(np.median(self.seconds)) * MILLI
 
 
 def facts(folder: Path, count: int) -> list[dict[str, str]]:
-    """Fields of edits, none of which contradicts another."""
+    """Return fields of edits that do not contradict one another."""
     path = folder / "mquake" / "MQuAKE-CF-3k.json"
     rewrites = (
         [edit for case in json.loads(path.read_text(encoding="utf-8")) for edit in case["requested_rewrite"]]
@@ -90,13 +89,13 @@ def facts(folder: Path, count: int) -> list[dict[str, str]]:
 
 
 def questions(statements: Sequence[dict[str, str]], count: int) -> list[str]:
-    """What the statements say, asked; no two of them equal."""
+    """Return distinct questions about the statements."""
     step = max(1, len(statements) // count)
     return [f"({n}) True or false: {statements[n * step % len(statements)]['statement']}?" for n in range(count)]
 
 
 def asked(url: str, texts: Sequence[str], clients: int, tokens: int) -> tuple[list[float], float]:
-    """Ask over ``clients`` connections; seconds of each request, and of all. Runs in a process of its own."""
+    """Send questions over ``clients`` connections, in a separate process; return the seconds of each and in total."""
     host, _, port = url.removeprefix("http://").partition(":")
 
     def ask(mine: Sequence[str]) -> list[float]:
@@ -122,7 +121,7 @@ def asked(url: str, texts: Sequence[str], clients: int, tokens: int) -> tuple[li
 
 @contextmanager
 def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
-    """The URL of the server, which runs in a thread."""
+    """Run the server in a thread and return its URL."""
     started: dict[str, Any] = {}
     ready = threading.Event()
     manner = ChatFormat(model="m", turns=False, aside=left_aside(served.spec), most=4096, usual=options.tokens)
@@ -146,7 +145,7 @@ def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
 
 
 def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
-    """The model alone, one question at a time, with the prompt and the decoding that the server uses."""
+    """Call the model one question at a time, with the prompt and the decoding of the server."""
     taken: list[float] = []
     for text in texts:
         request = Generate(prompt=f"User: {text}\nAssistant:", max_tokens=tokens, stop=("\nUser:",))
@@ -157,7 +156,7 @@ def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
 
 
 def over_http(name: str, served: ServedModel, texts: Sequence[str], options: argparse.Namespace) -> list[Load]:
-    """The server, asked by one client and by several at once."""
+    """Measure the server with one client and with several."""
     loads: list[Load] = []
     engine: Any = served.session.engine
     stats = engine.stats
@@ -175,7 +174,7 @@ def over_http(name: str, served: ServedModel, texts: Sequence[str], options: arg
 def edited(
     name: str, model: Any, given: Sequence[dict[str, str]], options: argparse.Namespace
 ) -> Iterator[ServedModel]:
-    """What is served: the editor called ``name`` with these edits made."""
+    """Return the editor ``name`` with these edits applied, ready to serve."""
     spec = read_catalog(discover()).spec("editor", name)
     assert isinstance(spec, EditorSpec)
     own = {**spec.served, **split_options(options.options).get(spec.prefix, {})}
@@ -188,10 +187,10 @@ def edited(
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="", metavar="NAME", help="as in ke serve, or tiny; a fake if not said")
-    parser.add_argument("--encoder", default="", metavar="NAME", help="minilm-l6 ...; a fake one if not said")
+    parser.add_argument("--model", default="", metavar="NAME", help="as in ke serve, or tiny; default: a fake model")
+    parser.add_argument("--encoder", default="", metavar="NAME", help="such as minilm-l6; default: a fake encoder")
     parser.add_argument("--editor", default="ice")
     parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
     parser.add_argument("--edits", type=int, default=1000)
@@ -204,7 +203,7 @@ def read_options() -> argparse.Namespace:
 
 
 def opened(name: str) -> Any:
-    """A model as ``ke serve`` knows it, or one of two that need no download."""
+    """Open a model as ``ke serve`` does, or one of two that need no download."""
     if name == "tiny":
         from ke_plugin_hf.testing import tiny_model  # noqa: PLC0415  torch, which the fake does without
 
@@ -213,7 +212,7 @@ def opened(name: str) -> Any:
 
 
 def main() -> None:
-    """Measure all three."""
+    """Measure all three setups."""
     options = read_options()
     model: Any = opened(options.model)
     given = facts(options.data_dir, options.edits)
@@ -231,7 +230,7 @@ def main() -> None:
         print(load.line())
     count = len(options.clients)
     inside, server, whole = loads[0].median, loads[1].median, loads[1 + count].median
-    print(f"added by the server   {server - inside:8.1f} ms at {options.clients[0]} client(s), the window among them")
+    print(f"added by the server   {server - inside:8.1f} ms at {options.clients[0]} client(s), including the window")
     print(f"added by the editor   {whole - server:8.1f} ms: look-up, and a longer prompt")
 
 

@@ -1,11 +1,11 @@
-"""What ``ke --help`` and ``ke plugins`` take with plugins installed, beside importing click, rich and pluggy.
+"""CPU time of ``ke --help`` and ``ke plugins`` with plugins installed, compared with importing click, rich and pluggy.
 
     python benchmarks/startup.py --profile
 
-Each is a process of its own, started again and again in turn; the quickest of each counts. Times are CPU times of those
-processes, so that other work on the machine counts little. Modules are compiled before, as pip does at installation,
-into a folder that is thrown away: no stale bytecode of a checkout counts. Plugins beyond ``--plugins`` are left out by
-KE_DISABLE_PLUGINS; all that are installed are measured, too.
+Each command runs in a fresh process, repeatedly and in turn, and the fastest run counts. Times are CPU times of these
+processes, so that other work on the machine has little effect. Modules are compiled beforehand into a temporary folder,
+as pip does at installation. KE_DISABLE_PLUGINS disables the plugins beyond ``--plugins``; a second measurement uses all
+installed plugins.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)")
 
 
 def seconds(words: Sequence[str], disabled: str) -> float:
-    """CPU seconds of one process."""
+    """Return the CPU seconds of one process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, DISABLE: disabled}
     subprocess.run([sys.executable, *words], env=environment, stdout=subprocess.DEVNULL, check=True)  # noqa: S603  our own words
@@ -38,7 +38,7 @@ def seconds(words: Sequence[str], disabled: str) -> float:
 
 
 def imports(words: Sequence[str]) -> Counter[str]:
-    """Milliseconds that modules take by themselves, by package, in one process."""
+    """Return the import time of each package in milliseconds, without its imports, in one process."""
     command = [sys.executable, "-X", "importtime", *words]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stderr  # noqa: S603  our own words
     found: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=15)
     parser.add_argument("--plugins", type=int, default=25)
-    parser.add_argument("--profile", action="store_true", help="the packages that take longest to import")
+    parser.add_argument("--profile", action="store_true", help="print the packages with the longest import times")
     given = parser.parse_args()
     names = sorted(point.name for point in entry_points(group="ke") if point.name != "ke-core")
     fewer = ",".join(names[given.plugins :])
@@ -65,11 +65,11 @@ def main() -> None:
         turns = [[seconds(*way) for way in ways.values()] for _turn in range(given.times + 1)][1:]
         slowest = imports(ways[f"ke --help, {len(names)} plugins"][0]).most_common(SHOWN) if given.profile else []
     best = [min(taken) for taken in zip(*turns, strict=True)]
-    print(f"CPU seconds, the quickest of {given.times}")
+    print(f"CPU seconds, the fastest of {given.times}")
     for name, taken in zip(ways, best, strict=True):
         print(f"{name:28} {taken:.3f} s, {taken - best[0]:+.3f} s")
     if slowest:
-        print("ms of importing in ke --help, by package: ", end="")
+        print("import time of ke --help in ms, by package: ", end="")
         print(", ".join(f"{package} {count:.0f}" for package, count in slowest))
 
 

@@ -1,13 +1,13 @@
-"""Optimizing the targets of edits: ours, many edits together, against the way of published code, edit by edit.
+"""Optimize the targets of edits: many edits together, against the edit-by-edit loop of published code.
 
     OMP_NUM_THREADS=1 python benchmarks/targets.py
     python benchmarks/targets.py --model random:llama-8b --device cuda --dtype bfloat16 --edits 32 --steps 4
 
-Both optimize the same edits of MQuAKE-CF-3k with the same left contexts and the same number of steps. Published
-code runs the whole model over all rows of one edit (one a left context, one for the KL term) in every step and applies
-the head twice to every position, once in the model and once by hand; ours keeps the states below the edited layer, runs
-from the subject on, makes the logits that are scored, and takes edits together. The targets must agree within 1e-4 of
-their length; in half precision the two ways round differently, and the difference is printed.
+Both optimize the same edits of MQuAKE-CF-3k with the same left contexts and the same number of steps. In every step,
+published code runs the whole model over all rows of one edit (one per left context, one for the KL term), and applies
+the head twice to every position, once in the model and once explicitly. ``ke`` keeps the states below the edited layer,
+starts at the subject, computes only the logits that it scores, and batches edits. The targets must agree within 1e-4 of
+their length. In half precision the two variants round differently, and the difference is printed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TOLERANCE, PROFILED = 1e-4, 8
 
 
 def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) -> Tensor:
-    """The target z [d] of one edit: whole passes over all its rows, the head at all positions, torch's Adam."""
+    """Optimize the target z [d] of one edit: whole passes over all rows, the head at all positions, torch's Adam."""
     device, rows = modules.device, (*made.rows, made.essence)
     ids, mask = padded([row.ids for row in rows], device)
     index, every = torch.tensor([row.index for row in rows], device=device), torch.arange(len(rows), device=device)
@@ -98,27 +98,27 @@ def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) ->
 
 
 def together(model: HFModel, modules: ModuleMap, rewrites: Sequence[Rewrite], settings: TargetSettings) -> list[Tensor]:
-    """Ours: what the editors call, with nothing found on disk."""
+    """Optimize all targets with the code of the editors, without the cache."""
     with tempfile.TemporaryDirectory() as folder:
         session = make_session(model, root=Path(folder))
         return [target.z for target in optimized_targets(session, modules, rewrites, TEMPLATES, settings)]
 
 
 def first_edits(data: Path, count: int) -> list[Rewrite]:
-    """The first ``count`` edits of the file."""
+    """Return the first ``count`` edits of the file."""
     options = {"mquake": {"data_dir": str(data), "view": "edits"}}
     cases = resolve_component(read_catalog(discover()), "dataset", "mquake-cf-3k", options).build().cases()
     return [rewrite(case.edits[0]) for case in itertools.islice(cases, count)]
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--edits", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=20, help="evaluations of the loss; none stops earlier")
+    parser.add_argument("--steps", type=int, default=20, help="loss evaluations per edit, without early stopping")
     parser.add_argument("--layer", type=int, default=8)
-    parser.add_argument("--profile", action="store_true", help="where our time goes, on a few edits once more")
+    parser.add_argument("--profile", action="store_true", help="run a few edits again and print where the time goes")
     add_data_dir(parser)
     return parser.parse_args()
 
@@ -145,8 +145,12 @@ def main() -> None:
     kept = sum(len(row.ids) - row.index for made in plans for row in made.rows) / count + 1
     print(f"{count} edits, {len(TEMPLATES)} left contexts, {given.steps} steps, layer {given.layer} of "
           f"{len(modules.layers)}, {model.id} in {given.dtype}")  # fmt: skip
-    print(f"published way, edit by edit  {slow:8.1f} {unit}  {slow / count:6.2f} s an edit, {tokens:.0f} tokens a step")
-    print(f"ours, together               {fast:8.1f} {unit}  {fast / count:6.2f} s an edit, {kept:.0f} tokens a step")
+    print(
+        f"published code, edit by edit {slow:8.1f} {unit}  {slow / count:6.2f} s per edit, {tokens:.0f} tokens per step"
+    )
+    print(
+        f"ke, batched                  {fast:8.1f} {unit}  {fast / count:6.2f} s per edit, {kept:.0f} tokens per step"
+    )
     print(f"ratio                        {slow / fast:8.1f}, largest difference {off:.1e} of |z|")
     if given.profile:
         show_profile(lambda: together(model, modules, edits[:PROFILED], settings), model.module)

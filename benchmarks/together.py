@@ -1,14 +1,13 @@
-"""Hundreds of questions at once: a memory editor's procedures advanced together, against one question at a time.
+"""Hundreds of questions concurrently: the procedures of a memory editor, against one question at a time.
 
     OMP_NUM_THREADS=1 python benchmarks/together.py
     python benchmarks/together.py --questions 24 -o mello.decomposition=model
 
-Both ways are ours: they answer the same multi-hop questions of MQuAKE-CF-3k, all edits of the file in memory, without
-the cache of completions (``mello.py`` compares with the published loop). Together: one engine advances all procedures,
-so that a wave of look-ups is one matrix product and a wave of model calls goes to the model in batches. One at a time:
-a question is finished before the next is begun. The answers must agree, with what was retrieved and written on the
-way. MeLLo goes over the dataset's own sub-questions unless options say otherwise: then every question goes all its
-hops, however weak the model.
+Both variants use ``ke`` without the completion cache: they answer the same multi-hop questions of MQuAKE-CF-3k, with
+all edits of the file in memory (``mello.py`` compares with the published loop). Concurrently, one engine advances all
+procedures: look-ups become one matrix product, and model calls are batched. Sequentially, a question is finished before
+the next one starts. Answers, retrieved edits and intermediate texts must agree. By default MeLLo uses the dataset's own
+sub-questions, so that every question goes through all its hops even with a weak model.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ DIMENSION = 384  # of the fake encoder's vectors, as MiniLM's
 
 @frozen(kw_only=True)
 class Prepared:
-    """An editor, what it works with, the edits in force, and what is asked."""
+    """An editor with its session, the active edits, and the questions."""
 
     editor: Editor
     session: Session[Any]
@@ -57,7 +56,7 @@ class Prepared:
 
 @frozen(kw_only=True)
 class Timed:
-    """Replies in order, the seconds they took, and how many requests went to the model together on average."""
+    """Replies in order, their seconds, and the mean batch size of model calls."""
 
     replies: Sequence[Reply]
     seconds: float
@@ -65,21 +64,21 @@ class Timed:
     waves: int
 
     def line(self, name: str, unit: str) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         each = self.seconds / len(self.replies)
         took = f"{name:14} {self.seconds:8.1f} {unit}  {each:6.3f} s a question"
         return f"{took}, mean batch {self.batch:6.1f} in {self.waves:,} waves"
 
 
 def advanced(edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
-    """Each group's questions together, group after group, by an engine of their own."""
+    """Answer group after group, the questions of each group concurrently, with a new engine per group."""
     engine = BatchingEngine(edited.session.model)
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
     return Timed(replies=replies, seconds=seconds, batch=engine.stats.mean_wave, waves=engine.stats.waves)
 
 
 def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[Ask]:
-    """The first wording of each case's multi-hop question, with those edits in force."""
+    """Return the first wording of each case's multi-hop question."""
     bank = {edit.id: edit for edit in edits}
     found: list[Ask] = []
     for case in cases:
@@ -92,7 +91,7 @@ def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit
 def prepared(
     model: HFModel, given: argparse.Namespace, name: str, options: Mapping[str, Mapping[str, str]]
 ) -> Prepared:
-    """The editor called ``name``, every edit of the file, and ``given.questions`` questions from all over it."""
+    """Return the editor ``name``, every edit of the file, and ``given.questions`` questions, evenly spread over it."""
     catalog = read_catalog(discover())
     where = with_flag(catalog.spec("dataset", DATASET), {}, DATA_DIR, str(given.data_dir / "mquake"))
     data = resolve_component(catalog, "dataset", DATASET, where)
@@ -115,25 +114,25 @@ def prepared(
 
 
 def way(reply: Reply) -> object:
-    """What must agree: the text, all that was written, and what was retrieved (scores differ in their last bits)."""
+    """Return what must agree: the answer, all generated texts, and the retrieved edits (scores may differ slightly)."""
     if not isinstance(reply, Answer):
         return reply
     return reply.text, reply.raw, reply.outcome, [step.retrieved for step in reply.steps]
 
 
 def total(replies: Sequence[Reply]) -> Cost:
-    """What all replies took."""
+    """Return the total cost of all replies."""
     return sum((reply.cost for reply in replies if isinstance(reply, Answer)), Cost())
 
 
 def add_editor(parser: argparse.ArgumentParser) -> None:
-    """The options ``--editor`` and ``-o``."""
-    parser.add_argument("--editor", default="mello", help="one that keeps its edits in a memory")
+    """Add the options ``--editor`` and ``-o``."""
+    parser.add_argument("--editor", default="mello", help="a memory editor")
     parser.add_argument("-o", "--option", dest="options", action="append", default=[], metavar="NAME.OPTION=VALUE")
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser)
     parser.add_argument("--encoder", default="minilm-l6", metavar="NAME", help="a sentence encoder, or fake")
@@ -144,7 +143,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Answer both ways and compare."""
+    """Answer with both variants and compare."""
     given = read_options()
     torch.set_num_threads(1)
     model = opened(given)
@@ -162,10 +161,10 @@ def main() -> None:
     agreeing, count, cost = sum(way(one) == way(other) for one, other in pairs), len(asks), total(together.replies)
 
     calls = max(1, cost.calls)
-    print(f"{given.editor} on {model.id}: {count} questions, {cost.calls / count:.1f} model calls a question,")
-    print(f"{cost.prompt_tokens / calls:.0f} prompt tokens and {cost.tokens / calls:.1f} generated a call")
+    print(f"{given.editor} on {model.id}: {count} questions, {cost.calls / count:.1f} model calls per question,")
+    print(f"{cost.prompt_tokens / calls:.0f} prompt tokens and {cost.tokens / calls:.1f} generated per call")
     print(alone.line("one at a time", watch.unit))
-    print(together.line("together", watch.unit))
+    print(together.line("concurrently", watch.unit))
     print(f"ratio          {alone.seconds / together.seconds:8.1f}, identical answers {agreeing} of {count}")
     show_rates(model, passes, together.seconds)
     if agreeing < count and given.dtype == "float32":

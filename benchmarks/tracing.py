@@ -1,10 +1,10 @@
-"""Causal tracing: one walk up the blocks a token, against one forward pass for each token and layer.
+"""Causal tracing: one pass up the blocks per token, against one forward pass for each token and layer.
 
     OMP_NUM_THREADS=1 python benchmarks/tracing.py --model smollm2-135m --facts 1
 
 Both restore single states, MLP and attention windows, and states with severed MLPs, at the same tokens of the same
-prompts under the same noise. Times are CPU times of this process with one thread, so that other work on the machine
-does not count; ours include the clean and corrupted runs that it starts from.
+prompts with the same noise. Times are CPU times of this process with one thread. The time of ``ke`` includes its
+initial clean and corrupted runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ke_plugin_hf.model import HFModel
 from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.trace.facts import read_facts, tokens_of
 from ke_weights.trace.naive import naive
-from ke_weights.trace.noise import settled
+from ke_weights.trace.noise import resolve_noise
 from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, prompt, record
 from ke_weights.trace.settings import Curve, TraceSettings
 from ke_weights.trace.sweep import sweep
@@ -35,25 +35,25 @@ T = TypeVar("T")
 
 
 def ours(modules: ModuleMap, asked: TracePrompt, positions: Sequence[int]) -> tuple[Recording, dict[Curve, Tensor]]:
-    """The recording, and every curve by one walk a token."""
+    """Record once, and compute every curve with one pass up the blocks per token."""
     found = record(modules, asked)
     return found, sweep(modules, found, SETTINGS.curves, positions, SETTINGS.window)
 
 
 def published(modules: ModuleMap, found: Recording, positions: Sequence[int]) -> dict[Curve, Tensor]:
-    """Every curve by one pass for each token and layer."""
+    """Compute every curve with one forward pass for each token and layer."""
     return {curve: naive(modules, found, curve, positions, SETTINGS.window) for curve in SETTINGS.curves}
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """The result, and the CPU seconds it took."""
+    """Return the result and its CPU seconds."""
     began = time.process_time()
     result = work()
     return result, time.process_time() - began
 
 
 def read_options() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="smollm2-135m", metavar="FOLDER_OR_NAME")
     parser.add_argument("--facts", type=int, default=1)
@@ -71,7 +71,7 @@ def main() -> None:
     model = open_model(options.model)
     assert isinstance(model, HFModel)
     modules = find_parts(model.module)
-    noise = settled(SETTINGS.noise, SETTINGS.seed, modules, model.tokenizer, [fact.subject for fact in facts])
+    noise = resolve_noise(SETTINGS.noise, SETTINGS.seed, modules, model.tokenizer, [fact.subject for fact in facts])
     width = int(embedding_of(modules).get_parameter("weight").shape[1])
 
     quick = slow = furthest = 0.0
@@ -88,8 +88,8 @@ def main() -> None:
         entries += sum(table.numel() for table in expected.values())
 
     print(f"{options.facts} facts, {entries} interventions of {options.samples} samples, {len(modules.layers)} layers")
-    print(f"one pass each   {slow:8.1f} s CPU  {slow / options.facts:7.2f} s a fact")
-    print(f"ours            {quick:8.1f} s CPU  {quick / options.facts:7.2f} s a fact")
+    print(f"separate passes {slow:8.1f} s CPU  {slow / options.facts:7.2f} s per fact")
+    print(f"ke              {quick:8.1f} s CPU  {quick / options.facts:7.2f} s per fact")
     print(f"ratio           {slow / quick:8.1f}, largest difference of a probability {furthest:.1e}")
     if furthest > FAR:
         sys.exit("the numbers differ")

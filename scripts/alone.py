@@ -1,7 +1,7 @@
-"""Install or test one distribution alone: ``alone.py install plugin-NAME``, then ``alone.py test plugin-NAME``.
+"""Install or test one distribution separately: ``alone.py install plugin-NAME``, then ``alone.py test plugin-NAME``.
 
 tox runs both. ``install`` installs ke-core, the distribution with its extra ``test``, and the distributions of this
-repository that they depend on; nothing else of ours. ``toolkit-NAME`` names a toolkit.
+repository that they depend on. ``toolkit-NAME`` names a toolkit.
 """
 
 from __future__ import annotations

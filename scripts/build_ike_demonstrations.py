@@ -1,10 +1,10 @@
-"""Build the demonstrations of the editor ike: edits with paraphrases and neighbors, one JSON record a line.
+"""Build the demonstrations of the editor ike: edits with paraphrases and neighbors, one JSON record per line.
 
     python scripts/build_ike_demonstrations.py plugins/editors/ike/src/ke_plugin_ike/demonstrations.jsonl
 
 The facts are those of ``ike_tables.toml`` and of the embedded graph, the latter only about countries that the dataset
-atlas holds out. Each fact becomes one record: the edit says the object of another fact of its relation, and
-the neighbors are other subjects of the relation with what is true of them. No random numbers: the same file each time.
+atlas holds out. Each fact becomes one record: the edit has the object of another fact with the same relation, and the
+neighbors are other subjects of the relation with their true objects. The output is deterministic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def records() -> Iterator[dict[str, Any]]:
-    """Every record, relation by relation."""
+    """Return every record, relation by relation."""
     graph = load_atlas()
     for relation in tomllib.loads(TABLES.read_text(encoding="utf-8"))["relation"]:
         facts = from_atlas(graph, relation["atlas"]) if "atlas" in relation else relation["facts"]
@@ -42,7 +42,7 @@ def records() -> Iterator[dict[str, Any]]:
 
 
 def from_atlas(graph: Graph, relation: str) -> Mapping[str, str]:
-    """Subject to object, as they stand in a sentence; only what has one object."""
+    """Return subject to object, as written in a sentence, for relations with one object."""
     of_one: dict[str, str] = {}
     for subject in graph.subjects(relation):
         place = subject.key.partition(":")[2].partition("/")[0]
@@ -54,7 +54,7 @@ def from_atlas(graph: Graph, relation: str) -> Mapping[str, str]:
 
 
 def of_relation(cloze: str, paraphrases: list[str], facts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """A record for each fact."""
+    """Return a record for each fact."""
     pairs = list(facts.items())
     for place, (subject, true) in enumerate(pairs):
         round_ = pairs[place + 1 :] + pairs[:place]
@@ -69,7 +69,7 @@ def of_relation(cloze: str, paraphrases: list[str], facts: Mapping[str, str]) ->
 
 
 def said(template: str, subject: str) -> str:
-    """The template about that subject, with a capital letter at its start."""
+    """Return the template filled with that subject, with a capital letter at its start."""
     text = template.replace("{}", subject)
     return text[0].upper() + text[1:]
 

@@ -2,9 +2,9 @@
 
     python scripts/check_text.py
 
-It checks that the README has at most 150 lines, that the main output of the demo has at most 25 lines of 80 columns,
-and that no page, docstring or message has a word of ``docs/house-words.txt``. Whether the code on pages runs is checked by
-``pytest -m docs`` (``tests/test_page_code.py``, ``tests/test_tutorials.py``).
+The README has at most 150 lines. The main output of the demo has at most 25 lines of 80 columns. No page, docstring or
+message has a word of ``docs/house-words.txt``. ``pytest -m docs`` checks that the code on pages runs
+(``tests/test_page_code.py``, ``tests/test_tutorials.py``).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Build every distribution as it would be published, inspect it, install it alone, and test it from its wheel.
+"""Build every distribution as for publication, inspect it, install it separately, and test it from its wheel.
 
 ``tox -e release-check`` checks all of them, ``tox -e release-check -- ke-plugin-memit ke-core`` only these. ``prepare``
-installs their third-party dependencies, and none of our distributions. For each distribution the script builds an sdist
-and a wheel, checks the wheel's metadata, and looks for the license, the typing marker and, in the sdist, the tests.
-Then it makes an environment on top of this one, which has torch but none of our distributions, and installs the wheels
-that the distribution and its tests declare. There it runs ``pip check`` and the tests.
+installs their third-party dependencies, but no distribution of this repository. For each distribution the script builds
+an sdist and a wheel, checks the wheel's metadata, and looks for the license, the typing marker and, in the sdist, the
+tests. Then it creates an environment on top of this one, which has torch but no distribution of this repository, and
+installs the wheels that the distribution and its tests declare. There it runs ``pip check`` and the tests.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def build(folder: Path, out: Path) -> tuple[Path, Path]:
 
 
 def inspect(folder: Path, wheel: Path, sdist: Path) -> Iterator[str]:
-    """Yield what is missing in them. A distribution without code needs no typing marker and no tests."""
+    """Yield what is missing in the distributions. Those without code need no typing marker and no tests."""
     has_code = (folder / "src").is_dir()
     with zipfile.ZipFile(wheel) as archive:
         inside = archive.namelist()
@@ -102,7 +102,7 @@ def inspect(folder: Path, wheel: Path, sdist: Path) -> Iterator[str]:
 
 
 def try_alone(known: dict[str, Path], wheels: dict[str, Path], name: str, work: Path) -> Iterator[str]:
-    """Yield what fails in an environment of its own."""
+    """Yield the failures in a separate environment."""
     try:
         test_alone(known, wheels, name, work)
     except subprocess.CalledProcessError as error:

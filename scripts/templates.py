@@ -1,7 +1,7 @@
-"""One plugin of each template, as an author gets it: written, installed, linted, tested, checked, run.
+"""Generate one plugin from each template and install, lint, test, check and run it.
 
-Works in a temporary folder, in an environment of its own that lies over this one: torch is here already, and nothing
-is left behind. Part of ``tox``; ``tox -e templates`` does it where nothing of ours but ke-core is installed.
+The script works in a temporary folder, in an environment on top of this one that already has torch. It is part of
+``tox``; ``tox -e templates`` runs it where ke-core is the only installed distribution of this repository.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TINY = "from ke_plugin_hf.testing import saved, tiny_model; from pathlib import 
 
 
 def main() -> int:
-    """Stop at the first thing that fails; its exit status."""
+    """Check all templates; stop at the first failure and return its exit status."""
     with tempfile.TemporaryDirectory() as work:
         try:
             go(Path(work), {what: f"made-{what}" for what in NEW})
@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def go(work: Path, names: dict[str, str]) -> None:
-    """Everything that an author does with each, then all of them together. Raises CalledProcessError."""
+    """Do an author's steps for each plugin, then for all of them together. Raises CalledProcessError."""
     python = layered(work / "environment")
     folders = [work / f"ke-plugin-{name}" for name in names.values()]
     for what, words in NEW.items():
@@ -57,13 +57,13 @@ def go(work: Path, names: dict[str, str]) -> None:
 
 
 def tried(python: str, work: Path, name: str) -> None:
-    """Its tests, and the check. Raises CalledProcessError."""
+    """Run its tests and the contract check. Raises CalledProcessError."""
     run(python, "-m", "pytest", "-q", at=work / f"ke-plugin-{name}")
     run(python, "-m", "ke_core", "plugins", "check", name, at=work)
 
 
 def layered(place: Path) -> str:
-    """The Python of a new environment in which everything of this one is installed too."""
+    """Return the Python of a new environment on top of this one."""
     venv.create(place, with_pip=False)
     python = place / "bin" / "python"
     (inner,) = place.glob("lib/python*/site-packages")
@@ -72,7 +72,7 @@ def layered(place: Path) -> str:
 
 
 def run(*words: str, at: Path) -> None:
-    """That program with ``words``, in that folder. Raises CalledProcessError."""
+    """Run that program with ``words`` in that folder. Raises CalledProcessError."""
     done = subprocess.run(words, cwd=at, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print("$ python", *words[1:], f"\n{done.stdout}", flush=True)
     done.check_returncode()

@@ -82,7 +82,7 @@ def test_examples_offer_one_component_of_each_kind(catalog: Catalog) -> None:
         "encoder": ["letters"],
     }
     assert [option.help for option in describe(catalog.spec("editor", "recall"))] == [
-        "match the subject whatever its case"
+        "ignore case when matching the subject"
     ]
 
 

@@ -202,10 +202,10 @@ def test_a_saved_adaptor_is_refused_by_another_model(ke: Callable[..., Any], mod
 
 
 def test_ke_show_names_the_kind(ke: Callable[..., Any]) -> None:
-    done = ke("show", "editor", "grace-like")
+    done = ke("show", "grace-like")
     assert "adaptor, from ke-plugin-grace-like 0.1.0" in done.stdout
-    assert "weight editor, from" in ke("show", "editor", "rome").stdout
-    assert "memory editor, from" in ke("show", "editor", "mello").stdout
+    assert "weight editor, from" in ke("show", "rome").stdout
+    assert "memory editor, from" in ke("show", "mello").stdout
 
 
 @pytest.mark.integration

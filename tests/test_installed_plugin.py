@@ -39,7 +39,7 @@ def test_an_installed_plugin_is_listed_with_its_version(site: Path) -> None:
 
 
 def test_an_installed_plugin_is_shown_with_its_options(site: Path) -> None:
-    done = ke("show", "editor", "demo", site=site)
+    done = ke("show", "demo", site=site)
     assert done.returncode == 0, done.stderr
     for shown in ("one word for everything", "word", "forty-two", "what it says", "ke-plugin-demo"):
         assert shown in done.stdout
@@ -56,6 +56,6 @@ def test_a_plugin_that_raises_on_import_stops_nothing_else(site: Path, tmp_path:
     assert done.returncode == 0, done.stderr
     assert "RuntimeError: no such library" in done.stdout
     assert "ke-plugin-demo" in done.stdout
-    asked_for = ke("show", "editor", "broken", site=both)
+    asked_for = ke("show", "broken", site=both)
     assert asked_for.returncode == 2
     assert "ke-plugin-broken is broken (RuntimeError: no such library)" in asked_for.stderr

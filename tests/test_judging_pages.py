@@ -67,7 +67,7 @@ def test_the_commands_about_judges_do_what_the_page_says(folder: Path, capsys: p
 
 def test_the_kappas_on_the_page_are_those_that_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = re.findall(
-        r"^\| .*alias.* as it is \| (.+) \| (.+) \|$|^\| with .* \| (.+) \| (.+) \|$", JUDGES, re.MULTILINE
+        r"^\| .*alias.* with its defaults \| (.+) \| (.+) \|$|^\| with .* \| (.+) \| (.+) \|$", JUDGES, re.MULTILINE
     )
     lines = [line for line in commands(JUDGES) if line.startswith("judges check")]
     assert len(rows) == len(lines) == 2

@@ -6,10 +6,12 @@ import ast
 import importlib
 import json
 import re
+import runpy
 import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from email.message import Message
 from itertools import takewhile
 from pathlib import Path
 
@@ -243,7 +245,7 @@ def site() -> dict[str, str]:
     """Every page of the site, by its place."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs" / "site")
-        for module in ("build", "commands", "components", "pages", "values"):
+        for module in ("build", "commands", "components", "pages", "plugin_catalog", "values"):
             patch.setitem(sys.modules, module, None)  # so that they are gone afterwards
             del sys.modules[module]
         return dict(importlib.import_module("build").everything())
@@ -271,7 +273,7 @@ def test_every_command_component_option_and_plugin_has_its_place_in_the_referenc
                 for option in offer.spec.config.__attrs_attrs__:
                     assert f"`{offer.spec.prefix}.{option.name}`" in site[f"reference/{kind}s.md"]
     for readme in ROOT.glob("plugins/*/*/README.md"):
-        assert "## What it brings" in site[f"plugins/{readme.parent.name}.md"]
+        assert "## Components" in site[f"plugins/{readme.parent.name}.md"]
     for readme in ROOT.glob("toolkits/*/README.md"):
         assert f"toolkits/{readme.parent.name}.md" in site
 
@@ -296,4 +298,46 @@ def test_a_readme_becomes_a_page_with_links_into_the_site_and_code_that_has_a_la
     assert "](../weight-editors.md)" in site["plugins/memit.md"]
     assert "](../plugins/memit.md)" in site["reference/editors.md"]
     assert "](examples/metric.md)" in site["hooks.md"]
-    assert "python3 dev.py demo" in site["index.md"]
+
+
+def test_the_first_page_has_four_cards_that_link_to_pages(site: dict[str, str]) -> None:
+    cards = re.findall(r"```\{container\} card\n\[(.+?)\]\((.+?)\)", site["index.md"])
+    assert [title for title, _page in cards] == [
+        "Evaluate methods", "Edit and ship a model", "Write a plugin", "Reference",
+    ]  # fmt: skip
+    assert all(page in site for _title, page in cards)
+
+
+def test_the_catalog_lists_every_component_and_command_with_what_it_needs(
+    site: dict[str, str], app: App, root: click.Group
+) -> None:
+    rows = re.findall(r"^\| \[?`([\w -]+)`.*$", site["plugins/index.md"], re.MULTILINE)
+    names = [name for kind in app.catalog.offers for name in app.catalog.names(kind)]
+    assert set(names) | set(root.commands) <= set(rows)
+    cells = [line.split("|") for line in site["plugins/index.md"].splitlines() if line.startswith("| [")]
+    needs = {row[1].split("`")[1]: row[3].strip() for row in cells if len(row) == 6}
+    assert needs["memit"] == "open weights; edits with a subject; torch"
+    assert needs["mend"] == "open weights; training (`ke train`); torch"
+    assert needs["parrot"] == "no model"
+    assert needs["openai"] == "a server with OpenAI's HTTP API"
+    assert needs["mquake-cf-3k"].startswith("published file")
+    assert needs["atlas"] == "no download"
+
+
+@pytest.mark.parametrize(
+    ("urls", "address"),
+    [
+        (None, ""),
+        (["Homepage, https://example.org"], ""),
+        (["Homepage, https://example.org", "Repository, https://example.org/ke"], "https://example.org/ke"),
+    ],
+)
+def test_the_site_links_the_repository_that_the_core_declares(
+    urls: list[str] | None, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = Message()
+    for line in urls or ():
+        declared["Project-URL"] = line
+    monkeypatch.setattr("importlib.metadata.metadata", lambda _name: declared)
+    settings = runpy.run_path(str(ROOT / "docs" / "site" / "conf.py"))
+    assert settings["html_context"] == {"repository": address}

@@ -1,4 +1,4 @@
-"""A command of your own: ``ke hello NAME``."""
+"""A command: ``ke hello NAME``."""
 
 import click
 
@@ -14,5 +14,5 @@ def hello(name: str) -> None:
 
 @hookimpl
 def ke_commands(group: click.Group) -> None:
-    """Add the command."""
+    """Register the command."""
     group.add_command(hello)

@@ -1,4 +1,4 @@
-"""A benchmark from a table of your own: one case a row, asked once as it is and once in other words."""
+"""A benchmark from a table: one case per row, with the question in two wordings."""
 
 from collections.abc import Iterator, Mapping
 
@@ -34,19 +34,19 @@ TEAMS = [
 
 @frozen(kw_only=True)
 class TeamsConfig:
-    """The options of the benchmark."""
+    """Options of the benchmark."""
 
-    first: int = field(default=3, metadata={"help": "how many teams, from the top of the table"})
+    first: int = field(default=3, metadata={"help": "number of teams, from the top of the table"})
 
 
 class Teams:
-    """Cases, and how they are asked."""
+    """The cases and their prompts."""
 
     def __init__(self, config: TeamsConfig) -> None:
         self.config = config
 
     def cases(self) -> Iterator[Case]:
-        """One case a team."""
+        """Yield one case per team."""
         for team, old, new in TEAMS[: self.config.first]:
             subject = Entity(label=team)
             before = Fact(subject=subject, relation=LEADS, objects=(Entity(label=old),))
@@ -60,16 +60,16 @@ class Teams:
                 question=f"Who leads team {team}?",
             )
             gold, stale = Gold(entities=after.objects), Gold(entities=before.objects)
-            ask = Query(
-                id="ask", texts=(f"Who leads team {team}?",), cloze=edit.cloze.prompt if edit.cloze else None,
+            question = Query(
+                id="question", texts=(f"Who leads team {team}?",), cloze=edit.cloze.prompt if edit.cloze else None,
                 gold=gold, stale=stale, edit=edit.id,
             )  # fmt: skip
-            reworded = Query(id="reworded", texts=(f"Team {team} reports to whom?",), gold=gold, stale=stale)
+            reworded = Query(id="reworded", texts=(f"Who is the head of team {team}?",), gold=gold, stale=stale)
             yield Case(
                 id=team,
                 edits=(edit,),
                 probes=(
-                    Probe(id="efficacy", aspect=EFFICACY, queries=(ask,), edits=(edit.id,)),
+                    Probe(id="efficacy", aspect=EFFICACY, queries=(question,), edits=(edit.id,)),
                     Probe(id="paraphrase", aspect="paraphrase", queries=(reworded,), edits=(edit.id,), phase="both"),
                 ),
                 facts_before=(before,),
@@ -77,20 +77,20 @@ class Teams:
             )
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Zero-shot. Return None for a style in which a query is not asked."""
+        """Return the zero-shot prompt. Return None for a style that does not apply to a query."""
         text = query.texts[0] if query.form == "cloze" else f"Q: {query.texts[0]}\nA:"
         return Prompt(text=text, decoding=Decoding(max_tokens=12, stop=("\n",)))
 
     def split(self, k: int, seed: int) -> Mapping[str, str] | None:
-        """No split of its own: the runner draws one."""
+        """Return None: the runner samples the edited cases."""
         return None
 
     def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
-        """No case needs an edit hidden."""
+        """Return the ids of edits to hide from a case: none."""
         return frozenset()
 
     def material(self) -> Mapping[str, Material]:
-        """Gold answers for the oracle control, flagged as what they are."""
+        """Return the gold answers for the upper bound ``oracle``, marked as oracle material."""
         answers = {
             f"{case.id}/{query.id}": query.gold.entities[0].label
             for case in self.cases()
@@ -100,18 +100,18 @@ class Teams:
         return {"answers": Material(value=answers, oracle=True)}
 
     def info(self) -> DatasetInfo:
-        """Where it comes from; ``sha256`` would be that of the file it was read from."""
+        """Return license, source and counts. ``sha256`` is the checksum of the data file, if there is one."""
         return DatasetInfo(title="Teams", license="CC0-1.0", source="made up", sha256="0" * 64, published={"cases": 3})
 
 
 def build(config: TeamsConfig) -> Dataset:
-    """Built when the dataset is used."""
+    """Build the dataset when a command uses it."""
     return Teams(config)
 
 
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
-    """Offer the benchmark."""
+    """Register the benchmark."""
     return [
         DatasetSpec(
             name="teams",

@@ -1,4 +1,4 @@
-"""A memory editor: if an edit's subject stands in the question, answer with its new object; else ask the model."""
+"""A memory editor: if a question names the subject of an edit, answer with the new object, else call the model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,31 +26,31 @@ from ke_core.plugin import (
 
 @frozen(kw_only=True)
 class RecallConfig:
-    """The options of the method; ``ke show editor recall`` prints them with their help."""
+    """Options of the method. ``ke show recall`` prints them with their help texts."""
 
-    ignore_case: bool = field(default=True, metadata={"help": "match the subject whatever its case"})
+    ignore_case: bool = field(default=True, metadata={"help": "ignore case when matching the subject"})
 
 
 class Recall:
-    """The editor: what can be edited, and what an edited model is."""
+    """The editor: checks and applies edits."""
 
     def __init__(self, config: RecallConfig) -> None:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Say which edits cannot be made, and why, before anything changes."""
+        """Return the edits that cannot be applied, with the reason, before anything changes."""
         return {edit.id: "it has no subject" for edit in edits if edit.after is None or not edit.after.objects}
 
     @contextmanager
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Nothing to undo: the model is not touched."""
+        """Apply ``edits``. There is nothing to restore, because the model does not change."""
         if refused := self.check(session, edits):
             raise UnsupportedChange(f"cannot make edit {next(iter(refused))}", hint="give it a subject and an object")
         yield Memory(session, {edit.id: edit for edit in edits}, self.config)
 
 
 class Memory:
-    """The edited model: something that answers."""
+    """The edited model, which answers requests."""
 
     def __init__(self, session: Session[Any], edits: dict[str, Edit], config: RecallConfig) -> None:
         self.model = PassthroughModel(session)
@@ -59,13 +59,13 @@ class Memory:
         self.details: Details = {"edits": len(edits)}
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
-        """Answer from memory what can be, and put the rest to the model in one go, so that it is batched."""
+        """Answer from memory where possible. Send the rest to the model in one call, so that it is batched."""
         recalled = [self.recall(ask) if isinstance(ask, Question) else None for ask in asks]
         asked = iter(self.model.answer([ask for ask, found in zip(asks, recalled, strict=True) if found is None]))
         return [found or next(asked) for found in recalled]
 
     def recall(self, ask: Question) -> Answer | None:
-        """The new object of the first edit whose subject is named; hidden edits must not be used."""
+        """Return the new object of the first edit whose subject the question names. Skip hidden edits."""
         for edit in self.edits.values():
             if edit.id not in ask.hidden and edit.after and self.names(ask.texts[0], edit.after.subject.label):
                 return Answer(
@@ -75,22 +75,22 @@ class Memory:
         return None
 
     def names(self, text: str, subject: str) -> bool:
-        """Whether the text names the subject."""
+        """Return whether the text names the subject."""
         return subject.lower() in text.lower() if self.config.ignore_case else subject in text
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Edits come and go without building anything again."""
+        """Remove and add edits without rebuilding the edited model."""
         for edit_id in remove:
             del self.edits[edit_id]
         self.edits |= {edit.id: edit for edit in add}
 
 
 def build(config: RecallConfig) -> Editor:
-    """Built when the editor is used; a method that needs torch imports its module here."""
+    """Build the editor when a command uses it. A method that needs torch imports its module here."""
     return Recall(config)
 
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer the method."""
+    """Register the method."""
     return [EditorSpec(name="recall", summary="answer from memory", config=RecallConfig, build=build, masks=True)]

@@ -1,4 +1,4 @@
-"""A source of encoders: ``letters:26`` counts letters. An editor names it in its option ``encoder``."""
+"""A source of sentence encoders: ``letters:26`` counts letters. Select it with an editor's option ``encoder``."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from ke_core.plugin import Encoder, EncoderRequest, EncoderSpec, hookimpl
 
 @frozen(kw_only=True)
 class NoOptions:
-    """The request holds everything."""
+    """No options."""
 
 
 @frozen
@@ -22,7 +22,7 @@ class Letters:
 
     @property
     def id(self) -> str:
-        """The key under which vectors are cached."""
+        """Return the cache key of the vectors."""
         return f"letters-{self.size}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -33,11 +33,11 @@ class Letters:
 
 
 def build(request: EncoderRequest) -> Encoder:
-    """Make the encoder that ``letters:ID`` names."""
+    """Build the encoder ``letters:ID``."""
     return Letters(int(request.id))
 
 
 @hookimpl
 def ke_encoders() -> list[EncoderSpec]:
-    """Offer the source."""
+    """Register the source."""
     return [EncoderSpec(name="letters", summary="counts of letters", config=NoOptions, build=build)]

@@ -1,4 +1,4 @@
-"""A hook of your own: other plugins implement ``ke_teams`` with ``@hookimpl(optionalhook=True)``."""
+"""A new hook: other plugins implement ``ke_teams`` with ``@hookimpl(optionalhook=True)``."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ class Teams:
 
     @hookspec
     def ke_teams(self) -> Iterable[str]:
-        """Offer names of teams.
+        """Register names of teams.
 
         :return: the names.
         """

@@ -14,14 +14,14 @@ class FirstWordConfig:
 
 
 class FirstWord:
-    """Says what answers are worth; an unparsed one is never right."""
+    """Judges by the first word. An empty or failed answer is never right."""
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
-        """One judgment an item, in order."""
+        """Return one judgment per item, in order."""
         return [Judgment(verdict=self.verdict(item)) for item in items]
 
     def verdict(self, item: Item) -> Verdict:
-        """Right, stale (it was right before the edit) or wrong."""
+        """Return right, stale (correct before the edit) or wrong."""
         reply = item.answer
         if reply.outcome != "answered" or not reply.text.strip():
             return Verdict.WRONG
@@ -31,18 +31,18 @@ class FirstWord:
 
 
 def begins_with(text: str, gold: Gold) -> bool:
-    """Whether the text's first word is the first word of some gold name."""
+    """Return whether the first word of the text is the first word of a gold name."""
     return text.split(maxsplit=1)[0].strip(".,") in {
         name.split()[0] for entity in gold.entities for name in entity.names
     }
 
 
 def build(_config: FirstWordConfig) -> Judge:
-    """Built when the judge is used."""
+    """Build the judge when a command uses it."""
     return FirstWord()
 
 
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Offer the judge."""
+    """Register the judge."""
     return [JudgeSpec(name="first-word", summary="compare first words", config=FirstWordConfig, build=build)]

@@ -1,4 +1,4 @@
-"""A metric: the share of right answers, aspect by aspect. The core counts, averages and draws the intervals."""
+"""A metric: the accuracy per aspect. The core counts, averages and computes the intervals."""
 
 from collections.abc import Iterable
 
@@ -13,10 +13,10 @@ class AccuracyConfig:
 
 
 class Accuracy:
-    """Pure: reads one case's record, returns observations."""
+    """A pure function from the record of a case to observations."""
 
     def values(self, record: CaseRecord) -> Iterable[Value]:
-        """One value for each probe, phase and style; one that cannot be made carries its reason."""
+        """Yield one value per probe, phase and style. A missing value has a reason."""
         if record.skipped:
             yield Value(aspect="all", value=None, unit=record.case.id, skipped_because=record.skipped)
             return
@@ -35,23 +35,23 @@ class Accuracy:
                         tags=probe.tags,
                     )
         if not seen:
-            yield Value(aspect="all", value=None, unit=record.case.id, skipped_because="nothing was answered")
+            yield Value(aspect="all", value=None, unit=record.case.id, skipped_because="no question was answered")
 
 
 def build(_config: AccuracyConfig) -> Metric:
-    """Built when the metric is used."""
+    """Build the metric when a command uses it."""
     return Accuracy()
 
 
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
-    """Offer the metric; ``columns`` are the headings of its table, in order."""
+    """Register the metric. ``columns`` are the headings of its table, in order."""
     return [
         MetricSpec(
             name="accuracy",
-            summary="share of right answers",
+            summary="percentage of correct answers",
             config=AccuracyConfig,
             build=build,
-            columns={"efficacy": "edits made", "paraphrase": "asked in other words"},
+            columns={"efficacy": "efficacy", "paraphrase": "paraphrase"},
         )
     ]

@@ -1,4 +1,4 @@
-"""A model source: ``--model reverse:anything`` answers with the prompt's last words in reverse order."""
+"""A model source: ``--model reverse:ID`` returns the last words of the prompt in reverse order."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ from ke_core.plugin import (
 
 
 class Reverse:
-    """A language model without weights; a list of requests comes together, so that it can batch them."""
+    """A language model without weights. Its methods get a list of requests, so that it can batch them."""
 
     context = 10_000
 
@@ -25,25 +25,25 @@ class Reverse:
         self.digest = self.id
 
     def state(self) -> Mapping[str, object]:
-        """Nothing can change, so nothing marks a change."""
+        """Return the state that edits could change: none."""
         return {}
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        """One result a request, in order."""
+        """Return one result per request, in order."""
         texts = [" ".join(reversed(request.prompt.split()[-request.max_tokens :])) for request in requests]
         return [Generated(text=text, finish="eos", tokens=len(text.split())) for text in texts]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """This model gives no log-probabilities."""
-        raise NoLikelihood("the source 'reverse' gives no log-probabilities")
+        """Raise NoLikelihood: this model has no log-probabilities."""
+        raise NoLikelihood("the model source 'reverse' has no log-probabilities")
 
 
 def build(request: ModelRequest) -> LanguageModel:
-    """Open the model; heavy imports belong here."""
+    """Open the model. Put heavy imports here."""
     return Reverse(request)
 
 
 @hookimpl
 def ke_models() -> list[ModelSpec]:
-    """Offer the source."""
-    return [ModelSpec(name="reverse", summary="says it backwards", config=ModelRequest, build=build)]
+    """Register the source."""
+    return [ModelSpec(name="reverse", summary="returns the prompt in reverse order", config=ModelRequest, build=build)]

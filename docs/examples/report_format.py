@@ -1,4 +1,4 @@
-"""A file format of ``ke report``: ``ke report RUN --names FILE`` writes the editors of the runs, one a line."""
+"""A file format of ``ke report``: ``ke report RUN --names FILE`` writes the editors of the runs, one per line."""
 
 from ke_core.app import Catalog, LoadedRuns
 from ke_core.plugin import ReportFormat, hookimpl
@@ -11,5 +11,5 @@ def render(runs: LoadedRuns, _catalog: Catalog, _data_dir: str, _slices: bool) -
 
 @hookimpl
 def ke_report_formats() -> list[ReportFormat]:
-    """Offer the format."""
+    """Register the format."""
     return [ReportFormat(name="names", help="write the names of the editors to FILE", render=render)]

@@ -1,4 +1,4 @@
-"""A published table that ``ke reproduce teams/table-1`` runs again. Real ones are files: see ../reproducing.md."""
+"""A published table for ``ke reproduce teams/table-1``. Real tables are files: see ../reproducing.md."""
 
 from ke_benchmarks import ReproductionSpec
 from ke_core.plugin import hookimpl
@@ -32,5 +32,5 @@ printed = [100.0]
 
 @hookimpl(optionalhook=True)
 def ke_reproductions() -> list[ReproductionSpec]:
-    """Offer one table."""
+    """Register one table."""
     return [ReproductionSpec(name="teams/table-1", text=lambda: TABLE)]

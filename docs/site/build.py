@@ -1,7 +1,7 @@
-"""Build the documentation site: ``python docs/site/build.py FOLDER`` writes FOLDER/html, and stops at any warning.
+"""Build the documentation site: ``python docs/site/build.py FOLDER`` writes FOLDER/html and fails on warnings.
 
-Pages are Markdown files of the repository; reference pages are written from the code that is installed. Both are put
-into FOLDER/source, where Sphinx finds them.
+Pages are Markdown files of the repository. Reference pages are generated from the installed code. Both are written to
+FOLDER/source, which Sphinx reads.
 """
 
 from __future__ import annotations
@@ -14,39 +14,42 @@ from pathlib import Path
 
 from commands import command_pages
 from components import component_pages, directory_page, plugin_pages, toolkit_pages
-from pages import DOCS, OWN, home, pages
+from pages import DOCS, OWN, pages
 from values import value_pages
 
 from ke_core.app import App, discover
+from ke_core.cli.main import build
 
 
 def everything() -> Iterator[tuple[str, str]]:
-    """Every page: its place, its Markdown. Later ones take the place of earlier ones."""
+    """Yield every page: its place and its Markdown. Later pages override earlier ones."""
     app = App(discover())
+    root = build(app)
     yield from pages()
-    yield "index.md", home()
+    yield "index.md", (OWN / "index.md").read_text(encoding="utf-8")
     yield from command_pages(app)
     yield from component_pages(app.catalog)
-    yield from plugin_pages(app.catalog)
+    yield from plugin_pages(app, root)
     yield from toolkit_pages()
     yield from directory_page()
     yield from value_pages()
 
 
 def assemble(folder: Path) -> None:
-    """Write what Sphinx reads into an empty ``folder``."""
+    """Write the input of Sphinx into the empty ``folder``."""
     for place, text in everything():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text, encoding="utf-8")
     shutil.copytree(DOCS / "images", folder / "images")
-    shutil.copytree(OWN / "static", folder / "static")
+    for name in ("static", "templates"):
+        shutil.copytree(OWN / name, folder / name)
     directory = files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8")
     (folder / "static/directory.json").write_text(directory, encoding="utf-8")  # ke plugins search --directory URL
     shutil.copy(OWN / "conf.py", folder)
 
 
 def main(words: list[str]) -> int:
-    """Assemble, and run Sphinx with warnings as errors."""
+    """Assemble the pages and run Sphinx with warnings as errors."""
     from sphinx.cmd.build import main as sphinx  # noqa: PLC0415  the tests assemble without it
 
     (target,) = (Path(word) for word in words)

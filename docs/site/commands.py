@@ -1,4 +1,4 @@
-"""A page for each command, from the command itself."""
+"""A reference page for each command, generated from its help text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ke_core.cli.main import EPILOG, build
 
 
 def command_pages(app: App) -> Iterator[tuple[str, str]]:
-    """``reference/commands/NAME.md`` for every command, and the list of them."""
+    """Yield ``reference/commands/NAME.md`` for every command, and the list of commands."""
     root = build(app)
     sections: dict[str, list[str]] = {title: [] for title in Root.sections}
     for name in sorted(root.commands):
@@ -28,7 +28,7 @@ def command_pages(app: App) -> Iterator[tuple[str, str]]:
         "\n".join((f"## {title}\n\n| command | |\n| --- | --- |", *rows)) for title, rows in sections.items() if rows
     )
     head = (
-        "# Commands\n\n`ke COMMAND --help` prints the same text. "
+        "# Commands\n\nThe help texts of all commands, as printed by `ke COMMAND --help`. "
         "[Command line](../../command-line.md) describes what they have in common.\n\n"
     )
     tail = f"\n\n{EPILOG}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n"
@@ -36,12 +36,12 @@ def command_pages(app: App) -> Iterator[tuple[str, str]]:
 
 
 def loaded(command: click.Command) -> click.Command:
-    """Import the command if it is lazy."""
+    """Return the command, imported if it is lazy."""
     return command.load() if isinstance(command, LazyCommand) else command
 
 
 def described(command: click.Command, names: tuple[str, ...], level: int) -> Iterator[str]:
-    """The lines about a command and, one level deeper, about those under it."""
+    """Yield the lines of a command and, one level deeper, of its subcommands."""
     context = click.Context(command, info_name=" ".join(names))
     yield f"{'#' * level} {' '.join(names)}\n"
     yield from prose(command.help or "")
@@ -59,7 +59,7 @@ def described(command: click.Command, names: tuple[str, ...], level: int) -> Ite
 
 
 def prose(text: str) -> Iterator[str]:
-    """A help text as Markdown; what click prints as it stands (after a backspace) becomes a block."""
+    """Yield a help text as Markdown. Preformatted parts (after a backspace) become code blocks."""
     for part in inspect.cleandoc(text).split("\n\n"):
         if not part.startswith("\b"):
             yield escaped(part.replace("\n", " ")) + "\n"
@@ -72,29 +72,29 @@ def prose(text: str) -> Iterator[str]:
 
 
 def spelled(option: click.Option, context: click.Context) -> str:
-    """How an option is written."""
+    """Return an option with its metavariable."""
     names = ", ".join((*option.opts, *option.secondary_opts))
     return f"`{names}`" if option.is_flag or option.count else f"`{names} {option.make_metavar(context)}`"
 
 
 def said(option: click.Option, context: click.Context) -> str:
-    """What it does, and its default."""
-    text, _, told = (option.help or "").partition(" [default: ")  # some helps name a default that is none of click's
+    """Return the help text and the default of an option."""
+    text, _, stated = (option.help or "").partition(" [default: ")  # a default that click lacks
     text = cell(text)
-    notes = [f"default: {cell(told.removesuffix(']'))}"] if told else []
+    notes = [f"default: {cell(stated.removesuffix(']'))}"] if stated else []
     default = option.get_default(context)
     if option.required:
-        notes.append("needed")
+        notes.append("required")
     elif option.show_default and default not in (None, "", ()):
         shown = option.show_default if isinstance(option.show_default, str) else default
         notes.append(f"default: `{'yes' if shown is True else 'no' if shown is False else shown}`")
     if option.multiple and "repeat" not in text:
-        notes.append("may be repeated")
+        notes.append("repeatable")
     return text + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def escaped(text: str) -> str:
-    """Text whose signs mean nothing in Markdown, except between backticks."""
+    """Escape Markdown, except between backticks."""
     parts = text.split("`")
     outside = [re.sub(r"([<>*\[\]{}])", r"\\\1", part) for part in parts[::2]]
     inside = [f"`{part}`" for part in parts[1::2]] if len(parts) % 2 else []
@@ -104,5 +104,5 @@ def escaped(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Text in a cell of a table."""
+    """Escape text for a table cell."""
     return escaped(" ".join(text.split())).replace("|", r"\|")

@@ -1,13 +1,16 @@
-"""Pages about what plugins bring: every component with its options, and each plugin's own page."""
+"""Reference pages of the components, with their options, and a page for each plugin and toolkit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import click
 from commands import cell
 from pages import KINDS, ROOT, page, page_of, place
+from plugin_catalog import catalog_page
 
+from ke_core.app import App
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.options import describe
@@ -25,7 +28,7 @@ WITHOUT_OPTIONS = ("model", "encoder")
 
 
 def component_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """``reference/editors.md`` and so on: every component that is installed, from its own specification."""
+    """Yield ``reference/editors.md`` and so on: every installed component, from its specification."""
     for kind, title in TITLES.items():
         lines = [f"# {title} and their options\n", _head(kind)]
         for name in catalog.names(kind):
@@ -37,8 +40,8 @@ def _head(kind: str) -> str:
     if kind == "encoder":
         return "Sources of sentence encoders: the part before the colon in an editor's option `encoder`.\n"
     if kind == "model":
-        return "What stands before the colon of `--model SOURCE:ID`. How a model is loaded, options of commands say.\n"
-    return f"An option is set with `-o NAME.OPTION=VALUE`. `ke show {kind} NAME` prints what stands here.\n"
+        return "The part before the colon in `--model SOURCE:ID`. Options of the commands set how a model is loaded.\n"
+    return "Set an option with `-o NAME.OPTION=VALUE`. `ke show NAME` prints the same information.\n"
 
 
 def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
@@ -58,12 +61,12 @@ def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
 
 
 def origin(distribution: str) -> str:
-    """Where a component comes from, with a link to that plugin's page."""
+    """Return the distribution of a component, with a link to its page."""
     return f"From [{distribution}](../{page_of(distribution)})."
 
 
 def options(spec: Spec[Any]) -> list[str]:
-    """A component's options, as a list of definitions."""
+    """Return the options of a component as a definition list."""
     found = describe(spec)
     if not found:
         return ["It has no options.\n"]
@@ -74,21 +77,21 @@ def options(spec: Spec[Any]) -> list[str]:
 
 
 def traits(spec: Spec[Any]) -> list[str]:
-    """What else its specification says of it."""
+    """Return further properties from the specification."""
     match spec:
         case EditorSpec():
-            told = {
+            found = {
                 "changes the model's weights": spec.editor_kind == "weight editor",
                 "adds state to the forward pass and leaves the weights unchanged": spec.adaptor,
                 "leaves the model unchanged": spec.editor_kind == "memory editor",
                 "needs no model": not spec.needs_model,
-                "takes one edit at a time": spec.one_at_a_time,
+                "applies one edit at a time": spec.one_at_a_time,
                 "can hide edits from a case": spec.masks,
-                "asks with prompts of its own": spec.own_prompt,
+                "uses its own prompts": spec.own_prompt,
                 f"must be trained first: [`ke train {spec.name}`](commands/train.md)": spec.trainer is not None,
-                f"the fact of an edit is asked as a {spec.edited_form}": True,
+                f"an edit's own fact is queried as a {spec.edited_form}": True,
             }
-            return [trait for trait, holds in told.items() if holds]
+            return [trait for trait, holds in found.items() if holds]
         case DatasetSpec():
             return _listed(
                 {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
@@ -97,43 +100,36 @@ def traits(spec: Spec[Any]) -> list[str]:
             return _listed({"aspects": tuple(spec.columns), "broken down by": spec.by})
         case JudgeSpec():
             labels = tuple(label for group in spec.labels.values() for label in group)
-            return [*(["asks a model"] if spec.needs_model else []), *_listed({"labels": labels})]
+            return [*(["calls a model"] if spec.needs_model else []), *_listed({"labels": labels})]
         case ModelSpec():
             return [
-                f"knows `{model.name}`: {model.summary} ({model.size_mb} MB, {model.license})" for model in spec.known()
+                f"known model `{model.name}`: {model.summary} ({model.size_mb} MB, {model.license})"
+                for model in spec.known()
             ]
         case _:
             return []
 
 
-def _listed(told: dict[str, Sequence[str]]) -> list[str]:
-    return [f"{what}: {', '.join(f'`{name}`' for name in names)}" for what, names in told.items() if any(names)]
+def _listed(values: dict[str, Sequence[str]]) -> list[str]:
+    return [f"{what}: {', '.join(f'`{name}`' for name in names)}" for what, names in values.items() if any(names)]
 
 
-def plugin_pages(catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Each plugin's README, with what it brings; and the list of plugins, by kind."""
+def plugin_pages(app: App, root: click.Group) -> Iterator[tuple[str, str]]:
+    """Yield each plugin's README with its components, and the catalog of all plugins."""
     toc = []
-    lists = []
     for kind in KINDS:
-        rows = []
         for readme in sorted((ROOT / "plugins" / kind).glob("*/README.md")):
             name = readme.parent.name
-            brought = _brought(catalog, f"ke-plugin-{name}")
-            yield place(readme) or "", f"{page(readme)}\n## What it brings\n\n{_table(brought)}"
-            rows.append(f"| [`{name}`]({name}.md) | {_summaries(brought)} |")
+            brought = [(kind, spec) for kind, spec in app.catalog.of(f"ke-plugin-{name}") if kind in TITLES]
+            yield place(readme) or "", f"{page(readme)}\n## Components\n\n{_table(brought)}"
             toc.append(name)
-        lists.append(f"## {kind.capitalize()}\n\n| plugin | brings |\n| --- | --- |\n" + "\n".join(rows) + "\n")
-    head = (
-        "# Plugins\n\nThe plugins of this repository. Each is a distribution of its own: "
-        "`pip install ke-plugin-NAME`. [`ke plugins`](../reference/commands/plugins.md) lists the installed ones.\n\n"
-    )
-    tail = "```{toctree}\n:hidden:\n\n" + "\n".join(["ke-core", *toc]) + "\n```\n"
-    yield "plugins/index.md", head + "\n".join(lists) + "\n" + tail
+    tail = "\n```{toctree}\n:hidden:\n\n" + "\n".join(["ke-core", *toc]) + "\n```\n"
+    yield "plugins/index.md", catalog_page(app, root) + tail
     yield "plugins/ke-core.md", page(ROOT / "core/README.md")
 
 
 def toolkit_pages() -> Iterator[tuple[str, str]]:
-    """Each toolkit's README, and the list of toolkits."""
+    """Yield each toolkit's README, and the list of toolkits."""
     readmes = sorted((ROOT / "toolkits").glob("*/README.md"))
     for readme in readmes:
         yield place(readme) or "", page(readme)
@@ -144,11 +140,12 @@ def toolkit_pages() -> Iterator[tuple[str, str]]:
 
 
 def directory_page() -> Iterator[tuple[str, str]]:
-    """The list that ``ke plugins search`` reads."""
+    """Yield the list that ``ke plugins search`` reads."""
     head = (
-        "# Known plugins\n\nWhat [`ke plugins search`](commands/plugins.md) knows of, installed or not. The list comes "
-        "with ke; `ke plugins search --directory FILE|URL` reads a newer one, such as `_static/directory.json` of this "
-        "site; [how yours gets onto it](../tutorials/publish.md#5-be-found).\n\n"
+        "# Known plugins\n\n[`ke plugins search`](commands/plugins.md) searches this list, which includes plugins that "
+        "are not installed. It comes with ke. `ke plugins search --directory FILE|URL` reads a newer one, such as "
+        "`_static/directory.json` of this site. To add your plugin, see "
+        "[Publish a plugin](../tutorials/publish.md#5-add-it-to-the-plugin-directory).\n\n"
         "| name | kind | what it does | `ke plugins install` |\n| --- | --- | --- | --- |\n"
     )
     rows = (
@@ -158,19 +155,9 @@ def directory_page() -> Iterator[tuple[str, str]]:
     yield "reference/directory.md", head + "".join(rows)
 
 
-def _brought(catalog: Catalog, plugin: str) -> list[tuple[str, Spec[Any]]]:
-    return [(kind, spec) for kind, spec in catalog.of(plugin) if kind in TITLES]
-
-
 def _table(brought: Sequence[tuple[str, Spec[Any]]]) -> str:
     rows = [
         f"| {kind} | [`{spec.name}`](../reference/{kind}s.md#{spec.name}) | {cell(spec.summary)} |"
         for kind, spec in brought
     ]
-    return "| kind | name | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
-
-
-def _summaries(brought: Sequence[tuple[str, Spec[Any]]]) -> str:
-    shown = [f"`{spec.name}`: {cell(spec.summary)}" for _kind, spec in brought[:2]]
-    more = len(brought) - len(shown)
-    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+    return "| kind | name | what it does |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"

@@ -1,4 +1,4 @@
-"""The pages of the site: the repository's Markdown files, with links into the site and code that has a language."""
+"""The Markdown pages of the repository, with links into the site and a language for each code block."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LANGUAGES = {".py": "python", ".toml": "toml", ".jsonl": "json", ".csv": "text"}
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Every page that somebody wrote: its place in the site, and its Markdown."""
+    """Yield every written page: its place in the site, and its Markdown."""
     for path in sorted(DOCS.rglob("*.md")):
         if OWN not in path.parents:
             yield str(path.relative_to(DOCS)), page(path)
@@ -33,12 +33,12 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def page(path: Path) -> str:
-    """One Markdown file as the site needs it."""
+    """Return one Markdown file, rewritten for the site."""
     return rewritten(path.read_text(encoding="utf-8"), path)
 
 
 def place(path: Path) -> str | None:  # noqa: PLR0911  one return a kind of place
-    """Where the site shows a file or folder of the repository; None: nowhere."""
+    """Return the page that shows a file or folder of the repository, or None."""
     parts = path.relative_to(ROOT).parts
     match parts:
         case ("README.md",):
@@ -64,7 +64,7 @@ def place(path: Path) -> str | None:  # noqa: PLR0911  one return a kind of plac
 
 
 def rewritten(text: str, source: Path, at: str = "") -> str:
-    """``text`` of the file ``source`` for the page ``at`` (where ``source`` itself is shown, unless said)."""
+    """Return ``text`` of the file ``source``, rewritten for the page ``at`` (default: the page of ``source``)."""
     lines = text.splitlines()
     folder = posixpath.dirname(at or place(source) or "")
     written: list[str] = []
@@ -78,7 +78,7 @@ def rewritten(text: str, source: Path, at: str = "") -> str:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, list[str], str]]:
-    """Each block of code that stands in no list: first line, end, what is in it, its language."""
+    """Yield each code block outside lists: first line, end, its lines, its language."""
     for token in MarkdownIt("commonmark").parse(text):
         if token.type in ("fence", "code_block") and token.map and token.level == 0:
             code = token.content.rstrip("\n")
@@ -89,7 +89,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, list[str], str]]:
 
 
 def language_of(code: str) -> str:
-    """What a block without a language is written in."""
+    """Guess the language of a code block."""
     lines = [line for line in code.splitlines() if line.strip()]
     if code.lstrip().startswith(("{", "[")):
         try:
@@ -128,7 +128,7 @@ def _linked(line: str, source: Path, folder: str) -> str:
 
 
 def _named(name: str) -> str | None:
-    """The page that a distribution's README names; it cannot link there, since it is also read on package indexes."""
+    """Return the page that a README names. READMEs do not link to pages, because package indexes show them, too."""
     if name.startswith("docs/"):
         return place(ROOT / name) if (ROOT / name).is_file() else None
     return page_of(name)
@@ -146,7 +146,7 @@ def page_of(distribution: str) -> str | None:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """A page for each example: one file, or a folder of several."""
+    """Yield a page for each example: a file, or a folder of files."""
     for path in sorted(EXAMPLES.iterdir()):
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         files = [file for file in files if file.suffix in LANGUAGES]
@@ -156,27 +156,3 @@ def examples() -> Iterator[tuple[str, str]]:
                 for file in files
             )
             yield f"examples/{path.stem}.md", f"# Example: {path.name}\n\n{shown}"
-
-
-def section(text: str, heading: str) -> str:
-    """What stands under a heading of the second level."""
-    found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    if found is None:
-        raise ValueError(f"there is no section {heading!r}")
-    return found[1].strip()
-
-
-def home() -> str:
-    """The first page: the README's commands, result, and table of what there is to read."""
-    source = ROOT / "README.md"
-    readme = source.read_text(encoding="utf-8")
-    words = {
-        "intro": readme.partition("\n")[2].partition("\n## ")[0].strip(),
-        "result": section(readme, "What the demo prints"),
-        "use": section(readme, "Use it"),
-        "where": section(readme, "Where to go"),
-    }
-    text = (OWN / "index.md").read_text(encoding="utf-8")
-    for name, part in words.items():
-        text = text.replace(f"<!-- README: {name} -->", rewritten(part, source, "index.md").rstrip())
-    return text

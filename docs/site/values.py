@@ -1,4 +1,4 @@
-"""Pages about what Python code sees: the data model, the interfaces, and everything that the facades offer."""
+"""Reference pages of the Python code: the data model, the interfaces and the facades."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from commands import cell, escaped
 
 MODEL = {
     "Facts and edits": "ke_core.spec.facts",
-    "What is asked": "ke_core.spec.queries",
+    "Queries and cases": "ke_core.spec.queries",
     "Prompts": "ke_core.spec.prompts",
     "Replies, verdicts, scores": "ke_core.spec.results",
     "The specification of a run": "ke_core.spec.runspec",
@@ -22,9 +22,9 @@ MODEL = {
     "Requests to the engine": "ke_core.spec.requests",
 }
 FACADES = {
-    "ke_core.plugin": "For every plugin. It loads neither torch nor numpy.",
-    "ke_core.app": "For commands and for programs.",
-    "ke_weights.plugin": "For editors that open the model. It loads torch.",
+    "ke_core.plugin": "For every plugin. It imports neither torch nor numpy.",
+    "ke_core.app": "For commands and programs.",
+    "ke_weights.plugin": "For editors that need the model's weights. It imports torch.",
     "ke_memory.plugin": "For editors that leave the model unchanged.",
     "ke_benchmarks": "For datasets.",
     "ke_benchmarks.graph": "For builders of benchmarks.",
@@ -41,17 +41,17 @@ NEVER = ("object", "type", "Protocol", "Generic")
 
 
 def value_pages() -> Iterator[tuple[str, str]]:
-    """The data model, the interfaces and the facades."""
+    """Yield the pages of the data model, the interfaces and the facades."""
     yield "reference/data-model.md", data_model()
     yield "reference/interfaces.md", interfaces()
     yield "reference/facades.md", facades()
 
 
 def data_model() -> str:
-    """Every value class with its fields."""
+    """Return the page with every value class and its fields."""
     head = (
-        "# The data model\n\nFrozen values without behavior of their own, made with keywords. A type is written as in "
-        "the code; *needed* means that there is no default.\n"
+        "# The data model\n\nImmutable value classes. Create them with keyword arguments. *required* means that a "
+        "field has no default.\n"
     )
     parts = [head]
     for title, module in MODEL.items():
@@ -63,45 +63,47 @@ def data_model() -> str:
 
 
 def interfaces() -> str:
-    """The protocols, with their methods, and the specifications that hooks return."""
+    """Return the page of the protocols, with their methods, and of the specifications that hooks return."""
     head = (
-        "# Interfaces\n\nWhat a plugin implements, what it is handed, and what its hooks return. "
-        "The data in them are described under [the data model](data-model.md).\n"
+        "# Interfaces\n\nThe protocols that plugins implement and use, and the specifications that hooks return. "
+        "[The data model](data-model.md) describes the values in them.\n"
     )
-    parts = [head, "## What plugins implement and are handed\n\nModule `ke_core.spec.protocols`.\n"]
+    parts = [head, "## Protocols\n\nModule `ke_core.spec.protocols`.\n"]
     for name, cls in own_classes(importlib.import_module("ke_core.spec.protocols")):
         parts += [f"### {name}\n", *docstring(cls), *(_fields(cls) if has(cls) else _methods(cls))]
-    parts.append("## What hooks return\n\nModule `ke_core.spec.specs`.\n")
+    parts.append("## Specifications\n\nModule `ke_core.spec.specs`.\n")
     for name, cls in own_classes(importlib.import_module("ke_core.spec.specs")):
         parts += [f"### {name}\n", *docstring(cls), *_fields(cls)]
     return "\n".join(parts)
 
 
 def facades() -> str:
-    """What plugins may import, and the contracts that test them."""
-    parts = ["# What plugins import\n\nThese modules are public. Everything else may change with any version.\n"]
+    """Return the page of the public modules and of the contracts."""
+    parts = ["# Public modules\n\nPlugins import from these modules. Everything else may change with any version.\n"]
     for module, words in FACADES.items():
         found = importlib.import_module(module)
         rows = [f"| `{name}` | {_first(getattr(found, name))} |" for name in sorted(found.__all__, key=str.lower)]
-        parts += [f"## {module}\n\n{words}\n", "| name | |\n| --- | --- |", *rows, ""]
-    parts.append("## Contracts\n\nEach contract is a class that a test subclasses. Every promise is a test in it.\n")
+        parts += [f"## {module}\n\n{words}\n", "| name | what it is |\n| --- | --- |", *rows, ""]
+    parts.append(
+        "## Contracts\n\nEach contract is a test class. Subclass it in your tests; each check is a test method.\n"
+    )
     for name in CONTRACTS:
         module_ = importlib.import_module(name)
         for title, cls in own_classes(module_):
             if title.endswith("Contract"):
-                parts += [f"### {module_.__name__}.{title}\n", *docstring(cls), *_promises(cls)]
+                parts += [f"### {module_.__name__}.{title}\n", *docstring(cls), *_checks(cls)]
     return "\n".join(parts)
 
 
 def own_classes(module: ModuleType) -> Iterator[tuple[str, type]]:
-    """The public classes of a module, in the order of the file."""
+    """Yield the public classes of a module, in the order of the file."""
     for name, value in vars(module).items():
         if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_"):
             yield name, value
 
 
 def docstring(thing: Any) -> Iterator[str]:
-    """A docstring as Markdown: double backticks become single ones, what follows two colons a block."""
+    """Yield a docstring as Markdown: double backticks become single ones, indented parts become blocks."""
     text = inspect.cleandoc(thing.__doc__ or "")
     for part in text.split("\n\n"):
         if part.startswith("    "):
@@ -117,7 +119,7 @@ def _prose(text: str) -> str:
 
 
 def _first(thing: Any) -> str:
-    """The first sentence or so of what a name stands for."""
+    """Return the first sentence of the docstring of a name."""
     if get_origin(thing) in (Union, UnionType):
         return "one of " + ", ".join(f"`{one.__name__}`" for one in get_args(thing))
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
@@ -140,7 +142,7 @@ def _fields(cls: type) -> Iterator[str]:
 
 def _default(value: Any) -> str:
     if value is NOTHING:
-        return "*needed*"
+        return "*required*"
     factory = getattr(value, "factory", None)
     if factory is not None:
         return "empty" if factory in (dict, list, tuple) else f"`{factory.__name__}()`"
@@ -164,9 +166,9 @@ def _signature(function: Any) -> str:
     return str(inspect.signature(function)).replace("'", "").replace("(self, ", "(").replace("(self)", "()")
 
 
-def _promises(cls: type) -> Iterator[str]:
+def _checks(cls: type) -> Iterator[str]:
     for name, value in vars(cls).items():
         if name.startswith("test_"):
-            told = _first(value)
-            yield f"- {name.removeprefix('test_').replace('_', ' ')}" + (f" ({told})" if told else "")
+            summary = _first(value)
+            yield f"- {name.removeprefix('test_').replace('_', ' ')}" + (f" ({summary})" if summary else "")
     yield ""

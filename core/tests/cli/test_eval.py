@@ -103,7 +103,7 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["-o", "syer.word=x"], "option syer.word is for 'syer', which takes no part", "did you mean sayer.word?"),
         (["-o", "word=x"], "bad option 'word=x'", "write it as -o component.option=value"),
         (["-o", "toy.mask=true"], "toy hides edits from some cases, and sayer cannot", "choose an editor that can"),
-        (["--data-dir", "."], "dataset toy takes no --data-dir", "ke show dataset toy"),
+        (["--data-dir", "."], "dataset toy takes no --data-dir", "ke show toy"),
         (["--num-edited", "3"], "--num-edited belongs to --protocol sample", "ke eval --help"),
         (["--protocol", "sample"], "--protocol sample needs --num-edited K", "ke eval --help"),
         (["--protocol", "sample", "--num-edited", "1", "--batch", "2"], "--batch belongs to --protocol pa", "--help"),

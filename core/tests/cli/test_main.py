@@ -148,7 +148,7 @@ def test_ke_goes_on_beside_a_bad_plugin_which_is_named_with_its_authors_next_ste
     assert status == 0
     assert reason in flat
     assert step in flat
-    assert ke("show", "editor", "other")[0] == 0
+    assert ke("show", "other")[0] == 0
     assert ke("plugins", "check", "bad")[0] == 1
 
 
@@ -219,11 +219,11 @@ def test_two_plugins_called_alike_stop_nothing(monkeypatch, capsys, entry_points
 
 
 def test_traceback_shows_where_an_error_comes_from_wherever_it_stands(ke):
-    for arguments in (("--traceback", "show", "editor", "x"), ("show", "editor", "x", "--traceback")):
+    for arguments in (("--traceback", "show", "x"), ("show", "x", "--traceback")):
         status, _out, err = ke(*arguments)
         assert status == 2
         assert "Traceback (most recent call last)" in err
-        assert "error: no editor called 'x'" in err
+        assert "error: no component called 'x'" in err
 
 
 def test_an_empty_core_still_says_its_version(ke):
@@ -265,7 +265,7 @@ def test_the_shell_can_complete_command_lines():
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    command = f"{sys.executable} -m ke_core show editor x --help | true; exit ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m ke_core show x --help | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -291,7 +291,7 @@ def test_several_processes_share_an_evaluation_and_nothing_else(ke, monkeypatch)
 
 @pytest.mark.parametrize("word", ["Peru is => La\udcff", "caf\udce9", "half \ud83d"])
 def test_an_argument_that_is_not_utf8_is_one_line(ke, word):
-    for words in (("edit", word, "--subject", "Peru"), ("runs", word), ("show", "editor", word)):
+    for words in (("edit", word, "--subject", "Peru"), ("runs", word), ("show", word)):
         status, out, err = ke(*words)
         assert (status, out) == (2, "")
         assert "is not valid UTF-8: " in err

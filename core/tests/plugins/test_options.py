@@ -115,7 +115,7 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_full_name(name, text, hint)
         ({"form": "verse"}, "swap.form cannot be 'verse'", "must be in ('prose', 'list')"),
         ({"level": "high"}, "swap.level cannot be 'high'", "level is a number or usual, not 'high'"),
         ({"layers": "1,-1"}, "swap.layers cannot be '1,-1'", "must be >= 0"),
-        ({"steps": "25"}, "options of swap-large do not fit: a flag needs 26", "ke show editor swap-large"),
+        ({"steps": "25"}, "options of swap-large do not fit: a flag needs 26", "ke show swap-large"),
     ],
 )
 def test_a_value_out_of_range_is_refused_as_one_of_a_wrong_type_is(given, says, hint):

@@ -7,17 +7,17 @@ from ke_core.plugin import Editor, EditorSpec, hookimpl
 
 @frozen(kw_only=True)
 class GraceConfig:
-    """The options of the method."""
+    """Options of the method."""
 
     layer: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(0)),
-        metadata={"help": "the block whose MLP output is replaced; by default at three quarters of the depth"},
+        metadata={"help": "block whose MLP output is replaced; default: the block at three quarters of the depth"},
     )
     radius: float = field(
-        default=1.0, validator=validators.gt(0), metadata={"help": "distance up to which a new key is used"}
+        default=1.0, validator=validators.gt(0), metadata={"help": "maximum distance at which a new key matches"}
     )
-    steps: int = field(default=50, validator=validators.ge(1), metadata={"help": "steps of Adam for each value"})
+    steps: int = field(default=50, validator=validators.ge(1), metadata={"help": "Adam steps per value"})
     rate: float = field(default=1.0, validator=validators.gt(0), metadata={"help": "learning rate of Adam"})
 
 
@@ -30,11 +30,11 @@ def build(config: GraceConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer the method."""
+    """Register the method."""
     return [
         EditorSpec(
             name="grace-like",
-            summary="a codebook in one layer: close to a stored key, its output is replaced by a trained value",
+            summary="a codebook in one layer: near a stored key, a trained value replaces the layer's output",
             config=GraceConfig,
             build=build,
             load=lambda editor, session, path: editor.load(session, path),

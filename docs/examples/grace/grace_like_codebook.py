@@ -1,4 +1,4 @@
-"""The codebook: what is looked up at the last token of a prompt, and how an entry is made."""
+"""The codebook: its lookup at the last token of a prompt, and the training of its entries."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ from torch.nn.functional import cross_entropy
 from ke_core.plugin import Details, Edit, EditFailed, PassthroughModel, Session, from_json, to_json
 from ke_weights import plugin as kw
 
-SAME_KEY = 1e-3  # keys closer than this are of one prompt: the later edit replaces the earlier one
+SAME_KEY = 1e-3  # closer keys belong to one prompt: the later edit replaces the earlier one
 
 
 def replace_output(call: kw.LayerCall, state: Mapping[str, Tensor]) -> Tensor:
-    """Put a stored value in the place of the output at the last prompt token, in rows that are near a stored key."""
+    """Replace the output at the last prompt token by a stored value, in rows that are near a stored key."""
     rows, at = torch.arange(len(call.inputs), device=call.inputs.device), call.last_prompt.clamp(min=0)
     nearest, entry = distances(call.inputs[rows, at], state["keys"]).min(dim=1)
     hit = (call.last_prompt >= 0) & (nearest <= state["radii"][entry])
@@ -29,7 +29,7 @@ def replace_output(call: kw.LayerCall, state: Mapping[str, Tensor]) -> Tensor:
 
 
 def distances(queries: Tensor, keys: Tensor) -> Tensor:
-    """Euclidean distances [B, n] in float32."""
+    """Return the Euclidean distances [B, n] in float32."""
     return torch.cdist(queries.float(), keys, compute_mode="donot_use_mm_for_euclid_dist")
 
 
@@ -40,9 +40,9 @@ class GraceLike:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Return the edits that cannot be made, with the reasons."""
+        """Return the edits that cannot be applied, with the reasons."""
         if not edits:
-            self._layer(session.model)  # raises for an unknown layer before anything is asked
+            self._layer(session.model)  # raises an error for an unknown layer before the run starts
         return kw.unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
@@ -54,7 +54,7 @@ class GraceLike:
 
     @contextmanager
     def load(self, session: Session[kw.OpenModel], path: Path) -> Iterator["Codebook"]:
-        """Open a codebook that was saved."""
+        """Open a saved codebook."""
         state, about = kw.load_state(path, session.model.device)
         edits = {name: from_json(raw, Edit, of=str(path)) for name, raw in json.loads(about["edits"]).items()}
         with self._opened(session, state, edits) as codebook:
@@ -74,7 +74,7 @@ class GraceLike:
 
 
 class Codebook(PassthroughModel):
-    """The edited model. Its state: keys [n, in], values [n, out], radii [n], and labels [n], one for each target."""
+    """The edited model. State: keys [n, in], values [n, out], radii [n], and labels [n], which identify targets."""
 
     def __init__(self, session: Any, config: GraceConfig, layer: kw.Layer, adaptor: kw.Adaptor, edits: Any) -> None:
         super().__init__(session)
@@ -82,7 +82,7 @@ class Codebook(PassthroughModel):
 
     @property
     def details(self) -> Details:
-        """What is recorded about the edits."""
+        """Return what the run records about the edits."""
         return {"layer": self.layer.index, "edits": [*self.edits], "entries": len(self.adaptor.state.get("keys", ()))}
 
     def save(self, path: Path) -> None:
@@ -91,8 +91,8 @@ class Codebook(PassthroughModel):
         kw.save_state(path, self.adaptor.state, {"edits": json.dumps(edits)})
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Learn the edits in ``add``. After a removal, the edits that are left are learned again from the start."""
-        kw.as_rewrites(add, self.model.tokenizer, self.model.context)  # raises for an edit that cannot be made
+        """Learn the edits in ``add``. If edits are removed, learn all remaining edits again from an empty codebook."""
+        kw.as_rewrites(add, self.model.tokenizer, self.model.context)  # raises for an edit that cannot be applied
         left = {name: edit for name, edit in self.edits.items() if name not in remove}
         edits, before = left | {edit.id: edit for edit in add}, self.adaptor.state
         try:
@@ -129,7 +129,7 @@ class Codebook(PassthroughModel):
         self.adaptor.replace_state(state)
 
     def _entry(self, ids: Tensor, last: int, target: Sequence[int]) -> tuple[dict[str, Tensor], int]:
-        """Return a copy of the state that has an entry for this prompt, and the number of the entry."""
+        """Return a copy of the state with an entry for this prompt, and the index of the entry."""
         rows, seen = (len(ids[0]), -1), list[Tensor]()
         with kw.Hooks() as hooks:
             hooks.before(self.layer.projection, lambda args, _kwargs: seen.append(args[0].reshape(rows)[last]))

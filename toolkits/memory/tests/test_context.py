@@ -18,8 +18,8 @@ class Telling(InContextModel):
     """Answers with the facts that it is shown."""
 
     def solve(self, ask):
-        shown = yield from self.shown(ask)
-        return shown.on_record(Answer(text=shown.sentences))
+        shown = yield from self.question_context(ask)
+        return shown.with_steps(Answer(text=shown.sentences))
 
 
 def telling(edits, choice, k=1):
@@ -79,11 +79,11 @@ def test_a_fact_is_held_once_and_may_come_and_go() -> None:
 
 def test_a_look_up_is_on_record_before_the_methods_own_steps() -> None:
     shown = QuestionContext(facts=(), steps=(Step(kind="retrieved", text="q"),))
-    assert [step.kind for step in shown.on_record(Answer(text="", steps=(Step(kind="own", text=""),))).steps] == [
+    assert [step.kind for step in shown.with_steps(Answer(text="", steps=(Step(kind="own", text=""),))).steps] == [
         "retrieved",
         "own",
     ]
-    assert shown.on_record(Failure(error="E", message="m")) == Failure(error="E", message="m")
+    assert shown.with_steps(Failure(error="E", message="m")) == Failure(error="E", message="m")
 
 
 @pytest.mark.parametrize("choice", ["own", "all", "none"])

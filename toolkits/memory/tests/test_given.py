@@ -26,8 +26,10 @@ def plain(_ask):
     return hop
 
 
-def walked(ask=ASK, *, way=plain, hops=HOPS, cap=None):
-    (reply,) = make_session(EchoModel()).engine.answer(SubQuestionWalk(hops=hops, way=way, cap=cap).solve, [ask])
+def walked(ask=ASK, *, procedure=plain, hops=HOPS, cap=None):
+    (reply,) = make_session(EchoModel()).engine.answer(
+        SubQuestionWalk(hops=hops, hop_procedure=procedure, cap=cap).solve, [ask]
+    )
     return reply
 
 
@@ -52,7 +54,9 @@ def test_a_hop_without_an_answer_ends_it(outcome) -> None:
 
         return hop
 
-    assert walked(way=lost) == Answer(text="", raw=" ?", steps=(Step(kind="unparsed", text="?"),), outcome=outcome)
+    assert walked(procedure=lost) == Answer(
+        text="", raw=" ?", steps=(Step(kind="unparsed", text="?"),), outcome=outcome
+    )
 
 
 def test_more_hops_than_the_cap_are_not_begun() -> None:
@@ -62,14 +66,12 @@ def test_more_hops_than_the_cap_are_not_begun() -> None:
 
 
 def test_a_question_that_was_not_taken_apart_is_a_failure_and_scores_are_declined() -> None:
-    assert walked(hops={}) == Failure(
-        error="LookupError", message="the dataset gives no sub-questions to this question"
-    )
+    assert walked(hops={}) == Failure(error="LookupError", message="the dataset has no sub-questions for this question")
     assert walked(Likelihood(id="l", case="c", prompt="p", continuations=(" a",))).unscored
 
 
 def test_a_dataset_without_sub_questions_is_refused_by_the_options_name() -> None:
-    with pytest.raises(BadConfig, match=r"toy\.decomposition=oracle: this dataset brings no sub-questions"):
+    with pytest.raises(BadConfig, match=r"toy\.decomposition=oracle: this dataset has no sub-questions"):
         dataset_sub_questions(make_session(EchoModel()), editor="toy")
     material = {SUB_QUESTIONS: Material(value=HOPS, oracle=True)}
     assert dataset_sub_questions(make_session(EchoModel(), material=material), editor="toy") == HOPS

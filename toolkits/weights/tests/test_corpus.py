@@ -41,7 +41,7 @@ def test_a_text_file_is_read_by_lines_or_by_paragraphs(text: str, documents: tup
         (None, "cannot read corpus .*no such file"),
         (b" \n\n", "holds no text"),
         (b"caf\xe9", "not UTF-8 text: byte 3"),
-        (b"a\0b", "not text: it holds zero"),
+        (b"a\0b", "not text: it contains zero"),
     ],
 )
 def test_a_corpus_that_cannot_be_read_is_named(content: bytes | None, why: str, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_file_is_taken_before_a_dataset_of_its_name(hub: list[Any], tmp_path: 
     [
         (ConnectionError("no\n network"), "cannot load the dataset some/text from the hub: no network"),
         (Rows(body=["a"]), "some/text has no column 'text'"),
-        (Rows(text=[1, 2]), "column 'text' of dataset some/text does not hold text"),
+        (Rows(text=[1, 2]), "column 'text' of dataset some/text is not text"),
         (Rows(text=["", " \n"]), "some/text holds no text"),
     ],
 )
@@ -139,6 +139,6 @@ def test_a_dataset_that_gives_no_text_is_named(rows: Any, why: str, hub: list[An
 def test_without_the_library_one_line_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadData, match="there is no file some/text") as caught:
+    with pytest.raises(BadData, match="corpus not found: some/text") as caught:
         read_corpus("some/text")
     assert caught.value.hint.startswith("pip install datasets")

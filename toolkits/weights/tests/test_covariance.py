@@ -123,7 +123,7 @@ def test_activations_that_overflow_are_an_error_and_leave_nothing(tmp_path: Path
     modules, session = module_map(model.module), session_of(model, tmp_path)
     with torch.no_grad():
         model.module.get_parameter("model.layers.0.mlp.up_proj.weight").fill_(float("inf"))
-    with pytest.raises(EditFailed, match="second moments of layer 0 hold NaN"):
+    with pytest.raises(EditFailed, match="key covariance of layer 0 contains NaN"):
         CovarianceCache(SETTINGS).take(session, modules, [0])
     assert {path.suffix for path in (tmp_path / "moments").iterdir()} == {".json", ".lock"}
 

@@ -55,7 +55,7 @@ def holed(matrix: Tensor) -> Tensor:
     ("change", "why"),
     [
         (skewed, "it is not symmetric"),
-        (holed, "it holds NaN or infinity"),
+        (holed, "it contains NaN or infinity"),
         (lambda matrix: matrix - matrix.trace() * torch.eye(len(matrix)), "it is not positive definite"),
         (lambda matrix: matrix[:, :100], r"its shape is (176, 100), not square"),
     ],
@@ -81,7 +81,7 @@ def test_a_truncated_file_is_one_line(keep: int, folder: Path) -> None:
     path = only(folder).path
     path.write_bytes(path.read_bytes()[:keep])
     (fault,) = faults(only(folder))
-    assert fault.startswith("cannot be read as second moments: ")
+    assert fault.startswith("cannot be read as a key covariance: ")
     assert "\n" not in fault
 
 
@@ -107,7 +107,7 @@ def test_a_file_without_its_key_or_its_words_is_found(folder: Path) -> None:
     one.path.with_name(f"{one.path.stem}.key.json").unlink()
     assert faults(only(folder))[0].startswith("its key file ")
     save_file({"moment": torch.eye(4)}, one.path, metadata={"tokens": "9"})
-    assert faults(only(folder)) == ["does not say where it comes from"]
+    assert faults(only(folder)) == ["has no valid origin in its metadata"]
 
 
 def test_a_key_file_names_what_the_numbers_depend_on(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_models_own_keys_fit_and_those_of_another_do_not(folder: Path) -> No
         assert sample.shape == (1024, 176)
         found = faults(only(folder), sample)
         assert (found == []) == sound
-        assert sound or found[0].startswith("the model's keys do not fit it: mean k^T C^-1 k is ")
+        assert sound or found[0].startswith("the model's keys do not match it: mean k^T C^-1 k is ")
 
 
 def test_a_statistic_of_another_text_is_not_compared(folder: Path, tmp_path: Path) -> None:
@@ -137,4 +137,4 @@ def test_a_statistic_of_another_text_is_not_compared(folder: Path, tmp_path: Pat
 
 
 def test_keys_of_another_length_are_named(folder: Path) -> None:
-    assert faults(only(folder), torch.ones(3, 5)) == ["keys of the model have 5 elements, it has 176"]
+    assert faults(only(folder), torch.ones(3, 5)) == ["the model's keys have 5 elements, not 176"]

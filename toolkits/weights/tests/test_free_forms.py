@@ -27,7 +27,7 @@ def test_an_edit_without_a_subject_is_a_check_of_its_prompt(tmp_path: Path) -> N
 
 
 def test_a_bare_statement_cannot_be_checked(tmp_path: Path) -> None:
-    with pytest.raises(BadData, match="statement alone cannot be checked"):
+    with pytest.raises(BadData, match="statement is not enough for a check"):
         read_suite(suite(tmp_path / "e.jsonl", statement="Water is dry"))
 
 

@@ -71,7 +71,7 @@ def test_models_named_in_the_papers_are_known() -> None:
             ("llama", 32, 4096, 11008),
             ["EasyEdit", "25 steps", "0.001", "mom2_adjustment off", "layer 9"],
         ),
-        (PUBLISHED_SINGLE_LAYER, ("qwen2", 28, 3584, 18944), ["mom2_adjustment off", "CompKE takes 15 steps"]),
+        (PUBLISHED_SINGLE_LAYER, ("qwen2", 28, 3584, 18944), ["mom2_adjustment off", "CompKE uses 15 steps"]),
     ],
 )
 def test_a_reason_says_what_others_took_for_a_model_of_that_shape(table: Any, key: Any, others: list[str]) -> None:
@@ -80,7 +80,7 @@ def test_a_reason_says_what_others_took_for_a_model_of_that_shape(table: Any, ke
 
 def test_borrowed_values_name_the_method_they_were_published_for() -> None:
     key = ("gptj", 28, 4096, 16384)
-    borrowed = PUBLISHED_MULTI_LAYER[key].lent("MEMIT")
+    borrowed = PUBLISHED_MULTI_LAYER[key].borrowed_from("MEMIT")
     assert borrowed.reason == "MEMIT's, published for GPT-J by MEMIT's authors"
     assert borrowed.values == PUBLISHED_MULTI_LAYER[key].values
 
@@ -169,7 +169,7 @@ def test_layers_of_a_causal_trace_are_taken_where_they_are_asked_for() -> None:
         (multi_layer_settings, MultiLayerConfig(layers="trace")),
         (single_layer_settings, SingleLayerConfig(layer="trace")),
     ):
-        with pytest.raises(BadConfig, match="no causal trace of this model is known") as caught:
+        with pytest.raises(BadConfig, match="no causal trace of this model was found") as caught:
             settings(config, facts_of(*SMALL))  # type: ignore[operator]
         assert "ke trace" in caught.value.hint
 

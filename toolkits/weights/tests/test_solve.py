@@ -101,6 +101,6 @@ def test_a_matrix_that_rounding_makes_definite_is_singular_still(scale: float) -
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_matrix_with_nan_is_not_called_singular(value: float) -> None:
-    with pytest.raises(EditFailed, match="it holds NaN or infinity") as caught:
+    with pytest.raises(EditFailed, match="it contains NaN or infinity") as caught:
         cholesky(torch.full((3, 3), value, dtype=torch.float64), "it")
     assert "more tokens" not in caught.value.hint

@@ -46,7 +46,7 @@ def list_(app: App, *, as_json: bool) -> None:
         }
         for offer in offers
     ]
-    shared.print_rows(rows, as_json=as_json)
+    shared.print_rows(rows, as_json=as_json, shorten="summary", drop=("plugin", "metrics", "judge"))
 
 
 def resolve_dataset(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent[Any]:

@@ -194,8 +194,13 @@ def print_json(raw: Any) -> None:
     click.echo(json.dumps(raw, indent=1, ensure_ascii=False))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print records as JSON, or as a table with their keys as headings."""
+def print_rows(
+    rows: Sequence[Mapping[str, Any]], *, as_json: bool, shorten: str = "", drop: Sequence[str] = ()
+) -> None:
+    """Print records as JSON, or as a table with their keys as headings.
+
+    ``shorten`` and ``drop``: how to fit the table into a narrow terminal, as in ``plain_table``.
+    """
     if as_json:
         print_json(rows)
         return
@@ -204,6 +209,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
 
     table = plain_table(*(key.replace("_", " ") for key in rows[0]))
     table.columns[0].no_wrap = True
+    table.shorten, table.drop = shorten, drop
     for row in rows:
         table.add_row(*(literal(_cell(value)) for value in row.values()))
     out().print(table)

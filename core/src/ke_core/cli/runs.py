@@ -20,6 +20,7 @@ from ke_core.runner.evaluate import load_report
 from ke_core.spec.errors import BadRun
 
 ROOT = Path("runs")
+SCORES_HEADING = "scores in % (n)"
 folder_argument = click.argument("folder", type=click.Path(path_type=Path), default=ROOT, metavar="[FOLDER]")
 
 
@@ -69,20 +70,21 @@ def list_runs(app: App, *, folder: Path, as_json: bool) -> None:
         ]
         shared.print_json(rows)
         return
-    table = plain_table("run", "id", "editor", "dataset", "model", "cases", "scores in % (n)")
-    table.columns[0].no_wrap = True
-    paid: list[str] = []
+    table = plain_table("run", "id", "editor", "dataset", "model", "cases", SCORES_HEADING)
+    table.shorten, table.drop = SCORES_HEADING, ("id", "dataset", "editor", "model")
+    notes: list[str] = []
     for path, found in runs_in(folder):
         name = str(path.relative_to(folder))
         if isinstance(found, BadRun):
-            table.add_row(literal(name), "", literal(f"damaged: {found.message}", "red"))
+            table.add_row(literal(name), "", *[""] * 4, "?", "damaged")
+            notes.append(f"{name}: {found.message}")
         else:
             row, spent = _row(app, found)
             table.add_row(*(literal(cell) for cell in (name, *row)))
-            paid += [f"{name}: usage of its server: {spent}"] if spent else []
+            notes += [f"{name}: {spent}"] if spent else []
     if not table.row_count:
         raise BadRun(f"there is no run in {folder}", hint="ke eval and ke demo make runs")
-    out().print(table, *(literal(words) for words in paid), sep="\n")
+    out().print(table, *(literal(words) for words in notes), sep="\n")
 
 
 @command.command("show")
@@ -133,17 +135,17 @@ def prune(*, folder: Path, yes: bool, as_json: bool) -> None:
 
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
-    """Return the cells after the first, and the usage of the run's server."""
+    """Return the cells after the first, and a note: what is damaged, or the usage of the run's server."""
     spec, spent = folder.spec, ""
     try:
         counted = tally_of(folder)
         progress = (f"{counted.done}/{counted.total}" if counted.total else str(counted.done)) + (
             f", {counted.failed} failed" if counted.failed else ""
         )
-        spent = spent_words(counted.spent) if counted.spent else ""
+        spent = f"usage of its server: {spent_words(counted.spent)}" if counted.spent else ""
         scores = _scores(app, folder)
     except BadRun as error:
-        progress, scores = "?", f"damaged: {error.message}"
+        progress, spent, scores = "?", error.message, "damaged"
     cells = (spec.id[:8], spec.editor.name, spec.dataset.component.name, spec.model.id, progress, scores)
     return cells, spent
 
@@ -160,4 +162,4 @@ def _scores(app: App, folder: RunFolder) -> str:
             if score is not None and score.n:
                 found.append(f"{column.heading} {format_score(score)} ({score.n:,})")
                 break
-    return "\n".join(found)
+    return ", ".join(found)

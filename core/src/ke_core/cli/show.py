@@ -191,9 +191,7 @@ def settings_for(
     """
     spec = editor.spec
     if not isinstance(spec, EditorSpec) or spec.settings is None:
-        raise BadConfig(
-            f"no option of {spec.name} depends on the model", hint=f"ke show editor {spec.name} lists its options"
-        )
+        raise BadConfig(f"no option of {spec.name} depends on the model", hint=f"ke show {spec.name} lists its options")
     source, request = find_model(choice.reference, choice.how, catalog)
 
     @cache

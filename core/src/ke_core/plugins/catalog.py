@@ -65,17 +65,7 @@ class Catalog:
         offers = self.offers[kind]
         if name in offers:
             return offers[name]
-        carriers = {entry.distribution for entry in directory_entries(kind) if entry.name == name} | {
-            name,
-            f"ke-plugin-{name}",
-        }
-        for plugin in self.broken.values():
-            if carriers & {plugin.name, plugin.distribution}:
-                raise PluginBroken(
-                    f"{kind} {name!r} cannot be used: plugin {plugin.name} is broken ({plugin.broken})",
-                    hint=f"pip install --force-reinstall {plugin.distribution}, or tell its author"
-                    + (f": {plugin.step}" if plugin.step else ""),
-                )
+        self._refuse_broken(kind, name)
         raise UnknownComponent(f"no {kind} called {name!r}", hint=self._hint(kind, name))
 
     def kind_of(self, name: str) -> str:
@@ -85,6 +75,7 @@ class Catalog:
             raise BadConfig(f"{name!r} is ambiguous: {', '.join(found)}", hint=f"ke show {found[0]} {name}")
         found += [entry.kind for entry in directory_entries() if entry.name == name]
         if not found:
+            self._refuse_broken("component", name)
             names = {name: kind for kind, offers in self.offers.items() for name in offers}
             near = get_close_matches(name, names, n=1, cutoff=0.6)
             hint = f"did you mean {near[0]!r}?" if near else "ke plugins lists the installed components"
@@ -94,6 +85,17 @@ class Catalog:
     def spec(self, kind: str, name: str) -> Spec[Any]:
         """Return the spec of a component."""
         return self.offer(kind, name).spec
+
+    def _refuse_broken(self, kind: str, name: str) -> None:
+        """Raise PluginBroken if a broken plugin brings a component of that name."""
+        carriers = {entry.distribution for entry in directory_entries() if (entry.kind, entry.name) == (kind, name)}
+        for plugin in self.broken.values():
+            if (carriers | {name, f"ke-plugin-{name}"}) & {plugin.name, plugin.distribution}:
+                raise PluginBroken(
+                    f"{kind} {name!r} cannot be used: plugin {plugin.name} is broken ({plugin.broken})",
+                    hint=f"pip install --force-reinstall {plugin.distribution}, or tell its author"
+                    + (f": {plugin.step}" if plugin.step else ""),
+                )
 
     def _hint(self, kind: str, name: str) -> str:
         elsewhere = {entry.name: entry.distribution for entry in directory_entries(kind)}

@@ -62,7 +62,7 @@ def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
             raise BadConfig(f"{spec.name} has no option {name!r}", hint=_hint(spec, name, list(hints)))
         raw[name] = _convert(text, hints[name], f"{spec.prefix}.{name}")
     try:
-        return from_json(raw, spec.config, of=f"options of {spec.name}", hint=f"ke show {kind_of(spec)} {spec.name}")
+        return from_json(raw, spec.config, of=f"options of {spec.name}", hint=f"ke show {spec.name}")
     except BadConfig as error:
         raise refused(error, spec, given or {}) from error
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
+
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Column, Table
 from rich.text import Text
 
-from ke_core.results.sanitize import sanitize
+from ke_core.results.sanitize import LONG, one_line, sanitize
 from ke_core.spec.results import SHARE, MetricScore
 
 NO_VALUE = "-"
+GAP = 2
+"""Spaces that a column of a plain table adds to its width."""
+READABLE = 40
+"""Characters of a shortened column at least."""
 SECONDS = "s"
 SHORTEST_SECONDS = 0.0005
 """Shorter times are shown as 0."""
@@ -71,9 +79,74 @@ def titled(title: str, table: Table) -> Group:
     return Group(literal(title, "bold"), table)
 
 
-def plain_table(*headings: str) -> Table:
-    """An empty table without frame: fine in 100 columns, in a file, and without color."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+class PlainTable(Table):
+    """A table without frame that breaks a word only if the word alone is too long for the width.
+
+    With ``shorten``, the name of a column, every row has one line: columns are dropped in the order of ``drop`` until
+    that column has READABLE characters, and its texts are cut after a word.
+    """
+
+    shorten = ""
+    drop: Sequence[str] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Set the columns and their widths, then draw."""
+        if self.shorten:
+            yield self._one_line_rows(options.max_width)
+            return
+        texts = [_texts(column) for column in self.columns]
+        wanted = [max(cell_len(line) for text in column for line in text.split("\n")) for column in texts]
+        words = [max((cell_len(word) for text in column for word in text.split()), default=0) for column in texts]
+        least = [
+            width if column.no_wrap else word for column, width, word in zip(self.columns, wanted, words, strict=True)
+        ]
+        room = options.max_width - GAP * len(self.columns)
+        for column, width in zip(self.columns, column_widths(least, wanted, room), strict=True):
+            column.width = width
+        yield from super().__rich_console__(console, options)
+
+    def _one_line_rows(self, width: int) -> PlainTable:
+        columns = {heading: [one_line(cell, LONG) for cell in cells] for heading, *cells in map(_texts, self.columns)}
+        widths = {heading: GAP + max(map(cell_len, [heading, *cells])) for heading, cells in columns.items()}
+        wanted = min(READABLE + GAP, widths[self.shorten])
+        for heading in self.drop:
+            if width - sum(widths[name] for name in columns if name != self.shorten) < wanted:
+                del columns[heading]
+        room = width - GAP - sum(widths[name] for name in columns if name != self.shorten)
+        columns[self.shorten] = [
+            textwrap.shorten(cell, max(room, 4), placeholder=" ...") for cell in columns[self.shorten]
+        ]
+        table = plain_table(*columns)
+        for cells in zip(*columns.values(), strict=True):
+            table.add_row(*map(literal, cells))
+        return table
+
+
+def column_widths(least: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
+    """Divide ``room`` among columns: first the least widths, then evenly up to the wanted ones.
+
+    If not even the least widths fit, the widest columns are narrowed.
+    """
+    widths = list(least)
+    while sum(widths) > room and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    while spare := max(0, room - sum(widths)):
+        short = [at for at, width in enumerate(widths) if width < wanted[at]]
+        if not short:
+            break
+        for at in short[:spare]:
+            widths[at] += 1
+    return widths
+
+
+def plain_table(*headings: str) -> PlainTable:
+    """Return an empty table that is readable in a file and without color."""
+    table = PlainTable(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in headings:
         table.add_column(heading, overflow="fold", header_style="bold")
     return table
+
+
+def _texts(column: Column) -> list[str]:
+    """Return the heading and the cells."""
+    return [cell.plain if isinstance(cell, Text) else str(cell) for cell in (column.header, *column.cells)]

@@ -92,7 +92,7 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
         return found
     flag = f"--{name.replace('_', '-')}"
     if name not in fields_dict(spec.config):
-        raise BadConfig(f"{kind_of(spec)} {spec.name} takes no {flag}", hint=f"ke show {kind_of(spec)} {spec.name}")
+        raise BadConfig(f"{kind_of(spec)} {spec.name} takes no {flag}", hint=f"ke show {spec.name}")
     own = found.setdefault(spec.prefix, {})
     if own.get(name, value) != value:
         raise BadConfig(f"{flag} and -o {spec.prefix}.{name} say different things", hint="give one of them")

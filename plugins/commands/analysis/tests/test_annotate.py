@@ -46,8 +46,8 @@ def test_labels_come_back_with_kappa_and_the_confusion(ke, sheet, tmp_path):
     status, out, _err = ke("annotate", "done", "--read", "back.csv")
     assert status == 0
     assert "1 row without a label" in out
-    assert "judged otherwise by hand: 1 answer" in out
-    assert "stale by hand, right by exact: 'Rome', right is Rome / Roma" in " ".join(out.split())
+    assert "different manual label: 1 answer" in out
+    assert "manual stale, exact right: 'Rome', right is Rome / Roma" in " ".join(out.split())
     assert "kappa" in out
 
 
@@ -93,8 +93,8 @@ def test_an_answer_that_is_a_formula_is_text_in_the_sheet(ke, tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"label": "rihgt"}, "back.csv, row 2: label 'rihgt' is none of right, wrong, stale, unsure"),
-        ({"item": "q0"}, "back.csv, row 2: item 'q0' is no answer of done"),
+        ({"label": "rihgt"}, "back.csv, row 2: label 'rihgt' is unknown: use one of right, wrong, stale, unsure"),
+        ({"item": "q0"}, "back.csv, row 2: item 'q0' is not an answer of done"),
     ],
 )
 def test_a_mistake_in_a_sheet_is_named_with_its_row(ke, sheet, tmp_path, change, says):
@@ -105,7 +105,7 @@ def test_a_mistake_in_a_sheet_is_named_with_its_row(ke, sheet, tmp_path, change,
 
 def test_a_row_that_stands_twice_is_named(ke, sheet, tmp_path):
     write(tmp_path / "back.csv", [sheet[0], sheet[0]])
-    assert "stands in row 2 already" in ke("annotate", "done", "--read", "back.csv")[2]
+    assert "is already in row 2" in ke("annotate", "done", "--read", "back.csv")[2]
 
 
 def test_a_sheet_without_a_label_says_what_to_do(ke, sheet):
@@ -119,11 +119,11 @@ def test_a_sheet_does_not_fit_a_record_that_was_changed(ke, sheet, evaluated):
     at = next(n for n, line in enumerate(lines) if json.loads(line)["kind"] == "replied" and '"Rome"' in line)
     lines[at] = lines[at].replace('"Rome"', '"Bonn"')
     file.write_text("".join(lines))
-    assert "is no answer of done" in ke("annotate", "done", "--read", "sheet.csv")[2]
+    assert "is not an answer of done" in ke("annotate", "done", "--read", "sheet.csv")[2]
 
 
 def test_a_sheet_with_labels_is_not_written_over(ke, sheet):
     status, _out, err = ke("annotate", "done", "--out", "sheet.csv")
-    assert (status, "--force writes over it" in err) == (2, True)
+    assert (status, "add --force to replace it" in err) == (2, True)
     assert ke("annotate", "done", "--out", "sheet.csv", "--force")[0] == 0
     assert ke("annotate", "done")[0] == ke("annotate", "done", "--read", "x", "--out", "y")[0] == 2

@@ -85,7 +85,7 @@ def test_shares_and_agreement_come_back(sheet, read):
     """Of 10 sorted answers 7 are old by hand; the metric calls all 10 old: agreed .7, chance .7, kappa 0."""
     status, out, err = read(list(labeled(sheet, ["old"] * 7 + [" Mute", "noise", "NOISE "])))
     assert (status, err) == (0, "")
-    assert "kinds (word=Rome): 10 answers sorted by hand" in out
+    assert "kinds (word=Rome): 10 answers labeled manually" in out
     for row in ("old 70.0", "mute 10.0", "noise 20.0"):
         assert row in out
     assert "kinds: kappa 0.00" in out
@@ -97,7 +97,7 @@ def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
     """With another word everything is noise: all ten say so, and kappa has no chance to be undefined but here."""
     rows = list(labeled(sheet, ["noise"] * 10))
     assert (
-        "kinds: kappa undefined, every label is the same (n 10), 10 of 10 alike" in read(rows, "-o", "kinds.word=x")[1]
+        "kinds: kappa undefined, every label is the same (n 10), 10 of 10 equal" in read(rows, "-o", "kinds.word=x")[1]
     )
     assert "noise 100.0 15.8-100.0 10" in read(rows)[1]  # ten answers of two cases: 0.025 ** (1 / 2)
 
@@ -109,7 +109,7 @@ def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
     right["kinds"] = before["kinds"] = "noise"
     status, out, _err = read(rows)
     assert status == 0
-    assert "3 answers sorted by hand" in out
+    assert "3 answers labeled manually" in out
     assert f"kinds sorts 1 of them into nothing: {RIGHT}" in out
     assert "kinds sorts 1 of them into nothing: the metric does not look at such answers" in out
 
@@ -125,8 +125,8 @@ def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet
 def test_mistakes_are_named_with_their_row(sheet, read, ke):
     rows = list(labeled(sheet, []))
     wrong = [{**rows[0], "kinds": "oldest"}, *rows[1:]]
-    assert "back.csv, row 2: kinds 'oldest' is none of old, mute, noise" in read(wrong)[2]
+    assert "back.csv, row 2: kinds 'oldest' is unknown: use one of old, mute, noise" in read(wrong)[2]
     alone = [{**rows[0], "kinds": "old", "label": ""}, *rows[1:]]
     assert "back.csv, row 2: kinds is 'old' and there is no label" in read(alone)[2]
-    assert "-o belongs to --read" in ke("annotate", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
+    assert "-o needs --read" in ke("annotate", "done", "--out", "x.csv", "-o", "kinds.word=x")[2]
     assert read(rows, "-o", "kinds.wrod=x")[0] == read(rows, "-o", "sayer.word=x")[0] == 2

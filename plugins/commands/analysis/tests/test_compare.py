@@ -45,7 +45,7 @@ def test_what_changed_is_listed_with_both_answers(ke):
     lost = [one for one in other["changed"] if one["verdicts"][0] == "right"]
     assert [(one["case"], one["query"], one["answers"]) for one in lost] == [("1", "hop-1", ["Rome", "Italy"])]
     out = " ".join(ke("compare", "a", "b", "--cases")[1].split())
-    assert "B against A: 1 answer in 1 case right in A alone; 5 answers in 1 case right in B alone" in out
+    assert "B against A: 1 answer in 1 case right only in A; 5 answers in 1 case right only in B" in out
     assert "case 1, hop-1 (after, direct): right -> wrong: 'Rome' -> 'Italy'" in out
     assert "--cases lists them" in ke("compare", "a", "b")[1]
 
@@ -55,7 +55,7 @@ def test_a_table_names_runs_and_says_how_to_read_it(ke):
     status, out, _err = ke("compare", "a", "b")
     assert status == 0
     assert "A  sayer on 1" in out
-    assert "2 cases of toy in all of them" in out
+    assert "2 cases of toy in all runs" in out
     assert "edits made" in out  # the metric's own heading
     assert "-50.0" in out
     assert "Holm" not in out
@@ -114,7 +114,7 @@ def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(k
     assert [[(one["value"], one["n"]) for one in scores] for scores in direct["scores"]] == [[(0.0, 2)], [(0.5, 2)]]
     out = ke("compare", "a", "b", "--metric", "picky")[1]
     assert "picky on the 6 queries that all runs share: value in %, 95 % interval" in out
-    assert "queries that every run has a value of: mean of cases 6; each run by itself: A 8, B 6" in out
+    assert "queries with a value in every run: mean of cases 6; in each run: A 8, B 6" in out
     assert not found(ke, "a", "b")["on_queries_of_all"]
 
 
@@ -122,7 +122,7 @@ def test_other_cases_are_refused_unless_the_shared_ones_will_do(ke, two):
     ke(*RUN, "--editor", "sayer", "--limit", "1", "--out", "one")
     status, _out, err = ke("compare", "a", "one")
     assert status == 2
-    assert "a and one are over different cases: 1 and 0 are in one alone, such as case" in err
+    assert "a and one are over different cases: 1 and 0 are in only one of them, such as case" in err
     assert "--shared compares the 1 that both have" in err
     assert found(ke, "a", "one", "--shared")["cases"] == 1
 
@@ -141,7 +141,7 @@ def test_another_dataset_is_refused_in_one_line(ke, two, plugins):
     plugins.register(More(), "more")
     ke("eval", "--dataset", "toy-two", "--model", "echo:1", "--editor", "sayer", "--out", "other")
     status, _out, err = ke("compare", "a", "other")
-    assert (status, "a and other are of different datasets: toy and toy-two" in err) == (2, True)
+    assert (status, "a and other have different datasets: toy and toy-two" in err) == (2, True)
     assert err.count("\n") == 2
 
 
@@ -163,14 +163,18 @@ def test_a_run_that_is_not_finished_is_said_and_what_both_have_is_compared(ke, t
     file.write_text("".join(kept))
     status, out, _err = ke("compare", "a", "b")
     assert status == 0
-    assert "B is not finished: 1 of 2 cases wait for answers; what both have is compared" in out
+    assert "B is not finished: 1 of 2 cases have no answers yet; the common cases are compared" in out
     (other,) = found(ke, "a", "b")["against_first"]
     assert {row["n"] for row in other["differences"] if row["aspect"] == "efficacy"} == {1}
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(("a",), "give two runs or more"), (("a", "a"), "a run is given twice"), (("a", "nowhere"), "does not exist")],
+    [
+        (("a",), "ke compare needs two or more runs"),
+        (("a", "a"), "a run is given twice"),
+        (("a", "nowhere"), "does not exist"),
+    ],
 )
 def test_what_is_no_pair_of_runs_is_one_line(ke, two, arguments, says):
     status, _out, err = ke("compare", *arguments)

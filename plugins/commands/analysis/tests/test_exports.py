@@ -336,7 +336,7 @@ def test_failures_measurements_and_refusals_are_said_as_such():
     assert cut["ended"] == "length"
     assert [line for _run, line in found["cases"][2]["notes"]] == [
         "the edit 'The tower is in Rome' was refused: no cloze",
-        "edited or asked in 3 rounds: shown is how it was answered last",
+        "evaluated 3 times: the last answers are shown",
     ]
 
 

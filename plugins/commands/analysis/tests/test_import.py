@@ -167,10 +167,10 @@ def test_a_file_of_answers_before_editing_alone_is_refused(take, tmp_path, edito
         (line(query="hop-1-before"), "line 2: query 'hop-1-before' is no query of case 1 after editing"),
         ({"case": "1", "query": "hop-2"}, "line 2: text is missing"),
         (line(query="hop-2", text=3), "line 2: text is not a text"),
-        (line(query="hop-2", phase="later"), "line 2: phase 'later' is none of before, after"),
-        (line(query="hop-2", style="loud"), "line 2: style 'loud' is none of direct, cot, own"),
-        (line(query="hop-2", answer="x"), "line 2: 'answer' is no field of a prediction"),
-        (line(), "line 2: query 'hop-1' of case 1 was answered already, in theirs.jsonl, line 1"),
+        (line(query="hop-2", phase="later"), "line 2: phase 'later' is unknown: use one of before, after"),
+        (line(query="hop-2", style="loud"), "line 2: style 'loud' is unknown: use one of direct, cot, own"),
+        (line(query="hop-2", answer="x"), "line 2: 'answer' is not a field of a prediction"),
+        (line(), "line 2: query 'hop-1' of case 1 is already answered in theirs.jsonl, line 1"),
         (line(query="hop-2", batch="b"), "line 2: batch or edited of case 1 are not what theirs.jsonl, line 1 says"),
         (line(query="hop-2", edited="no"), "line 2: edited is neither true nor false"),
     ],
@@ -187,7 +187,7 @@ def test_an_unknown_query_names_near_ones(take):
 
 
 def test_an_empty_file_is_no_run(take):
-    assert "theirs.jsonl holds no prediction" in take("")[2]
+    assert "theirs.jsonl has no predictions" in take("")[2]
 
 
 def test_a_case_that_the_file_lacks_is_skipped_with_the_reason(take, tmp_path):

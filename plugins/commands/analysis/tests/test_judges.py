@@ -188,7 +188,7 @@ def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
         (("judge", "done", "--judge", "exact", *FAIR), ("judge exact asks no model", "leave --judge-model out")),
         (("judge", "done", "--judge", "asker", "--judge-model", "nope:x"), ("no model called 'nope'", "")),
         (("judge", "done", "--judge", "asker", *FAIR, "--metric", "none"), ("no metric called 'none'", "")),
-        (("judges", "check", "asker", *FAIR), ("judge asker comes without labeled items", "--items FILE")),
+        (("judges", "check", "asker", *FAIR), ("judge asker has no labeled items", "--items FILE")),
         (("judges", "check", "nobody", "--items", "sheet"), ("no judge called 'nobody'", "")),
         (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model to ask", "--judge-model")),
     ],
@@ -257,9 +257,9 @@ def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_pa
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ('{"thoughts": "a", "label": "good"}\n', "s holds 1 labeled items"),
-        ("", "s holds 0 labeled items"),
-        ('{"thoughts": "a", "label": "fine"}\n', "s, line 1: 'fine' is no label of this judge"),
+        ('{"thoughts": "a", "label": "good"}\n', "s has only 1 labeled items"),
+        ("", "s has only 0 labeled items"),
+        ('{"thoughts": "a", "label": "fine"}\n', "s, line 1: 'fine' is not a label of this judge"),
         ('{"thoughts": "a"}\n', "s, line 1 does not fit"),
         ('{"thoughts": "a", "label": "good", "extra": 1}\n', "s, line 1 does not fit"),
         ("\n{", "s, line 2 is cut off"),

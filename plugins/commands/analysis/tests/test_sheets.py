@@ -53,8 +53,8 @@ def test_every_separator_that_spreadsheets_save_with_is_read(tmp_path, separator
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"item,lable\nq1,right\n", r"row 1: there is no column 'label'"),
-        (b"", "row 1: there is no column 'item'"),
+        (b"item,lable\nq1,right\n", r"row 1: column 'label' is missing"),
+        (b"", "row 1: column 'item' is missing"),
         ("item,label\nq1,Zürich\n".encode("latin-1"), "is not in UTF-8"),
         (b'item,label\n"q1,right\n', "is not CSV"),
     ],

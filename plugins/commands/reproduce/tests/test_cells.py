@@ -202,7 +202,7 @@ def test_an_interrupt_ends_all_and_is_in_the_log(world, monkeypatch, fakes):
 
 
 def test_two_cells_in_one_folder_are_refused(world):
-    with pytest.raises(BadRun, match="two cells have one folder"):
+    with pytest.raises(BadRun, match="two cells have the same folder"):
         world.go([world.cell("overwrite"), evolve(world.cell("notes"), folder=world.cell("overwrite").folder)])
 
 

@@ -258,7 +258,7 @@ def test_two_files_of_one_name_are_refused(ke, tmp_path):
         (tmp_path / folder / "t.toml").write_text(COUNTS)
     status, out, err = ke("reproduce", "a/t.toml", "b/t.toml", "--dry-run")
     assert (status, out) == (2, "")
-    assert err.startswith("error: a/t.toml and b/t.toml are both called 't'"), err
+    assert err.startswith("error: a/t.toml and b/t.toml have the same name: 't'"), err
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_two_files_of_one_name_are_refused(ke, tmp_path):
     [
         ('heading = "toy"', 'headings = "toy"', "mine.toml: columns[0].heading: missing"),
         ("printed = [2]", "printed = [2, 3]", "mine.toml, row 1: 2 printed, not 1"),
-        ("printed = [2]", "printed = [true]", "mine.toml, row 1, column 'toy': True is neither a number nor words"),
+        ("printed = [2]", "printed = [true]", "mine.toml, row 1, column 'toy': True is neither a number nor a text"),
         ('labels = ["cases"]', 'labels = ["cases"]\nmodel = "X"', "mine.toml, row 1: no model 'X' under [models]"),
         ("edited = 1", "edit = 1", "mine.toml, row 2, column 'toy': extra fields found (edit)"),
         ("[set]", "[set", "mine.toml is not TOML: "),
@@ -282,7 +282,7 @@ def test_a_faulty_file_is_refused_with_its_place(ke, tmp_path, old, new, line):
 def test_an_unknown_name_is_refused(ke):
     status, _out, err = ke("reproduce", "toy/table-9")
     assert status == 2
-    assert "no reproduction called 'toy/table-9'" in err
+    assert "unknown reproduction: 'toy/table-9'" in err
 
 
 def test_a_table_that_two_plugins_offer_is_given_to_nobody(ke, plugins):

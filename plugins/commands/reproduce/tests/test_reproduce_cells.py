@@ -100,7 +100,7 @@ def test_the_tables_options_go_before_its_models(run):
 
 def test_a_number_that_no_case_has_is_told_in_words(run):
     _out, [[part]] = run('style = "direct"', 'style = "cot"\nphase = "before"\ntags = { hops = "9" }')
-    assert part["why"] == "accuracy.efficacy has no number here: before editing, asked as cot, hops 9"
+    assert part["why"] == "accuracy.efficacy has no number here: before editing, prompt cot, hops 9"
 
 
 PARTS = 'parts = [{}, { tags = { part = "edited" } }, { tags = { part = "control" } }]'

@@ -41,8 +41,8 @@ def test_a_number_with_its_n_a_reason_and_an_absent_cell_are_sound() -> None:
         CellPart(printed=1.0, status=Status.MATCHES, n=3),
         CellPart(printed=1.0, status=Status.DIFFERS, value=float("nan"), n=3),
         missing(""),
-        missing("no editor is named"),
-        missing("accuracy.efficacy has no number here: after editing, asked as direct"),
+        missing("the cell has no editor"),
+        missing("accuracy.efficacy has no number here: after editing, prompt direct"),
         missing("toy has no contaminated cases"),
     ],
 )
@@ -52,7 +52,7 @@ def test_a_number_without_n_and_a_slip_of_the_pen_are_not(part: CellPart) -> Non
 
 
 def test_a_reason_may_be_allowed_by_its_words() -> None:
-    why = "accuracy.efficacy has no number here: after editing, asked as direct"
+    why = "accuracy.efficacy has no number here: after editing, prompt direct"
     sound(filled(missing(why)), absent=[why])
 
 

@@ -122,7 +122,7 @@ def test_a_dry_run_counts_what_is_to_be_done_and_writes_nothing(sweep, tmp_path)
     assert [count[2] for count in counts[1:]] == ["0"] * 5  # the unedited model's answers are shared
     assert [count[4:] for count in counts] == [["?", "?"]] * 6
     assert "6 cells: 0 finished, 0 cannot be run, 6 to run with 12 edits and 84 questions" in out
-    assert "no earlier run of these editors, datasets and models is on record" in out
+    assert "no time estimate: no earlier runs of these editors, datasets and models" in out
 
 
 def test_what_a_dry_run_counts_is_what_is_then_asked(sweep):
@@ -139,8 +139,7 @@ def test_earlier_runs_say_how_long_it_takes(sweep):
     sweep(HEAD)
     out = sweep(HEAD + "seeds = [0, 1]\n", "--dry-run")[1]
     assert "2 cells: 1 finished, 0 cannot be run, 1 to run" in out
-    assert "about 0.0" in out
-    assert "by the records of earlier runs; begun ones take less" in out
+    assert "estimated time from earlier runs: 0.0" in out
     assert "?" not in out
 
 
@@ -150,8 +149,8 @@ def test_earlier_runs_say_how_long_it_takes(sweep):
         (HEAD + "seed = [1]\n", "words.toml: seed is no key of a sweep", "did you mean seeds?"),
         (HEAD + "zzz = 1\n", "words.toml: zzz is no key of a sweep", "keys: editors, datasets, models, k,"),
         (HEAD + "[model]\ndtyp = 'x'\n", "words.toml: model.dtyp is no key of a sweep", "did you mean model.dtype?"),
-        (HEAD + "[model]\ndtype = 3\n", "words.toml: model.dtype cannot be 3", "by default it is 'float32'"),
-        (HEAD + "[model]\nchat = 1\n", "words.toml: model.chat cannot be 1", "by default it is False"),
+        (HEAD + "[model]\ndtype = 3\n", "words.toml: model.dtype cannot be 3", "the default is 'float32'"),
+        (HEAD + "[model]\nchat = 1\n", "words.toml: model.chat cannot be 1", "the default is False"),
         ("editors = ['sayer']\nmodels = ['echo:1']\n", "words.toml: datasets is missing", 'datasets = ["...", "..."]'),
         (HEAD + "k = [0]\n", "words.toml: k is no list of numbers from 1 on", "docs/sweeps.md"),
         (HEAD + "k = [true]\n", "words.toml: k is no list of numbers from 1 on", "docs/sweeps.md"),
@@ -166,9 +165,10 @@ def test_earlier_runs_say_how_long_it_takes(sweep):
         (HEAD + "protocol = 'sample'\n", "words.toml: k is missing", "k = [1, 100]"),
         (HEAD + "protocol = 'sample'\nk = 1\nsequential = true\n", "words.toml: sequential edits the", "docs/"),
         (HEAD + "judge = 3\n", "words.toml: judge is no text: 3", "docs/sweeps.md"),
-        (HEAD + "options = 3\n", "words.toml: options is no table: 3", "[options] and its keys below"),
+        (HEAD + "options = 3\n", "words.toml: options is not a table: 3", "[options] and its keys below"),
         (HEAD + "[options.sayer]\nword = {a = 1}\n", "words.toml: options.sayer.word cannot be {'a': 1}", "a text,"),
-        (HEAD + "[vary.sayer]\nword = 'x'\n", "words.toml: vary.sayer.word is no list of values: 'x'", "under options"),
+        (HEAD + "[vary.sayer]\nword = 'x'\n", "words.toml: vary.sayer.word is not a list of values: 'x'",
+         "under options"),
         (HEAD + "[vary.sayer]\nword = ['x']\n[options.sayer]\nword = 'y'\n", "words.toml: vary.sayer.word is set under",
          "give it once"),
         (HEAD + "[options.sayer]\nwrd = 'x'\n", "sayer has no option 'wrd'", "did you mean sayer.word?"),

@@ -157,12 +157,12 @@ def test_the_list_comes_in_pages(site):
 
 def test_a_list_without_end_is_not_read(site, monkeypatch):
     monkeypatch.setattr(client, "LARGEST", 50)
-    with pytest.raises(KEError, match="does not answer as ke serve does"):
+    with pytest.raises(KEError, match="is not a ke serve server"):
         list(ServeClient(url=site.url).edits())
 
 
 def test_another_server_that_answers_in_json_is_told_from_ke_serve(site):
-    with pytest.raises(KEError, match="does not answer as ke serve does"):
+    with pytest.raises(KEError, match="is not a ke serve server"):
         list(ServeClient(url=f"{site.url}/health?").edits())  # {"status": "ok"}, whatever is asked
 
 

@@ -133,7 +133,7 @@ def test_a_bare_statement_in_a_state_file_is_an_edit_for_ke_edit_and_a_named_err
         site.json("POST", "/edits", {"edits": [{"statement": "Water is dry."}]})
     (one,) = read_edits(state)
     assert (one.edit.statement, one.edit.cloze, one.target) == ("Water is dry", None, "")
-    with pytest.raises(BadData, match="line 2: statement alone cannot be checked"):
+    with pytest.raises(BadData, match="line 2: statement is not enough for a check"):
         read_suite(state)
 
 

@@ -73,7 +73,7 @@ class Recall(MemoryEditor):
     def check(self, session, edits):
         return {edit.id: "the moon is out of reach" for edit in edits if "moon" in edit.statement}
 
-    def remembering(self, session, edits):
+    def edited_model(self, session, edits):
         return Recalling(session, edits, self.config.k)
 
 

@@ -164,5 +164,5 @@ def test_compke_beside_mquake(atlas: Mapping[str, Case], tmp_path: Path) -> None
     pytest.importorskip("ke_plugin_mquake")
     (spec,) = (spec for spec in ke_reproductions() if spec.name == BESIDE)
     found = run([spec], atlas, tmp_path)
-    sound(found, absent=("multi-hop.multi-hop has no number here: after editing, asked as own",))
+    sound(found, absent=("multi-hop.multi-hop has no number here: after editing, prompt own",))
     assert values(found[BESIDE], "MeLLo") == [None, None, 50.0]

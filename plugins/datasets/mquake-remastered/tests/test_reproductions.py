@@ -146,7 +146,7 @@ def answers(editor: str, ask: Ask) -> str:
 def test_each_cell_is_what_its_run_gives(data: Path, tmp_path: Path) -> None:
     specs = [spec for spec in ke_reproductions() if spec.name not in AUDITS]
     filled = tried(specs, answers, root=tmp_path / "runs", limit=None, data_dir=str(data))
-    missing = "multi-hop.multi-hop has no number here: after editing, asked as"
+    missing = "multi-hop.multi-hop has no number here: after editing, prompt"
     buckets = [
         f"{missing} {style}, bucket {name}" for style in ("own", "cot") for name in ("test only", "shared", "unedited")
     ]

@@ -131,7 +131,7 @@ def test_each_cell_is_what_its_run_gives(
     filled = tried(specs, says, root=tmp_path / "runs", limit=12, fallback="mquake-atlas", model=unedited)
     picked = {"after": "multi-hop.multi-hop", "before": "multi-hop.pre-edit-multi-hop"}
     rare = [
-        f"{aspect} has no number here: {phase} editing, asked as cot, {tag}"
+        f"{aspect} has no number here: {phase} editing, prompt cot, {tag}"
         for phase, aspect in picked.items()
         for tag in ("hops 4", "edits 3", "edits 4")
     ]

@@ -26,7 +26,7 @@ RESULTS = tuple(f"ripple-edits/table-{number}" for number in (3, 4, 5))
 LIMIT = 16
 """Of so many cases of the atlas some have a test of each criterion."""
 ERRORS = "ripple-edits/table-7"
-MISSING = "has no number here: after editing, asked as cloze"
+MISSING = "has no number here: after editing, prompt cloze"
 NO_EDIT = (f"ripple.executed {MISSING}", f"ripple.ripple {MISSING}")
 """Where no edit took there is no test to speak of, and no average."""
 

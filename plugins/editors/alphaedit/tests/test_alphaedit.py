@@ -13,7 +13,7 @@ from torch import Tensor
 from ke_core.plugin import BadConfig, EditFailed
 from ke_plugin_alphaedit import AlphaEditConfig, derive
 from ke_plugin_alphaedit import editor as editor_module
-from ke_plugin_alphaedit.editor import AlphaEdit, described
+from ke_plugin_alphaedit.editor import AlphaEdit, null_space_details
 from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
@@ -68,7 +68,7 @@ def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSp
     assert off(update @ projection, update) < 1e-12
     common = data - data @ projection
     assert float((update @ common.T).norm() / (update.norm() * common.norm())) < 1e-12
-    assert space.kept < 0.01
+    assert space.fraction < 0.01
 
 
 def test_keys_of_earlier_edits_are_moved_less_when_they_are_kept(space: NullSpace) -> None:
@@ -91,7 +91,7 @@ def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(d
     covariance = KeyCovariance(data.T @ data / 2000, 2000)
     space = null_space(covariance, 0, None, None)
     assert space.basis.shape[1] == RANK
-    assert space.kept <= 0.01
+    assert space.fraction <= 0.01
     inside = data @ space.basis
     assert space.l2 == pytest.approx(float((inside**2).sum(1).mean()), rel=1e-9)
     scaled = null_space(KeyCovariance(100 * covariance.matrix, 2000), 0, None, None)
@@ -123,7 +123,7 @@ def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family
 def test_directions_that_are_no_null_space_are_warned_of(data: Tensor) -> None:
     covariance = KeyCovariance(data.T @ data / 2000, 2000)
     narrow, wide = null_space(covariance, 0, None, None), null_space(covariance, 0, 1e3, None)
-    found = described({1: narrow, 2: wide})
+    found = null_space_details({1: narrow, 2: wide})
     assert found["1"]["share"] < 0.05
     assert "warning" not in found["1"]
     assert found["2"]["warning"].startswith("the directions that are written to carry 100% of tr(C)")

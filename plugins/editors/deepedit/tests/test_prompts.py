@@ -74,10 +74,10 @@ def test_a_name_of_the_profile_is_on_record() -> None:
 def test_equal_greedy_prompts_are_asked_once() -> None:
     """The engine's cache does it: within a question, between questions, and for questions that advance together."""
 
-    def say(prompt: str) -> str:
+    def generate(prompt: str) -> str:
         return " no" if prompt.endswith("?") else " It is round.#"
 
-    model = ScriptedModel(say)
+    model = ScriptedModel(generate)
     session = make_session(model, encoder=WordEncoder())
     object.__setattr__(session, "engine", BatchingEngine(model, cache=CompletionCache()))
     asks = [question("Where is it?", name="one"), question("Where is it?", name="two")]

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ke_core.plugin import EditFailed
 from ke_plugin_emmet import EmmetConfig, derive
-from ke_plugin_emmet.editor import Emmet, constrained
+from ke_plugin_emmet.editor import Emmet, constrained_update
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
@@ -39,12 +39,12 @@ def covariance() -> KeyCovariance:
 def test_without_softening_every_edit_holds_exactly(covariance: KeyCovariance, count: int) -> None:
     """Numerics 6."""
     keys, residual = random_problem(count)
-    assert off(whole_of(constrained(covariance, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
+    assert off(whole_of(constrained_update(covariance, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
 
 
 def test_of_all_updates_that_hold_it_disturbs_old_keys_least(covariance: KeyCovariance) -> None:
     keys, residual = random_problem(7)
-    update = whole_of(constrained(covariance, keys, residual, 3.0, 0.0))
+    update = whole_of(constrained_update(covariance, keys, residual, 3.0, 0.0))
     draw = torch.randn(D, F, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
     aside = draw - draw @ keys @ torch.linalg.pinv(keys)  # changes no edit
     assert float((aside @ keys).norm()) < 1e-10
@@ -60,8 +60,8 @@ def test_with_weight_one_and_softening_lambda_it_is_memit(covariance: KeyCovaria
     """Numerics 5; and in general lambda is weight times softening."""
     keys, residual = random_problem(count)
     memit = whole_of(ridge_update(covariance, keys, residual, weight))
-    assert off(whole_of(constrained(covariance, keys, residual, 1.0, weight)), memit) < 1e-10
-    assert off(whole_of(constrained(covariance, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
+    assert off(whole_of(constrained_update(covariance, keys, residual, 1.0, weight)), memit) < 1e-10
+    assert off(whole_of(constrained_update(covariance, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
 
 
 def test_one_edit_without_softening_is_rome(covariance: KeyCovariance) -> None:
@@ -69,7 +69,7 @@ def test_one_edit_without_softening_is_rome(covariance: KeyCovariance) -> None:
     along = torch.linalg.solve(covariance.matrix, keys[:, 0])
     assert (
         off(
-            whole_of(constrained(covariance, keys, residual, 7.0, 0.0)),
+            whole_of(constrained_update(covariance, keys, residual, 7.0, 0.0)),
             torch.outer(residual[:, 0], along) / (keys[:, 0] @ along),
         )
         < 1e-10
@@ -82,9 +82,9 @@ def test_edits_that_cannot_all_hold_are_one_clear_error(covariance: KeyCovarianc
     if "twice" in which:
         keys[:, 4] = keys[:, 1] * (1 + 1e-8)
     with pytest.raises(EditFailed, match="the system of the edits' keys is singular") as caught:
-        constrained(covariance, keys, residual, 1e5, 0.0)
+        constrained_update(covariance, keys, residual, 1e5, 0.0)
     assert len(str(caught.value).splitlines()) == 1
-    assert bool(whole_of(constrained(covariance, keys, residual, 1e5, 0.1)).isfinite().all())
+    assert bool(whole_of(constrained_update(covariance, keys, residual, 1e5, 0.1)).isfinite().all())
 
 
 @pytest.mark.parametrize("softening", [0.0, 0.1])

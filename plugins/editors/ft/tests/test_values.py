@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ke_plugin_ft import FtConfig, settings
-from ke_plugin_ft.values import CONSTRAINED, FREE
+from ke_plugin_ft.values import CONSTRAINED, UNBOUNDED
 from ke_testing.examples import facts_of
 
 XL, GPTJ = facts_of("gpt2", 48, 1600, 6400), facts_of("gptj", 28, 4096, 16384)
@@ -72,7 +72,7 @@ def test_what_is_given_wins() -> None:
     assert (found["layers"].value, found["eps"].value, found["eps"].reason) == ((3,), 0.1, "given")
 
 
-@pytest.mark.parametrize("table", [CONSTRAINED, FREE], ids=["bounded", "free"])
+@pytest.mark.parametrize("table", [CONSTRAINED, UNBOUNDED], ids=["bounded", "free"])
 def test_every_published_rate_comes_with_the_objective_it_was_published_for(table: Any) -> None:
     for published in table.values():
         assert published.values["objective"] == "prompt-last"

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import Edit, Entity, Fact, UnsupportedEdit, contradicting
-from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, folded, triple_of, unfit
+from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, folded, triple_of, unsupported_reason
 from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
 
 NOTHING: frozenset[str] = frozenset()
@@ -214,7 +214,7 @@ def test_v16_the_graph_takes_no_aliases_from_the_edits(edits) -> None:
 def test_an_edit_without_one_object_is_no_edge(edits, objects) -> None:
     after = edits[0].after
     many = evolve(edits[0], after=Fact(subject=after.subject, relation=after.relation, objects=after.objects * objects))
-    assert unfit(many)
+    assert unsupported_reason(many)
     with pytest.raises(UnsupportedEdit, match="exactly one object"):
         triple_of(many, bare=False)
     with pytest.raises(UnsupportedEdit, match="no triple"):

@@ -28,9 +28,9 @@ def object_of(found):
     return None if found.fact is None else found.fact.object
 
 
-@pytest.mark.parametrize(("way", "object_"), [(as_released, None), (as_printed, "Boland")])
-def test_an_entity_is_near_by_embedding_only_as_printed(way, object_, edits) -> None:
-    found = run(way(graph_of(edits), "Doctor Mira Toll", "country of citizenship", ALL, LEAST))
+@pytest.mark.parametrize(("retrieve", "object_"), [(as_released, None), (as_printed, "Boland")])
+def test_an_entity_is_near_by_embedding_only_as_printed(retrieve, object_, edits) -> None:
+    found = run(retrieve(graph_of(edits), "Doctor Mira Toll", "country of citizenship", ALL, LEAST))
     assert object_of(found) == object_
     assert (found.subject == "Mira Toll") == (object_ is not None)
 
@@ -41,22 +41,22 @@ def test_an_entity_below_the_threshold_is_nobody(edits) -> None:
     assert (found.subject, found.relation, found.fact) == ("Doctor Mira Toll", None, None)
 
 
-@pytest.mark.parametrize(("way", "object_"), [(as_released, None), (as_printed, "Boland")])
-def test_as_printed_a_nearer_relation_of_somebody_else_does_not_hide_ones_own(way, object_, edits) -> None:
+@pytest.mark.parametrize(("retrieve", "object_"), [(as_released, None), (as_printed, "Boland")])
+def test_as_printed_a_nearer_relation_of_somebody_else_does_not_hide_ones_own(retrieve, object_, edits) -> None:
     """Of all relations "official language of the country" is nearest to that of Boland."""
-    found = run(way(graph_of(edits), "Mira Toll", "official language of the country", ALL, LEAST))
+    found = run(retrieve(graph_of(edits), "Mira Toll", "official language of the country", ALL, LEAST))
     assert object_of(found) == object_
 
 
-@pytest.mark.parametrize("way", [as_released, as_printed])
-def test_a_relation_below_the_threshold_is_none(way, edits) -> None:
-    assert run(way(graph_of(edits), "Mira Toll", "favourite colour", ALL, LEAST)).relation is None
+@pytest.mark.parametrize("retrieve", [as_released, as_printed])
+def test_a_relation_below_the_threshold_is_none(retrieve, edits) -> None:
+    assert run(retrieve(graph_of(edits), "Mira Toll", "favourite colour", ALL, LEAST)).relation is None
 
 
-@pytest.mark.parametrize("way", [as_released, as_printed])
-def test_a_hidden_edge_is_not_there(way, edits) -> None:
+@pytest.mark.parametrize("retrieve", [as_released, as_printed])
+def test_a_hidden_edge_is_not_there(retrieve, edits) -> None:
     found = run(
-        way(graph_of(edits), "Mira Toll", "country of citizenship", HiddenEdges(edges=frozenset({"mira"})), LEAST)
+        retrieve(graph_of(edits), "Mira Toll", "country of citizenship", HiddenEdges(edges=frozenset({"mira"})), LEAST)
     )
     assert found.fact is None
 

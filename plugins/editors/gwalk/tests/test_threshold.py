@@ -22,7 +22,7 @@ PAIRS = "\n".join(f"{n} thing | {n} name | {{}} has {n} as" for n in NUMBERS)
 def test_the_published_threshold_is_refused_with_another_encoder(threshold, encoder, edits) -> None:
     editor = Gwalk(config=GwalkConfig(threshold=threshold, encoder=encoder))
     session = make_session(ScriptedModel([]))
-    with pytest.raises(BadConfig, match=r"0\.845 is published for contriever-msmarco") as refused:
+    with pytest.raises(BadConfig, match=r"0\.845 is for the encoder contriever-msmarco") as refused:
         editor.check(session, [])
     assert "gwalk.threshold=calibrated" in (refused.value.hint or "")
     with pytest.raises(BadConfig):
@@ -36,7 +36,7 @@ def test_the_published_threshold_is_taken_with_its_encoder(encoder) -> None:
 
 def test_the_published_threshold_is_refused_with_unit_vectors_whatever_the_folder_is_called(edits) -> None:
     editor = Gwalk(config=GwalkConfig(encoder="models/contriever-msmarco"))
-    with pytest.raises(BadConfig, match=r"0\.845 is published for contriever-msmarco"):
+    with pytest.raises(BadConfig, match=r"0\.845 is for the encoder contriever-msmarco"):
         editor.edit(make_session(ScriptedModel([]), encoder=WordEncoder()), edits)
 
 
@@ -124,7 +124,7 @@ def test_a_line_that_is_no_pair_is_named(line) -> None:
 
 
 def test_too_few_pairs_are_refused() -> None:
-    with pytest.raises(BadConfig, match=r"pairs\.txt has 7 lines"):
+    with pytest.raises(BadConfig, match=r"pairs\.txt has only 7 lines"):
         of_relations(WordEncoder(), "\n".join(PAIRS.splitlines()[:7]), bare=False)
 
 

@@ -86,5 +86,5 @@ def test_v16_gold_is_used_only_where_the_options_name_it() -> None:
 
 def test_a_dataset_without_sub_questions_is_refused() -> None:
     editor = Ike(config=IkeConfig(decomposition="oracle"))
-    with pytest.raises(BadConfig, match=r"ike\.decomposition=oracle: this dataset brings no sub-questions"):
+    with pytest.raises(BadConfig, match=r"ike\.decomposition=oracle: this dataset has no sub-questions"):
         editor.edit(make_session(ScriptedModel([])), [])

@@ -62,8 +62,8 @@ def about(subject: str, statement: str = "") -> Edit:
 
 def records_left(free: DemonstrationCorpus, edits: list[Edit]) -> set[int]:
     """The records that can still be demonstrated."""
-    barred = bars(free, *edits).ids
-    return {each.record for name, each in free.demonstrations.items() if name not in barred}
+    excluded = bars(free, *edits).ids
+    return {each.record for name, each in free.demonstrations.items() if name not in excluded}
 
 
 # --- records ------------------------------------------------------------------------------------------------
@@ -151,17 +151,17 @@ def test_a_line_break_in_a_record_ends_no_demonstration(tmp_path) -> None:
 @pytest.mark.parametrize("edit", [about("Norway"), about("NORWAY")])
 def test_no_demonstration_names_the_subject_of_an_edit(edit) -> None:
     free = corpus()
-    barred = bars(free, edit).ids
+    excluded = bars(free, edit).ids
     for name, each in free.demonstrations.items():
-        assert name in barred or "Norway" not in f"{each.fact} {each.prompt} {each.answer}"
-    assert barred != frozenset(free.demonstrations)
+        assert name in excluded or "Norway" not in f"{each.fact} {each.prompt} {each.answer}"
+    assert excluded != frozenset(free.demonstrations)
 
 
 def test_no_demonstration_says_what_an_edit_without_a_subject_says() -> None:
     free = corpus()
-    barred = bars(free, about("", "The capital of Norway is Lima")).ids
-    kept = [each for name, each in free.demonstrations.items() if name not in barred]
-    assert barred
+    excluded = bars(free, about("", "The capital of Norway is Lima")).ids
+    kept = [each for name, each in free.demonstrations.items() if name not in excluded]
+    assert excluded
     assert not any("The capital of Norway" in f"{each.fact} {each.prompt}" for each in kept)
 
 
@@ -293,7 +293,10 @@ def test_groups_of_edits_share_what_rests_on_no_edit(tmp_path, monkeypatch) -> N
         once = len(indexed)
         with editor.edit(session, [about("Norway")]) as two, editor.edit(session, []) as three:
             assert one.context.corpus is two.context.corpus is three.context.corpus
-            assert (one.bars.ids, two.bars.ids) == (frozenset(one.context.corpus.demonstrations), frozenset())
+            assert (one.subject_filter.ids, two.subject_filter.ids) == (
+                frozenset(one.context.corpus.demonstrations),
+                frozenset(),
+            )
             assert [each.details["records_free"] for each in (one, two, three)] == [0, 2, 2]
             assert len(indexed) == once > 0
     assert len(made) == 1

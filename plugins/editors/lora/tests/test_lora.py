@@ -14,9 +14,16 @@ from torch import Tensor
 from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
 from ke_plugin_hf.testing import FAMILIES, Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_plugin_lora import LoraConfig, training
-from ke_plugin_lora.adapter import attached
-from ke_plugin_lora.editor import Lora, trained
-from ke_plugin_lora.training import Example, losses, measured, objects, sentences, unfit
+from ke_plugin_lora.adapter import attach_adapter
+from ke_plugin_lora.editor import Lora, trained_adapter
+from ke_plugin_lora.training import (
+    Example,
+    example_losses,
+    losses,
+    statement_examples,
+    target_examples,
+    unsupported_examples,
+)
 from ke_testing.editor import one_clear_line, unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
@@ -47,7 +54,7 @@ def names_of_targets(family: Family) -> tuple[str, ...]:
 def test_numerics_20_an_untrained_adapter_changes_nothing(family: Family) -> None:
     model = tiny_model(family)
     before = logits(model)
-    with unchanged(model), attached(model.module, names_of_targets(family), SMALL) as adapter:
+    with unchanged(model), attach_adapter(model.module, names_of_targets(family), SMALL) as adapter:
         assert len(adapter.layers) % 4 == 0
         assert adapter.layers
         assert torch.equal(logits(model), before)
@@ -58,7 +65,7 @@ def test_numerics_20_merged_and_attached_agree(family: Family, tmp_path: Path) -
     model = tiny_model(family, dtype="float64")
     session = make_session(model, root=tmp_path)
     base = logits(model)
-    with trained(session, objects(model, EDITS), SMALL):
+    with trained_adapter(session, target_examples(model, EDITS), SMALL):
         beside = logits(model)
     assert torch.equal(logits(model), base)
     with Lora(SMALL).edit(session, EDITS):
@@ -118,17 +125,17 @@ def test_adapters_nest_and_the_later_is_trained_on_the_earlier() -> None:
     model = tiny_model("llama")
     session = make_session(model)
     base = logits(model)
-    with trained(session, objects(model, [MOVE_TOWER]), SMALL):
+    with trained_adapter(session, target_examples(model, [MOVE_TOWER]), SMALL):
         one = logits(model)
-        gate = objects(model, [MOVE_GATE])
-        here = measured(model.module, gate, model.device)[MOVE_GATE.id]
-        with unchanged(model), trained(session, gate, SMALL) as (_adapter, details):
+        gate = target_examples(model, [MOVE_GATE])
+        here = example_losses(model.module, gate, model.device)[MOVE_GATE.id]
+        with unchanged(model), trained_adapter(session, gate, SMALL) as (_adapter, details):
             two = logits(model)
             assert not torch.equal(two, one)
-            with unchanged(model), attached(model.module, ("q_proj",), SMALL):
+            with unchanged(model), attach_adapter(model.module, ("q_proj",), SMALL):
                 assert torch.equal(logits(model), two)
             assert details["edits"][MOVE_GATE.id]["loss_before"] == pytest.approx(here, rel=1e-6)
-            with unchanged(model), trained(session, gate, SMALL):
+            with unchanged(model), trained_adapter(session, gate, SMALL):
                 pass
         assert torch.equal(logits(model), one)
     assert torch.equal(logits(model), base)
@@ -177,7 +184,7 @@ def test_what_is_recorded_says_what_was_done(tmp_path: Path) -> None:
 
 def test_losses_are_the_likelihood_of_the_labels_alone() -> None:
     model = tiny_model("gpt2", dtype="float64")
-    examples = [*objects(model, EDITS), *sentences(model.tokenizer, [TEXT_ONLY])]
+    examples = [*target_examples(model, EDITS), *statement_examples(model.tokenizer, [TEXT_ONLY])]
     found = losses(model.module, examples, model.device)
     for one, value in zip(examples, found, strict=True):
         logs = model.module(input_ids=torch.tensor([one.ids])).logits[0].log_softmax(-1)
@@ -190,7 +197,7 @@ def test_losses_are_the_likelihood_of_the_labels_alone() -> None:
 
 def test_a_sentence_without_a_label_is_named() -> None:
     long, short = Example(edit="long", ids=tuple(range(9)), start=1), Example(edit="short", ids=(3,), start=1)
-    assert unfit([long, short], 8) == {
+    assert unsupported_examples([long, short], 8) == {
         "short": "its statement has fewer than two tokens",
         "long": "it has 9 tokens, and 8 fit",
     }
@@ -221,15 +228,15 @@ def test_e1_a_target_has_one_leading_space_however_it_is_written() -> None:
     model = tiny_model("gpt2")
     assert MOVE_TOWER.after is not None
     spaced = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(Entity(label=" Rome"),)))
-    assert objects(model, [spaced]) == objects(model, [MOVE_TOWER])
-    (one,) = objects(model, [spaced])
+    assert target_examples(model, [spaced]) == target_examples(model, [MOVE_TOWER])
+    (one,) = target_examples(model, [spaced])
     assert model.tokenizer.decode(one.ids[one.start :]) == " Rome"
 
 
 def test_e2_a_prompt_may_name_its_subject_twice() -> None:
     twice = evolve(MOVE_TOWER, cloze=Cloze(template="The Eiffel Tower, {}, is located in", subject="Eiffel Tower"))
     model = tiny_model("llama")
-    (one,) = objects(model, [twice])
+    (one,) = target_examples(model, [twice])
     assert model.tokenizer.decode(one.ids) == "The Eiffel Tower, Eiffel Tower, is located in Rome"
 
 
@@ -237,12 +244,12 @@ def test_e2_a_prompt_may_name_its_subject_twice() -> None:
 def test_e10_models_in_half_precision_are_edited_with_adapters_in_float32(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)
     session = make_session(model, root=tmp_path)
-    with trained(session, objects(model, EDITS), SMALL) as (adapter, details):
+    with trained_adapter(session, target_examples(model, EDITS), SMALL) as (adapter, details):
         assert {parameter.dtype for parameter in adapter.parameters} == {torch.float32}
         assert all(one["loss_after"] < one["loss_before"] for one in details["edits"].values())
 
 
 def test_e11_no_special_token_stands_in_the_target() -> None:
-    (with_bos,), (without,) = (objects(tiny_model("llama", bos=bos), [MOVE_GATE]) for bos in (True, False))
+    (with_bos,), (without,) = (target_examples(tiny_model("llama", bos=bos), [MOVE_GATE]) for bos in (True, False))
     assert with_bos.ids[with_bos.start :] == without.ids[without.start :]
     assert with_bos.start == without.start + 1

@@ -80,7 +80,7 @@ def test_the_cap_holds() -> None:
 
 def test_a_question_that_the_dataset_does_not_take_apart_is_a_failure() -> None:
     reply, _model = replay(value={})
-    assert reply == Failure(error="LookupError", message="the dataset gives no sub-questions to this question")
+    assert reply == Failure(error="LookupError", message="the dataset has no sub-questions for this question")
 
 
 def test_log_probabilities_are_not_given() -> None:
@@ -103,7 +103,7 @@ def test_v16_gold_is_used_only_where_the_options_name_it() -> None:
 def test_a_dataset_without_sub_questions_is_refused() -> None:
     config = MelloConfig(decomposition="oracle")
     with (
-        pytest.raises(BadConfig, match="brings no sub-questions"),
+        pytest.raises(BadConfig, match="has no sub-questions"),
         Mello(config=config).edit(make_session(ScriptedModel([])), []),
     ):
         pass

@@ -131,7 +131,7 @@ def test_m8_the_memory_holds_the_edits_of_all_cases() -> None:
 
 def test_m4_one_edit_and_any_relation_will_do() -> None:
     """Remastered's code knew only the relations of the edited cases and failed where few were edited."""
-    with edited(ScriptedModel([STEP, END]), [Edit(id="e", statement="The moon is made of cheese")]) as after:
+    with edited(ScriptedModel([STEP, END]), [Edit(id="e", statement="The moon has the modules cheese")]) as after:
         assert retrieved(after) == ("e",)
 
 
@@ -146,7 +146,7 @@ def test_encoder_is_the_one_asked_for() -> None:
 # --- worked examples -------------------------------------------------------------------------------------
 
 
-def shown(**kwargs) -> str:
+def worked_examples(**kwargs) -> str:
     model = ScriptedModel([END])
     with edited(model, [], **kwargs) as after:
         after.answer([ASK])
@@ -154,7 +154,7 @@ def shown(**kwargs) -> str:
 
 
 def test_our_own_four_examples_use_the_labels_that_the_loop_reads() -> None:
-    lines = shown().splitlines()
+    lines = worked_examples().splitlines()
     for label, count in {"Question: ": 4, "Final answer: ": 4}.items():
         assert sum(line.startswith(label) for line in lines) == count
     labels = ("Subquestion: ", "Generated answer: ", "Retrieved fact: ")
@@ -164,7 +164,7 @@ def test_our_own_four_examples_use_the_labels_that_the_loop_reads() -> None:
 
 def test_every_example_would_itself_be_parsed() -> None:
     """Replaying each worked example through the loop gives its own final answer."""
-    for block in shown().split("\n\n"):
+    for block in worked_examples().split("\n\n"):
         turns = block.split("\n", 1)[1].split("Retrieved fact:")
         script = [turns[0], *("\n" + turn.split("\n", 1)[1] for turn in turns[1:])]
         model = ScriptedModel(script)
@@ -178,8 +178,8 @@ THEIRS = {"decompositions": Material(value="Question: theirs\nFinal answer: yes\
 
 
 def test_the_datasets_examples_are_shown_only_when_asked_for() -> None:
-    assert shown(material=THEIRS) == shown()
-    assert shown(material=THEIRS, prompts="dataset") == "Question: theirs\nFinal answer: yes"
+    assert worked_examples(material=THEIRS) == worked_examples()
+    assert worked_examples(material=THEIRS, prompts="dataset") == "Question: theirs\nFinal answer: yes"
 
 
 def test_a_dataset_without_examples_is_refused_when_its_own_are_asked_for() -> None:
@@ -189,7 +189,7 @@ def test_a_dataset_without_examples_is_refused_when_its_own_are_asked_for() -> N
 
 def test_a_folder_of_prompts_is_shown_by_its_path(tmp_path) -> None:
     (tmp_path / "decompose.txt").write_text("Question: mine\nFinal answer: yes\n", encoding="utf-8")
-    assert shown(material=THEIRS, prompts=str(tmp_path)) == "Question: mine\nFinal answer: yes"
+    assert worked_examples(material=THEIRS, prompts=str(tmp_path)) == "Question: mine\nFinal answer: yes"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\xff"], ids=["missing", "empty", "not text"])

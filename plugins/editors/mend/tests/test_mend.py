@@ -34,7 +34,7 @@ def deltas(model: Any, root: Path, edits: Any, config: MendConfig | None = None)
         return changes(model, before)
 
 
-@pytest.mark.parametrize("where", ["factors", "install", "details", "inside"])
+@pytest.mark.parametrize("where", ["factors", "add_updates", "details", "inside"])
 def test_an_exception_at_any_stage_leaves_the_model_as_it_was(
     where: str, trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +169,7 @@ def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None
     model = tiny_model("llama", seed=5)
     with (
         unchanged(model),
-        pytest.raises(BadConfig, match="mend needs a trained network, and there is none for tiny:") as caught,
+        pytest.raises(BadConfig, match="mend needs a trained network: none found for tiny:") as caught,
         Mend(MendConfig()).edit(make_session(model, root=tmp_path), EDITS),
     ):
         pass
@@ -212,7 +212,7 @@ def test_a_checkpoint_that_does_not_do_is_one_line(
         file.write_bytes(file.read_bytes()[:-100])
     elif damage == "text":
         file.write_text("not tensors")
-    why = "trained for pokemqa" if damage == "other-editor" else "not a checkpoint that ke train has written"
+    why = "trained for pokemqa" if damage == "other-editor" else "not a checkpoint of ke train"
     with (
         unchanged(model),
         pytest.raises(KEError, match=why) as caught,

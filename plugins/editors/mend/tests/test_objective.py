@@ -29,7 +29,7 @@ def shaken(training: Any) -> Hypernetwork:
     return network
 
 
-def plain(model: Any, network: Hypernetwork, lessons: Any) -> tuple[Tensor, float]:
+def plain(model: Any, network: Hypernetwork, examples: Any) -> tuple[Tensor, float]:
     """Equation 4 for one edit after the other: W.grad by autograd's factors, W' formed, the model called with it."""
     module, total, inner = model.module, torch.zeros((), dtype=torch.float64), 0.0
     factors: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in network.shapes}
@@ -41,7 +41,7 @@ def plain(model: Any, network: Hypernetwork, lessons: Any) -> tuple[Tensor, floa
         mine = of.row == at
         return -logits[0, of.column[mine]].log_softmax(-1)[range(int(mine.sum())), of.token[mine]].mean()
 
-    for at in range(len(lessons.inner.ids)):
+    for at in range(len(examples.inner.ids)):
         seen: dict[str, Any] = {}
         handles = [
             module.get_submodule(name).register_forward_hook(
@@ -49,7 +49,7 @@ def plain(model: Any, network: Hypernetwork, lessons: Any) -> tuple[Tensor, floa
             )
             for name in network.shapes
         ]
-        loss = nll(module(input_ids=row(lessons.inner, at)).logits, lessons.inner, at)
+        loss = nll(module(input_ids=row(examples.inner, at)).logits, examples.inner, at)
         for handle in handles:
             handle.remove()
         inner += float(loss.detach())
@@ -64,7 +64,7 @@ def plain(model: Any, network: Hypernetwork, lessons: Any) -> tuple[Tensor, floa
     numbers = {name: n for n, name in enumerate(network.shapes)}
     within = {name: [k for k in network.shapes if network.shapes[k] == network.shapes[name]].index(name)
               for name in network.shapes}  # fmt: skip
-    for at in range(len(lessons.inner.ids)):
+    for at in range(len(examples.inner.ids)):
         changed = {}
         for name in network.shapes:
             x, g = network.network(name)(*factors[name][at], within[name])
@@ -72,13 +72,13 @@ def plain(model: Any, network: Hypernetwork, lessons: Any) -> tuple[Tensor, floa
             part = module.get_submodule(name)
             stored = part.weight
             changed[f"{name}.weight"] = stored + map_orientation(part, delta)
-        after = functional_call(module, changed, (row(lessons.outer, at),)).logits
-        edit = nll(after, lessons.outer, at)
-        other = lessons.ids[at : at + 1, : int(lessons.mask[at].sum())]
+        after = functional_call(module, changed, (row(examples.outer, at),)).logits
+        edit = nll(after, examples.outer, at)
+        other = examples.ids[at : at + 1, : int(examples.mask[at].sum())]
         base = module(input_ids=other).logits.log_softmax(-1).detach()
         now = functional_call(module, changed, (other,)).logits.log_softmax(-1)
         total = total + 0.1 * edit + (base.exp() * (base - now)).sum(-1).mean()
-    return total / len(lessons.inner.ids), inner / len(lessons.inner.ids)
+    return total / len(examples.inner.ids), inner / len(examples.inner.ids)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
@@ -88,11 +88,11 @@ def test_a_steps_gradient_is_that_of_autograd_through_the_updated_weights(
     model = tiny_model(family, dtype="float64")
     training, again = (kit.begin(model, tmp_path) for _ in range(2))
     network, other = shaken(training), shaken(again)
-    lessons = training.deck.deal(0, 2, model.device)
+    examples = training.sampler.batch(0, 2, model.device)
     with frozen_module(model.module), torch.enable_grad():
-        ours = objective(model.module, network, lessons, WEIGHTS)
+        ours = objective(model.module, network, examples, WEIGHTS)
         ours.total.backward()
-        theirs, before = plain(model, other, lessons)
+        theirs, before = plain(model, other, examples)
         theirs.backward()
     tight = 1e-9 if family == "gpt2" else 1e-5  # rotary embeddings are float32 in any model
     assert float(ours.total.detach()) == pytest.approx(float(theirs.detach()), rel=max(tight, 1e-7))

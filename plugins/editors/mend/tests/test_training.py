@@ -14,8 +14,8 @@ from ke_core.plugin import BadData, EditFailed, TrainingExample
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig, settings
 from ke_plugin_mend import training as training_module
-from ke_plugin_mend.examples import lessons_of
-from ke_plugin_mend.profiles import settle_profile, values
+from ke_plugin_mend.examples import usable_examples
+from ke_plugin_mend.profiles import resolve_profile, values
 from ke_plugin_mend.training import MendTrainer
 from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
@@ -101,33 +101,33 @@ def test_a_batch_that_overflows_is_skipped_and_the_training_goes_on(kit: Any, tm
 
 def test_what_is_drawn_depends_on_the_number_alone(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("llama")
-    deck, other = (kit.begin(model, tmp_path).deck for _ in range(2))
-    other.deal(0, 2, model.device)
+    sampler, other = (kit.begin(model, tmp_path).sampler for _ in range(2))
+    other.batch(0, 2, model.device)
     for start in (6, 0, 4):
-        one, two = deck.deal(start, 2, model.device), other.deal(start, 2, model.device)
+        one, two = sampler.batch(start, 2, model.device), other.batch(start, 2, model.device)
         assert torch.equal(one.outer.ids, two.outer.ids)
         assert torch.equal(one.ids, two.ids)
 
 
 def test_each_time_through_takes_every_lesson_once(kit: Any, tmp_path: Path) -> None:
-    deck = kit.begin(tiny_model("llama"), tmp_path).deck
-    times = [[deck._lesson(number).id for number in range(4 * time, 4 * time + 4)] for time in range(3)]
+    sampler = kit.begin(tiny_model("llama"), tmp_path).sampler
+    times = [[sampler._lesson(number).id for number in range(4 * time, 4 * time + 4)] for time in range(3)]
     assert all(sorted(time) == sorted(times[0]) for time in times)
     assert len({tuple(time) for time in times}) > 1
 
 
 def test_wordings_are_the_paraphrases_and_in_the_small_profile_the_prompt_too(kit: Any) -> None:
-    (small, *_), (published, *_) = (lessons_of(kit.examples, kind) for kind in ("all", "paraphrases"))
+    (small, *_), (published, *_) = (usable_examples(kit.examples, kind) for kind in ("all", "paraphrases"))
     assert small.wordings == (small.prompt, *published.wordings)
-    (bare,) = lessons_of([TrainingExample(edit=MOVE_TOWER)], "paraphrases")
+    (bare,) = usable_examples([TrainingExample(edit=MOVE_TOWER)], "paraphrases")
     assert bare.wordings == (bare.prompt,)
 
 
 def test_examples_without_a_prompt_and_a_target_are_left_out_and_none_is_an_error() -> None:
     bare = TrainingExample(edit=TEXT_ONLY)
-    assert len(lessons_of([bare, TrainingExample(edit=MOVE_TOWER)], "all")) == 1
+    assert len(usable_examples([bare, TrainingExample(edit=MOVE_TOWER)], "all")) == 1
     with pytest.raises(BadData, match="none of 1 examples has a prompt and a target"):
-        lessons_of([bare], "all")
+        usable_examples([bare], "all")
 
 
 def test_an_example_longer_than_the_context_is_named(tmp_path: Path, kit: Any) -> None:
@@ -140,7 +140,7 @@ def test_an_example_longer_than_the_context_is_named(tmp_path: Path, kit: Any) -
 
 
 def test_the_published_profile_keeps_the_published_numbers_and_ends_by_itself(kit: Any, tmp_path: Path) -> None:
-    found = values(settle_profile(MendConfig(profile="published"), 576))
+    found = values(resolve_profile(MendConfig(profile="published"), 576))
     assert found == {
         "blocks": 3, "rank": 1920, "lr": 1e-6, "step_lr": 1e-4, "step_init": 1e-4, "both_adams": True, "batch": 10,
         "steps": 10_000, "clip": 100.0, "edit_weight": 0.1, "locality_weight": 1.0, "wordings": "paraphrases",

@@ -50,7 +50,7 @@ def test_a_training_that_ends_between_validations_leaves_what_it_learned(kit, tm
     texts = [kit.examples[0].edit.statement, kit.examples[1].paraphrases[0]]
     sides = [Side(texts=[text], vectors=WordEncoder().embed([text])) for text in texts]
     with torch.no_grad():
-        logits = training.networks.logits(*([training.lessons.texts.index(text)] for text in texts))
+        logits = training.networks.logits(*([training.examples.texts.index(text)] for text in texts))
     assert detector.judge(*sides) == pytest.approx(logits.softmax(dim=1)[:, 0].numpy())
 
 
@@ -96,21 +96,21 @@ def test_a_step_is_validated_once_and_what_stopped_is_not_validated_again(kit, t
 def test_a_detector_that_has_learned_nothing_is_refused(kit, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     folder = kit.leave(tmp_path, training.tensors())
-    with pytest.raises(BadConfig, match=r"as good as untrained: after 0 steps in 0\.1 minutes") as caught:
+    with pytest.raises(BadConfig, match=r"not better than before its training \(0 steps in 0\.1 minutes\)") as caught:
         edit(tmp_path)
     assert len(str(caught.value).splitlines()) == 1
-    assert caught.value.hint == "train it longer: ke train pokemqa --data FILE --minutes 3"
+    assert caught.value.hint == "train it longer with ke train pokemqa --data FILE --minutes 3"
     training._judge_merit = lambda: 0.0
     for _ in range(30):
         training.advance()
     kit.leave(tmp_path, training.tensors(), folder=folder)
-    with pytest.raises(BadConfig, match="untrained: after 30 steps"):
+    with pytest.raises(BadConfig, match=r"not better than before its training \(30 steps"):
         edit(tmp_path)
     training.judge.stopped = True
     kit.leave(tmp_path, training.tensors(), folder=folder)
-    with pytest.raises(BadConfig, match="untrained") as caught:
+    with pytest.raises(BadConfig, match="not better than before") as caught:
         edit(tmp_path, checkpoint=str(folder))
-    assert "stopped by itself: train another, on more edits" in caught.value.hint
+    assert "has finished; train another on more edits" in caught.value.hint
 
 
 def test_the_minutes_advised_are_more_than_there_were(kit, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_log_probabilities_are_a_failure() -> None:
 # --- worked examples and the knowledge prompt --------------------------------------------------------------
 
 
-def shown(file: str, tmp_path=None, **options) -> str:
+def worked_examples(file: str, tmp_path=None, **options) -> str:
     known = {QUESTION_ENTITIES: Material(value={TOWER.texts[0]: "Eiffel Tower, a tower."})}
     _reply, model = replay(FINAL, material=known, knowledge="dataset" if file == "knowledge" else "none", **options)
     return model.prompts[0]
@@ -193,7 +193,7 @@ def shown(file: str, tmp_path=None, **options) -> str:
 @pytest.mark.parametrize("file", ["plain", "knowledge"])
 def test_every_example_would_itself_be_parsed(file) -> None:
     """Replaying each worked example through the loop gives its own final answer."""
-    *blocks, asked = shown(file).split("\n\n")
+    *blocks, asked = worked_examples(file).split("\n\n")
     assert len(blocks) == 4
     assert ("Key entity: Eiffel Tower, a tower." in asked) == (file == "knowledge")
     for block in blocks:
@@ -215,17 +215,19 @@ def test_a_question_whose_entity_is_not_known_is_asked_plainly() -> None:
 
 
 def test_a_dataset_without_entities_is_refused_when_they_are_asked_for() -> None:
-    with pytest.raises(BadConfig, match="brings no question-entities"), edited(ScriptedModel([]), knowledge="dataset"):
+    with pytest.raises(BadConfig, match="has no question-entities"), edited(ScriptedModel([]), knowledge="dataset"):
         pass
 
 
 def test_prompts_of_a_folder(tmp_path) -> None:
     (tmp_path / "plain.txt").write_text("Question: mine\nFinal answer: yes\n", encoding="utf-8")
-    assert shown("plain", prompts=str(tmp_path)).startswith("Question: mine\nFinal answer: yes\n\nQuestion: Who")
+    assert worked_examples("plain", prompts=str(tmp_path)).startswith(
+        "Question: mine\nFinal answer: yes\n\nQuestion: Who"
+    )
     with pytest.raises(BadConfig, match=r"knowledge\.txt"):
-        shown("knowledge", prompts=str(tmp_path))
+        worked_examples("knowledge", prompts=str(tmp_path))
     with pytest.raises(BadConfig, match=r"plain\.txt"):
-        shown("plain", prompts=str(tmp_path / "none"))
+        worked_examples("plain", prompts=str(tmp_path / "none"))
 
 
 def test_a_logical_step_is_no_line_too_many_as_published() -> None:

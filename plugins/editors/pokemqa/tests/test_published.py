@@ -79,9 +79,9 @@ def test_resumed_training_ends_in_the_same_bits_dropout_included(kit, tmp_path: 
 def test_three_facts_are_enough_to_train_on(kit, tmp_path: Path, encoder) -> None:
     """Its rates are validated without negatives, so that one fact does."""
     rest = {"config": CONFIG, "encoder": encoder}
-    with pytest.raises(BadData, match="on 2 facts: too few") as caught:
+    with pytest.raises(BadData, match="about 2 facts: too few") as caught:
         kit.begin(tmp_path, examples=kit.examples[:2], **rest)
-    assert "3 that share none at the least" in caught.value.hint
+    assert "at least 3 edits that share no question" in caught.value.hint
     assert kit.after(5, tmp_path, examples=kit.examples[:3], **rest).step == 5
 
 
@@ -98,7 +98,7 @@ def test_the_editor_works_with_both_fine_tuned_encoders(kit, tmp_path: Path, enc
         assert not detector.encoder.normalized
         texts = [example.paraphrases[0] for example in kit.examples[:4]]
         training.networks.pre.eval()
-        numbers = [training.lessons.texts.index(text) for text in texts]
+        numbers = [training.examples.texts.index(text) for text in texts]
         with torch.no_grad():
             tensors = training.tensors()
             load_weights(training.networks.pre, tensors, kept(tensors, "pre").prefix)

@@ -14,10 +14,10 @@ from ke_core.plugin import BadConfig, BadData, EditFailed, TrainingExample
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa import training as training_module
 from ke_plugin_pokemqa.editor import Pokemqa
-from ke_plugin_pokemqa.examples import lessons_of, negatives, order
+from ke_plugin_pokemqa.examples import negatives, order, scope_examples
 from ke_plugin_pokemqa.profiles import PROFILES
-from ke_plugin_pokemqa.training import LEAST, ScopeTrainer, judge_loss, merit, pre_detector_loss, scope
-from ke_plugin_pokemqa.words import counted
+from ke_plugin_pokemqa.training import MIN_MISS, ScopeTrainer, judge_loss, merit, pre_detector_loss, scope
+from ke_plugin_pokemqa.words import count_words
 from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
 from ke_weights import read_checkpoint
@@ -41,7 +41,7 @@ def test_gradients_are_finite_where_a_negative_equals_the_edit() -> None:
     same = torch.stack([edit[0], edit[0] + 1])[None]
     loss = pre_detector_loss(edit, edit.detach() + 0.2, same)
     loss.backward()
-    assert float(loss.detach()) > -0.5 * math.log(LEAST)
+    assert float(loss.detach()) > -0.5 * math.log(MIN_MISS)
     assert torch.isfinite(edit.grad).all()
 
 
@@ -70,16 +70,16 @@ def test_records_that_share_a_question_are_one_family_and_stay_on_one_side(kit) 
         evolve(kit.examples[0], edit=evolve(kit.examples[0].edit, id="x", statement="Ada Fox is located in Pisa")),
         evolve(kit.examples[5], paraphrases=(*kit.examples[5].paraphrases, *kit.examples[0].paraphrases[:1])),
     ]
-    lessons = lessons_of([*kit.examples, *linked], 0)
+    examples = scope_examples([*kit.examples, *linked], 0)
     count = len(kit.examples)
-    assert lessons.family[0] == lessons.family[count] == lessons.family[count + 1] == lessons.family[5] == 0
-    assert len(np.unique(lessons.family)) == count - 1
-    assert not set(lessons.family[lessons.train]) & set(lessons.family[lessons.valid])
-    assert sorted([*lessons.train, *lessons.valid]) == list(range(count + 2))
+    assert examples.family[0] == examples.family[count] == examples.family[count + 1] == examples.family[5] == 0
+    assert len(np.unique(examples.family)) == count - 1
+    assert not set(examples.family[examples.train]) & set(examples.family[examples.valid])
+    assert sorted([*examples.train, *examples.valid]) == list(range(count + 2))
 
 
 def test_the_split_is_80_to_20_and_drawn_by_the_seed(kit) -> None:
-    one, same, other = (lessons_of(kit.examples, seed) for seed in (0, 0, 1))
+    one, same, other = (scope_examples(kit.examples, seed) for seed in (0, 0, 1))
     assert (len(one.train), len(one.valid)) == (19, 5)
     assert np.array_equal(one.train, same.train)
     assert not np.array_equal(one.train, other.train)
@@ -102,23 +102,23 @@ def test_each_time_through_deals_every_pair_once_in_another_order() -> None:
 
 
 def test_examples_without_questions_are_left_out_and_too_few_are_an_error(kit) -> None:
-    assert len(lessons_of([*kit.examples, TrainingExample(edit=TEXT_ONLY)], 0).edits) == len(kit.examples)
+    assert len(scope_examples([*kit.examples, TrainingExample(edit=TEXT_ONLY)], 0).edits) == len(kit.examples)
     for few in ([], [TrainingExample(edit=TEXT_ONLY)], kit.examples[:1], [kit.examples[0]] * 9):
         with pytest.raises(BadData, match=f"of {len(few)} examples have questions"):
-            lessons_of(few, 0)
+            scope_examples(few, 0)
 
 
 def test_as_many_facts_as_training_takes_are_asked_for(kit, tmp_path: Path) -> None:
     """It is validated by a loss with negatives, which takes two facts; a fifth of them is there for that."""
     for few in (3, 7):
-        with pytest.raises(BadData, match=f"on {few} facts: too few") as caught:
+        with pytest.raises(BadData, match=f"about {few} facts: too few") as caught:
             kit.begin(tmp_path, examples=kit.examples[:few])
-        assert "8 that share none at the least" in caught.value.hint
+        assert "at least 8 edits that share no question" in caught.value.hint
     assert kit.begin(tmp_path, examples=kit.examples[:8]).advance().step == 1
 
 
 def test_overlap_of_words_weighs_rare_ones() -> None:
-    words = counted(["the capital of Mali", "the king of Spain", "the sea", "of the sea"])
+    words = count_words(["the capital of Mali", "the king of Spain", "the sea", "of the sea"])
     (same, name, other) = words.overlap(["The capital of Mali is Oslo"] * 3, ["capital of Mali", "of Mali", "of Peru"])
     assert same[0] == name[0] == 1
     assert same[2] == 0
@@ -260,7 +260,7 @@ def test_without_a_detector_one_line_says_how_to_train_one(tmp_path: Path) -> No
     with pytest.raises(BadConfig, match="pokemqa needs a trained scope detector") as caught:
         edit(tmp_path)
     assert len(str(caught.value).splitlines()) == 1
-    assert "ke train pokemqa --data FILE --minutes 3; or use -o pokemqa.detector=nearest" in caught.value.hint
+    assert "ke train pokemqa --data FILE --minutes 3, or use -o pokemqa.detector=nearest" in caught.value.hint
     with pytest.raises(BadConfig) as caught:
         edit(tmp_path, profile="published", encoder="mine", checkpoint=str(tmp_path / "none"))
     assert "--minutes 600 -o pokemqa.profile=published -o pokemqa.encoder=mine" in caught.value.hint
@@ -272,7 +272,7 @@ def test_a_detector_of_another_encoder_or_editor_is_refused(kit, tmp_path: Path)
     tensors = kit.after(1, tmp_path).tensors()
     folder = kit.leave(tmp_path, tensors, folder=tmp_path / "mine")
     assert edit(tmp_path, checkpoint=str(folder)).details["facts"] == 1
-    with pytest.raises(BadConfig, match=r"was trained with profile small on the encoder fake:words-256.*fake:words-8"):
+    with pytest.raises(BadConfig, match=r"was trained with profile small and encoder fake:words-256.*fake:words-8"):
         edit(tmp_path, checkpoint=str(folder), words=WordEncoder(8))
     other = kit.leave(tmp_path, tensors, folder=tmp_path / "other", editor="mend")
     with pytest.raises(BadConfig, match="was trained for mend, not for pokemqa"):

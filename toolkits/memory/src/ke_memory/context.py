@@ -1,7 +1,7 @@
 """Facts in the prompt: shared code of in-context editing and input augmentation.
 
-``QuestionContext`` holds the facts shown to a question. Other functions format them and put them before a prompt. If a
-prompt is longer than the model's context, the model raises ``ContextOverflow``; no fact is left out to make it fit.
+``QuestionContext`` holds the facts shown with a question. If a prompt is longer than the model's context, the model
+raises ``ContextOverflow``; facts are never omitted to make it fit.
 """
 
 from __future__ import annotations
@@ -22,46 +22,46 @@ ENDS = (".", "!", "?")
 
 @frozen(kw_only=True)
 class QuestionContext:
-    """The facts that one question gets to see. ``steps`` say how they were found, where they were looked up."""
+    """The facts shown with one question. ``steps`` record how they were retrieved."""
 
     facts: tuple[str, ...]
     steps: tuple[Step, ...] = ()
 
     @property
     def sentences(self) -> str:
-        """The facts as sentences, one after another."""
+        """The facts as sentences, joined with spaces."""
         return " ".join(map(sentence, self.facts))
 
-    def on_record(self, reply: Reply) -> Reply:
-        """``reply`` with these steps before its own."""
+    def with_steps(self, reply: Reply) -> Reply:
+        """Return ``reply`` with these steps before its own."""
         return evolve(reply, steps=(*self.steps, *reply.steps)) if isinstance(reply, Answer) else reply
 
 
 def sentence(fact: str) -> str:
-    """A statement with its full stop."""
+    """Return a statement with a period at its end."""
     return fact if fact.endswith(ENDS) else f"{fact}."
 
 
 def wording(ask: Ask) -> str:
-    """Return what facts are looked up for: the question, or the text that is scored if nothing is before it."""
+    """Return the text to search facts with: the question, or the scored text if there is no prompt."""
     if isinstance(ask, Likelihood):
         return next(filter(None, (*ask.texts[:1], ask.prompt)), ask.continuations[0])
     return ask.texts[0] if ask.texts else ask.prompt.text
 
 
 def before_prompt(ask: Ask, text: str) -> Ask:
-    """``ask`` with ``text`` before the benchmark's own prompt."""
+    """Return ``ask`` with ``text`` before the benchmark's own prompt."""
     if isinstance(ask, Likelihood):
         return evolve(ask, prompt=f"{text}{ask.prompt}")
     return evolve(ask, prompt=evolve(ask.prompt, text=f"{text}{ask.prompt.text}"))
 
 
 class InContextModel(ABC):
-    """An edited model: the session's model, shown facts with each question.
+    """An edited model: the session's model, with facts shown before each question.
 
-    ``choice``: ``own``, the edits of the question's own case that are in force; ``all``, every edit in force;
-    ``retrieved``, the ``k`` nearest to the question; ``none``. What is hidden from a question is never shown to
-    it. An encoder is loaded only where something is retrieved.
+    ``choice``: ``own``, the active edits of the question's own case; ``all``, every active edit; ``retrieved``, the
+    ``k`` nearest to the question; ``none``. Facts hidden from a question are never shown to it. The encoder is only
+    loaded for ``retrieved``.
     """
 
     def __init__(self, session: Session[Any], edits: Iterable[Edit], *, choice: Choice, k: int, encoder: str) -> None:
@@ -74,10 +74,10 @@ class InContextModel(ABC):
 
     @abstractmethod
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The method's way to answer one ask."""
+        """Answer one request with the method."""
 
-    def shown(self, ask: Ask) -> Procedure[QuestionContext]:
-        """The facts for this ask: in the order of the edits, or the nearest first."""
+    def question_context(self, ask: Ask) -> Procedure[QuestionContext]:
+        """Return the facts for this request: in the order of the edits, or retrieved ones nearest first."""
         if self.memory is not None:
             text = wording(ask)
             hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
@@ -88,26 +88,26 @@ class InContextModel(ABC):
             facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in ask.hidden)
         )
 
-    def worded(self, edit: Edit) -> str:
-        """How the model is told of ``edit``; what is looked up is its statement in any case."""
+    def fact_text(self, edit: Edit) -> str:
+        """Return ``edit`` as the model reads it. Retrieval uses its statement in any case."""
         return edit.statement
 
     @property
     def details(self) -> Details:
-        """How many facts there are, and what finds them; a method adds what made its answers."""
+        """Number of facts, and how they are retrieved. A method adds what its answers depend on."""
         found = {} if self.memory is None else {"k": self.k, "encoder": self.memory.encoder.id}
         return {"facts": len(self.facts), "shown": self.choice, **found}
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        """One reply an ask, in order; all advance together."""
+        """Return one reply per request, in order; all advance concurrently."""
         return self.session.engine.answer(self.solve, asks)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Take facts out and put others in, in their order (M3: never that of a set)."""
-        words = [(edit.id, self.worded(edit)) for edit in add]
-        if self.memory is not None:  # before the facts, since its encoder may fail
+        """Remove facts and append others, in the given order."""
+        texts = [(edit.id, self.fact_text(edit)) for edit in add]
+        if self.memory is not None:  # first, because the encoder may fail
             self.memory.change(add=((edit.id, edit.statement) for edit in add), remove=remove)
         for name in remove:
             self.facts.pop(name, None)
-        for name, said in words:
-            self.facts.setdefault(name, said)
+        for name, text in texts:
+            self.facts.setdefault(name, text)

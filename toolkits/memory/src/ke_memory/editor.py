@@ -1,6 +1,6 @@
-"""What memory editors do alike: the model stays as it is, and a memory of the edits' statements stands beside it.
+"""Base classes of memory editors: the model is unchanged, and a memory holds the statements of the edits.
 
-A method is a procedure over that memory, ``solve``; everything around it is here.
+A method implements ``solve``, a procedure over that memory.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ke_memory.memory import FactMemory
 
 
 class MemoryEditedModel(ABC):
-    """An edited model: the session's model, and ``memory`` with the statements of the edits in force.
+    """An edited model: the session's model, and ``memory`` with the statements of the active edits.
 
-    ``memory``: an empty one of the method's own kind; without it, a ``FactMemory`` on the encoder of that name.
+    ``memory``: an empty memory to use instead of a ``FactMemory`` with the encoder of that name.
     """
 
     def __init__(
@@ -29,44 +29,47 @@ class MemoryEditedModel(ABC):
 
     @abstractmethod
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The method's way to answer one ask."""
+        """Answer one request with the method."""
 
     @property
     def details(self) -> Details:
-        """What the memory holds; a method adds to it what made its answers."""
+        """Size and encoder of the memory. A method adds what its answers depend on."""
         return {"facts": len(self.memory), "encoder": self.memory.encoder.id}
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        """One reply an ask, in order; all advance together."""
+        """Return one reply per request, in order; all advance concurrently."""
         return self.session.engine.answer(self.solve, asks)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Take facts out of the memory and put others in, in their order (M3: never that of a set)."""
+        """Remove facts and append others, in the given order."""
         self.memory.change(add=((edit.id, edit.statement) for edit in add), remove=remove)
 
 
 class MemoryEditor(ABC):
-    """An editor whose edited model is ``remembering``."""
+    """A memory editor, defined by ``edited_model``, which builds the edited model."""
 
     @property
     def encoder(self) -> str | None:
-        """Name of the sentence encoder that answers rest on; None where nothing is looked up."""
+        """Name of the sentence encoder that answers depend on; None without retrieval."""
         return None
 
     @abstractmethod
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The edited model. Raises BadConfig where an option does not fit."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig for an unsuitable option."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Every edit has a statement, and that is all it takes. Without edits: raises BadConfig as ``remembering``."""
+        """Return no refused edits: a statement is enough, and every edit has one.
+
+        Without edits: raise BadConfig as ``edited_model`` does.
+        """
         if not edits:
-            self.remembering(session, ())
+            self.edited_model(session, ())
         return {}
 
     def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
-        """The encoder, where there is one."""
+        """Return the digest of the encoder, if there is one."""
         return {} if self.encoder is None else {"encoder": session.encoder(self.encoder).id}
 
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
-        """The model is not touched, so there is nothing to give back."""
-        return nullcontext(self.remembering(session, edits))
+        """Return a context with the edited model. The session's model is unchanged, so exit does nothing."""
+        return nullcontext(self.edited_model(session, edits))

@@ -1,6 +1,6 @@
-"""Sentence encoders: a transformers model, pooled over its tokens.
+"""Sentence encoders: a transformers model with pooling over its tokens.
 
-Plain transformers gives the vectors of the sentence-transformers package to 2e-8 and loads twice as fast.
+The vectors agree with the sentence-transformers package to 2e-8, and loading takes half the time.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ke_plugin_hf.quiet import quiet
 from ke_plugin_hf.sources import pull
 
 Pooling = Literal["mean", "cls"]
-LONGEST = 512  # tokens, for an encoder that names no limit
-MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # what an encoder of sentence-transformers may be made of
+LONGEST = 512  # tokens, for an encoder without a declared limit
+MODULES = ("Transformer", "Pooling", "Dense", "Normalize")  # supported modules of sentence-transformers
 ACTIVATIONS = {"Identity": nn.Identity, "Tanh": nn.Tanh, "ReLU": nn.ReLU, "GELU": nn.GELU}
-OTHERS = "take minilm-l6, a local folder or a hub id"
+HINT = "use minilm-l6, a local folder or a Hub id"
 
 
 @define(kw_only=True, eq=False)
 class SentenceEncoder:
-    """Texts to float32 vectors.
+    """Embed texts as float32 vectors.
 
-    ``pooling``: the mean of the last hidden states over the tokens attended to, or the first token's state.
-    ``dense``: layers that the pooled state goes through then; most encoders have none.
-    ``normalized``: vectors have length 1, so that a dot product is a cosine; without it scores are raw dot
-    products, as Contriever's are. Texts are cut at ``longest`` tokens.
+    ``pooling``: ``mean`` of the last hidden states over the attended tokens, or ``cls``, the state of the first token.
+    ``dense``: layers applied to the pooled state; most encoders have none. ``normalized``: vectors have length 1, so a
+    dot product is a cosine; otherwise scores are raw dot products, as with Contriever. Texts are truncated at
+    ``longest`` tokens.
     """
 
     model: Any
@@ -61,15 +61,15 @@ class SentenceEncoder:
 
     @property
     def width(self) -> int:
-        """How long a vector is."""
+        """Dimension of a vector."""
         linear = [part for part in self.dense.modules() if isinstance(part, nn.Linear)]
         return linear[-1].out_features if linear else int(self.model.config.hidden_size)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors, float32 [n, d], in the order of ``texts``. Equal texts are read once.
+        """Return vectors, float32 [n, d], in the order of ``texts``. Equal texts are embedded once.
 
-        Batches hold texts of like length, so that little is spent on padding; a vector does not depend on
-        what else is in its batch (to 1e-6).
+        Batches hold texts of similar length to save padding. A vector does not depend on the rest of its batch (to
+        1e-6).
         """
         distinct = list(dict.fromkeys(texts))
         encoded = self.tokenizer(distinct, truncation=True, max_length=self.longest)["input_ids"] if distinct else []
@@ -86,7 +86,7 @@ class SentenceEncoder:
 
     @torch.inference_mode()
     def _pooled(self, encoded: list[list[int]]) -> NDArray[np.float32]:
-        """Vectors of token ids."""
+        """Return the vectors of token ids."""
         ids = torch.full((len(encoded), max(1, *map(len, encoded))), self.tokenizer.pad_token_id)
         attended = torch.zeros_like(ids)
         for row, tokens in enumerate(encoded):
@@ -107,11 +107,11 @@ class SentenceEncoder:
 
 
 def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
-    """The encoder called ``name``: a local folder, a known name (pulled at its first use) or a hub id.
+    """Load the encoder ``name``: a local folder, a known name (downloaded on first use) or a Hub id.
 
-    Pooling, length limit and dense layers are those the folder declares in the files of sentence-transformers; where
-    there are none, the mean of all tokens and no normalization (Contriever). ``device``: where it computes, beside the
-    model that is edited; else on this process's accelerator, if there is one. Raises ModelUnavailable.
+    Pooling, length limit and dense layers come from the folder's sentence-transformers files. Without them: the mean of
+    all tokens, not normalized (Contriever). ``device``: where to compute; by default this process's accelerator if
+    there is one. Raises ModelUnavailable.
     """
     where = _where(name)
     try:
@@ -124,10 +124,10 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
             reads = _declared(where, "sentence_bert_config.json") or {}
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         why = " ".join(str(error).split())[:300]
-        raise ModelUnavailable(f"cannot load the sentence encoder {name}: {why}", hint=OTHERS) from error
+        raise ModelUnavailable(f"cannot load the sentence encoder {name}: {why}", hint=HINT) from error
     if model.config.is_encoder_decoder:  # T5
         model = model.get_encoder()
-    if hasattr(model, "pooler"):  # a head of BERT's that no sentence vector goes through, often untrained
+    if hasattr(model, "pooler"):  # BERT's pooler head: unused here and often untrained
         model.pooler = None
     place = device or _accelerator()
     return SentenceEncoder(
@@ -139,29 +139,29 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
         longest=min(
             reads.get("max_seq_length") or LONGEST,
             tokenizer.model_max_length,
-            getattr(model.config, "max_position_embeddings", LONGEST),  # T5 has relative ones
+            getattr(model.config, "max_position_embeddings", LONGEST),  # T5 has relative positions
         ),
     )
 
 
 def _accelerator() -> str:
-    """Processes of one machine take turns at its accelerators."""
+    """Return the device of this process: processes of a machine are distributed over its accelerators."""
     return f"cuda:{world().local_rank % torch.cuda.device_count()}" if torch.cuda.is_available() else "cpu"
 
 
 def _where(name: str) -> str:
     source = SOURCES.get(name)
-    if source is None or Path(name).is_dir():  # a folder of that name comes first
+    if source is None or Path(name).is_dir():  # a folder with that name wins
         return str(Path(name).expanduser())
     if source.model.kind != "sentence-encoder":
-        raise ModelUnavailable(f"{name} is not a sentence encoder", hint=OTHERS)
+        raise ModelUnavailable(f"{name} is not a sentence encoder", hint=HINT)
     return str(pull(name))
 
 
 def _declared(where: str, file: str) -> Any:
-    """A JSON file of the encoder; None where it has none."""
+    """Return the content of a JSON file of the encoder; None if it is missing."""
     path = cached_file(where, file, _raise_exceptions_for_missing_entries=False)
-    return None if path is None else read_json(Path(path), error=ModelUnavailable, hint=OTHERS)
+    return None if path is None else read_json(Path(path), error=ModelUnavailable, hint=HINT)
 
 
 def _pooling(name: str, declared: dict[str, Any]) -> Pooling:
@@ -169,15 +169,15 @@ def _pooling(name: str, declared: dict[str, Any]) -> Pooling:
         return "mean"
     if declared.get("pooling_mode_cls_token"):
         return "cls"
-    raise ModelUnavailable(f"{name} pools in a way that is not known here", hint="take one that pools by mean or cls")
+    raise ModelUnavailable(f"the pooling of {name} is not supported", hint="use an encoder with mean or cls pooling")
 
 
 def _dense_layers(name: str, where: str, parts: Sequence[Mapping[str, Any]]) -> nn.Sequential:
-    """The Dense modules in order. Raises ModelUnavailable for modules that vectors would be wrong without."""
+    """Return the Dense modules in order. Raises ModelUnavailable for unsupported modules."""
     kinds = [part["type"].rpartition(".")[2] for part in parts]
     if not set(kinds) <= set(MODULES) or kinds != sorted(kinds, key=MODULES.index):
         raise ModelUnavailable(
-            f"{name} is made of {', '.join(kinds)}; known here are {', '.join(MODULES)}, in this order", hint=OTHERS
+            f"{name} has the modules {', '.join(kinds)}; supported are {', '.join(MODULES)}, in this order", hint=HINT
         )
     return nn.Sequential(
         *(_dense(where, part["path"]) for part, kind in zip(parts, kinds, strict=True) if kind == "Dense")
@@ -185,7 +185,7 @@ def _dense_layers(name: str, where: str, parts: Sequence[Mapping[str, Any]]) -> 
 
 
 def _dense(where: str, folder: str) -> nn.Sequential:
-    """act(W x + b), as sentence-transformers saves it."""
+    """Return act(W x + b) as saved by sentence-transformers."""
     about = _declared(where, f"{folder}/config.json") or {}
     linear = nn.Linear(about["in_features"], about["out_features"], bias=about.get("bias", True))
     file = cached_file(where, f"{folder}/model.safetensors", _raise_exceptions_for_missing_entries=False)
@@ -196,5 +196,5 @@ def _dense(where: str, folder: str) -> nn.Sequential:
     linear.load_state_dict({key.removeprefix("linear."): tensor for key, tensor in saved.items()})
     act = about["activation_function"].rpartition(".")[2]
     if act not in ACTIVATIONS:
-        raise ValueError(f"the activation {act} of its {folder} is not known here")
+        raise ValueError(f"the activation {act} of {folder} is not supported")
     return nn.Sequential(linear, ACTIVATIONS[act]()).requires_grad_(requires_grad=False)

@@ -1,4 +1,4 @@
-"""What the memory toolkit registers: sentence encoders that transformers loads."""
+"""Hook implementations of the memory toolkit: sentence encoders loaded with transformers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ke_core.plugin import Encoder, EncoderRequest, EncoderSpec, hookimpl
 
 @frozen(kw_only=True)
 class NoEncoderOptions:
-    """The request says everything: the encoder's id and its device."""
+    """No options: the request holds the encoder's id and its device."""
 
 
 def build(request: EncoderRequest) -> Encoder:
     """Load the encoder; imports torch. Raises ModelUnavailable."""
-    from ke_memory.encoder import load_encoder  # noqa: PLC0415  seconds of torch and transformers
+    from ke_memory.encoder import load_encoder  # noqa: PLC0415  imports torch and transformers
 
     return load_encoder(request.id, device=request.device)
 
 
 @hookimpl
 def ke_encoders() -> list[EncoderSpec]:
-    """Offer ``hf``: known names, local folders and hub ids."""
+    """Register ``hf``: known names, local folders and Hub ids."""
     return [
         EncoderSpec(
-            name="hf", summary="sentence encoders that transformers loads", config=NoEncoderOptions, build=build
+            name="hf", summary="sentence encoders loaded with transformers", config=NoEncoderOptions, build=build
         )
     ]

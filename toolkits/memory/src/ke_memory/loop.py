@@ -1,4 +1,4 @@
-"""The loop of MeLLo and its followers: the model asks sub-questions, and a memory of edits answers them."""
+"""The loop of MeLLo and its successors: the model asks sub-questions, and a memory of edits answers them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ from ke_memory.transcript import Transcript, Turn, lookup_step
 
 @frozen(kw_only=True)
 class SubQuestionLoop(ABC):
-    """The loop over one memory, in at most ``calls`` model calls. A subclass defines the lines of the transcript."""
+    """The loop over one memory with at most ``calls`` model calls.
+
+    A subclass defines the lines of the transcript.
+    """
 
     name: ClassVar[str]
     """The editor's name, for error messages."""
@@ -47,53 +50,55 @@ class SubQuestionLoop(ABC):
 
     @abstractmethod
     def read(self, written: Generated) -> Turn:
-        """Read one turn of the model."""
+        """Parse one turn of the model."""
 
     @abstractmethod
     def fact_line(self, hits: Sequence[Hit]) -> str:
-        """Return the line in which the memory answers."""
+        """Return the line with the answer of the memory."""
 
     @abstractmethod
     def hop_lines(self, given: SubQuestion, hits: Sequence[Hit]) -> str:
-        """Return the lines of a given sub-question, up to what the model completes."""
+        """Return the lines of a sub-question of the dataset, up to the model's part."""
 
     @abstractmethod
     def hop_answer(self, text: str) -> str:
-        """Read the answer to a given sub-question from the model's line; empty if there is none."""
+        """Parse the answer to a sub-question of the dataset from the model's line; empty if there is none."""
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Answer one question. Raises NoLikelihood; every other failure is an outcome of the answer."""
+        """Answer one question. Raises NoLikelihood; other failures are outcomes of the answer."""
         state = Transcript(self.start(ask))
         for _call in range(self.calls):
             written: Generated = yield self.ask_model(state.text)
-            asked = state.take(self.read(written), written)
+            asked = state.add_turn(self.read(written), written)
             if isinstance(asked, Answer):
                 return asked
             hits: tuple[Hit, ...] = yield self.look_up(asked, ask)
-            state.tell(asked, hits, self.fact_line(hits))
-        return state.capped()
+            state.add_fact(asked, hits, self.fact_line(hits))
+        return state.out_of_calls()
 
     def start(self, ask: Ask) -> str:
         """Return the prompt of the first call. Raises NoLikelihood."""
         if not isinstance(ask, Question):
-            raise NoLikelihood(f"{self.name} answers in words and gives no log-probabilities")
+            raise NoLikelihood(f"{self.name} returns text answers, no log-probabilities")
         return self.first_prompt(ask)
 
     def look_up(self, subquestion: str, ask: Ask) -> Nearest:
         """Return the request for the nearest fact."""
         return Nearest(memory=self.memory, text=subquestion, k=1, hidden=ask.hidden)
 
-    def over_given(self, session: Session[Any]) -> SubQuestionWalk:
-        """Return the walk over the dataset's own sub-questions. Raises BadConfig if the dataset has none."""
-        return SubQuestionWalk(hops=dataset_sub_questions(session, editor=self.name), way=self._way, cap=self.calls)
+    def dataset_walk(self, session: Session[Any]) -> SubQuestionWalk:
+        """Return the walk over the dataset's sub-questions. Raises BadConfig if the dataset has none."""
+        return SubQuestionWalk(
+            hops=dataset_sub_questions(session, editor=self.name), hop_procedure=self._hop_procedure, cap=self.calls
+        )
 
-    def _way(self, ask: Question) -> HopProcedure:
+    def _hop_procedure(self, ask: Question) -> HopProcedure:
         start = self.start(ask)
 
-        def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
+        def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
             hits: tuple[Hit, ...] = yield self.look_up(given.question, ask)
             text = self.hop_lines(given, hits)
-            request = self.ask_model(f"{start}{said}{text}")
+            request = self.ask_model(f"{start}{earlier}{text}")
             written: Generated = yield evolve(request, stop=("\n",))
             found = lookup_step(given.question, hits)
             return SubQuestionResult.read(found, written, self.hop_answer(written.text), text + written.text)

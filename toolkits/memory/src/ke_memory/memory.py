@@ -1,4 +1,4 @@
-"""A memory of facts in words, searched by one matrix product for all questions at once."""
+"""A memory of facts as text, searched with one matrix product for all questions."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ke_core.plugin import BadData, Encoder, Hit, loads
 from ke_plugin_hf.tensor_files import damage, write_arrays
 
 Vectors = NDArray[np.float32]
-SCORES = 2**24  # scores computed at once (64 MiB): bounds the table of queries times facts
-DECIMALS = 6  # of a score, when scores are compared
-GROUP = 64  # rows whose best is compared first: most groups hold none of the k best
-SPARE = 1.25  # by how much the matrix grows when a fact does not fit: n additions copy it O(log n) times
+SCORES = 2**24  # scores computed at once (64 MiB)
+DECIMALS = 6  # of a score in comparisons
+GROUP = 64  # rows whose maximum is compared first: most groups contain none of the k best
+SPARE = 1.25  # growth factor of the matrix: n additions copy it O(log n) times
 
 
 class FactMemory:
-    """Facts by id, in the order they came; each id once, its first text counts.
+    """Facts by id in insertion order. The first text of an id counts.
 
-    A memory of another kind says in ``compare`` how near a fact is, or goes by the ``scores`` of all in ``search``.
+    A subclass can redefine the score of a fact in ``compare``, or use the ``scores`` of all facts in ``search``.
 
-    The vectors are one float32 matrix [n, d]. Insertion order decides ties, so that nothing depends on the
-    hash seed of the process. A fact that is taken out leaves an empty row behind; once half the rows are empty
-    the matrix is packed, so that taking out costs as little as putting in.
+    The vectors are one float32 matrix [n, d]. Insertion order breaks ties, so results do not depend on the hash seed of
+    the process. Removing a fact leaves an empty row. When half of the rows are empty, the matrix is compacted, so
+    removing costs no more than adding.
     """
 
     def __init__(self, encoder: Encoder, edits: Iterable[tuple[str, str]] = ()) -> None:
         self.encoder = encoder
-        self._row: dict[str, int] = {}  # of the facts that are there, in order
-        self._facts: list[tuple[str, str]] = []  # by row, empty rows included
+        self._row: dict[str, int] = {}  # by id, in order
+        self._facts: list[tuple[str, str]] = []  # by row, including empty rows
         self._empty: list[int] = []
-        self._matrix: Vectors = np.zeros((0, 0), dtype=np.float32)  # with room at its end
+        self._matrix: Vectors = np.zeros((0, 0), dtype=np.float32)  # with spare rows at its end
         self.add(edits)
 
     def __len__(self) -> int:
@@ -48,15 +48,15 @@ class FactMemory:
         return tuple(self._facts[row] for row in self._row.values())
 
     def add(self, edits: Iterable[tuple[str, str]]) -> None:
-        """Append facts; only they are embedded. One whose id is there already is left as it is."""
+        """Append facts, and embed only them. A fact whose id exists is unchanged."""
         self.change(add=edits)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Take facts out; ids that are not there are ignored."""
+        """Remove facts. Unknown ids are ignored."""
         self.change(remove=ids)
 
     def change(self, *, add: Iterable[tuple[str, str]] = (), remove: Iterable[str] = ()) -> None:
-        """Take facts out and then append others. All of it or, where the encoder fails, nothing: it comes first."""
+        """Remove facts, then append others. Embedding comes first, so if it fails, nothing changes."""
         gone = dict.fromkeys(remove)
         fresh: dict[str, str] = {}
         for name, text in add:
@@ -70,10 +70,10 @@ class FactMemory:
             self._append(list(fresh.items()), vectors)
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
-        """The ``k`` facts with the highest dot product for each text, best first, without its hidden ids.
+        """Return the ``k`` facts with the highest dot product for each text, best first, without its hidden ids.
 
-        Fewer where fewer are left, none where the memory is empty. Scores that agree to six decimals are
-        equal, and stand in insertion order. ``hidden`` has one set per text; nothing is rebuilt for it.
+        There are fewer results if fewer facts are left. Scores that agree to six decimals are equal and sorted by
+        insertion order. ``hidden`` has one set per text; the memory is not rebuilt for it.
         """
         if not self or not texts:
             return [() for _ in texts]
@@ -83,9 +83,10 @@ class FactMemory:
         ]
 
     def scores(self, queries: Vectors, hidden: Sequence[frozenset[str]]) -> Iterator[tuple[slice, Vectors]]:
-        """Every fact's score for each query, [queries, rows]: which queries, and their scores, some at a time.
+        """Yield the score of every fact for each query, [queries, rows], in chunks: a slice of queries, and its scores.
 
-        Minus infinity where a row is empty, or hidden from that query. ``hidden`` has one set per query.
+        The score is minus infinity for an empty row and for a fact hidden from the query. ``hidden`` has one set per
+        query.
         """
         together = max(1, SCORES // len(self.vectors))
         for start in range(0, len(queries), together):
@@ -97,50 +98,54 @@ class FactMemory:
             yield part, found
 
     def compare(self, queries: Vectors) -> Vectors:
-        """How near each row is to each query, [queries, rows]: the dot product."""
+        """Return the score of each row for each query, [queries, rows]: the dot product."""
         found: Vectors = queries @ self.vectors.T
         return found
 
     def text(self, row: int) -> str:
-        """What the fact of that row says."""
+        """Return the text of the fact in this row."""
         return self._facts[row][1]
 
     def hit(self, row: int, score: float) -> Hit:
-        """The fact of that row, found with that score."""
+        """Return the fact in this row as a hit with this score."""
         name, text = self._facts[row]
         return Hit(id=name, text=text, score=float(score))
 
     def save(self, path: Path) -> None:
-        """Write the memory to one safetensors file, its facts as JSON in a tensor of bytes. Raises KEError."""
+        """Write the memory to one safetensors file, with its facts as JSON in a tensor of bytes. Raises KEError."""
         self._pack()
-        facts = json.dumps(self._facts, ensure_ascii=False).encode()  # no header: that may hold 100 MB at most
+        facts = json.dumps(self._facts, ensure_ascii=False).encode()  # not in the header, which is limited to 100 MB
         tensors = {"vectors": self.vectors, "facts": np.frombuffer(facts, dtype=np.uint8)}
         write_arrays(path, tensors, {"encoder": self.encoder.id})
 
     @classmethod
     def load(cls, path: Path, encoder: Encoder) -> Self:
-        """A saved memory, without embedding anything. Raises BadData where the file does not fit ``encoder``."""
+        """Load a saved memory without embedding. Raises BadData if the file does not match ``encoder``."""
         try:
             if wrong := damage(path):
-                raise BadData(f"{path} is damaged: {wrong}", hint="build it again")
+                raise BadData(f"{path} is damaged: {wrong}", hint="delete the file and run the command again")
             with safe_open(path, framework="numpy") as stored:
                 about, vectors = stored.metadata() or {}, stored.get_tensor("vectors")
                 facts = [(str(name), str(text)) for name, text in loads(stored.get_tensor("facts").tobytes())]
         except (OSError, SafetensorError, ValueError, KeyError) as error:
-            raise BadData(f"{path} is not a saved fact memory", hint="build it again") from error
+            raise BadData(
+                f"{path} is not a saved fact memory", hint="delete the file and run the command again"
+            ) from error
         if about.get("encoder") != encoder.id or len(facts) != len(vectors):
-            raise BadData(f"{path} was not made with the encoder {encoder.id}", hint="build it again")
+            raise BadData(
+                f"{path} was not made with the encoder {encoder.id}", hint="delete the file and run the command again"
+            )
         memory = cls(encoder)
         memory._append(facts, vectors)
         return memory
 
     @property
     def vectors(self) -> Vectors:
-        """By row, empty rows included: a view, to be read."""
+        """The vectors by row, including empty rows: a view to read only."""
         return self._matrix[: len(self._facts)]
 
     def _append(self, facts: list[tuple[str, str]], vectors: Vectors) -> None:
-        """Put rows behind the last one; the matrix is copied only where there is no room."""
+        """Append rows. The matrix is only copied if it has no room."""
         start, end = len(self._facts), len(self._facts) + len(facts)
         if not start:
             self._matrix = vectors
@@ -154,7 +159,7 @@ class FactMemory:
         self._row |= {name: row for row, (name, _text) in enumerate(facts, start=start)}
 
     def _pack(self) -> None:
-        """Give up the empty rows."""
+        """Remove the empty rows."""
         if not self._empty:
             return
         facts, vectors = list(self.facts), self._matrix[list(self._row.values())]
@@ -163,11 +168,10 @@ class FactMemory:
 
 
 def best_rows(scores: Vectors, k: int) -> list[int]:
-    """The ``k`` best rows, best first, the earlier one of equals; a row at minus infinity is hidden.
+    """Return the ``k`` best rows, best first, earlier rows first among equals, without rows at minus infinity.
 
-    Scores are rounded before they are compared: the sums of a matrix product depend in their last bits on
-    how many rows it has, and equal vectors must not be told apart by that. Only rows that may be among the best
-    are rounded and sorted.
+    Scores are rounded before they are compared: the last bits of a matrix product depend on its number of rows, and
+    must not order equal vectors. Only rows that may be among the best are rounded and sorted.
     """
     rows = np.flatnonzero(scores >= _floor(scores, k))
     rounded = np.round(scores[rows], DECIMALS)
@@ -176,9 +180,9 @@ def best_rows(scores: Vectors, k: int) -> list[int]:
 
 
 def _floor(scores: Vectors, k: int) -> float:
-    """A score that each of the ``k`` best reaches even when rounded.
+    """Return a score that each of the ``k`` best rows reaches even when rounded.
 
-    The k-th best of the groups' best scores is one: k rows at least are as good.
+    The k-th best of the groups' best scores is such a score: at least k rows reach it.
     """
     groups = len(scores) // GROUP
     if k > groups:

@@ -1,4 +1,4 @@
-"""Options that several memory editors have. This module is light: it is imported at registration."""
+"""Options that several memory editors share. Imported at registration, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def prompts_option(text: str, *words: str) -> Any:
     return field(default="own", metadata={"help": text, "file": True, "words": ("own", *words)})
 
 
-def asks_for_sub_questions(config: Any) -> bool:
+def uses_dataset_sub_questions(config: Any) -> bool:
     """Return whether the option ``decomposition`` asks for the dataset's sub-questions."""
     return bool(config.decomposition == "oracle")
 
 
 def sub_questions_material(config: Any) -> tuple[str, ...]:
-    """Return the gold material that the option ``decomposition`` needs (V16)."""
-    return (SUB_QUESTIONS,) if asks_for_sub_questions(config) else ()
+    """Return the gold material that the option ``decomposition`` needs."""
+    return (SUB_QUESTIONS,) if uses_dataset_sub_questions(config) else ()

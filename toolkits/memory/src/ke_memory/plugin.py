@@ -1,6 +1,6 @@
 """Facade for authors of memory editors: sentence encoders, a fact memory, and base classes.
 
-The encoder is imported when its name is first used: a memory itself needs neither torch nor transformers.
+The encoder module is imported on first use: a memory by itself needs neither torch nor transformers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ke_memory.editor import MemoryEditedModel, MemoryEditor
 from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
 from ke_memory.sub_questions import HopProcedure, SubQuestionResult, SubQuestionWalk, dataset_sub_questions
-from ke_memory.transcript import Transcript, Turn, lookup_step, operations, unbroken_lines, with_answer, without_period
+from ke_memory.transcript import Transcript, Turn, complete_lines, lookup_step, operations, with_answer, without_period
 from ke_plugin_hf.tensor_files import is_intact, read_arrays, write_arrays
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "Turn",
     "before_prompt",
     "best_rows",
+    "complete_lines",
     "dataset_sub_questions",
     "is_intact",
     "load_encoder",
@@ -50,7 +51,6 @@ __all__ = [
     "operations",
     "read_arrays",
     "sentence",
-    "unbroken_lines",
     "with_answer",
     "without_period",
     "write_arrays",

@@ -1,13 +1,13 @@
-"""The walk through a question that its benchmark has taken apart (``decomposition=oracle``).
+"""Answer a question with the sub-questions of its dataset (``decomposition=oracle``).
 
 ::
 
-    for each sub-question, with the answer that was right before the edits      the benchmark
-        retrieve, and weigh what was retrieved against that answer              the method
-    the answer is that of the last sub-question
+    for each sub-question, with its correct answer before the edits      the benchmark
+        retrieve facts, and compare them with that answer                the method
+    return the answer of the last sub-question
 
-Each hop stands for itself: its sub-question names what is right before it, whatever the method found there. A hop that
-names no answer ends the walk. What a hop is, each method says for itself.
+Each hop is independent: its sub-question names the correct subject, whatever the method answered before. A hop without
+an answer ends the walk. Each method defines how it processes a hop.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ke_core.plugin import (
     Step,
     SubQuestion,
 )
-from ke_memory.transcript import unread, unread_outcome, with_answer
+from ke_memory.transcript import unparsed_outcome, unparsed_step, with_answer
 
 Hops = Mapping[str, Mapping[Phase, Sequence[SubQuestion]]]
 
 
 @frozen(kw_only=True)
 class SubQuestionResult:
-    """What one hop came to. Of ``steps`` the last one of kind ``subquestion`` holds its answer.
+    """Result of one hop. The last of ``steps`` of kind ``subquestion`` holds the answer.
 
-    ``text`` is what it adds to the transcript. An outcome other than ``answered`` ends the walk.
+    ``text`` is added to the transcript. An outcome other than ``answered`` ends the walk.
     """
 
     steps: tuple[Step, ...]
@@ -50,38 +50,42 @@ class SubQuestionResult:
 
     @classmethod
     def read(cls, found: Step, written: Generated, answer: str, text: str) -> SubQuestionResult:
-        """The hop of the look-up ``found``, with the ``answer`` read from ``written``; without one it ends the walk."""
+        """Return the result of the look-up step ``found``, with the ``answer`` parsed from ``written``.
+
+        Without an answer, the outcome ends the walk.
+        """
         if answer and written.finish != "length":
             return cls(steps=tuple(with_answer([found], answer)), text=text)
-        return cls(steps=(found, unread(written.text)), text=text, outcome=unread_outcome(written))
+        return cls(steps=(found, unparsed_step(written.text)), text=text, outcome=unparsed_outcome(written))
 
 
 HopProcedure = Callable[[SubQuestion, str], Procedure[SubQuestionResult]]
-"""How a method takes one hop of a question: the sub-question, and the transcript of the hops before it."""
+"""A method's procedure for one hop: the sub-question, and the transcript of the earlier hops."""
 
 
 @frozen(kw_only=True)
 class SubQuestionWalk:
-    """The walk. ``hops``: the material ``sub-questions``, by "case/query" and phase.
+    """The walk over the sub-questions of a dataset.
 
-    ``way`` says for a question how its hops are taken. A question of more than ``cap`` hops is not begun: ``hop-cap``.
+    ``hops``: the material ``sub-questions``, by "case/query" and phase. ``hop_procedure`` returns the procedure for the
+    hops of a question. A question of more than ``cap`` hops is answered with the outcome ``hop-cap``.
     """
 
     hops: Hops
-    way: Callable[[Question], HopProcedure]
+    hop_procedure: Callable[[Question], HopProcedure]
     cap: int | None = None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Answer one question, hop by hop. Raises NoLikelihood, or LookupError where it was not taken apart."""
+        """Answer one question hop by hop. Raises NoLikelihood, and LookupError without sub-questions."""
         if not isinstance(ask, Question):
-            raise NoLikelihood("over given sub-questions there are answers in words and no log-probabilities")
-        hops, way = self._of(ask), self.way(ask)
+            raise NoLikelihood("decomposition=oracle returns text answers, no log-probabilities")
+        hops, procedure = self._of(ask), self.hop_procedure(ask)
         if self.cap is not None and len(hops) > self.cap:
             end = Step(kind="hop-cap", text=f"{len(hops)} sub-questions")
             return Answer(text="", steps=(end,), outcome="hop-cap")
         raw, steps = "", list[Step]()
         for given in hops:
-            hop = yield from way(given, raw)
+            hop = yield from procedure(given, raw)
             raw, steps = raw + hop.text, [*steps, *hop.steps]
             if hop.outcome != "answered":
                 return Answer(text="", raw=raw, steps=tuple(steps), outcome=hop.outcome)
@@ -89,18 +93,19 @@ class SubQuestionWalk:
         return Answer(text=last, raw=raw, steps=(*steps, Step(kind="final", text=last)))
 
     def _of(self, ask: Question) -> Sequence[SubQuestion]:
-        """The hops of the edited world; of the old one for a control, which owns no edit (``uses_own_edits``)."""
+        """Return the hops after the edits, or before them for a case tested without its edits (``uses_own_edits``)."""
         name = f"{ask.case}/{ask.query}"
         if name not in self.hops:
-            raise LookupError("the dataset gives no sub-questions to this question")
+            raise LookupError("the dataset has no sub-questions for this question")
         return self.hops[name]["after" if ask.own else "before"]
 
 
 def dataset_sub_questions(session: Session[Any], *, editor: str) -> Hops:
-    """The session's sub-questions. Raises BadConfig where the dataset brings none."""
+    """Return the session's sub-questions. Raises BadConfig if the dataset provides none."""
     if SUB_QUESTIONS not in session.material:
         raise BadConfig(
-            f"{editor}.decomposition=oracle: this dataset brings no {SUB_QUESTIONS}", hint="leave the option"
+            f"{editor}.decomposition=oracle: this dataset has no {SUB_QUESTIONS}",
+            hint=f"remove -o {editor}.decomposition=oracle",
         )
     found: Hops = session.material[SUB_QUESTIONS].value
     return found

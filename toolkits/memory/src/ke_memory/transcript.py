@@ -1,4 +1,4 @@
-"""A question as MeLLo and its followers keep it: one text, turns of the model and lines of the memory in turn."""
+"""The transcript of a question in MeLLo and its successors: turns of the model and lines of the memory."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from attrs import evolve, frozen
 from ke_core.plugin import Answer, Generated, Hit, Step
 
 OPERATION = "Logical operation:"
-"""Begins the line in which CompKE's worked examples spell a logical step out: it looks nothing up."""
+"""Prefix of a line in CompKE's worked examples that states a logical step and retrieves nothing."""
 
 
-def unbroken_lines(written: Generated) -> list[str]:
-    """The lines of a turn, each with its end; without the last one where the token limit may have cut it."""
+def complete_lines(written: Generated) -> list[str]:
+    """Return the lines of a turn with their ends, without a last line that the token limit may have cut."""
     lines = written.text.splitlines(keepends=True)
     return lines[:-1] if written.finish == "length" and not written.text.endswith("\n") else lines
 
 
 @frozen(kw_only=True)
 class Turn:
-    """What the model wrote between two look-ups. ``text`` is what is kept of it.
+    """What the model wrote between two look-ups. ``text`` is the part that is used.
 
-    It ends with a final answer, with a sub-question, or with neither: both are empty, also behind a label alone.
-    ``answer`` is what it says that the sub-question before it came to: for the record alone, the method goes on with
-    whatever the model wrote.
+    It ends with a final answer, with a sub-question, or with neither (both empty, also after a label only). ``answer``
+    is the answer that it states for the previous sub-question. It is only recorded; the method continues with the text.
     """
 
     text: str
@@ -35,7 +34,7 @@ class Turn:
 
 
 class Transcript:
-    """Grows behind ``start``, the prompt of the first call."""
+    """A prompt that grows after ``start``, the prompt of the first call."""
 
     def __init__(self, start: str) -> None:
         self._start = start
@@ -47,8 +46,8 @@ class Transcript:
         """The prompt of the next call."""
         return self._text
 
-    def take(self, turn: Turn, written: Generated) -> Answer | str:
-        """Add a turn that was read from ``written``: its sub-question, or the answer if the question ends with it."""
+    def add_turn(self, turn: Turn, written: Generated) -> Answer | str:
+        """Add a turn parsed from ``written``. Return its sub-question, or the answer if the question ends."""
         self._text += turn.text
         self._steps = with_answer(self._steps, turn.answer or turn.final)
         self._steps += [Step(kind="operation", text=line) for line in operations(turn.text)]
@@ -56,17 +55,17 @@ class Transcript:
             self._steps.append(Step(kind="final", text=turn.final))
             return self._answer("answered", turn.final)
         if not turn.subquestion:
-            self._steps.append(unread(turn.text))
-            return self._answer(unread_outcome(written))
+            self._steps.append(unparsed_step(turn.text))
+            return self._answer(unparsed_outcome(written))
         return turn.subquestion
 
-    def tell(self, subquestion: str, hits: Sequence[Hit], line: str) -> None:
-        """Add what was looked up, and ``line``, in which the memory says what it found."""
+    def add_fact(self, subquestion: str, hits: Sequence[Hit], line: str) -> None:
+        """Add a look-up and ``line``, the memory's answer."""
         self._steps.append(lookup_step(subquestion, hits))
         self._text = f"{self._text.rstrip()}\n{line}"
 
-    def capped(self) -> Answer:
-        """What a question comes to that took too many calls."""
+    def out_of_calls(self) -> Answer:
+        """Return the answer of a question that needs more calls than allowed."""
         return self._answer("hop-cap")
 
     def _answer(self, outcome: Literal["answered", "unparsed", "hop-cap", "length"], text: str = "") -> Answer:
@@ -74,43 +73,43 @@ class Transcript:
 
 
 def operations(text: str) -> list[str]:
-    """The logical steps that are spelled out in it."""
+    """Return the logical steps stated in ``text``."""
     lines = (line.strip() for line in text.splitlines())
     return [line.removeprefix(OPERATION).strip() for line in lines if line.startswith(OPERATION)]
 
 
-def unread(text: str) -> Step:
-    """The step of a turn that could not be read."""
+def unparsed_step(text: str) -> Step:
+    """Return the step of a turn that cannot be parsed."""
     return Step(kind="unparsed", text=text.strip())
 
 
-def unread_outcome(written: Generated) -> Literal["unparsed", "length"]:
-    """Why it could not: the token limit cut it off, or it has not the form that was asked for."""
+def unparsed_outcome(written: Generated) -> Literal["unparsed", "length"]:
+    """Return the reason: the token limit, or a wrong format."""
     return "length" if written.finish == "length" else "unparsed"
 
 
-SHORTENED = ("Jr.", "Sr.", "Inc.", "Co.", "Corp.", "Ltd.", "Bros.")
-"""Ends of names that are written with a period of their own."""
+ABBREVIATIONS = ("Jr.", "Sr.", "Inc.", "Co.", "Corp.", "Ltd.", "Bros.")
+"""Ends of names that have their own period."""
 
 
 def without_period(text: str) -> str:
-    """``text`` without the period that closes its sentence.
+    """Return ``text`` without the period that ends its sentence.
 
-    One that belongs to the name stays (M2): after an initial, in "F.C." and "S.p.A.", in "Jr." and "Inc.".
+    A period that belongs to the name is kept: after an initial, in "F.C." and "S.p.A.", in "Jr." and "Inc.".
     """
     name = text.strip()
     last = name.split()[-1] if name else ""
-    own = (len(last) == 2 and last[0].isalpha()) or "." in last[:-1] or last in SHORTENED
+    own = (len(last) == 2 and last[0].isalpha()) or "." in last[:-1] or last in ABBREVIATIONS
     if last.endswith("..") or (last.endswith(".") and not own):
         return name[:-1].rstrip()
     return name
 
 
 def lookup_step(text: str, hits: Sequence[Hit], *, kind: str = "subquestion") -> Step:
-    """What was asked of the memory, and what it gave, best first."""
+    """Return the step of a look-up: the query and its results, best first."""
     return Step(kind=kind, text=text, retrieved=tuple(hit.id for hit in hits), scores=tuple(hit.score for hit in hits))
 
 
 def with_answer(steps: Sequence[Step], answer: str) -> list[Step]:
-    """``steps``, the last of them with what the method took for its answer."""
+    """Return ``steps`` with ``answer`` added to the last one."""
     return [*steps[:-1], evolve(steps[-1], answer=answer)] if steps else []

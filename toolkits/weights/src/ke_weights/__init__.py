@@ -1,8 +1,8 @@
-"""Toolkit for authors of weight editors. This module is light; ``ke_weights.plugin`` holds what needs torch.
+"""Toolkit for authors of weight editors. This module imports quickly; ``ke_weights.plugin`` has what needs torch.
 
-Reading order of the modules behind it: ``modules`` (where a decoder's parts are), ``subject`` and ``rewrites`` (what an
-edit is to a decoder), ``templates`` (random left contexts), ``tail`` and ``optimize`` (the target z), ``keys``,
-``moments`` and ``solve`` (the update). Everything is written on W as a map from keys to values, [d, f].
+Reading order of the modules: ``modules`` (a decoder's parts), ``subject`` and ``rewrites`` (an edit as token ids),
+``templates`` (random left contexts), ``tail`` and ``optimize`` (the target z), ``keys``, ``covariance`` and ``solve``
+(the update). Equations use W as a map from keys to values, [d, f].
 """
 
 from ke_weights.hyperparameters import (

@@ -1,4 +1,4 @@
-"""``ke edit`` with an adaptor, and ``ke verify`` of what it saved."""
+"""``ke edit`` with an adaptor, and ``ke verify`` of the saved state."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ke_weights.editing import EditJob, EditResult, edits_made
 
 
 def make_adaptor(work: EditJob, write: Callable[[SavedEdit, Path], None]) -> EditResult:
-    """Ask, edit, save, load what was saved, ask again, and call ``write`` with the folder.
+    """Edit, save, load what was saved, query the model, and call ``write`` with the folder.
 
-    What is asked is what is written. Raises EditFailed where the editor fails, and BadPatch where the loaded model is
-    not the one that was saved. The model is restored in any case.
+    The loaded edit is queried, so the answers are those of the written files. Raises EditFailed if the editor fails,
+    and BadPatch if the loaded model is not the saved one. The model is restored in any case.
     """
     session, name = work.loaded.session, work.chosen.spec.name
     prompts = compare_prompts(work.edits)
@@ -30,12 +30,12 @@ def make_adaptor(work: EditJob, write: Callable[[SavedEdit, Path], None]) -> Edi
         started = perf_counter()
         with edits_made(work) as (edited, details):
             seconds = perf_counter() - started
-            session.model.state()  # reads the weights afresh, so that the digest is right
+            session.model.state()  # rereads the weights for the digest
             if session.model.digest == work.loaded.base.model.digest:
-                raise EditFailed(f"{name} changed nothing", hint=f"look at its options: ke show editor {name}")
+                raise EditFailed(f"{name} changed nothing", hint=f"check its options with ke show {name}")
             if not isinstance(edited, SupportsSave):
                 raise EditFailed(
-                    f"the edited model of {name} has no save(path)", hint=f"ke eval and ke serve can use {name}"
+                    f"the edited model of {name} has no save(path)", hint=f"use {name} with ke eval or ke serve"
                 )
             edited.save(state)
             saved = SavedEdit(
@@ -51,13 +51,13 @@ def make_adaptor(work: EditJob, write: Callable[[SavedEdit, Path], None]) -> Edi
         with opened_edit(folder, saved, session, work.chosen):
             after = complete_prompts(session, prompts)
         write(saved, folder)
-    return EditResult(saved=saved, told=compare(work.edits, before, after), seconds=seconds)
+    return EditResult(saved=saved, comparisons=compare(work.edits, before, after), seconds=seconds)
 
 
 def adaptor_answers(
     session: Session[Any], folder: Path, saved: SavedEdit, catalog: Catalog, prompts: Sequence[PromptWithObjects]
 ) -> tuple[Mapping[str, Completion], Mapping[str, Completion]]:
-    """What the model says without the saved edits, and with them."""
+    """Return the completions without the saved edits, and with them."""
     with untouched(session.model), opened_edit(folder, saved, session, saved.editor_in(catalog)):
         edited = complete_prompts(session, prompts)
     return complete_prompts(session, prompts), edited

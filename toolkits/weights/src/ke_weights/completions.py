@@ -1,4 +1,4 @@
-"""What a model says where a fact is asked: its own words, and how probable given ones are."""
+"""A model's completions of prompts, and the probabilities of given objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DECODING = Decoding(max_tokens=12, stop=("\n",))
 
 @frozen(kw_only=True)
 class PromptWithObjects:
-    """A prompt, the objects to score after it, and the answers that are expected, so that there is room for them."""
+    """A prompt, the objects to score after it, and the expected answers, which set the maximum length."""
 
     id: str
     prompt: str
@@ -39,8 +39,9 @@ class PromptWithObjects:
 
 @frozen(kw_only=True)
 class Completion:
-    """``text``: the greedy continuation, one line unless an expected answer has several. ``logprobs``: natural, summed
-    over tokens, one for each object.
+    """``text``: the greedy continuation, one line unless an expected answer has several.
+
+    ``logprobs``: natural, summed over tokens, one per object.
     """
 
     text: str
@@ -48,26 +49,26 @@ class Completion:
     tokens: tuple[int, ...] = ()
 
     def begins_with(self, names: Sequence[str]) -> bool:
-        """Whether the text begins with one of ``names``: case and spaces aside, and up to the end of a word."""
+        """Return whether the text begins with one of ``names``, ignoring case and spaces, up to a word's end."""
         text = _plain(self.text)
         return any(text.startswith(name) and not text[len(name) :][:1].isalnum() for name in map(_plain, names) if name)
 
 
 def complete_prompts(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
-    """What the session's model says now, by id. Raises EditFailed where it cannot be asked."""
+    """Return the model's current completions by id. Raises EditFailed if a request fails."""
     found: dict[str, Completion] = {}
-    for name, result in session.engine.run({one.id: _asked(one) for one in prompts}).items():
+    for name, result in session.engine.run({one.id: _complete(one) for one in prompts}).items():
         if isinstance(result, Failure):
-            raise EditFailed(f"the model cannot be asked {name!r}: {result.message}")
+            raise EditFailed(f"the model cannot complete the prompt of {name!r}: {result.message}")
         found[name] = result
     return found
 
 
 @frozen(kw_only=True)
 class PromptComparison:
-    """One prompt before and after: of the edit itself (``paraphrase`` false), or of one of its paraphrases.
+    """One prompt before and after the edit: the edit's own, or one of its paraphrases (``paraphrase``).
 
-    ``said`` are its answers; the log-probabilities are of the new object and, where there is one, of the old.
+    The log-probabilities are of the new object and, if there is one, of the old.
     """
 
     edit: SourcedEdit
@@ -78,19 +79,19 @@ class PromptComparison:
 
     @property
     def generated(self) -> bool:
-        """Whether the edited model says the new object."""
+        """Whether the edited model generates the new object."""
         return self.after.begins_with([self.edit.target])
 
     @property
     def preferred(self) -> bool | None:
-        """Whether the edited model finds the new object more probable than the old; None where no old is given."""
+        """Whether the new object is more probable than the old after the edit; None without an old one."""
         return self.after.logprobs[0] > self.after.logprobs[1] if len(self.after.logprobs) > 1 else None
 
 
 def compare(
     edits: Sequence[SourcedEdit], before: Mapping[str, Completion], after: Mapping[str, Completion]
 ) -> tuple[PromptComparison, ...]:
-    """The answers to ``questions`` before and after, by edit."""
+    """Return the completions before and after, by edit."""
     return tuple(
         PromptComparison(
             edit=edit,
@@ -105,7 +106,7 @@ def compare(
 
 
 def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
-    """Every edit's own prompt, and its paraphrases."""
+    """Return every edit's own prompt and its paraphrases."""
     return [
         PromptWithObjects(
             id=f"{one.edit.id}/{number}", prompt=prompt, objects=tuple(name for name in (one.target, one.old) if name)
@@ -115,7 +116,7 @@ def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
     ]
 
 
-def _asked(one: PromptWithObjects) -> Procedure[Completion]:
+def _complete(one: PromptWithObjects) -> Procedure[Completion]:
     room = with_room(Prompt(text=one.prompt, decoding=DECODING), (*one.objects, *one.expect)).decoding
     written: Generated = yield Generate(prompt=one.prompt, max_tokens=room.max_tokens, stop=room.stop)
     if not one.objects:

@@ -1,7 +1,7 @@
-"""Covariance of keys (second moment), C = E[k k^T]: how much an update disturbs what the weights already map.
+"""Key covariance (second moment), C = E[k k^T]: the cost of changing the output for typical keys.
 
 It is not centered. It covers all tokens of a text corpus, including the first of each document (MEMIT section 4.2; ROME
-section 3.1). One pass computes all layers (``gram``); files on disk keep them (``covariance_files``).
+section 3.1). One pass computes all layers (``gram``); files on disk store them (``covariance_files``).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ke_weights.solve import cholesky
 from ke_weights.subject import encode
 
 CPU = torch.device("cpu")
-PER_DIMENSION = 2  # tokens a dimension below which C is as good as singular
-ENOUGH = 20  # below which its small eigenvalues, on which C^-1 rests, are noise
+PER_DIMENSION = 2  # tokens per dimension; with fewer, C is practically singular
+ENOUGH = 20  # tokens per dimension; with fewer, the small eigenvalues of C are noise
 
 
 @define(eq=False, slots=False)
 class KeyCovariance:
     """C of one layer, float32 [f, f], over ``tokens`` tokens.
 
-    It is stored in the processor's memory and used on the layer's ``device``, one layer at a time: the matrices and
-    factors of five layers would not leave enough device memory for the model.
+    It is stored in CPU memory and used on the layer's ``device``, one layer at a time: the matrices and factors of five
+    layers would not leave enough device memory for the model.
     """
 
     matrix: Tensor
@@ -54,14 +54,15 @@ class KeyCovariance:
     def factor(self) -> Tensor:
         """Lower Cholesky factor of C, float64 [f, f], computed at first use. Raises EditFailed for a singular C."""
         if self._factor is None:
-            self._factor = cholesky(self.double(), "the second moment").to(CPU)
+            self._factor = cholesky(self.double(), "the key covariance").to(CPU)
         return self._factor.to(home(self.device))
 
 
 @frozen(kw_only=True)
 class CovarianceSettings:
-    """``corpus`` is what ``read_corpus`` takes; ``tokens`` how many of its tokens, in order;
-    ``document_length`` the longest document, in tokens.
+    """``corpus`` is the argument of ``read_corpus``, ``tokens`` the number of its tokens to use, in order.
+
+    ``document_length`` is the maximum length of a document, in tokens.
     """
 
     corpus: str
@@ -70,7 +71,7 @@ class CovarianceSettings:
 
 
 class CovarianceCache:
-    """Key covariances, cached in memory and on disk under everything that determines them (pitfall E7)."""
+    """Key covariances, cached in memory and on disk under everything that determines them."""
 
     def __init__(self, settings: CovarianceSettings) -> None:
         self.settings = settings
@@ -129,29 +130,28 @@ class CovarianceCache:
         for group in passes(modules, missing):
             origins = {layer: self._origin(session, modules, layer) for layer in group}
             files = {layer: _path(session, origin) for layer, origin in origins.items()}
-            begun = {layer: path.with_suffix(covariance_files.PARTIAL) for layer, path in files.items()}
-            sums = gram_sums(modules, rows, begun, session.progress)
+            partial = {layer: path.with_suffix(covariance_files.PARTIAL) for layer, path in files.items()}
+            sums = gram_sums(modules, rows, partial, session.progress)
             for layer, path in files.items():
-                matrix = _finite(sums.pop(layer).div_(count).to(modules.dtype), layer, begun[layer])
-                told = evolve(
+                matrix = _finite(sums.pop(layer).div_(count).to(modules.dtype), layer, partial[layer])
+                origin = evolve(
                     origins[layer], tokens=count, date=f"{datetime.now(UTC):%Y-%m-%d}", ke_version=version("ke-core")
                 )
-                covariance_files.save(path, matrix, told)
-                begun[layer].unlink(missing_ok=True)
+                covariance_files.save(path, matrix, origin)
+                partial[layer].unlink(missing_ok=True)
 
     def rows(self, session: Session[Any], modules: ModuleMap) -> list[tuple[int, ...]]:
-        """Return the token ids of the corpus, one row a document.
+        """Return the token ids of the corpus, one row per document.
 
-        Raises EditFailed for fewer tokens than twice the length of a key: such a C is (nearly) singular, and its
-        inverse would ruin the model without an error.
+        Raises EditFailed for fewer tokens than twice the key dimension: such a C is (nearly) singular, and its inverse
+        would ruin the model without an error.
         """
         found = token_rows(session.model.tokenizer, self.corpus.documents, self.settings, session.model.context)
         count = sum(len(row) for row in found)
         if count < PER_DIMENSION * modules.inner:
             raise EditFailed(
-                f"second moments of {modules.inner} dimensions from {count} tokens are singular",
-                hint=f"give a corpus, and tokens, of {PER_DIMENSION * modules.inner} tokens or more, "
-                "better ten times that",
+                f"the key covariance of {modules.inner} dimensions from {count} tokens is singular",
+                hint=f"use a corpus and tokens of at least {PER_DIMENSION * modules.inner}, better ten times that",
             )
         return found
 
@@ -174,8 +174,8 @@ def has_few_tokens(tokens: int, size: int) -> str:
     if tokens >= ENOUGH * size:
         return ""
     return (
-        f"{tokens:,} tokens are few for second moments of {size:,} dimensions, {tokens / size:.1f} each: "
-        f"{ENOUGH} each, {ENOUGH * size:,}, are better"
+        f"{tokens:,} tokens are few for a key covariance of {size:,} dimensions ({tokens / size:.1f} per dimension): "
+        f"use {ENOUGH} per dimension, {ENOUGH * size:,}"
     )
 
 
@@ -200,11 +200,11 @@ def _path(session: Session[Any], origin: CovarianceOrigin) -> Path:
     return session.artifacts.path(covariance_files.KIND, origin.key, covariance_files.SUFFIX)
 
 
-def _finite(matrix: Tensor, layer: int, begun: Path) -> Tensor:
+def _finite(matrix: Tensor, layer: int, partial: Path) -> Tensor:
     """Return ``matrix``. If it holds NaN, delete the partial sum and raise EditFailed."""
     if bool(torch.isfinite(matrix).all()):
         return matrix
-    begun.unlink(missing_ok=True)
+    partial.unlink(missing_ok=True)
     raise EditFailed(
-        f"second moments of layer {layer} hold NaN or infinity", hint="load the model with --dtype float32"
+        f"the key covariance of layer {layer} contains NaN or infinity", hint="load the model with --dtype float32"
     )

@@ -1,4 +1,4 @@
-"""What must hold for second moments on disk before an update rests on them."""
+"""Checks of key covariances on disk before an update uses them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ke_weights.modules import ModuleMap
 from ke_weights.solve import cholesky
 from ke_weights.subject import batches, padded
 
-SYMMETRY = 1e-5  # of the largest element: what float32 products may differ by
-SAMPLE_TOKENS = 1024  # of the corpus, with which a model's keys are compared
-SAMPLE_FACTOR = 1.4  # that their whitened norm may be off by: keys of another layer are off by 1.6 and more
+SYMMETRY = 1e-5  # maximum asymmetry of float32 products, relative to the largest element
+SAMPLE_TOKENS = 1024  # of the corpus, to compare a model's keys with
+SAMPLE_FACTOR = 1.4  # maximum factor between whitened norms; keys of another layer differ by at least 1.6
 
 
 def faults(one: StoredCovariance, sample: Tensor | None = None) -> list[str]:
-    """What is wrong with a statistic, in words; none for a sound one.
+    """Return what is wrong with a covariance; empty for a valid one.
 
-    ``sample``: keys [n, f] of its own model, module and corpus, or None if there is no model to take them from.
-    Their mean k^T C^-1 k is f over all tokens that C is the mean of, so it must be about f over some of them. The
-    plain norm would not do: in many models it is that of the few first tokens, which dwarf the others.
+    ``sample``: keys [n, f] of its own model, module and corpus, or None without a model. The mean of k^T C^-1 k over
+    all tokens of C is f, so it must be about f over some of them. The plain norm would not work: in many models the few
+    first tokens dominate it.
     """
     if isinstance(one.origin, BadData):
         return [one.origin.message.removeprefix(f"{one.path} ")]
@@ -43,36 +43,36 @@ def faults(one: StoredCovariance, sample: Tensor | None = None) -> list[str]:
         return [*found, f"its shape is {tuple(matrix.shape)}, not square"]
     size = len(matrix)
     if tokens < PER_DIMENSION * size:
-        found.append(f"{tokens} tokens are too few for {size} dimensions: {PER_DIMENSION * size} at least")
+        found.append(f"{tokens} tokens are too few for {size} dimensions: at least {PER_DIMENSION * size} are needed")
     if not bool(torch.isfinite(matrix).all()):
-        return [*found, "it holds NaN or infinity"]
+        return [*found, "it contains NaN or infinity"]
     if float((matrix - matrix.T).abs().max()) > SYMMETRY * float(matrix.abs().max()):
         found.append("it is not symmetric")
     try:
         factor = cholesky(matrix.double(), "it")
     except EditFailed:
-        return [*found, "it is not positive definite: no editor can invert it"]
+        return [*found, "it is not positive definite, so editors cannot invert it"]
     return found if sample is None else [*found, *_strange(factor, sample)]
 
 
 def _strange(factor: Tensor, sample: Tensor) -> list[str]:
-    """Whether the sample's keys are not those of the statistic."""
+    """Return a fault if the sample's keys do not match the covariance."""
     size = len(factor)
     if sample.shape[1] != size:
-        return [f"keys of the model have {sample.shape[1]} elements, it has {size}"]
+        return [f"the model's keys have {sample.shape[1]} elements, not {size}"]
     white = torch.linalg.solve_triangular(factor, double(sample).cpu().T, upper=False)
     mean = float(white.pow(2).sum(0).mean())
     if size / SAMPLE_FACTOR <= mean <= size * SAMPLE_FACTOR:
         return []
     return [
-        f"the model's keys do not fit it: mean k^T C^-1 k is {mean:.4g} over {len(sample)} tokens, not about {size}"
+        f"the model's keys do not match it: mean k^T C^-1 k is {mean:.4g} over {len(sample)} tokens, not about {size}"
     ]
 
 
 def comparable(
     every: Sequence[StoredCovariance], session: Session[Any], modules: ModuleMap, corpus: Corpus
 ) -> dict[Path, Tensor]:
-    """Keys [tokens, f] of the corpus's beginning, for each of the model's statistics of that corpus."""
+    """Return keys [tokens, f] of the beginning of the corpus, for each of the model's covariances of that corpus."""
     alike: dict[tuple[int, int], dict[Path, int]] = {}
     for one in every:
         made = one.origin
@@ -91,7 +91,7 @@ def comparable(
 def _keys(
     modules: ModuleMap, rows: Sequence[Sequence[int]], layers: Sequence[int], progress: Progress
 ) -> dict[int, Tensor]:
-    """Keys [tokens, f] of every token of ``rows`` at each layer, in one pass."""
+    """Return keys [tokens, f] of every token of ``rows`` at each layer, in one pass."""
     kept: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     plan = batches([len(row) for row in rows], PASS_TOKENS)
     for batch in progress.track(plan, "keys of a sample", len(plan)):

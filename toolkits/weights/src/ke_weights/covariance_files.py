@@ -1,4 +1,4 @@
-"""Key covariances on disk: one safetensors file a layer, with its origin in the metadata."""
+"""Key covariances on disk: one safetensors file per layer, with its origin in the metadata."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ke_plugin_hf.tensor_files import KEY, damage, write_tensors
 
 KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
 TENSOR = "moment"
-AGAIN = "delete it: the next editor, or ke stats compute, makes it again"
+AGAIN = "delete it; the next editor, or ke stats compute, computes it again"
 NUMBERS = frozenset({"layer", "tokens", "tokens_asked", "document_length"})
 
 
 @frozen(kw_only=True)
 class CovarianceOrigin:
-    """Origin of a statistic. A corpus may have fewer ``tokens`` than ``tokens_asked``.
+    """Origin of a covariance. A corpus may have fewer ``tokens`` than ``tokens_asked``.
 
     ``first_token``: whether the first token of a document (often BOS) counts. Published code keeps it.
     """
@@ -37,14 +37,14 @@ class CovarianceOrigin:
     tokens_asked: int
     document_length: int
     dtype: str
-    first_token: str = "kept"  # noqa: S105  no secret
+    first_token: str = "kept"  # noqa: S105  not a secret
     tokens: int = 0
     date: str = ""
     ke_version: str = ""
 
     @property
     def key(self) -> dict[str, Any]:
-        """All that determines the numbers, and nothing else (pitfall E7)."""
+        """Everything that determines the numbers, and nothing else."""
         return {
             "model": self.model_digest,
             "module": self.module,
@@ -57,19 +57,19 @@ class CovarianceOrigin:
 
     @classmethod
     def read(cls, metadata: dict[str, str], path: Path) -> Self:
-        """From the strings in a file. Raises BadData for a file that does not say it all."""
+        """Parse the metadata of a file. Raises BadData if something is missing."""
         try:
             given: dict[str, Any] = {
-                name: int(told) if name in NUMBERS else told for name, told in metadata.items() if name != KEY
+                name: int(text) if name in NUMBERS else text for name, text in metadata.items() if name != KEY
             }
             return cls(**given)
         except (TypeError, ValueError) as error:
-            raise BadData(f"{path} does not say where it comes from", hint=AGAIN) from error
+            raise BadData(f"{path} has no valid origin in its metadata", hint=AGAIN) from error
 
 
 @frozen(kw_only=True)
 class StoredCovariance:
-    """A statistic on disk; ``origin`` is the reason where it cannot be read."""
+    """A covariance on disk; ``origin`` is the error if it cannot be read."""
 
     path: Path
     origin: CovarianceOrigin | BadData
@@ -77,26 +77,26 @@ class StoredCovariance:
 
 
 def save(path: Path, matrix: Tensor, origin: CovarianceOrigin) -> None:
-    """Write C, [f, f], whole or not at all."""
-    told = {name: str(value) for name, value in asdict(origin).items()}
-    write_tensors(path, {TENSOR: matrix.cpu().contiguous()}, told, save_file)
+    """Write C, [f, f], completely or not at all."""
+    about = {name: str(value) for name, value in asdict(origin).items()}
+    write_tensors(path, {TENSOR: matrix.cpu().contiguous()}, about, save_file)
 
 
-@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
+@uninterruptible  # torch raises ValueError if get_tensor is interrupted
 def load(path: Path, device: torch.device | str = "cpu") -> tuple[Tensor, int]:
-    """C, [f, f], and how many tokens it is the mean over. Raises BadData for a damaged file."""
+    """Return C, [f, f], and its number of tokens. Raises BadData for a damaged file."""
     try:
         if wrong := damage(path):
             raise ValueError(wrong)  # noqa: TRY301  as the errors of a file that cannot be read
         with safe_open(path, framework="pt") as found:
-            # A copy: what safetensors gives is a view of the file, and dies with the process if the file shrinks.
+            # A copy, because safetensors returns a view, which crashes the process if the file shrinks.
             return found.get_tensor(TENSOR).to(device, copy=True), int(found.metadata()["tokens"])
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
 
 
 def origin_of(path: Path) -> CovarianceOrigin:
-    """What the file says about itself. Raises BadData for one that is damaged or does not say it."""
+    """Return the origin in a file's metadata. Raises BadData if it is damaged or missing."""
     try:
         with safe_open(path, framework="pt") as found:
             return CovarianceOrigin.read(found.metadata() or {}, path)
@@ -105,7 +105,7 @@ def origin_of(path: Path) -> CovarianceOrigin:
 
 
 def stored(folder: Path) -> Iterator[StoredCovariance]:
-    """Every statistic in ``folder``, in the order of models, corpora and layers; unreadable ones last."""
+    """Yield every covariance in ``folder``, ordered by model, corpus and layer; unreadable ones last."""
     found = []
     for path in folder.glob(f"*{SUFFIX}"):
         try:
@@ -117,12 +117,12 @@ def stored(folder: Path) -> Iterator[StoredCovariance]:
 
 
 def disagreement(path: Path, origin: CovarianceOrigin) -> str:
-    """How a file's own words, its key file and its name differ; empty if they do not."""
-    beside = path.with_name(f"{path.stem}.key.json")
+    """Return how a file's metadata, its key file and its name differ; empty if they agree."""
+    key_file = path.with_name(f"{path.stem}.key.json")
     try:
-        key = loads(beside.read_bytes())
+        key = loads(key_file.read_bytes())
     except (OSError, ValueError):
-        return f"its key file {beside.name} cannot be read"
+        return f"its key file {key_file.name} cannot be read"
     if key != origin.key:
         names = sorted(name for name in {*key, *origin.key} if key.get(name) != origin.key.get(name))
         return f"its metadata and its key file differ in {', '.join(names)}"
@@ -138,4 +138,4 @@ def _order(one: StoredCovariance) -> tuple[Any, ...]:
 
 def _damaged(path: Path, error: Exception) -> BadData:
     why = " ".join(str(error).split()) or type(error).__name__
-    return BadData(f"{path} cannot be read as second moments: {why}", hint=AGAIN)
+    return BadData(f"{path} cannot be read as a key covariance: {why}", hint=AGAIN)

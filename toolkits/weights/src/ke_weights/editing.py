@@ -2,11 +2,12 @@
 
 ::
 
-    work = open_work(request, catalog, progress)       # resolves, loads the model, asks the editor what it refuses
-    made = make(work, write)                           # asks, edits, asks again; `write` is called on the edited model
+    work = prepare_edit(request, catalog, progress)    # resolves, loads the model, checks the edits
+    made = make_edit(work, write)                      # queries, edits, queries again, calls `write`
 
-The patch is what a weight editor adds to the weights while its context is open. The patch is then applied to the base,
-asked, and handed to ``write``: what is measured is what is written. ``adaptor_edits`` does the same for adaptors.
+The patch is what a weight editor adds to the weights while its context is active. The patch is then applied to the
+base, queried, and passed to ``write``, so the answers are those of the written patch. ``adaptor_edits`` does the same
+for adaptors.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ if TYPE_CHECKING:
     from ke_weights.patches.checkpoint import LoadedHistory
 
 NAMED = re.compile(r"edit '([^']+)'")
-"""How the reason why an editor cannot make an edit names another one."""
+"""Finds another edit's id in the reason why an edit cannot be made."""
 
 
 @frozen(kw_only=True)
 class EditRequest:
-    """What ``ke edit`` was asked for."""
+    """Arguments of ``ke edit``."""
 
     editor: str
     model: ModelChoice
@@ -72,7 +73,7 @@ class EditRequest:
 
 @frozen(kw_only=True)
 class LoadedModel:
-    """A model ready to be edited. ``past``: of the edited checkpoint it was loaded from, if it is one."""
+    """A model to edit. ``past``: history of the edited checkpoint that it was loaded from, if it is one."""
 
     session: Session[Any]
     base: PatchBase
@@ -81,19 +82,19 @@ class LoadedModel:
 
     @property
     def model(self) -> HFModel:
-        """The model itself."""
+        """The session's model."""
         found: HFModel = self.session.model
         return found
 
     @property
     def history(self) -> History | None:
-        """What leads from the base of an edited checkpoint to this model."""
+        """The history from the base of an edited checkpoint to this model."""
         return self.past.history if self.past else None
 
 
 @frozen(kw_only=True)
 class EditJob:
-    """Everything that is needed to make the edit, checked."""
+    """Everything that the edit needs, checked."""
 
     loaded: LoadedModel
     chosen: ResolvedComponent[Any]
@@ -102,27 +103,29 @@ class EditJob:
 
     @property
     def adaptor(self) -> bool:
-        """Whether the editor leaves the weights unchanged, so that its state is saved in place of a patch."""
+        """Whether the editor is an adaptor, whose state is saved instead of a patch."""
         assert isinstance(self.chosen.spec, EditorSpec)
         return self.chosen.spec.adaptor
 
 
 @frozen(kw_only=True)
 class EditResult:
-    """``patch``: of a weight editor; ``saved``: of an adaptor. ``seconds``: without questions and files."""
+    """``patch``: of a weight editor; ``saved``: of an adaptor. ``seconds``: without queries and files."""
 
-    told: tuple[PromptComparison, ...]
+    comparisons: tuple[PromptComparison, ...]
     seconds: float
     patch: StoredPatch | None = None
     saved: SavedEdit | None = None
 
 
 def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> LoadedModel:
-    """Load a model whose weights lie here. Raises NeedsWeights for another, BadPatch for a damaged checkpoint."""
+    """Load a model with weights in this process. Raises NeedsWeights, and BadPatch for a damaged checkpoint."""
     _spec, request = find_model(choice.reference, choice.how, catalog)
     model = choice.load(catalog, progress)
     if not hasattr(model, "recording"):
-        raise NeedsWeights(f"{model.id} has no weights here", hint="choose a model that is loaded locally (hf:...)")
+        raise NeedsWeights(
+            f"the weights of {model.id} are not in this process", hint="use a model that is loaded locally (hf:...)"
+        )
     from ke_weights.patches.checkpoint import check_unchanged, read_history  # noqa: PLC0415  imports torch
     from ke_weights.patches.identity import size_of, weights_digest  # noqa: PLC0415  as above
 
@@ -143,7 +146,7 @@ def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progre
 
 
 def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> EditJob:
-    """Resolve, load, and let the editor look at the edits. Nothing is changed.
+    """Resolve, load, and check the edits. Nothing is changed.
 
     Raises KEErrors: unknown names, an editor that changes no weights, edits that cannot be made (each with its reason).
     """
@@ -153,7 +156,7 @@ def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> 
     _refuse_unsaveable(chosen.spec, catalog)
     editor: Editor = chosen.build()
     loaded = open_model_for_edits(request.model, catalog, progress, seed=request.seed)
-    editor.check(loaded.session, ())  # raises for a model that it cannot edit at all
+    editor.check(loaded.session, ())  # raises for an unsupported model
     refused = chosen.spec.refused(editor, loaded.session, [one.edit for one in request.edits])
     if refused:
         of = {one.edit.id: one for one in request.edits}
@@ -162,7 +165,7 @@ def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> 
         )
         many = "an edit" if len(refused) == 1 else f"{len(refused)} of {len(request.edits)} edits"
         raise UnsupportedEdit(
-            f"{request.editor} cannot make {many}", details=lines, hint="fix or leave out these edits; nothing was done"
+            f"{request.editor} cannot make {many}", details=lines, hint="fix or remove these edits; nothing was changed"
         )
     return EditJob(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
 
@@ -171,19 +174,19 @@ def _refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
     """Raise BadConfig for an editor whose edits cannot be saved, before a model is loaded."""
     if not spec.needs_weights:
         raise BadConfig(
-            f"editor {spec.name} changes no weights, so there is nothing to write",
+            f"editor {spec.name} changes no weights, so there is nothing to save",
             hint=f"ke serve --editor {spec.name} keeps edits active; "
-            f"weight editors: {', '.join(weight_editors(catalog)) or 'none is installed'}",
+            f"weight editors: {', '.join(weight_editors(catalog)) or 'none installed'}",
         )
     if spec.adaptor and spec.load is None:
         raise BadConfig(
-            f"editor {spec.name} is an adaptor that cannot be saved: its specification has no load",
-            hint="ke eval and ke serve can use it",
+            f"editor {spec.name} is an adaptor that cannot be saved: its EditorSpec has no load",
+            hint="use it with ke eval or ke serve",
         )
 
 
 def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
-    """``why`` with other edits named by where they stand: most ids are made up here, and nobody has seen them."""
+    """Replace the ids of other edits in ``why`` with their sources, because most ids are generated."""
 
     def place(found: re.Match[str]) -> str:
         return f"the edit of {of[found[1]].source}" if found[1] in of else found[0]
@@ -192,7 +195,7 @@ def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
 
 
 def weight_editors(catalog: Catalog) -> list[str]:
-    """The installed editors that change weights, in the order of the directory, then by name."""
+    """Return the installed editors that change weights, in the order of the directory, then by name."""
     listed = [entry.name for entry in directory_entries("editor")]
     specs = (catalog.spec("editor", name) for name in catalog.names("editor"))
     found = [spec.name for spec in specs if isinstance(spec, EditorSpec) and spec.editor_kind == "weight editor"]
@@ -200,10 +203,10 @@ def weight_editors(catalog: Catalog) -> list[str]:
 
 
 def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None]) -> EditResult:
-    """Ask, edit, and call ``write`` with the patch and the base's own tensors while the model is edited.
+    """Query, edit, and call ``write`` with the patch and the base's own tensors while the model is edited.
 
-    Raises EditFailed where the editor fails, changes nothing, or changes weights that it does not speak of; whatever
-    happens, the model is given back.
+    Raises EditFailed if the editor fails, changes nothing, or changes weights without reporting it. The model is
+    restored in any case.
     """
     from ke_weights.patches import applied  # noqa: PLC0415  imports torch
 
@@ -216,31 +219,31 @@ def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], N
         patch = _edited(work, state)
         seconds = perf_counter() - started
         with applied(loaded.model, patch, loaded.history) as weights:
-            loaded.model.state()  # reads the weights afresh: the key of every answer from here on
+            loaded.model.state()  # rereads the weights, whose digest is the cache key of completions
             after = complete_prompts(loaded.session, prompts)
             patch = _with_result(patch, loaded.model)
             write(patch, weights.originals())
-    return EditResult(patch=patch, told=compare(work.edits, before, after), seconds=seconds)
+    return EditResult(patch=patch, comparisons=compare(work.edits, before, after), seconds=seconds)
 
 
 def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
-    """The patch of what the editor adds while it holds its context open."""
+    """Return the patch of what the editor adds while its context is active."""
     from ke_weights.patches.build import build_patch  # noqa: PLC0415  imports torch
 
     model, name = work.loaded.model, work.chosen.spec.name
     with model.recording() as changes, edits_made(work) as (_edited_model, details):
         deltas = changes.deltas()
         marks = model.state()
-    spoken = {f"parameter {parameter}" for parameter in deltas}
-    beside = [mark for mark in marks if marks[mark] != state.get(mark) and mark not in spoken]
-    if beside:
+    reported = {f"parameter {parameter}" for parameter in deltas}
+    unreported = [mark for mark in marks if marks[mark] != state.get(mark) and mark not in reported]
+    if unreported:
         raise EditFailed(
-            f"{name} changed {beside[0]} by other means than an update of weights, which no patch can hold",
-            hint=f"ke eval and ke serve can use {name}. An editor that adds to the forward pass is an adaptor, which "
+            f"{name} changed {unreported[0]} without session.model.patch(), so it cannot be saved as a patch",
+            hint=f"use {name} with ke eval or ke serve. An editor that changes the forward pass is an adaptor: it "
             "calls session.model.adapt() and sets adaptor=True in its EditorSpec (docs/adaptors.md)",
         )
     if not deltas:
-        raise EditFailed(f"{name} changed no weight", hint=f"look at its options: ke show editor {name}")
+        raise EditFailed(f"{name} changed no weight", hint=f"check its options with ke show {name}")
     return build_patch(
         model.module, deltas, base=work.loaded.base, editor=work.chosen.component, edits=work.edits, details=details
     )
@@ -248,7 +251,7 @@ def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
 
 @contextmanager
 def edits_made(work: EditJob) -> Iterator[tuple[Edited, Details]]:
-    """The edited model, and what the editor records. Edits are made one by one if it takes one at a time."""
+    """Yield the edited model and the editor's details. Edits are made one by one if the editor requires it."""
     session, edits = work.loaded.session, [one.edit for one in work.edits]
     assert isinstance(work.chosen.spec, EditorSpec)
     joint = not work.chosen.spec.one_at_a_time

@@ -1,15 +1,15 @@
-"""Training examples from a file or an installed dataset, and which of them must be left out.
+"""Training examples from a file or an installed dataset, and which of them to exclude.
 
-A file of examples is a file of edits (``edit_files``), each with prompts that must be left alone if one likes::
+A file of examples is a file of edits (``edit_files``), optionally with prompts whose predictions must not change::
 
     {"prompt": "{} speaks the language of", "subject": "Ada", "target": "French",
      "paraphrases": ["Which language does Ada speak?"], "locality": ["Bo speaks the language of"]}
 
-or of bare statements, as PokeMQA publishes its detector's data::
+or of statements, as PokeMQA publishes its detector's data::
 
     {"edit": "Ada speaks the language of French", "questions": ["Which language does Ada speak?"]}
 
-A statement is taken apart by the clozes that the rest of the command line brings, where one fits.
+A statement is split by the clozes of the datasets on the command line, if one fits.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ FORM = 'a line is {"prompt": "... {} ...", "subject", "target", "paraphrases"} o
 
 
 def read_examples(source: str, catalog: Catalog, options: Options, data_dir: str = "") -> list[TrainingExample]:
-    """The examples of a file, else of the dataset of that name. Raises BadData, UnknownComponent."""
+    """Return the examples of a file, else of the dataset of that name. Raises BadData, UnknownComponent."""
     path = Path(source).expanduser()
     if path.is_file():
         return [_example(raw, place) for raw, place in read_rows(path)]
     if path.suffix or path.exists():
-        raise BadData(f"there is no file {source} to train on", hint=f"give a file or a dataset's name; {FORM}")
+        raise BadData(f"training data not found: {source}", hint=f"use a file or the name of a dataset; {FORM}")
     spec = catalog.spec("dataset", source)
     dataset: Dataset = resolve_component(
         catalog, "dataset", source, with_flag(spec, options, DATA_DIR, data_dir)
@@ -53,17 +53,17 @@ def read_examples(source: str, catalog: Catalog, options: Options, data_dir: str
 
 
 def usable(examples: Iterable[TrainingExample], without: Sequence[TrainingExample]) -> tuple[TrainingExample, ...]:
-    """Each distinct edit once, none that is in ``without``, bare statements taken apart where a cloze fits.
+    """Return each distinct edit once, without those in ``without``, with statements split if a cloze fits.
 
-    In ``without`` is an edit that shares its statement, its prompt (so that another object for the same subject and
-    relation is out too) or one of its questions with an edit there.
+    An edit is in ``without`` if an edit there has the same statement, the same prompt (even with another object) or one
+    of its questions.
     """
     given = list(examples)
     clozes = [example.edit.cloze for example in (*without, *given) if example.edit.cloze]
-    take_apart = _Splitter(dict.fromkeys(cloze.template for cloze in clozes))
+    split = _Splitter(dict.fromkeys(cloze.template for cloze in clozes))
     banned = {word for example in without for word in _marks(example)}
     found: dict[str, TrainingExample] = {}
-    for example in map(take_apart, given):
+    for example in map(split, given):
         if banned.isdisjoint(_marks(example)):
             found.setdefault(example.edit.statement, example)
     return tuple(found.values())
@@ -78,7 +78,7 @@ def _marks(example: TrainingExample) -> Iterator[str]:
 
 
 class _Splitter:
-    """Finds subject and object in a statement by the templates of known clozes, the most telling first."""
+    """Finds subject and object in a statement with the templates of known clozes, longest first."""
 
     def __init__(self, templates: Iterable[str]) -> None:
         ordered = sorted(templates, key=lambda template: (-len(template), template))
@@ -114,7 +114,7 @@ def _example(raw: Mapping[str, Any], place: SourceLine) -> TrainingExample:
         statement = text_field(raw, "edit", place, needed=True)
         edit = Edit(id=digest(statement)[:16], statement=statement)
         return TrainingExample(edit=edit, paraphrases=texts_field(raw, "paraphrases", place) + asked)
-    measured = isinstance(raw.get("locality"), Mapping)  # EasyEdit's, with answers
+    measured = isinstance(raw.get("locality"), Mapping)  # EasyEdit's format, with answers
     kept = () if measured else texts_field(raw, "locality", place)
     made = edit_from({name: value for name, value in raw.items() if name not in ("questions", "locality")}, place)
     return TrainingExample(edit=made.edit, paraphrases=made.paraphrases + asked, locality=kept)

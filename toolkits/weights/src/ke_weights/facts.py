@@ -1,4 +1,4 @@
-"""What derived hyperparameters rest on, read off an open model."""
+"""Facts of a loaded model that derived hyperparameters depend on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ke_weights.trace.suggestion import suggested
 
 
 def model_facts(session: Session[Any], modules: ModuleMap) -> ModelFacts:
-    """Facts of the session's model, as it is now."""
+    """Return the facts of the session's current model."""
     tokenizer = session.model.tokenizer
     return ModelFacts(
         shape=shape_of(modules), scale=lambda layer: state_rms(modules, tokenizer, layer), trace=lambda: _trace(session)
@@ -19,7 +19,7 @@ def model_facts(session: Session[Any], modules: ModuleMap) -> ModelFacts:
 
 
 def shape_of(modules: ModuleMap) -> Shape:
-    """The numbers by which published hyperparameters are found."""
+    """Return the dimensions that identify published hyperparameters."""
     return Shape(
         family=str(modules.config.model_type),
         blocks=len(modules.layers),

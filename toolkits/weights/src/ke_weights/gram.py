@@ -1,7 +1,7 @@
-"""Sums of k k^T over a text: all layers in one pass, float32 products, a float64 sum that survives being killed.
+"""Sums of k k^T over a text: all layers in one pass, float32 products, a resumable float64 sum.
 
-The pass ends after the highest layer. Every so often each layer's sum so far goes to a file of its own, with the
-number of batches in it; a sum that is taken up again goes on there, and ends with the same bits.
+The pass ends after the highest layer. At intervals, each layer's sum is saved to its own file with its number of
+batches. A resumed sum continues from there, with the same bits as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
 from ke_weights.modules import ModuleMap
 from ke_weights.subject import batches, padded
 
-PASS_TOKENS = 4096  # of one forward pass: a float32 product over so few is exact enough, their sum is float64
-SAVE_SECONDS = 60.0  # of work that a killed process may lose ...
-SAVE_SHARE = 0.1  # ... or more, where writing would take more than this share of the time
-ROOM_SHARE = 0.8  # of free memory that sums may fill
-SPARE = 2  # matrices beside the sums: a product, and the copy that is written
+PASS_TOKENS = 4096  # of one forward pass; its float32 product is exact enough, and the sum is float64
+SAVE_SECONDS = 60.0  # maximum work that a killed process may lose ...
+SAVE_SHARE = 0.1  # ... unless saving takes more than this fraction of the time
+ROOM_SHARE = 0.8  # fraction of free memory for sums
+SPARE = 2  # matrices in addition to the sums: a product, and the copy that is written
 
 
 def gram_sums(
     modules: ModuleMap, rows: Sequence[Sequence[int]], files: Mapping[int, Path], progress: Progress
 ) -> dict[int, Tensor]:
-    """Sum of k k^T over all tokens of ``rows``, float64 [f, f], of each layer in ``files``.
+    """Return the sum of k k^T over all tokens of ``rows``, float64 [f, f], for each layer in ``files``.
 
-    ``files`` says where each layer's sum so far is kept; the caller deletes them when the result is safe.
+    ``files``: where each layer's partial sum is saved. The caller deletes them after saving the result.
     """
     plan = batches([len(row) for row in rows], PASS_TOKENS)
     sums, done = {}, {}
     for layer, path in files.items():
-        sums[layer], done[layer] = _begun(modules, layer, path)
+        sums[layer], done[layer] = _partial_sum(modules, layer, path)
     label = f"key covariance of {len(files)} layers" if len(files) > 1 else f"key covariance of layer {min(files)}"
     saver = _Saver()
     for at in range(min(done.values()), len(plan)):
         progress.advance(label, at, len(plan))
-        behind = {layer: total for layer, total in sums.items() if done[layer] <= at}
-        add_products(modules, [rows[row] for row in plan[at]], behind)
-        done |= dict.fromkeys(behind, at + 1)
+        pending = {layer: total for layer, total in sums.items() if done[layer] <= at}
+        add_products(modules, [rows[row] for row in plan[at]], pending)
+        done |= dict.fromkeys(pending, at + 1)
         if at + 1 < len(plan) and saver.due():
             saver.save(sums, done, files)
     progress.advance(label, len(plan), len(plan))
@@ -59,8 +59,8 @@ def gram_sums(
 
 
 def add_products(modules: ModuleMap, rows: Sequence[Sequence[int]], sums: Mapping[int, Tensor]) -> None:
-    """Add k k^T of every token of ``rows`` to the sums, in place; in halves where memory does not hold one pass."""
-    added = dict.fromkeys(sums, 0)  # how many of the rows each sum has: a pass that fails has added some layers' keys
+    """Add k k^T of every token of ``rows`` to the sums in place, in halves if memory is insufficient."""
+    added = dict.fromkeys(sums, 0)  # number of rows in each sum: a failed pass has added some layers' keys
 
     def add(places: Sequence[int]) -> None:
         ids, mask = padded([rows[at] for at in places], modules.device)
@@ -69,9 +69,9 @@ def add_products(modules: ModuleMap, rows: Sequence[Sequence[int]], sums: Mappin
             sums[layer].add_((keys.T @ keys).to(sums[layer].device))
             added[layer] = places[-1] + 1
 
-        behind = [layer for layer, count in added.items() if count <= places[0]]
-        if behind:
-            see_keys(modules, ids, mask, behind, use)
+        missing = [layer for layer, count in added.items() if count <= places[0]]
+        if missing:
+            see_keys(modules, ids, mask, missing, use)
 
     halved(range(len(rows)), add, "text of the corpus")
 
@@ -85,7 +85,7 @@ def see_keys(
         for layer in layers:
 
             def see(args: tuple[Any, ...], kwargs: dict[str, Any], layer: int = layer) -> None:
-                # The maps of some families see [tokens, f], of others [rows, T, f].
+                # The layers of some families get [tokens, f], of others [rows, T, f].
                 keys = hidden_in(args, kwargs).reshape(*real.shape, -1)
                 use(layer, keys[real.to(keys.device)].to(modules.dtype))
 
@@ -95,9 +95,9 @@ def see_keys(
 
 
 def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
-    """``layers`` in groups whose sums fit into memory together: one pass over the text each.
+    """Group ``layers`` so that the sums of a group fit into memory: one pass over the text each.
 
-    Raises KEError where memory does not hold one layer's.
+    Raises KEError if memory does not fit one layer.
     """
     one = torch.float64.itemsize * modules.inner**2
     places = {layer: home(modules.layers[layer].matrix.device) for layer in layers}
@@ -106,39 +106,39 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
     tight = min(most, key=lambda place: most[place], default=None)
     if tight is not None and most[tight] < 1:
         raise KEError(
-            f"second moments of {modules.inner} dimensions need {one * (1 + SPARE) / 1e9:.3g} GB of memory, "
+            f"a key covariance of {modules.inner} dimensions needs {one * (1 + SPARE) / 1e9:.3g} GB of memory, "
             f"and {free[tight] / 1e9:.3g} GB are free",
-            hint="end other programs, or take a smaller model",
+            hint="close other programs, or use a smaller model",
         )
     groups: list[list[int]] = []
     for layer in layers:
-        beside = sum(places[other] == places[layer] for other in groups[-1]) if groups else 0
-        if not groups or beside >= most[places[layer]]:
+        used = sum(places[other] == places[layer] for other in groups[-1]) if groups else 0
+        if not groups or used >= most[places[layer]]:
             groups.append([])
         groups[-1].append(layer)
     return groups
 
 
-@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
-def _begun(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:
-    """The sum that an interrupted pass has left, and how many batches are in it; else zeros."""
+@uninterruptible  # torch raises ValueError if get_tensor is interrupted
+def _partial_sum(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:
+    """Return the partial sum of an interrupted pass and its number of batches; else zeros."""
     place = home(modules.layers[layer].matrix.device)
     if is_intact(path):
         with safe_open(path, framework="pt") as found:
-            told = found.metadata()
-            if {name: told.get(name) for name in _format()} == _format():
-                return found.get_tensor("sum").to(place, copy=True), int(told["batches"])
+            about = found.metadata()
+            if {name: about.get(name) for name in _format()} == _format():
+                return found.get_tensor("sum").to(place, copy=True), int(about["batches"])
     return torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=place), 0
 
 
 def _format() -> dict[str, str]:
-    """What the batches of a sum depend on beside the text."""
+    """Return what the batches of a sum depend on besides the text."""
     return {"pass_tokens": str(PASS_TOKENS), "ke": version("ke-core")}
 
 
 @define
 class _Saver:
-    """Writes sums when enough work would be lost, and not so often that writing becomes the work."""
+    """Decides when to save sums, so that little work can be lost and saving takes little time."""
 
     _last: float = field(factory=time.monotonic, init=False)
     _cost: float = field(default=0.0, init=False)
@@ -149,7 +149,7 @@ class _Saver:
     def save(self, sums: Mapping[int, Tensor], done: Mapping[int, int], files: Mapping[int, Path]) -> None:
         began = time.monotonic()
         for layer, path in files.items():
-            told = {"batches": str(done[layer]), **_format()}
-            write_tensors(path, {"sum": sums[layer].cpu()}, told, save_file)
+            about = {"batches": str(done[layer]), **_format()}
+            write_tensors(path, {"sum": sums[layer].cpu()}, about, save_file)
         self._last = time.monotonic()
         self._cost = self._last - began

@@ -1,4 +1,4 @@
-"""Looking into a forward pass, and leaving no trace of having looked."""
+"""Forward hooks that observe a pass and leave the model unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stopped(Exception):
 
 
 class Hooks(UninterruptibleContext["Hooks"]):
-    """Forward hooks that are gone when the block ends, also after an exception."""
+    """Forward hooks that are removed when the block ends, also after an exception."""
 
     def __init__(self) -> None:
         self._handles: list[RemovableHandle] = []
@@ -41,7 +41,7 @@ class Hooks(UninterruptibleContext["Hooks"]):
         self._keep(lambda: module.register_forward_pre_hook(hook, with_kwargs=True))
 
     def after(self, module: nn.Module, see: Callable[[Tensor], None]) -> None:
-        """Call ``see(output)`` after each call of ``module``; of a tuple, the hidden states alone."""
+        """Call ``see(output)`` after each call of ``module``; of a tuple, with the hidden states only."""
 
         def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
             see(first(output))
@@ -49,7 +49,7 @@ class Hooks(UninterruptibleContext["Hooks"]):
         self.add(module, hook)
 
     def change(self, module: nn.Module, make: Callable[[Tensor], Tensor]) -> None:
-        """Put ``make(output)`` in the place of each output of ``module``; of a tuple, of its hidden states alone."""
+        """Replace each output of ``module`` with ``make(output)``; of a tuple, its hidden states only."""
 
         def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
             made = make(first(output))
@@ -58,7 +58,7 @@ class Hooks(UninterruptibleContext["Hooks"]):
         self.add(module, hook)
 
     def stop_after(self, module: nn.Module) -> None:
-        """End the pass when ``module`` has run; register it after the hooks that look at ``module``."""
+        """End the pass after ``module``; register it after other hooks on ``module``."""
 
         def hook(_module: nn.Module, _args: tuple[Any, ...], _output: Any) -> None:
             raise Stopped
@@ -66,7 +66,10 @@ class Hooks(UninterruptibleContext["Hooks"]):
         self.add(module, hook)
 
     def add(self, module: nn.Module, hook: Callable[[nn.Module, tuple[Any, ...], Any], Any]) -> None:
-        """Call ``hook(module, args, output)`` after each call of ``module``; a value other than None is the output."""
+        """Call ``hook(module, args, output)`` after each call of ``module``.
+
+        A result other than None replaces the output.
+        """
         self._keep(lambda: module.register_forward_hook(hook))
 
     @uninterruptible

@@ -1,8 +1,7 @@
-"""Hyperparameters for the model at hand, each with the reason for its value.
+"""Hyperparameters for a model, each with the reason for its value.
 
-An option that is left alone (None) takes the value published for a model of this shape, and where there is no
-publication one that follows from the shape. Shapes are told by the numbers of the architecture, never by a name or
-a path (pitfall X4).
+An unset option (None) has the value published for a model of this shape, else a value derived from the shape. Shapes
+are identified by the architecture's dimensions, never by a name or a path.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from attrs import field, frozen, validators
 from ke_core.plugin import BadConfig, ModelFacts, Setting, Settings, Shape, Trace
 from ke_weights.published import PUBLISHED_MULTI_LAYER, PUBLISHED_SINGLE_LAYER, Key, Published
 
-STEPS_ACROSS = 5  # steps in which Adam can cross a typical state
-SHALLOW = 16  # blocks; below, a window of five would be most of the model
+STEPS_ACROSS = 5  # Adam steps to change a hidden state completely
+SHALLOW = 16  # blocks; in a shallower model, five layers would be most of it
 positive = validators.optional(validators.gt(0))
 not_negative = validators.optional(validators.ge(0))
 
 
 def derived(text: str, check: Any = None) -> Any:
-    """A config field that, left alone, is set for the model at hand."""
+    """Return a config field whose default depends on the model."""
     return field(default=None, validator=check or [], metadata={"help": text, "derived": True})
 
 
 def resolve_hyperparameters(config: object, published: Published | None, otherwise: Settings) -> dict[str, Setting]:
-    """What the user gave, else what was published, else the derived value; in the order of ``otherwise``."""
+    """Return the user's value, else the published, else the derived one, in the order of ``otherwise``."""
     found: dict[str, Setting] = {}
     for name, setting in otherwise.items():
         given = getattr(config, name)
@@ -41,60 +40,64 @@ def resolve_hyperparameters(config: object, published: Published | None, otherwi
 
 
 def as_details(settings: Settings) -> dict[str, Any]:
-    """JSON values, for the record of an edit: each hyperparameter, and the reasons."""
+    """Return JSON values for the record of an edit: each hyperparameter, and the reasons."""
     values = {name: list(s.value) if isinstance(s.value, tuple) else s.value for name, s in settings.items()}
     return values | {"reasons": {name: setting.reason for name, setting in settings.items()}}
 
 
 def template_length() -> Any:
-    """The config field of methods that sample five left contexts of one length, as MEMIT does."""
+    """Return the config field of methods that sample five left contexts of one length, as MEMIT does."""
     return field(
-        default=10, validator=validators.gt(0), metadata={"help": "tokens of each of the five sampled left contexts"}
+        default=10,
+        validator=validators.gt(0),
+        metadata={"help": "length of each of the five sampled left contexts, in tokens"},
     )
 
 
 @frozen(kw_only=True)
 class TargetConfig:
-    """The options of every method that optimizes a target for each edit and weighs its update by second moments."""
+    """Options of every method that optimizes a target for each edit and uses the key covariance."""
 
-    steps: int | None = derived("evaluations of the loss at most, one more than updates of the target", positive)
+    steps: int | None = derived("maximum number of loss evaluations per target, one more than updates", positive)
     lr: float | None = derived("learning rate of the target", positive)
     weight_decay: float | None = derived("weight of |delta| / |h|^2 in the loss of the target", not_negative)
-    clamp: float | None = derived("largest |delta| / |h|", positive)
+    clamp: float | None = derived("maximum |delta| / |h|", positive)
     kl: float = field(
         default=0.0625,
         validator=validators.ge(0),
-        metadata={"help": "weight of KL(now || before) at the subject in the loss of the target"},
+        metadata={"help": "weight of KL(current || original) at the subject in the loss of the target"},
     )
     stop_loss: float = field(
-        default=0.05, validator=validators.ge(0), metadata={"help": "an edit's loss below which its target is done"}
+        default=0.05,
+        validator=validators.ge(0),
+        metadata={"help": "stop optimizing a target when its loss is below this value"},
     )
     corpus: str = field(
         default="wordnet",
         metadata={
-            "help": "text of the second moments: wordnet (in the package), a text file (one document a line), or a "
-            "dataset of the hub (OWNER/NAME:CONFIGURATION)",
+            "help": "text for the key covariance: wordnet (in the package), a text file with one document per line, or "
+            "a dataset on the Hub (OWNER/NAME:CONFIGURATION)",
             "file": True,
             "words": ("wordnet",),
         },
     )
     tokens: int = field(
-        default=100_000, validator=validators.gt(0), metadata={"help": "tokens of the corpus that are used"}
+        default=100_000, validator=validators.gt(0), metadata={"help": "number of corpus tokens to use"}
     )
     document_length: int = field(
-        default=1024, validator=validators.gt(0), metadata={"help": "longest document of the corpus, in tokens"}
+        default=1024, validator=validators.gt(0), metadata={"help": "maximum length of a corpus document, in tokens"}
     )
     templates: tuple[str, ...] | None = field(
-        default=None, metadata={"help": "left contexts in place of sampled ones, each ending in {}"}
+        default=None, metadata={"help": "left contexts to use instead of sampled ones, each ending in {}"}
     )
 
 
 @frozen(kw_only=True)
 class MultiLayerConfig(TargetConfig):
-    """Of a method that spreads the update over a window of layers."""
+    """Options of a method that edits several layers."""
 
     layers: tuple[int, ...] | Literal["trace"] | None = derived(
-        "layers whose MLP weights are edited, ascending, or trace (what ke trace suggests); the target is of the last"
+        "layers to edit, in ascending order, or trace (the layers that ke trace suggests); the target is at the last"
     )
     template_length: int = template_length()
 
@@ -103,9 +106,7 @@ class MultiLayerConfig(TargetConfig):
 class SingleLayerConfig(TargetConfig):
     """Options of a method that edits one layer."""
 
-    layer: int | Literal["trace"] | None = derived(
-        "the layer whose MLP weight is edited, or trace (what ke trace suggests)"
-    )
+    layer: int | Literal["trace"] | None = derived("layer to edit, or trace (the layer that ke trace suggests)")
 
 
 @frozen(kw_only=True)
@@ -113,8 +114,7 @@ class RankOneConfig(SingleLayerConfig):
     """Options of ROME and its successors."""
 
     mom2_adjustment: bool = field(
-        default=True,
-        metadata={"help": "key direction C^-1 k, as the authors have it; false: k itself, as EasyEdit has it"},
+        default=True, metadata={"help": "true = key direction C^-1 k, as the authors; false = k itself, as EasyEdit"}
     )
 
 
@@ -122,13 +122,13 @@ class RankOneConfig(SingleLayerConfig):
 
 
 def multi_layer_settings(config: MultiLayerConfig, facts: ModelFacts) -> dict[str, Setting]:
-    """Layers and target of a method that spreads its update. Raises BadConfig for a trace that was never made."""
+    """Return layers and target of a method that edits several layers. Raises BadConfig for a missing trace."""
     shape = facts.shape
     window = _window(shape.blocks)
     if config.layers == "trace":
         layers = _traced(facts, lambda trace: trace.layers)
     else:
-        reason = f"{len(window)} layers ending at 27 % of {shape.blocks} blocks, where published windows end"
+        reason = f"{len(window)} layers ending at 27 % of {shape.blocks} blocks, where published layers end"
         layers = Setting(window, reason)
     clamp = 4.0 if shape.rms_norm else 0.75
     published = PUBLISHED_MULTI_LAYER.get(shape.key)
@@ -145,16 +145,16 @@ def single_layer_settings(
     table: Mapping[Key, Published] = PUBLISHED_SINGLE_LAYER,
     clamp: float = 4.0,
 ) -> dict[str, Setting]:
-    """Layer and target of a method that edits one layer: ``table``'s, or derived with that ``clamp``.
+    """Return layer and target of a method that edits one layer: from ``table``, or derived with that ``clamp``.
 
-    Raises BadConfig for a trace that was never made.
+    Raises BadConfig for a missing trace.
     """
     shape = facts.shape
     share = 0.17 if shape.rms_norm else 0.35
     if config.layer == "trace":
         layer = _traced(facts, lambda trace: trace.layer)
     else:
-        reason = f"{share:.0%} of {shape.blocks} blocks, where published layers lie ({shape.norm})"
+        reason = f"{share:.0%} of {shape.blocks} blocks, where published layers are ({shape.norm})"
         layer = Setting(min(max(round(share * shape.blocks), 1), max(shape.blocks - 2, 0)), reason)
     published = table.get(shape.key)
     found = resolve_hyperparameters(config, published, {"layer": layer} | _target(shape, clamp))
@@ -173,32 +173,33 @@ def _target(shape: Shape, clamp: float) -> dict[str, Setting]:
 
 
 def _rate(facts: ModelFacts, layer: int, usual: Setting) -> Setting:
-    """A learning rate that fits the scale of the states.
+    """Return a learning rate for the scale of the hidden states.
 
-    Adam moves every element of the target by about lr a step, whatever the model's scale. Where states are large
-    (SmolLM2-135M: 5.3 an element at layer 8) the published 0.5 is too short a step, and some targets never arrive in
-    25 of them: there a fifth of an element's root mean square is taken.
+    Adam changes every element of the target by about lr per step, whatever the model's scale. If states are large
+    (SmolLM2-135M: 5.3 per element at layer 8), the published 0.5 is too small, and some targets do not converge in 25
+    steps. Then the rate is a fifth of the root mean square of an element.
     """
     if not 0 <= layer < facts.shape.blocks:
-        return usual  # a layer that does not exist is refused where the model is opened
+        return usual  # a missing layer is refused later, when the model is opened
     size = facts.scale(layer)
     if size / STEPS_ACROSS <= usual.value:
         return usual
-    reason = f"a fifth of the root mean square of a state's element at layer {layer}, {size}"
+    reason = f"a fifth of the root mean square of the hidden state at layer {layer}, {size}"
     return Setting(size / STEPS_ACROSS, reason)
 
 
 def _traced(facts: ModelFacts, pick: Callable[[Trace], Any]) -> Setting:
     trace = facts.trace()
     if trace is None:
-        raise BadConfig(
-            "no causal trace of this model is known", hint="make one with 'ke trace --model M --facts FILE'"
-        )
+        raise BadConfig("no causal trace of this model was found", hint="run ke trace --model M --facts FILE first")
     return Setting(pick(trace), f"causal tracing: {trace.rule}" if trace.traced else trace.rule)
 
 
 def _window(blocks: int) -> tuple[int, ...]:
-    """Layers to edit: five (a sixth of a shallow model) that end at 27 % of the depth, not the first nor the last."""
+    """Return the layers to edit: five (a sixth of a shallow model) ending at 27 % of the depth.
+
+    The first and the last layer are never edited.
+    """
     count = 5 if blocks >= SHALLOW else max(2, round(blocks / 6))
     top = min(max(round(0.27 * blocks), count), max(blocks - 2, 0))
     return tuple(range(max(top - count + 1, 0), top + 1))

@@ -1,4 +1,4 @@
-"""Keys and states at the subject's last token, on the model as it is now, edits of lower layers included."""
+"""Keys and hidden states at the subject's last token on the current model, including edits of lower layers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PROBE_TOKENS = 32
 
 @frozen(kw_only=True)
 class KeyRows:
-    """For each edit its bare prompt, and its prompt behind every other template; all end at the subject.
+    """The bare prompt of each edit, and its prompt after every other template; all end at the subject.
 
-    What follows the subject cannot change its key: attention looks back only.
+    Later tokens cannot change the key of a subject.
     """
 
     bare: tuple[SubjectTokens, ...]
@@ -33,7 +33,7 @@ class KeyRows:
 
 
 def key_rows(tokenizer: Any, rewrites: Sequence[Rewrite], templates: Sequence[str]) -> KeyRows:
-    """The rows of ``rewrites``; ``templates`` with or without the bare one."""
+    """Return the rows of ``rewrites``; ``templates`` with or without the bare one."""
     others = [template for template in templates if template != BARE]
     return KeyRows(
         bare=tuple(rewrite.row(tokenizer).to_subject for rewrite in rewrites),
@@ -42,10 +42,10 @@ def key_rows(tokenizer: Any, rewrites: Sequence[Rewrite], templates: Sequence[st
 
 
 def average_keys(modules: ModuleMap, rows: KeyRows, layer: int, *, uniform: bool = False) -> Tensor:
-    """Keys K of ``layer``, [f, N], averaged over left contexts.
+    """Return keys K of ``layer``, [f, N], averaged over left contexts.
 
-    MEMIT's published average is the mean of two means, that of the bare prompt and that of the contexts (so
-    the bare prompt weighs 1/2); ROME's is ``uniform`` over all.
+    MEMIT's published average is the mean of two means, of the bare prompt and of the contexts (so the bare prompt has
+    weight 1/2); ROME's is ``uniform`` over all.
     """
     bare = bare_keys(modules, rows, layer).T
     flat = [row for group in rows.contexts for row in group]
@@ -59,17 +59,17 @@ def average_keys(modules: ModuleMap, rows: KeyRows, layer: int, *, uniform: bool
 
 
 def bare_keys(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
-    """Keys of the bare prompts, [f, N]."""
+    """Return keys of the bare prompts, [f, N]."""
     return _at_subject(modules, rows.bare, modules.layers[layer].projection, inputs=True).T
 
 
 def bare_values(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
-    """What the edited projection of ``layer`` gives for the bare prompts' keys, bias and all: [d, N]."""
+    """Return the output of the edited projection of ``layer`` for the bare prompts, including bias, [d, N]."""
     return _at_subject(modules, rows.bare, modules.layers[layer].projection, inputs=False).T
 
 
 def project(modules: ModuleMap, layer: int, key: Tensor) -> Tensor:
-    """What the edited projection of ``layer`` gives for any key [f], bias and all: [d], in float64."""
+    """Return the output of the edited projection of ``layer`` for any key [f], including bias: [d], float64."""
     place = modules.layers[layer]
     value = double(place.matrix) @ double(key)
     bias = getattr(place.projection, "bias", None)
@@ -77,15 +77,15 @@ def project(modules: ModuleMap, layer: int, key: Tensor) -> Tensor:
 
 
 def subject_states(modules: ModuleMap, rows: KeyRows, layer: int) -> Tensor:
-    """Output of block ``layer`` at the subject's last token of the bare prompts, [d, N]."""
+    """Return the output of block ``layer`` at the subject's last token of the bare prompts, [d, N]."""
     return _at_subject(modules, rows.bare, modules.layers[layer].block, inputs=False).T
 
 
 def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
-    """Root mean square of an element of block ``layer``'s output, of a typical token: a model's scale there.
+    """Return the root mean square of an element of block ``layer``'s output: the model's scale there.
 
-    The median over tokens of the default corpus but the first, whose state is far larger in many models; two
-    digits, so that it is the same on every machine.
+    It is the median over tokens of the default corpus except the first, whose state is far larger in many models. Two
+    digits, so that it is equal on every machine.
     """
     ids = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
     states = _at_subject(
@@ -95,12 +95,12 @@ def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
 
 
 def mlp_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tensor:
-    """Output of the MLP of ``layer`` at each row's subject, [rows, d]."""
+    """Return the output of the MLP of ``layer`` at each row's subject, [rows, d]."""
     return _at_subject(modules, rows, modules.layers[layer].mlp, inputs=False)
 
 
 def _at_subject(modules: ModuleMap, rows: Sequence[SubjectTokens], at: nn.Module, *, inputs: bool) -> Tensor:
-    """Input or output of the module ``at`` at each row's index, [rows, width]; the pass ends there."""
+    """Return input or output of the module ``at`` at each row's index, [rows, width]; the pass ends there."""
     found: dict[int, Tensor] = {}
     for batch in batches([len(row.ids) for row in rows], PASS_TOKENS):
         ids, mask = padded([rows[n].ids for n in batch], modules.device)

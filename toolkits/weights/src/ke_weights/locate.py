@@ -28,10 +28,10 @@ from ke_weights.templates import context_templates, explicit_templates
 ResolveSettings = Callable[[Any, ModelFacts], Mapping[str, Setting]]
 Contexts = tuple[tuple[int, int], ...]
 MEMIT_CONTEXTS = 5
-"""Sampled left contexts of MEMIT and what follows it."""
+"""Number of sampled left contexts in MEMIT and its successors."""
 ROME_CONTEXTS: Contexts = ((5, 10), (10, 10))
-"""ROME's: ten of five tokens, ten of ten."""
-CONTEXT_MARGIN = 2  # tokens that a template's full stop and a merge may add
+"""ROME's contexts: ten of five tokens, ten of ten."""
+CONTEXT_MARGIN = 2  # tokens that a template's period and a merge may add
 Solve = Callable[[int, Tensor, Tensor], LowRank]
 """(layer, keys [f, N], residual [d, N]) to the update of that layer, [d, f]."""
 
@@ -50,7 +50,7 @@ class EditTargets:
         return double(torch.stack([target.z for target in self.targets], dim=1))
 
     def report(self, left: Tensor) -> dict[str, Any]:
-        """How each edit's optimization ended, and how far from z it still is, over |z|; ``left`` [d, N] = z - h."""
+        """Return each edit's optimization result and distance from z over |z|; ``left`` [d, N] = z - h."""
         return {
             made.id: {
                 "steps": target.steps,
@@ -106,14 +106,16 @@ class LocateContext:
     def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return how an edit was made, as JSON values, for the record."""
         large = [layer for layer, norm in norms.items() if norm > 1]
-        said = f"the update of layer {', '.join(large)} is larger than the weight: the rest of the model will suffer"
+        warning = (
+            f"the update of layer {', '.join(large)} is larger than the weight: expect damage to the rest of the model"
+        )
         return {
             "hyperparameters": as_details(self.settings),
             "templates": list(self.templates),
             "corpus": dict(self.corpus),
             "relative_update_norms": dict(norms),
             "edits": dict(edits),
-        } | ({"warning": said} if large else {})
+        } | ({"warning": warning} if large else {})
 
 
 @define(eq=False)
@@ -234,8 +236,8 @@ class LocateContextCache:
             "tokens_asked": self.config.tokens,
             "tokens_per_dimension": round(tokens / modules.inner, 1),
         }
-        said = has_few_tokens(tokens, modules.inner)
-        return found, about | ({"warning": said} if said else {})
+        warning = has_few_tokens(tokens, modules.inner)
+        return found, about | ({"warning": warning} if warning else {})
 
 
 def spread_over_layers(
@@ -287,7 +289,7 @@ def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> fl
     if not math.isfinite(relative):
         raise EditFailed(
             f"the update of {place.weight_name} is {relative} times as large as the weight",
-            hint="load the model with --dtype float32, or lower clamp",
+            hint="load the model with --dtype float32, or lower the option clamp",
         )
     weights.add(place.weight_name, update)
     return relative

@@ -1,10 +1,9 @@
-"""Where things are inside a decoder: blocks, the edited projection, the way to the logits.
+"""The parts of a decoder: blocks, the edited projection, the output head.
 
-Found by running the model on a few tokens and looking at what is executed, not by the names of families
-(``find_parts``), and then checked (``module_map``): each block must add exactly what its attention and its MLP
-write, and the logits must be head(norm(h)). A decoder for which that is not so is refused to methods that locate
-and edit, because "write at layer l, read at layer Z" (MEMIT section 4.3) would not hold in it. Methods that train
-weights by gradients need the parts alone.
+They are found by running the model on a few tokens and observing what runs, not by family names (``find_parts``), and
+then checked (``module_map``): each block must add exactly the outputs of its attention and its MLP, and the logits must
+be head(norm(h)). Other decoders are refused for locate-and-edit methods, because "write at layer l, read at layer Z"
+(MEMIT section 4.3) does not hold in them. Methods that train weights by gradients only need the parts.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from ke_weights.hooks import frozen_module
 from ke_weights.probe import ForwardProbe, sizes
 
 TOLERANCE = 1e-4  # of what a block adds, in float32
-ROUNDING = 4  # roundings of the storage type that a residual sum may be off by
-NORMED_ALIKE = 0.01  # of an output's norm: without centring, adding 1 moves it by about as much as it is long
+ROUNDING = 4  # maximum error of a residual sum, in roundings of the storage dtype
+NORMED_ALIKE = 0.01  # of an output's norm: without centering, adding 1 changes it by about its norm
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 EXPERTS = re.compile(r"moe|expert|router", re.IGNORECASE)
-OTHER_MODEL = "choose a pre-norm decoder without experts, such as GPT-2, GPT-J, LLaMA, Mistral or Qwen2"
-AT_HAND = "take --dtype bfloat16, more or larger devices, a smaller model, or an editor that leaves weights alone"
-OTHER_WAY = f"{OTHER_MODEL}; or an editor that trains weights, such as ft"
+OTHER_MODEL = "use a pre-norm decoder without experts, such as GPT-2, GPT-J, LLaMA, Mistral or Qwen2"
+NO_OFFLOAD = "use --dtype bfloat16, more or larger devices, a smaller model, or a memory editor"
+OTHER_WAY = f"{OTHER_MODEL}, or an editor that trains weights, such as ft"
 
 
 @frozen(kw_only=True, eq=False)
 class Layer:
-    """One decoder block. ``projection`` is the last linear map of its MLP, W: keys [f] to values [d].
+    """One decoder block. ``projection`` is the last linear layer of its MLP, W: keys [f] to values [d].
 
-    ``attention_out`` is the linear map through which attention writes to the residual stream; ``expansion``
-    names the linear maps that lead into the MLP: one, two (gate and value), or one for both of twice the width.
-    ``mlp`` is the module whose output is the projection's: the projection itself where a family has no such
-    module, or one that adds the residual stream too (BLOOM).
+    ``attention_out`` is the linear layer through which attention writes to the residual stream. ``expansion`` lists the
+    linear layers into the MLP: one, two (gate and value), or one for both of twice the width. ``mlp`` is the module
+    whose output is the projection's: the projection itself if a family has no such module, or one that also adds the
+    residual stream (BLOOM).
     """
 
     index: int
@@ -59,21 +58,21 @@ class Layer:
 
     @property
     def conv1d(self) -> bool:
-        """Whether the weight is stored as [in, out]: decided by the module's type, never by its shape."""
+        """Whether the weight is stored as [in, out], decided by the module's type, never by its shape."""
         return isinstance(self.projection, Conv1D)
 
     @property
     def matrix(self) -> Tensor:
-        """W as a map, [d, f], without a copy."""
+        """W as [d, f], without a copy."""
         weight: Tensor = self.projection.get_parameter("weight").detach()
         return weight.T if self.conv1d else weight
 
 
 @frozen(kw_only=True, eq=False)
 class ModuleMap:
-    """A decoder taken apart. ``hidden`` is d, ``inner`` is f (the length of a key).
+    """The parts of a decoder. ``hidden`` is d, ``inner`` is f (the key dimension).
 
-    ``obstacle`` says why a method that locates and edits cannot write into it; empty for one where it can.
+    ``obstacle``: why a locate-and-edit method cannot edit it; empty if it can.
     """
 
     module: nn.Module
@@ -87,13 +86,13 @@ class ModuleMap:
 
     @property
     def rms_norm(self) -> bool:
-        """Whether states are normed without centring (LLaMA and its kin), not by LayerNorm (GPT).
+        """Whether states are normalized without centering (LLaMA and similar), not by LayerNorm (GPT).
 
-        Centring takes away what is added to all elements alike; class names are no guide (OLMo's LayerNorm). Asked
-        in float32: in half precision large gains make the rounding of a LayerNorm look like a difference.
+        Centering removes what is added to all elements equally; class names are unreliable (OLMo's LayerNorm). Tested
+        in float32: in half precision, large gains make the rounding of a LayerNorm look like a difference.
         """
         weight = next(self.final_norm.parameters(), self._embedding)
-        # The module itself, which hooks of accelerate may be bound to, with other weights for a moment.
+        # Call the module itself with other weights, because accelerate's hooks may be bound to it.
         whole = {name: parameter.float() for name, parameter in self.final_norm.named_parameters()}
         states = torch.linspace(-1, 1, self.hidden, dtype=torch.float32, device=weight.device)[None] ** 3
         with torch.no_grad():
@@ -102,39 +101,39 @@ class ModuleMap:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go."""
+        """Device of the token ids."""
         return self._embedding.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """What is computed outside the model in: float32 for a model in half precision, else its own."""
+        """Dtype of computations outside the model: float32 for a model in half precision, else its own."""
         return torch.promote_types(self._embedding.dtype, torch.float32)
 
     @property
     def _embedding(self) -> Tensor:
-        """Never quantized, and in a model spread over devices where the first block is."""
-        found: nn.Embedding = self.module.get_input_embeddings()  # type: ignore[operator]  # transformers' own
+        """The embedding: never quantized, and on the device of the first block."""
+        found: nn.Embedding = self.module.get_input_embeddings()  # type: ignore[operator]  # untyped in transformers
         return found.weight
 
     def logits(self, states: Tensor) -> Tensor:
-        """Logits [..., V] of states of the last block [..., d], as float32 or better."""
+        """Return logits [..., V] of states of the last block [..., d], as float32 or better."""
         found: Tensor = self.unembedding(self.final_norm(states))
         return found.to(self.dtype)
 
     def check_layers(self, layers: tuple[int, ...]) -> None:
-        """Raise KEError unless every layer exists, each once, in ascending order (pitfall E13)."""
+        """Raise KEError unless every layer exists, once, in ascending order."""
         known = len(self.layers)
         if not layers or list(layers) != sorted(set(layers)) or layers[0] < 0 or layers[-1] >= known:
             raise KEError(
                 f"layers {', '.join(map(str, layers)) or 'none'} do not fit a model of {known} layers",
-                hint=f"give distinct layers from 0 to {known - 1}, lowest first; they do not carry over between sizes",
+                hint=f"use distinct layers from 0 to {known - 1} in ascending order",
             )
 
 
 def module_map(module: nn.Module) -> ModuleMap:
-    """Take a causal language model apart for a method that locates and edits (ROME, MEMIT and their kin).
+    """Return the parts of a causal language model for a locate-and-edit method (ROME, MEMIT and similar).
 
-    Raises KEError for one without the parts, or in which a write at one block is not read unchanged above it.
+    Raises KEError if a part is missing, or if the output of a block is not read unchanged by the later ones.
     """
     found = find_parts(module)
     if found.obstacle:
@@ -143,14 +142,14 @@ def module_map(module: nn.Module) -> ModuleMap:
 
 
 def find_parts(module: nn.Module) -> ModuleMap:
-    """Take a causal language model apart, whatever its blocks do with what their parts write.
+    """Return the parts of a causal language model, without checks of how blocks use them.
 
-    Enough for methods that train weights by gradients through the whole model. Raises KEError for a model
-    without these parts (an encoder-decoder, a mixture of experts, a state-space model), or of which some lie elsewhere.
+    This is enough for methods that train weights by gradients through the whole model. Raises KEError for a model
+    without these parts (an encoder-decoder, a mixture of experts, a state-space model), or with offloaded parameters.
     """
     away = next((name for name, parameter in module.named_parameters() if parameter.is_meta), None)
     if away is not None:
-        raise KEError(f"{away} is offloaded, and an editor of weights needs all of them at hand", hint=AT_HAND)
+        raise KEError(f"{away} is offloaded, and weight editors need all weights in memory", hint=NO_OFFLOAD)
     if getattr(module.config, "is_encoder_decoder", False):
         raise _unmapped(module, "it is an encoder-decoder")
     whole: Any = module.config
@@ -171,7 +170,7 @@ def find_parts(module: nn.Module) -> ModuleMap:
 
 
 def _blocks(module: nn.Module, config: Any) -> tuple[str, list[nn.Module]]:
-    """The list of blocks: the module list whose items hold most parameters."""
+    """Return the list of blocks: the module list whose items have the most parameters."""
     lists = {name: child for name, child in module.named_modules() if isinstance(child, nn.ModuleList)}
     if not lists:
         raise _unmapped(module, "it has no list of blocks")
@@ -191,10 +190,10 @@ def _layer(module: nn.Module, prefix: str, index: int, block: nn.Module, probe: 
     into = {child: _expansion(child, rest, probe.hidden) for child in rest if sizes(child)[1] == probe.hidden}
     writers = [child for child in into if into[child]]
     if any(EXPERTS.search(type(child).__name__) for child in block.modules()):
-        raise _unmapped(module, f"block {index} is a mixture of experts, so no one projection holds a fact")
+        raise _unmapped(module, f"block {index} is a mixture of experts, so no single projection stores a fact")
     if not attention or not writers:
         missing = "MLP projection" if attention else "attention output"
-        raise _unmapped(module, f"block {index} has no {missing} of width {probe.hidden} among its linear maps")
+        raise _unmapped(module, f"block {index} has no {missing} of width {probe.hidden} among its linear layers")
     projection, name = writers[-1], f"{prefix}.{index}"
     parent = block.get_submodule(names[projection].rpartition(".")[0])
     same = parent in probe.outputs and torch.equal(probe.outputs[parent].flatten(), probe.outputs[projection].flatten())
@@ -211,7 +210,7 @@ def _layer(module: nn.Module, prefix: str, index: int, block: nn.Module, probe: 
 
 
 def _expansion(projection: nn.Module, executed: list[nn.Module], hidden: int) -> list[nn.Module]:
-    """The maps from d to the width of the projection's keys that run before it; 2 f where gate and value are one."""
+    """Return the layers from d to the projection's input that run before it; 2 f if gate and value are one."""
     inner = sizes(projection)[0]
     before = executed[: executed.index(projection)]
     return [child for child in before if sizes(child) in ((hidden, inner), (hidden, 2 * inner))]
@@ -226,11 +225,11 @@ def _quantized(found: ModuleMap) -> str:
 
 
 def _not_added(found: ModuleMap, probe: ForwardProbe) -> str:
-    """Every block must add attention output and MLP output to what it received, and nothing else."""
+    """Return an obstacle unless every block adds attention output and MLP output to its input, and nothing else."""
     for layer, before, after in zip(found.layers, probe.states_in, probe.states_out, strict=True):
         written = [probe.outputs[part].reshape(before.shape) for part in (layer.attention_out, layer.projection)]
         added = written[0].to(found.dtype) + written[1].to(found.dtype)
-        # Where the model lies on several devices, a block's input may come from the one before.
+        # If the model is on several devices, a block's input may be on the previous one.
         off = (after.to(found.dtype) - before.to(after.device, found.dtype) - added).norm(dim=-1)
         rounding = ROUNDING * torch.finfo(after.dtype).eps * after.to(found.dtype).norm(dim=-1)
         if not bool((off <= TOLERANCE * added.norm(dim=-1) + rounding).all()):

@@ -1,12 +1,12 @@
-"""The target z of each edit: what block L must say at the subject's last token (MEMIT section 4.2, equation 16).
+"""The target z of each edit: the output of block L at the subject's last token (MEMIT section 4.2, equation 16).
 
 z = h + delta, where delta minimizes, over templates x_j and with all weights frozen,
 
     mean_j -log P(target | x_j + prompt)  +  kl * KL(P_now || P_before | "subject is a")  +  decay * |delta| / |h|^2
 
-the KL term at the subject's last token. Edits are optimized together, and do not touch one another: their
-losses are summed (a mean would change each edit's gradient when others leave), and each edit leaves when its
-own loss is below the threshold.
+with the KL term at the subject's last token. Edits are optimized together and independently: their losses are summed (a
+mean would change each edit's gradient when others finish), and each edit finishes when its own loss is below the
+threshold.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ ESSENCE = " is a"
 
 @frozen(kw_only=True)
 class TargetSettings:
-    """``steps`` evaluations of the loss, so at most ``steps - 1`` updates; ``clamp`` bounds |delta| / |h|.
+    """``steps`` loss evaluations, so at most ``steps - 1`` updates; ``clamp`` bounds |delta| / |h|.
 
-    ``layer`` is the block, ``site`` which of its outputs h is: the block's own (MEMIT), or its MLP's (ROME section
-    3.1). A residual block adds the MLP's output to the stream, so delta moves the same states either way; what
-    differs is h, and with it the clamp, the decay and z.
+    ``layer`` is the block. ``site`` selects its output h: the block's own (MEMIT), or its MLP's (ROME section 3.1). A
+    residual block adds the MLP's output to the stream, so delta moves the same states; h differs, and therefore clamp,
+    decay and z.
     """
 
     layer: int
@@ -66,7 +66,7 @@ class OptimizedTarget:
 
 @frozen(kw_only=True)
 class TargetRows:
-    """One edit's rows: one per template with all but the last target token, and the row of the KL term."""
+    """Rows of one edit: one per template with all but the last target token, and the row of the KL term."""
 
     rewrite: Rewrite
     rows: tuple[SubjectTokens, ...]
@@ -75,18 +75,18 @@ class TargetRows:
 
     @property
     def suffix(self) -> int:
-        """Tokens from the subject's last to the end of the longest row."""
+        """Tokens from the subject's last token to the end of the longest row."""
         return max(len(row.ids) - row.index for row in self.rows)
 
 
 def target_rows(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRows:
-    """Tokenize one edit; ``templates[0]`` is the bare one, whose state delta is added to."""
+    """Tokenize one edit. ``templates[0]`` is the bare prompt, whose state delta is added to."""
     target = target_ids(tokenizer, rewrite.prompt, rewrite.target)
     essence = locate(tokenizer, rewrite.subject + ESSENCE, (0, len(rewrite.subject)))
     return TargetRows(
         rewrite=rewrite,
         rows=tuple(rewrite.row(tokenizer, template).plus(target) for template in templates),
-        essence=essence.to_subject,  # what is asked at the subject's last token cannot depend on what follows
+        essence=essence.to_subject,  # later tokens cannot change the prediction at the subject's last token
         target=target,
     )
 
@@ -94,14 +94,14 @@ def target_rows(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> T
 def optimize_targets(
     modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings
 ) -> list[OptimizedTarget]:
-    """The targets of ``plans``, in order, optimized together. Raises EditFailed, which names the edit."""
+    """Return the targets of ``plans``, in order, optimized together. Raises EditFailed, which names the edit."""
     with frozen_module(modules.module), torch.enable_grad():
         return _Optimization(modules, plans, settings).run()
 
 
 @define(eq=False)
 class _Rows:
-    """Rows that go on from the offset at block L: ``per_edit`` of each edit, its offset in column ``column`` [rows]."""
+    """Rows that continue from the offset at block L: ``per_edit`` per edit, with the offset in ``column`` [rows]."""
 
     tail: Tail
     column: Tensor
@@ -109,13 +109,13 @@ class _Rows:
 
     @classmethod
     def open(cls, modules: ModuleMap, rows: Sequence[SubjectTokens], per_edit: int, layer: int) -> _Rows:
-        """All edits' rows, edit by edit."""
+        """Open the rows of all edits, edit by edit."""
         tail = open_tail(modules, rows, layer)
         index = torch.tensor([row.index for row in rows], device=tail.hidden.device)
         return cls(tail, index - tail.start.to(index.device), per_edit)
 
     def run(self, delta: Tensor) -> Tensor:
-        """The last block's output with each edit's offset of ``delta`` [E, d] in its rows; differentiable."""
+        """Return the last block's output with each edit's offset of ``delta`` [E, d] in its rows; differentiable."""
         hidden = self.tail.hidden
         offset = torch.zeros(hidden.shape, dtype=delta.dtype, device=hidden.device)
         every = torch.arange(len(hidden), device=hidden.device)
@@ -123,18 +123,18 @@ class _Rows:
         return self.tail.run((hidden.to(offset.dtype) + offset).to(hidden.dtype))
 
     def of(self, edits: Tensor) -> Tensor:
-        """Which rows are those of ``edits``."""
+        """Return the indices of the rows of ``edits``."""
         return (edits[:, None] * self.per_edit + torch.arange(self.per_edit, device=edits.device)).flatten()
 
     def keep(self, edits: Tensor) -> _Rows:
-        """Only the rows of ``edits``."""
+        """Keep only the rows of ``edits``."""
         rows = self.of(edits)
         return _Rows(self.tail.keep(rows), self.column[rows], self.per_edit)
 
 
 @define(eq=False)
 class _Scored:
-    """Which positions of the tail's columns are scored, and for which edit: parallel arrays of length M."""
+    """Scored positions with their tokens and edits: parallel arrays of length M."""
 
     row: Tensor
     column: Tensor
@@ -143,7 +143,7 @@ class _Scored:
     edit: Tensor
 
     def of(self, edits: Tensor, rows: Tensor) -> _Scored:
-        """Only those of ``edits``, whose rows are ``rows``, counted anew."""
+        """Keep only those of ``edits``, whose rows are ``rows``, and renumber them."""
         keep = torch.isin(self.edit, edits)
         row = torch.searchsorted(rows, self.row[keep])
         return _Scored(
@@ -152,13 +152,13 @@ class _Scored:
 
 
 class _Optimization:
-    """The state of the edits that are still being optimized; ``live`` are their places in the result."""
+    """State of the edits that are not finished; ``live`` are their places in the result."""
 
     def __init__(self, modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> None:
         self.modules, self.plans, self.settings = modules, plans, settings
         rows = [row for made in plans for row in made.rows]
         self.prompts = _Rows.open(modules, rows, len(plans[0].rows), settings.layer)
-        # They end where the offset is: behind the prompts, each would be padded to the longest of those.
+        # Separate from the prompts: they end at the offset, and would be padded to the longest prompt.
         self.essences = _Rows.open(modules, [made.essence for made in plans], 1, settings.layer)
         self.device = self.prompts.column.device
         self.scored = self._positions()
@@ -174,7 +174,7 @@ class _Optimization:
         self.done: dict[int, OptimizedTarget] = {}
 
     def run(self) -> list[OptimizedTarget]:
-        """Loss, stop test, last-step test, gradient, step, clamp: in this order, as published."""
+        """Run loss, stop test, last-step test, gradient, step and clamp in the published order."""
         for step in range(self.settings.steps):
             nll, kl, loss = self._losses()
             self._check(loss, step)
@@ -188,7 +188,7 @@ class _Optimization:
         return [self.done[place] for place in range(len(self.plans))]
 
     def _losses(self) -> tuple[Tensor, Tensor, Tensor]:
-        """NLL, weighted KL and total of each live edit, [E]."""
+        """Return NLL, weighted KL and total of each live edit, [E]."""
         count = len(self.live)
         top, last = self.prompts.run(self.delta), self.essences.run(self.delta)
         every = torch.arange(count, device=last.device)
@@ -208,7 +208,7 @@ class _Optimization:
         return nll, kl, nll + kl + decay
 
     def _adam(self, gradient: Tensor, step: int) -> None:
-        """One step of Adam, then back into the ball |delta| <= clamp |h|."""
+        """Make one step of Adam, and project back into the ball |delta| <= clamp |h|."""
         self.mean = BETA1 * self.mean + (1 - BETA1) * gradient
         self.square = BETA2 * self.square + (1 - BETA2) * gradient**2
         scale = (self.square.sqrt() / (1 - BETA2**step) ** 0.5) + EPSILON
@@ -228,7 +228,7 @@ class _Optimization:
             )
 
     def _leave(self, stay: Tensor) -> None:
-        """Drop the edits that are done from every array, Adam's included."""
+        """Remove finished edits from every array, including Adam's."""
         if bool(stay.all()):
             return
         edits = stay.nonzero()[:, 0]
@@ -250,7 +250,7 @@ class _Optimization:
             )
 
     def _positions(self) -> _Scored:
-        """Where the target's tokens are predicted: the last prompt token and the target tokens before them."""
+        """Return where the target's tokens are predicted: the last prompt token and the earlier target tokens."""
         found: list[tuple[int, int, int, float, int]] = []
         starts = self.prompts.tail.start.tolist()
         for edit, made in enumerate(self.plans):

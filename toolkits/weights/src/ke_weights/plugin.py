@@ -39,11 +39,11 @@ from ke_weights.tail import Tail, open_tail
 
 @runtime_checkable
 class OpenModel(LanguageModel, Protocol):
-    """A language model whose weights lie in this process."""
+    """A language model whose weights are in this process."""
 
     @property
     def module(self) -> Any:
-        """The transformers model: evaluation mode, no gradients. Left as it was found."""
+        """The transformers model, in evaluation mode and without gradients. Editors must restore it."""
         ...
 
     @property
@@ -53,38 +53,38 @@ class OpenModel(LanguageModel, Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go."""
+        """Device of the token ids."""
         ...
 
     @property
     def chat(self) -> bool:
-        """Whether prompts are put as a user turn of the chat template."""
+        """Whether prompts are sent as a user turn of the chat template."""
         ...
 
     @property
     def plain(self) -> OpenModel:
-        """The same model without the chat template; its ``digest`` names what is found in it on plain text."""
+        """The same model without the chat template; its ``digest`` identifies results on plain text."""
         ...
 
     def patch(self) -> Patch:
-        """A context that adds updates to weights and takes them back bit for bit."""
+        """Return a context that adds updates to weights and restores them bit for bit."""
         ...
 
     def adapt(self, layer: str, forward: LayerForward, state: Mapping[str, torch.Tensor]) -> Adaptor:
-        """A context in which ``forward(call, state)`` changes the output of the module called ``layer``."""
+        """Return a context in which ``forward(call, state)`` changes the output of the module ``layer``."""
         ...
 
     @property
     def adaptors(self) -> tuple[Adaptor, ...]:
-        """The active adaptors, in the order in which they were opened."""
+        """The active adaptors in the order in which they were opened."""
         ...
 
     def encode(self, prompt: str) -> list[int]:
-        """Token ids of a prompt as ``generate`` reads it."""
+        """Return the token ids of a prompt as ``generate`` uses them."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ``ids``, special tokens left out."""
+        """Return the text of ``ids`` without special tokens."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""One forward pass over a few tokens, and what a search for a decoder's parts wants to know of it."""
+"""One forward pass over a few tokens, recorded for the search for a decoder's parts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PROBE_TOKENS = 6
 
 
 class ForwardProbe:
-    """One forward pass over a few tokens, with everything noted that the search needs."""
+    """Records one forward pass over a few tokens."""
 
     def __init__(self, module: nn.Module, blocks: list[nn.Module]) -> None:
         self.module = module
-        self.unembedding: nn.Module = module.get_output_embeddings()  # type: ignore[operator]  # transformers' own
+        self.unembedding: nn.Module = module.get_output_embeddings()  # type: ignore[operator]  # untyped in transformers
         self.executed: dict[nn.Module, list[nn.Module]] = {block: [] for block in blocks}
         self.outputs: dict[nn.Module, Tensor] = {}
         self.states_in: list[Tensor] = []
@@ -47,7 +47,7 @@ class ForwardProbe:
 
     @property
     def hidden(self) -> int:
-        """The width of the residual stream, d."""
+        """Dimension of the residual stream, d."""
         return self.states_in[0].shape[-1]
 
     def _note(self, block: nn.Module, child: nn.Module, output: Tensor) -> None:
@@ -55,7 +55,7 @@ class ForwardProbe:
         self._keep(child, output)
 
     def _keep(self, child: nn.Module, output: Any) -> None:
-        """A copy: some families add to a module's output in place (Falcon, Llama 4)."""
+        """Copy the output: some families modify a module's output in place (Falcon, Llama 4)."""
         if isinstance(output, Tensor):
             self.outputs[child] = output.clone()
 
@@ -64,7 +64,7 @@ class ForwardProbe:
             self.after_blocks.append(child)
 
     def final_norm(self) -> nn.Module:
-        """The last module executed between the last block and the unembedding."""
+        """Return the last module that runs between the last block and the unembedding."""
         return self.after_blocks[-1] if self.after_blocks else nn.Identity()
 
 
@@ -73,7 +73,7 @@ def _is_projection(module: nn.Module) -> bool:
 
 
 def sizes(projection: nn.Module) -> tuple[int, int]:
-    """Widths (in, out) of a linear map, whichever way it is stored."""
+    """Return dimensions (in, out) of a linear layer, for either storage order."""
     if isinstance(projection, Conv1D):
         shape = projection.weight.shape
         return int(shape[0]), int(shape[1])

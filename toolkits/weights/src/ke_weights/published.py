@@ -1,4 +1,4 @@
-"""Hyperparameters that somebody published for a model, found by the numbers of its architecture."""
+"""Hyperparameters that were published for a model, looked up by the dimensions of its architecture."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from attrs import evolve, frozen
 
 Key = tuple[str, int, int, int]
-"""transformers' model type, blocks, hidden size, length of a key."""
+"""transformers' model type, blocks, hidden size, key dimension."""
 
 
 @frozen
 class Published:
-    """Values somebody published for one shape, and who. ``also``: what others took for a model of that shape.
+    """Published values for one shape, with their source. ``also``: other published values for a model of that shape.
 
-    ``lender``: the method they were published for, where another one takes them over.
+    ``lender``: the method that they were published for, if another method uses them.
     """
 
     source: str
@@ -25,12 +25,12 @@ class Published:
 
     @property
     def reason(self) -> str:
-        """Where the values come from."""
+        """Source of the values."""
         whose = f"{self.lender}'s, " if self.lender else ""
         return f"{whose}published for {self.source}" + (f" ({self.also})" if self.also else "")
 
-    def lent(self, method: str) -> Published:
-        """The same values for another method than ``method``, for which they were published."""
+    def borrowed_from(self, method: str) -> Published:
+        """Return the same values for another method than ``method``, which they were published for."""
         return evolve(self, lender=method)
 
 
@@ -63,8 +63,10 @@ PUBLISHED_MULTI_LAYER: Mapping[Key, Published] = {
         "Qwen2.5-3B in CompKE", _EASYEDIT | {"layers": (3, 4, 5, 6, 7, 8), "steps": 15}
     ),
 }
-"""Windows and targets of MEMIT, which AlphaEdit and EMMET borrow where they have none of their own. GPT-NeoX's steps
-and learning rate are GPT-J's: its authors released none."""
+"""Layers and targets of MEMIT, which AlphaEdit and EMMET use if they have no published values.
+
+GPT-NeoX's authors released no steps and learning rate; these are GPT-J's.
+"""
 
 PUBLISHED_SINGLE_LAYER: Mapping[Key, Published] = {
     ("gpt2", 24, 1024, 4096): Published("GPT-2 medium by ROME's authors", _ROME | {"layer": 8, "clamp": 3.0}),
@@ -90,10 +92,10 @@ PUBLISHED_SINGLE_LAYER: Mapping[Key, Published] = {
     ("qwen2", 28, 3584, 18944): Published(
         "Qwen2.5-7B by EasyEdit",
         _ROME | {"layer": 5, "steps": 25, "weight_decay": 1e-3},
-        f"{_WITHOUT}; CompKE takes 15 steps",
+        f"{_WITHOUT}; CompKE uses 15 steps",
     ),
     ("qwen2", 36, 2048, 11008): Published(
         "Qwen2.5-3B in CompKE", _ROME | {"layer": 5, "steps": 15, "weight_decay": 1e-3}, _WITHOUT
     ),
 }
-"""The layer and target of ROME, which R-ROME shares."""
+"""Layer and target of ROME and R-ROME."""

@@ -1,4 +1,4 @@
-"""An edit as locate-and-edit methods see it: a prompt with a subject span, and the text that must follow."""
+"""An edit for locate-and-edit methods: a prompt with a subject span, and the text that must follow."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from ke_weights.subject import SubjectTokens, encode, locate, target_ids
 
 @frozen(kw_only=True)
 class Rewrite:
-    """``prompt`` stops where the target starts, without a space at its end; ``span`` are its subject's characters,
-    None in an edit of free form.
+    """``prompt`` ends where the target starts, without trailing space. ``span``: characters of its subject.
+
+    ``span`` is None for an edit without a subject.
     """
 
     id: str
@@ -24,34 +25,36 @@ class Rewrite:
 
     @property
     def subject(self) -> str:
-        """The subject as it is written in the prompt. Raises UnsupportedEdit without one."""
+        """The subject as written in the prompt. Raises UnsupportedEdit without one."""
         return self.prompt[slice(*self._span())]
 
     def row(self, tokenizer: Any, template: str = SLOT) -> SubjectTokens:
-        """The prompt after the left context of ``template``, whose slot is at its end."""
+        """Return the prompt after the left context of ``template``, whose slot is at its end."""
         left = template.removesuffix(SLOT)
         start, end = self._span()
         return locate(tokenizer, left + self.prompt, (len(left) + start, len(left) + end))
 
     def _span(self) -> tuple[int, int]:
         if self.span is None:
-            raise UnsupportedEdit(f"edit {self.id!r} cannot be written into weights: {NO_SUBJECT}", hint="leave it out")
+            raise UnsupportedEdit(
+                f"edit {self.id!r} cannot be written into weights: {NO_SUBJECT}", hint="remove this edit"
+            )
         return self.span
 
 
 def rewrite(edit: Edit) -> Rewrite:
-    """What ``edit`` asks of a decoder. Raises UnsupportedEdit where it lacks the form."""
-    reason = _unfit(edit)
+    """Return the rewrite of ``edit``. Raises UnsupportedEdit if it lacks a required field."""
+    reason = _obstacle(edit)
     if reason:
         raise UnsupportedEdit(
             f"edit {edit.id!r} cannot be written into weights: {reason}",
-            hint="give it a cloze with its subject, and an object",
+            hint="add a cloze with its subject, and an object",
         )
     return Rewrite(id=edit.id, prompt=edit.prompt, span=_span(edit.cloze) if edit.cloze else None, target=edit.target)
 
 
 def _span(cloze: Cloze) -> tuple[int, int]:
-    """The characters of the subject without spaces around it: a space after it may belong to the next token."""
+    """Return the characters of the subject without surrounding spaces, which may belong to other tokens."""
     start, end = cloze.span
     subject = cloze.prompt[start:end]
     return start + len(subject) - len(subject.lstrip()), end - (len(subject) - len(subject.rstrip()))
@@ -60,38 +63,40 @@ def _span(cloze: Cloze) -> tuple[int, int]:
 def as_rewrites(
     edits: Sequence[Edit], tokenizer: Any, room: int, *, needs_subject: bool = False
 ) -> tuple[Rewrite, ...]:
-    """Return ``edits`` as rewrites. Raises UnsupportedEdit for the first that ``unsupported_edits`` names."""
+    """Return ``edits`` as rewrites. Raises UnsupportedEdit for the first that ``unsupported_edits`` lists."""
     for name, reason in unsupported_edits(edits, tokenizer, room, needs_subject=needs_subject).items():
-        raise UnsupportedEdit(f"edit {name!r} cannot be written into weights: {reason}", hint="leave it out")
+        raise UnsupportedEdit(f"edit {name!r} cannot be written into weights: {reason}", hint="remove this edit")
     return tuple(rewrite(edit) for edit in edits)
 
 
 def unsupported_edits(
     edits: Sequence[Edit], tokenizer: Any, room: int, *, needs_subject: bool = False
 ) -> Mapping[str, str]:
-    """Which edits cannot be made together, and why, by id; ``room`` is how many tokens prompt and target may have.
+    """Return edits that cannot be made together, by id with the reason.
 
-    ``needs_subject``: an edit of free form cannot be made either.
-    Two edits of one prompt with different targets contradict each other: the first is made, the later named.
+    ``room``: maximum tokens of prompt and target. ``needs_subject``: refuse edits without a subject. Two edits of one
+    prompt with different targets contradict each other: the first is made, the later is refused.
     """
     refused: dict[str, str] = {}
     holds: dict[str, tuple[Rewrite, str]] = {}
     for edit in edits:
-        reason = NO_SUBJECT if needs_subject and edit.free_form else _unfit(edit)
+        reason = NO_SUBJECT if needs_subject and edit.free_form else _obstacle(edit)
         if not reason:
             made = rewrite(edit)
-            other, said = holds.setdefault(made.prompt, (made, edit.statement))
+            other, statement = holds.setdefault(made.prompt, (made, edit.statement))
             length = len(encode(tokenizer, made.prompt)[0]) + len(target_ids(tokenizer, made.prompt, made.target))
             if other.target != made.target:
-                reason = f"it contradicts edit {other.id!r} ({said!r}): {made.prompt!r} cannot go on both ways"
+                reason = (
+                    f"it contradicts edit {other.id!r} ({statement!r}): {made.prompt!r} cannot have both continuations"
+                )
             elif length > room:
-                reason = f"its prompt and target have {length} tokens, and {room} fit"
+                reason = f"its prompt and target have {length} tokens, more than {room}"
         if reason:
             refused[edit.id] = reason
     return refused
 
 
-def _unfit(edit: Edit) -> str:
+def _obstacle(edit: Edit) -> str:
     if edit.free_form is not None:
         if not edit.prompt.strip() or not edit.target:
             return "its prompt is blank" if edit.target else "its new text is blank"
@@ -99,7 +104,7 @@ def _unfit(edit: Edit) -> str:
     if edit.cloze is None or not edit.cloze.subject.strip():
         return "its subject is blank" if edit.cloze else "it has no cloze, so its prompt is unknown"
     if edit.after is None or not edit.after.objects:
-        return "it names no new object"
+        return "it has no new object"
     if not all(entity.label.strip() for entity in edit.after.objects):
         return "its new object is blank"
     return f"its new object {edit.target!r} is the old one" if edit.operation == "none" else ""

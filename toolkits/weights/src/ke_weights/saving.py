@@ -1,4 +1,4 @@
-"""What ``ke edit`` and ``ke patch`` write, each file or folder whole or not at all."""
+"""What ``ke edit`` and ``ke patch`` write. Each file or folder is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -32,48 +32,45 @@ class SaveTargets:
     every_layer: bool = False
 
     def check(self, model: ModelChoice) -> None:
-        """Raise BadConfig for what is in the way, before anything is computed."""
+        """Raise BadConfig for paths that cannot be written, before anything is computed."""
         from ke_weights.patches.place import refuse_existing, refuse_unwritable  # noqa: PLC0415  imports torch
 
         for path in filter(None, (self.out, self.patch)):
             refuse_unwritable(path)
         if self.out is not None and self.patch is not None and _overlap(self.out, self.patch):
             raise BadConfig(
-                f"--out {self.out} and --patch {self.patch} are one place, or one lies in the other",
-                hint="write the patch beside the folder",
+                f"--out {self.out} and --patch {self.patch} overlap", hint="write the patch outside of the folder"
             )
         if self.out is not None:
             refuse_existing(self.out, force=self.force)
             _refuse_inside(self.out, model)
         if self.patch is not None:
             if self.patch.is_dir():
-                raise BadConfig(
-                    f"{self.patch} is a folder, and a patch is a file", hint="name it, say, facts.safetensors"
-                )
+                raise BadConfig(f"--patch {self.patch} is a folder", hint="use a file name such as facts.safetensors")
             refuse_existing(self.patch, force=self.force)
 
     def write(self, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Any]) -> list[str]:
-        """Write everything, ``loaded``'s model being edited by ``patch``; a line about each thing written.
+        """Write everything, with ``loaded``'s model edited by ``patch``. Return a line per file or folder.
 
-        The patch comes first: it holds the whole edit, and a folder that fails does not cost it.
+        The patch is written first: it contains the complete edit, even if writing the folder fails.
         """
         from ke_weights.patches import write_patch  # noqa: PLC0415  imports torch
 
-        said: list[str] = []
+        lines: list[str] = []
         if self.patch is not None:
             write_patch(patch, self.patch)
-            said.append(f"patch {patch.id}: {self.patch}")
+            lines.append(f"patch {patch.id}: {self.patch}")
         if self.out is not None:
             try:
-                said.append(self._write_folder(self.out, loaded, patch, originals))
+                lines.append(self._write_folder(self.out, loaded, patch, originals))
             except KEError as error:
                 if self.patch is not None:
-                    error.details += (f"the patch {patch.id} is written all the same: {self.patch}",)
+                    error.details += (f"the patch {patch.id} was written: {self.patch}",)
                 raise
-        return said
+        return lines
 
     def write_adaptor(self, folder: Path) -> list[str]:
-        """Write a copy of the saved edit in ``folder``; a line about it."""
+        """Copy the saved edit in ``folder``. Return a line about it."""
         from ke_weights.patches import whole_folder  # noqa: PLC0415  imports torch
 
         if self.out is None:
@@ -94,16 +91,16 @@ class SaveTargets:
 
 
 def _refuse_inside(out: Path, model: ModelChoice) -> None:
-    """Raise BadConfig where ``out`` is the folder that the model is loaded from, or a place in it."""
+    """Raise BadConfig if ``out`` is the folder that the model is loaded from, or inside it."""
     folder = Path(model.reference.removeprefix("hf:")).expanduser().resolve()
     if out.resolve() == folder:
-        raise BadConfig(f"{out} is the model itself", hint="write the edited one elsewhere")
+        raise BadConfig(f"--out {out} is the model's own folder", hint="choose another folder")
     if folder.is_dir() and out.resolve().is_relative_to(folder):
-        raise BadConfig(f"--out {out} lies in the model's own folder {folder}", hint="write the edited one elsewhere")
+        raise BadConfig(f"--out {out} is inside the model's own folder {folder}", hint="choose another folder")
 
 
 def _overlap(one: Path, other: Path) -> bool:
-    """Whether two paths are one, or one lies in the other."""
+    """Return whether two paths are equal, or one is inside the other."""
     first, second = one.resolve(), other.resolve()
     return first.is_relative_to(second) or second.is_relative_to(first)
 
@@ -111,13 +108,13 @@ def _overlap(one: Path, other: Path) -> bool:
 def write_merged(
     loaded: LoadedModel, added: Sequence[StoredPatch], originals: Mapping[str, Any], to: Path, *, force: bool
 ) -> None:
-    """Write the edited model as a checkpoint that remembers its base, patches of an earlier edit included."""
+    """Write the edited model as a checkpoint with its history, including patches of earlier edits."""
     from ke_weights.patches import whole_folder, write_checkpoint  # noqa: PLC0415  imports torch
 
     past = loaded.past
     base: PatchBase = past.history.base if past else loaded.base
     patches = (*past.patches, *added) if past else tuple(added)
-    kept = {**originals, **past.originals} if past else originals  # the base's tensors are the oldest ones
+    kept = {**originals, **past.originals} if past else originals  # the oldest tensors are the base's
     with whole_folder(to, force=force) as folder:
         write_checkpoint(loaded.model, folder, base=base, patches=patches, originals=kept)
 
@@ -125,9 +122,9 @@ def write_merged(
 def apply_patch(
     path: Path, model: ModelChoice, to: Path, catalog: Catalog, progress: Progress, *, force: bool
 ) -> LoadedModel:
-    """``ke patch apply``: write ``model`` edited by the patch in ``path``.
+    """Write ``model`` edited by the patch in ``path``: ``ke patch apply``.
 
-    Raises BadPatch for another model, and for one that holds the patch.
+    Raises BadPatch for another model, and for one that contains the patch.
     """
     from ke_weights.patches import applied, read_patch  # noqa: PLC0415  imports torch
 
@@ -149,16 +146,16 @@ def revert_patch(
     force: bool,
     how: ModelRequest = DEFAULT_LOADING,
 ) -> tuple[tuple[str, ...], str]:
-    """``ke patch revert``: write ``folder``'s checkpoint without ``patch`` (a file or an id; empty: without any).
+    """Write ``folder``'s checkpoint without ``patch`` (a file or an id; empty: without any): ``ke patch revert``.
 
-    ``how`` it is loaded counts but for what is on record. The ids that were taken away, and the digest of what was
-    written. Raises BadPatch where ``folder`` remembers no such patch, BadConfig where something is in the way.
+    ``how``: loading options, except those in the history. Return the removed ids and the digest of the written weights.
+    Raises BadPatch if ``folder`` has no such patch, BadConfig if a path cannot be written.
     """
     from ke_weights.patches import read_history, reverted, weights_digest, whole_folder, write_checkpoint  # noqa: PLC0415
 
     past = read_history(folder)
     if past is None:
-        raise BadPatch(f"{folder} remembers no patch", hint="ke edit --out and ke patch apply write folders that do")
+        raise BadPatch(f"{folder} has no patch history", hint="use a folder written by ke edit --out or ke patch apply")
     choice = recorded_model(str(folder), past.history.base, how)
     SaveTargets(out=to, force=force).check(choice)
     gone = {one.id for one in past.patches} if not patch else {_named(patch, [one.id for one in past.patches], folder)}
@@ -173,18 +170,18 @@ def revert_patch(
 
 
 def recorded_model(reference: str, base: PatchBase, how: ModelRequest) -> ModelChoice:
-    """``reference`` loaded as ``how`` says, in the numbers and with the chat template of a patch's base."""
+    """Return ``reference`` loaded with ``how``, with the dtype and the chat template of a patch's base."""
     return ModelChoice(reference=reference, how=evolve(how, dtype=base.model.dtype, chat=base.model.chat))
 
 
 def _named(patch: str, ids: Sequence[str], folder: Path) -> str:
-    """The id meant by a patch file, or by the beginning of an id."""
+    """Return the id of a patch file, or the id that starts with this text."""
     from ke_weights.patches import read_patch  # noqa: PLC0415  imports torch
 
     wanted = read_patch(Path(patch)).id if Path(patch).is_file() else patch
     found = [one for one in ids if one.startswith(wanted)]
     if len(found) != 1:
-        raise BadPatch(f"{folder} holds no patch {wanted!r}", hint=f"it holds: {', '.join(ids)}; or say --all")
+        raise BadPatch(f"{folder} has no patch {wanted!r}", hint=f"use one of {', '.join(ids)}, or --all")
     return found[0]
 
 
@@ -197,9 +194,9 @@ def stacking(
     *,
     how: ModelRequest = DEFAULT_LOADING,
 ) -> tuple[OrderEffect, ...]:
-    """What the order of stacking two patches on ``model`` changes; ``how`` it is loaded as in ``revert_patch``.
+    """Return the effect of the order of two patches on ``model``; ``how`` as in ``revert_patch``.
 
-    Raises BadPatch where one is not of that model.
+    Raises BadPatch if one does not belong to that model.
     """
     from ke_weights.patches.compare import order_effects  # noqa: PLC0415  imports torch
 

@@ -11,15 +11,15 @@ from ke_core.plugin import EditFailed
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import LowRank
 
-SINGULAR = 1e-12  # share of a row that the rows before it leave unexplained; rounding of float32 keys gives 1e-13
-FEW = 4  # with fewer edits than a quarter of a key's length, the small system is the cheaper one
+SINGULAR = 1e-12  # unexplained fraction of a row; rounding of float32 keys gives 1e-13
+FEW = 4  # with fewer edits than a quarter of the key dimension, the small system is cheaper
 
 
 class Statistic(Protocol):
-    """C and its Cholesky factor, where keys are worked with (``KeyCovariance`` is one)."""
+    """C and its Cholesky factor on the device of the computation (``KeyCovariance`` is one)."""
 
     def double(self) -> Tensor:
-        """C in float64, [f, f]."""
+        """Return C in float64, [f, f]."""
         ...
 
     @property
@@ -29,13 +29,13 @@ class Statistic(Protocol):
 
 
 def ridge_update(covariance: Statistic, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
-    """Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
+    """Return Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
 
-    It minimizes |Delta K - R|^2 + weight tr(Delta C Delta^T): arrive at the edits, disturb the rest little.
+    It minimizes |Delta K - R|^2 + weight tr(Delta C Delta^T): meet the edits, change other outputs little.
 
-    ``keys`` K [f, N], ``residual`` R [d, N]. For few edits by the push-through identity, with
-    Y = C^-1 K:  Delta = R (weight I + K^T Y)^-1 Y^T, which needs the factor of C alone, made once for all
-    batches. Raises EditFailed for a singular system.
+    ``keys`` K [f, N], ``residual`` R [d, N]. For few edits it uses the push-through identity with Y = C^-1 K: Delta = R
+    (weight I + K^T Y)^-1 Y^T, which only needs the factor of C, computed once for all batches. Raises EditFailed for a
+    singular system.
     """
     keys, residual = double(keys), double(residual)
     size, count = keys.shape
@@ -49,27 +49,27 @@ def ridge_update(covariance: Statistic, keys: Tensor, residual: Tensor, weight: 
 
 
 def covariance_weighted(covariance: Statistic | None, key: Tensor) -> Tensor:
-    """C^-1 k, float64 [f]; k itself without C.
+    """Return C^-1 k, float64 [f]; k itself without C.
 
-    A rank-one update along it is the one that moves k while it disturbs old keys least (ROME equation 2).
+    A rank-one update along it moves k and changes the outputs for other keys least (ROME equation 2).
     """
     key = double(key)
     return key if covariance is None else torch.cholesky_solve(key[:, None], covariance.factor)[:, 0]
 
 
 def cholesky(matrix: Tensor, what: str) -> Tensor:
-    """Return the lower Cholesky factor, float64. Raises EditFailed for NaN, and unless ``matrix`` is positive definite.
+    """Return the lower Cholesky factor, float64. Raises EditFailed for NaN, or if ``matrix`` is not positive definite.
 
-    A singular matrix may pass for a definite one by rounding. The square of a pivot over the matrix's own diagonal is
-    the share of that row which the rows before it do not explain, whatever the scale.
+    Rounding can make a singular matrix look definite. The square of a pivot over the matrix's diagonal is the fraction
+    of that row that the previous rows do not explain, at any scale.
     """
     if not bool(torch.isfinite(matrix).all()):
-        raise EditFailed(f"{what} holds NaN or infinity", hint="load the model with --dtype float32")
+        raise EditFailed(f"{what} contains NaN or infinity", hint="load the model with --dtype float32")
     factor: Tensor
     factor, failed = torch.linalg.cholesky_ex(matrix)
     unexplained = factor.diagonal() ** 2 / matrix.diagonal()
     if int(failed) or not bool((unexplained > SINGULAR).all()):  # a negative pivot gives NaN
         raise EditFailed(
-            f"{what} is singular", hint="take second moments from more tokens of more varied text, or raise the weight"
+            f"{what} is singular", hint="use a key covariance of more tokens of more varied text, or raise the weight"
         )
     return factor

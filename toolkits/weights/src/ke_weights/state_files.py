@@ -1,4 +1,4 @@
-"""Files for the state of adaptors: tensors and a few texts, with a checksum."""
+"""Files for the state of adaptors: tensors and metadata, with a checksum."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ AGAIN = "save the edited model again"
 
 
 def save_state(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
-    """Write ``tensors`` and the texts ``about`` them as a safetensors file with a checksum."""
+    """Write ``tensors`` and the texts ``about`` to a safetensors file with a checksum."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_tensors(path, stored, about, save_file)
 
 
 def load_state(path: Path, device: torch.device | str = "cpu") -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read what ``save_state`` has written. Raises BadData if the file is damaged, KEError if it cannot be read."""
+    """Read a file of ``save_state``. Raises BadData if the file is damaged, KEError if it cannot be read."""
     with file_errors(f"cannot read {path}"):
         wrong = damage(path)
     if wrong:

@@ -1,7 +1,7 @@
-"""Token ids of a prompt and its target, and which token is the subject's last.
+"""Token ids of a prompt and its target, and the position of the subject's last token.
 
-Positions come from character offsets on the full text, in one call of the tokenizer: adding lengths of
-separately encoded parts counts a BOS twice and misses merges (pitfalls E3, V12).
+Positions come from character offsets of the full text in one tokenizer call: adding the lengths of separately encoded
+parts counts a BOS twice and misses merges.
 """
 
 from __future__ import annotations
@@ -18,41 +18,42 @@ from ke_core.plugin import KEError, continued
 
 @frozen
 class SubjectTokens:
-    """Token ids of one text, and the index of its subject's last token, counted from the left."""
+    """Token ids of one text, and the index of its subject's last token from the left."""
 
     ids: tuple[int, ...]
     index: int
 
     def plus(self, target: Sequence[int]) -> SubjectTokens:
-        """Teacher forcing: all but the last of the target's ids follow; the index stays."""
+        """Return the ids with all but the last of the target's, for teacher forcing."""
         return SubjectTokens((*self.ids, *target[:-1]), self.index)
 
     @property
     def to_subject(self) -> SubjectTokens:
-        """Cut after the subject: by causality nothing behind it matters to a key."""
+        """The ids up to the subject: later tokens cannot change a key."""
         return SubjectTokens(self.ids[: self.index + 1], self.index)
 
 
 def locate(tokenizer: Any, text: str, span: tuple[int, int]) -> SubjectTokens:
-    """Encode ``text`` (BOS as the tokenizer sees fit, nothing at the end) and find the last token of ``span``.
+    """Encode ``text`` and find the last token of ``span``.
 
-    ``span`` are characters, end exclusive. A token that a merge spans over the subject's border counts as the
-    subject's. Raises KEError for a tokenizer without offsets.
+    BOS is included if the tokenizer adds one, final special tokens are not. ``span`` are characters, end exclusive. A
+    token that spans the subject's border belongs to the subject. Raises KEError for a tokenizer without offsets.
     """
     ids, offsets = encode(tokenizer, text)
     start, end = span
     inside = [at for at, (low, high) in enumerate(offsets) if max(low, start) < min(high, end)]
     if not inside:
         raise KEError(
-            f"no token of {text!r} belongs to its subject {text[start:end]!r}", hint="the tokenizer drops these letters"
+            f"no token of {text!r} belongs to its subject {text[start:end]!r}",
+            hint="use other letters: the tokenizer drops these",
         )
     return SubjectTokens(tuple(ids), inside[-1])
 
 
 def encode(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """Ids and character offsets of ``text``, without special tokens at its end (more text follows)."""
+    """Return ids and character offsets of ``text``, without special tokens at its end."""
     if not getattr(tokenizer, "is_fast", False):
-        raise KEError("this tokenizer knows no character offsets", hint="use the model's fast tokenizer")
+        raise KEError("this tokenizer returns no character offsets", hint="use the model's fast tokenizer")
     found = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
     ids, offsets, special = found["input_ids"], found["offset_mapping"], found["special_tokens_mask"]
     length = len(ids)
@@ -62,11 +63,10 @@ def encode(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]
 
 
 def target_ids(tokenizer: Any, prompt: str, target: str) -> tuple[int, ...]:
-    """Ids of ``target`` after ``prompt``: exactly one leading space, unless it begins a line, and no special tokens
-    (pitfalls E1, E11).
+    """Return ids of ``target`` after ``prompt``, with one leading space and no special tokens.
 
-    Taken from the encoding of both together where the prompt's own ids are a prefix of it, so that no
-    tokenizer's idea of a word's start gets in the way; else the target is encoded by itself.
+    There is no space if the target begins a line. The ids come from the encoding of both together if it starts with the
+    prompt's own ids, else from encoding the target separately.
     """
     spaced = continued(prompt, target)
     alone, _offsets = encode(tokenizer, prompt)
@@ -77,9 +77,9 @@ def target_ids(tokenizer: Any, prompt: str, target: str) -> tuple[int, ...]:
 
 
 def padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Ids and mask, int64 [rows, T], padded on the right, so that indices count from the left (pitfall V8).
+    """Return ids and mask, int64 [rows, T], padded on the right, so that indices count from the left.
 
-    The padding id is 0: it is masked, and with causal attention nothing real ever sees it.
+    The padding id is 0: it is masked, and with causal attention no real token sees it.
     """
     width = max(len(row) for row in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
@@ -91,7 +91,7 @@ def padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor,
 
 
 def batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
-    """Indices of rows in batches of at most ``tokens`` padded tokens, longest first, so that padding is short."""
+    """Group row indices into batches of at most ``tokens`` padded tokens, longest first to reduce padding."""
     found: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
         if found and (len(found[-1]) + 1) * lengths[found[-1][0]] <= tokens:

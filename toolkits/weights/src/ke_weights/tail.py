@@ -1,9 +1,9 @@
-"""The blocks above a layer, run again and again on states that only change from one token on.
+"""The blocks above a layer, run repeatedly on states that only change from one token on.
 
-Optimizing an offset at block L's output needs neither the blocks up to L, which do not change, nor, by
-causality, any position left of the offset: there only keys and values of attention are needed, and those are
-kept from one full pass. What the blocks are called with (masks, positions, rotary angles) is recorded from the
-model itself, so that no family's code is repeated here.
+Optimizing an offset at block L's output needs neither the blocks up to L, which do not change, nor, because of
+causality, positions before the offset: only their attention keys and values are needed, which are kept from one full
+pass. The other arguments of the blocks (masks, positions, rotary angles) are recorded from the model itself, so no
+family's code is repeated here.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ke_weights.hooks import Hooks, first, forward, frozen_module, hidden_in
 from ke_weights.modules import ModuleMap
 from ke_weights.subject import SubjectTokens, padded
 
-NEEDED = frozenset(("past_key_values", "position_ids"))  # what a model's forward must take for suffixes to be run alone
-AGREE = 1e-3  # of a state's norm: how near the two ways must be in float32 for the short one to be used
-ROUNDING = 16  # the same in roundings of the model's type
-SHARED = frozenset(("position_bias",))  # arguments of blocks that have no rows: MPT's has one entry per head
+NEEDED = frozenset(("past_key_values", "position_ids"))  # arguments of a forward pass that suffixes need
+AGREE = 1e-3  # maximum difference relative to a state's norm, in float32, to use suffixes
+ROUNDING = 16  # the same in roundings of the model's dtype
+SHARED = frozenset(("position_bias",))  # arguments of blocks without rows: MPT's has one entry per head
 
 
 @frozen(kw_only=True, eq=False)
 class Call:
-    """How the model called one block, but for the hidden states."""
+    """How the model called one block, except for the hidden states."""
 
     block: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
     def run(self, hidden: Tensor) -> Tensor:
-        """The block's output for other hidden states."""
+        """Return the block's output for other hidden states."""
         if self.args:
             return first(self.block(hidden, *self.args[1:], **self.kwargs))
         return first(self.block(**(self.kwargs | {"hidden_states": hidden})))
@@ -45,21 +45,21 @@ class Call:
 
 @frozen(kw_only=True, eq=False)
 class Tail:
-    """``hidden`` [rows, S, d] leaves block L, in the model's type. Column 0 of a row is its token ``start``, [rows]."""
+    """``hidden`` [rows, S, d] leaves block L, in the model's dtype. Column 0 of a row is its token ``start``."""
 
     hidden: Tensor
     start: Tensor
     calls: tuple[Call, ...] = field(repr=False)
 
     def run(self, hidden: Tensor) -> Tensor:
-        """The last block's output for these states at block L; differentiable."""
+        """Return the last block's output for these states at block L; differentiable."""
         COUNTER.add(hidden.shape[0] * hidden.shape[1])
         for call in self.calls:
             hidden = call.run(hidden.to(_device(call.block, hidden)))
         return hidden
 
     def keep(self, rows: Tensor) -> Tail:
-        """Only these rows (indices, int64)."""
+        """Keep only these rows (indices, int64)."""
         count = len(self.hidden)
         caches: dict[int, Cache] = {}  # the blocks share one, of all their keys and values
         calls = tuple(
@@ -70,10 +70,10 @@ class Tail:
 
 
 def open_tail(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tail:
-    """Run ``rows`` once and keep what the blocks above ``layer`` (-1: all) need from each row's subject on.
+    """Run ``rows`` once, and keep what the blocks above ``layer`` (-1: all) need from each row's subject on.
 
-    Where the model cannot continue from kept keys and values, or does so with another result, the whole rows
-    are kept instead: slower, same numbers.
+    If the model cannot continue from kept keys and values, or gets another result with them, the complete rows are
+    kept: slower, same numbers.
     """
     ids, mask = padded([row.ids for row in rows], modules.device)
     index = torch.tensor([row.index for row in rows], device=ids.device)
@@ -88,10 +88,10 @@ def open_tail(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> 
 
 
 def calls_from(modules: ModuleMap, ids: Tensor, start: int, cache: Cache | None) -> tuple[Call, ...]:
-    """How the model calls each of its blocks for the tokens from ``start`` on of one row of ids [1, T].
+    """Return how the model calls each of its blocks for the tokens from ``start`` on of one row of ids [1, T].
 
-    The tokens before them are in ``cache``, whose every row has these positions: the calls then hold for any whole
-    number of times its rows. ``start`` is 0 without a cache.
+    The tokens before them are in ``cache``, whose rows all have these positions: the calls then work for any multiple
+    of its rows. ``start`` is 0 without a cache.
     """
     more: dict[str, Any] = {}
     if start:
@@ -107,12 +107,12 @@ def calls_from(modules: ModuleMap, ids: Tensor, start: int, cache: Cache | None)
 
 
 def keeps_keys(modules: ModuleMap) -> bool:
-    """Whether the model can go on from keys and values that it is handed."""
+    """Return whether the model accepts keys and values to continue from."""
     return frozenset(inspect.signature(modules.module.forward).parameters) >= NEEDED
 
 
 def _recorded(modules: ModuleMap, ids: Tensor, mask: Tensor, layer: int, more: dict[str, Any]) -> tuple[Tail, Tensor]:
-    """One pass of the model: the tail of it, and the last block's output."""
+    """Run one pass of the model. Return its tail, and the last block's output."""
     calls: list[Call] = []
     states: list[Tensor] = []
     last = modules.layers[-1].block
@@ -122,7 +122,7 @@ def _recorded(modules: ModuleMap, ids: Tensor, mask: Tensor, layer: int, more: d
             def see(args: tuple[Any, ...], kwargs: dict[str, Any], block: nn.Module = above.block) -> None:
                 if not states:
                     states.append(hidden_in(args, kwargs))
-                # A recording cache has grown by this pass; a replay of whole rows needs none.
+                # A recording cache has grown in this pass; a replay of complete rows needs none.
                 calls.append(Call(block=block, args=_no_growing(args), kwargs=_no_growing(kwargs)))
 
             hooks.before(above.block, see)
@@ -139,9 +139,9 @@ def _recorded(modules: ModuleMap, ids: Tensor, mask: Tensor, layer: int, more: d
 def _suffixes(
     modules: ModuleMap, ids: Tensor, mask: Tensor, index: Tensor, layer: int, cache: Cache
 ) -> tuple[Tail, Tensor]:
-    """A second pass over positions from ``index`` on, behind the kept keys and values of those before it.
+    """Run a second pass over positions from ``index`` on, with the kept keys and values of those before it.
 
-    Prefixes are aligned on the right, so that distances between tokens are true also across the border.
+    Prefixes are aligned on the right, so that distances between tokens are correct across the border.
     """
     before, after = int(index.max()), int((mask.sum(1) - index).max())
     left = index[:, None] - before + torch.arange(before, device=ids.device)
@@ -165,8 +165,8 @@ def _agree(top: Tensor, short_top: Tensor, index: Tensor, mask: Tensor) -> bool:
     return bool((off <= tolerance * expected.norm(dim=-1)).all())
 
 
-class _Fixed(DynamicLayer):  # type: ignore[misc]  # transformers has no types
-    """Kept keys and values of a prefix, to which a pass's own are appended without being stored."""
+class _Fixed(DynamicLayer):  # type: ignore[misc]  # untyped in transformers
+    """Kept keys and values of a prefix, to which a pass appends its own without storing them."""
 
     @classmethod
     def of(cls, keys: Tensor, values: Tensor, at: Tensor) -> _Fixed:
@@ -177,13 +177,13 @@ class _Fixed(DynamicLayer):  # type: ignore[misc]  # transformers has no types
         return made
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Prefix and suffix together; the prefix stays as it is, and counts again for each further set of its rows."""
+        """Return prefix and suffix together. The prefix is unchanged, and repeats for each further set of its rows."""
         rows = torch.arange(len(key_states), device=self.keys.device) % len(self.keys)
         keys, values = (self.keys, self.values) if len(rows) == len(self.keys) else (self.keys[rows], self.values[rows])
         return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
 
     def rows(self, rows: Tensor) -> _Fixed:
-        """Only these rows."""
+        """Keep only these rows."""
         made = _Fixed()
         made.lazy_initialization(self.keys, self.values)
         made.keys, made.values = self.keys[rows.to(self.keys.device)], self.values[rows.to(self.keys.device)]
@@ -196,7 +196,7 @@ def _gather(kept: Tensor, at: Tensor) -> Tensor:
 
 
 def _no_growing(value: Any) -> Any:
-    """Without caches that store what they are given."""
+    """Remove caches that store what they receive."""
     if isinstance(value, Cache):
         fixed = value.layers and all(isinstance(layer, _Fixed) for layer in value.layers)  # empty before block 0
         return value if fixed else None
@@ -208,9 +208,9 @@ def _no_growing(value: Any) -> Any:
 
 
 def _take(value: Any, rows: Tensor, count: int, caches: dict[int, Cache]) -> Any:
-    """The share of ``rows`` in whatever a block is called with; what is the same for all rows stays.
+    """Return the part for ``rows`` of an argument of a block; what is equal for all rows is unchanged.
 
-    ``caches``: the shares of caches that were taken already, by the identity of the whole ones.
+    ``caches``: parts of caches taken already, by the identity of the complete ones.
     """
     if isinstance(value, tuple):
         return tuple(_take(item, rows, count, caches) for item in value)

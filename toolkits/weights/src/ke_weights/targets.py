@@ -1,4 +1,4 @@
-"""Targets z of many edits: found again where they are known, optimized together where they are not."""
+"""Targets z of many edits: loaded if they are cached, else optimized together."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ke_weights.modules import ModuleMap
 from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite
 
-KIND = "targets"  # the key names no version: a change of what z comes out needs a new kind, such as targets-2
+KIND = "targets"  # the key has no version: a change of the result needs a new kind, such as targets-2
 LABEL = "optimizing targets"
-TOGETHER = 1024  # tokens from the subject on, of all rows: what one step keeps activations of
+TOGETHER = 1024  # tokens from the subject on, of all rows, whose activations one step keeps
 
 
 def optimized_targets(
@@ -31,16 +31,16 @@ def optimized_targets(
     templates: Sequence[str],
     settings: TargetSettings,
 ) -> list[OptimizedTarget]:
-    """The target of each rewrite, in order; an edit's target does not depend on the others beyond rounding.
+    """Return the target of each rewrite, in order; a target depends on the other edits only by rounding.
 
-    Kept on disk under all that determines it: weights, texts, templates and settings (pitfall E6). One that cannot be
-    read is made again.
+    Targets are cached on disk under everything that determines them: weights, texts, templates and settings. A damaged
+    one is computed again.
     """
     paths = [_path(session, modules, rewrite, templates, settings) for rewrite in rewrites]
-    place = modules.layers[settings.layer].matrix.device  # where the states are that they are compared with
+    place = modules.layers[settings.layer].matrix.device  # device of the states to compare with
     known = _known(paths, place)
     if not known.keys() >= set(paths):
-        with locked(min(paths).with_suffix(".lock")):  # processes that share a run want the same ones at the same time
+        with locked(min(paths).with_suffix(".lock")):  # processes that share a run need the same ones at the same time
             known = _known(paths, place)
             plans = {
                 path: target_rows(session.model.tokenizer, rewrite, templates)
@@ -58,7 +58,7 @@ def _known(paths: Sequence[Path], place: torch.device) -> dict[Path, OptimizedTa
 def _made(
     session: Session[Any], modules: ModuleMap, plans: dict[Path, TargetRows], settings: TargetSettings
 ) -> dict[Path, OptimizedTarget]:
-    """The targets of ``plans``, each on disk as soon as its group is done."""
+    """Optimize the targets of ``plans``. Each is saved as soon as its group is done."""
     made: dict[Path, OptimizedTarget] = {}
 
     def make(paths: Sequence[Path]) -> None:
@@ -76,7 +76,7 @@ def _made(
 
 
 def _groups(plans: dict[Path, TargetRows]) -> list[list[Path]]:
-    """Edits of like length together, as many as memory should hold."""
+    """Group edits of similar length, as many as memory should hold."""
     groups: list[list[Path]] = []
     for path, made in sorted(plans.items(), key=lambda item: -item[1].suffix):
         first = plans[groups[-1][0]] if groups else made
@@ -106,7 +106,7 @@ def _save(path: Path, target: OptimizedTarget) -> None:
     write_tensors(path, {"z": target.z.cpu().contiguous()}, {"target": json.dumps(about)}, save_file)
 
 
-@uninterruptible  # torch turns an interrupt of get_tensor into a ValueError
+@uninterruptible  # torch raises ValueError if get_tensor is interrupted
 def _load(path: Path, place: torch.device) -> OptimizedTarget | None:
     """Return the target in a file; None if it is missing or damaged."""
     if not is_intact(path):

@@ -1,8 +1,8 @@
-"""Random left contexts under which an edit must hold (MEMIT appendix B; ROME section 3.1, "sampling").
+"""Random left contexts for which an edit must hold (MEMIT appendix B; ROME section 3.1, "sampling").
 
-Sampled once by the unedited model, with seeds, and kept under everything that determines them: a list that
-another model made, or another draw, changes every key and every z (pitfall E5). Always of plain text: behind a chat
-template the model would answer the first word, not go on from it.
+They are sampled once by the unedited model, with seeds, and cached under everything that determines them: another list
+would change every key and every z. They are always plain text: with a chat template, the model would answer the first
+word instead of continuing it.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from ke_weights.subject import encode
 WORDS = ("The", "Therefore", "Because", "I", "You")
 TOP_K = 5
 BARE = SLOT
-KIND = "templates"  # the key names no version: a change of what is sampled needs a new kind
+KIND = "templates"  # the key has no version: a change of the sampling needs a new kind
 
 
 def context_templates(session: Session[Any], *, lengths: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    """``{}`` and sampled left contexts, each followed by ``. {}``.
+    """Return ``{}`` and sampled left contexts, each followed by ``. {}``.
 
-    ``lengths`` are pairs (tokens, how many texts of that length): MEMIT takes five of ten tokens, ROME ten of five
-    and ten of ten. The texts begin with five words in turn, and their tokens, the word and a BOS among them, are
-    counted as published. Sampling: the 5 most probable tokens at temperature 1, seeded by the session's seed, the
-    word, and which of its texts this is.
+    ``lengths`` are pairs (tokens, number of texts): MEMIT uses five of ten tokens, ROME ten of five and ten of ten. The
+    texts begin with five words in turn. Their tokens, including the word and a BOS, are counted as published. Sampling
+    uses the 5 most probable tokens at temperature 1, seeded by the session's seed, the word, and the number of the
+    text.
     """
     model = session.model.plain
     tokenizer = model.tokenizer
     key = {
         "model": model.digest,
-        "chat": False,  # never; said so that older lists are found
+        "chat": False,  # always; kept so that older lists are found
         "seed": session.seed,
         "lengths": [list(pair) for pair in lengths],
         "words": list(WORDS),
@@ -67,7 +67,7 @@ def context_templates(session: Session[Any], *, lengths: Sequence[tuple[int, int
 def _read(path: Path) -> tuple[str, ...] | None:
     """Return the list in a file; None if it is missing or damaged."""
     try:
-        found = read_value(path, hint="it is sampled again")
+        found = read_value(path, hint="it will be sampled again")
     except BadData as error:
         warn(error)
         return None
@@ -85,19 +85,21 @@ def _request(tokenizer: Any, seed: int, word: str, length: int, turn: int) -> Ge
 
 
 def as_template(word: str, written: Generated | Exception) -> str:
-    """What was sampled after ``word``, normalized; braces would be taken for the slot and become spaces."""
+    """Return the sampled text after ``word``, normalized; braces would look like the slot and become spaces."""
     if isinstance(written, Exception):
         raise EditFailed(
             f"no context template could be sampled from {word!r}: {written}",
-            hint="give the templates as a list, each ending in {}",
+            hint="set the option templates to a list, each ending in {}",
         ) from written
     text = unicodedata.normalize("NFKD", word + written.text).replace("\n\n", " ")
     return f"{text.replace('{', ' ').replace('}', ' ')}. {SLOT}"
 
 
 def explicit_templates(templates: Sequence[str]) -> tuple[str, ...]:
-    """A list given by the user, the bare prompt put first. Raises BadConfig unless each ends in its one slot."""
+    """Return the user's templates, bare prompt first. Raises BadConfig unless each ends in its one slot."""
     for template in templates:
         if template.count(SLOT) != 1 or not template.endswith(SLOT):
-            raise BadConfig(f"template {template!r} needs exactly one {{}}, at its end", hint="write 'Some text. {}'")
+            raise BadConfig(
+                f"template {template!r} needs exactly one {{}}, at its end", hint="write it like 'Some text. {}'"
+            )
     return (BARE, *(template for template in dict.fromkeys(templates) if template != BARE))

@@ -1,4 +1,4 @@
-"""Trace the facts of a file, one after another, on record as each is done; then average them and choose layers."""
+"""Trace the facts of a file one by one, save each when it is done, then average them and suggest layers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ LABEL = "facts traced"
 
 @frozen(kw_only=True)
 class Traced:
-    """``skipped``: how many facts for which reason. ``exact``: one pass an intervention. ``suggestion``: None where the
-    curves it needs were not traced.
+    """Result of a trace. ``skipped``: number of facts by reason. ``exact``: one pass per intervention.
+
+    ``suggestion``: None if the required curves were not traced.
     """
 
     folder: TraceFolder
@@ -39,15 +40,15 @@ class Traced:
 
 
 def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
-    """What is going to be traced. Raises NeedsWeights for a model that is not in this process."""
+    """Return what to trace. Raises NeedsWeights for a model that is not in this process."""
     if not hasattr(model, "module"):
         raise NeedsWeights(
-            f"tracing looks into a model, and {model.id} is not in this process",
-            hint="choose a model that is loaded locally (hf:...)",
+            f"tracing needs the model's weights, and {model.id} is not in this process",
+            hint="use a model that is loaded locally (hf:...)",
         )
     return TraceSpec(
         model=reference,
-        attention=str(model.module.config._attn_implementation),  # noqa: SLF001  no public name
+        attention=str(model.module.config._attn_implementation),  # noqa: SLF001  there is no public name
         facts=facts.name,
         sha256=facts.sha256,
         settings=settings,
@@ -57,7 +58,7 @@ def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceS
 def trace(
     model: Any, facts: TraceFacts, folder: TraceFolder, limit: int | None, *, artifacts: Artifacts, progress: Progress
 ) -> Traced:
-    """Trace the first ``limit`` facts that the model knows, or all; what is on record already is not done again.
+    """Trace the first ``limit`` facts that the model knows, or all, except those traced already.
 
     Raises BadData if the model knows none of them.
     """
@@ -68,7 +69,7 @@ def trace(
     if skipped.total() == len(found):
         raise BadData(
             f"{model.id} knows none of the {len(found)} facts of {facts.name}: {_reasons(skipped)}",
-            hint="trace a larger model, or give prompts that it completes rightly",
+            hint="trace a larger model, or use prompts that it completes correctly",
         )
     averaged = effects(found)
     suggestion = choose(averaged.at_subject, shape_of(tracer.modules))
@@ -89,7 +90,7 @@ def trace(
 def _all(
     tracer: Tracer, facts: TraceFacts, folder: TraceFolder, limit: int | None, progress: Progress
 ) -> list[FactTrace]:
-    """What is on record and what is added to it, up to the last of ``limit`` traced facts."""
+    """Return the saved facts and the new ones, up to the last of ``limit`` traced facts."""
     with folder.writing() as append:
         found = list(folder.read())
         _check_order(found, facts, folder.path)
@@ -110,9 +111,7 @@ def _all(
 
 def _check_order(found: Sequence[FactTrace], facts: TraceFacts, path: Path) -> None:
     if [fact.known_id for fact in found] != [fact.id for fact in facts.facts[: len(found)]]:
-        raise BadRun(
-            f"the facts on record in {path} are not those of {facts.name}, in its order", hint=CHOOSE_OTHER_FOLDER
-        )
+        raise BadRun(f"the facts in {path} are not those of {facts.name} in its order", hint=CHOOSE_OTHER_FOLDER)
 
 
 def _reasons(skipped: Mapping[str, int]) -> str:
@@ -120,7 +119,7 @@ def _reasons(skipped: Mapping[str, int]) -> str:
 
 
 def _results(traced: Traced) -> dict[str, Any]:
-    """What ``trace.json`` holds beside the specification."""
+    """Return the content of ``trace.json`` except the specification."""
     found = traced.effects
     return {
         "sigma": traced.sigma,

@@ -1,8 +1,8 @@
-"""What ``ke train`` leaves behind: a folder with the loss curve and one checkpoint, and how it is found again.
+"""Files of ``ke train``: a folder with the loss curve and one checkpoint.
 
-``training.json`` says what was trained, for whom, how and on what. ``checkpoint.safetensors`` holds everything that
-the next step needs, in one file, so that a process killed at any moment leaves a checkpoint of one step.
-``loss.jsonl`` has a line a step.
+``training.json`` describes the training: editor, model, settings and examples. ``checkpoint.safetensors`` contains
+everything that the next step needs in one file, so a process killed at any time leaves a consistent checkpoint.
+``loss.jsonl`` has one line per step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEY = "ke"
 
 @frozen(kw_only=True)
 class Checkpoint:
-    """``about``: what stands in ``training.json``. ``seconds``: how long it was trained. ``tensors``: NumPy arrays."""
+    """``about``: content of ``training.json``. ``seconds``: training time. ``tensors``: NumPy arrays."""
 
     about: Mapping[str, Any]
     step: int
@@ -31,24 +31,24 @@ class Checkpoint:
 
 
 def trained_folder(artifacts: Artifacts, editor: str, place: Mapping[str, Any]) -> Path:
-    """Where ``ke train EDITOR`` writes without ``--out``: one folder for each ``Trainer.place``."""
+    """Return the default folder of ``ke train EDITOR``: one for each ``Trainer.place``."""
     return artifacts.path(f"trained-{editor}", {"editor": editor, **place}, "")
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write it whole, or leave the one before. Raises KEError on a full disk."""
-    said = canonical({"about": checkpoint.about, "step": checkpoint.step, "seconds": checkpoint.seconds})
-    write_arrays(folder / CHECKPOINT, checkpoint.tensors, {KEY: said})
+    """Write the checkpoint completely, or leave the previous one. Raises KEError on a full disk."""
+    about = canonical({"about": checkpoint.about, "step": checkpoint.step, "seconds": checkpoint.seconds})
+    write_arrays(folder / CHECKPOINT, checkpoint.tensors, {KEY: about})
 
 
 def checkpoint_digest(folder: Path) -> str:
-    """Of the checkpoint in ``folder``, for ``dependencies``; empty if there is none."""
+    """Return the digest of the checkpoint in ``folder``; empty if there is none."""
     file = folder / CHECKPOINT
     return sha256_of(file) if file.exists() else ""
 
 
 def read_checkpoint(folder: Path) -> Checkpoint | None:
-    """The checkpoint in ``folder``, None if there is none yet. Raises BadData for one that cannot be read."""
+    """Return the checkpoint in ``folder``, None if there is none. Raises BadData for a damaged one."""
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415  imports numpy, which registering must not
 
     file = folder / CHECKPOINT
@@ -58,11 +58,12 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
         if wrong := damage(file):
             raise ValueError(wrong)  # noqa: TRY301  as the errors of a file that cannot be read
         with safe_open(file, framework="numpy") as opened:
-            said = parse_object((opened.metadata() or {})[KEY], file)
+            header = parse_object((opened.metadata() or {})[KEY], file)
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  not a mapping
-        return Checkpoint(about=said["about"], step=int(said["step"]), seconds=float(said["seconds"]), tensors=tensors)
+        return Checkpoint(
+            about=header["about"], step=int(header["step"]), seconds=float(header["seconds"]), tensors=tensors
+        )
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise BadData(
-            f"{file} is not a checkpoint that ke train has written, or a damaged one: {error}",
-            hint="delete the folder and train again",
+            f"{file} is damaged, or not a checkpoint of ke train: {error}", hint="delete the folder and train again"
         ) from error

@@ -1,13 +1,13 @@
-"""The whole of a training, as the command line asks for it.
+"""A training of ``ke train``.
 
 ::
 
     job = prepare(request, catalog, progress)    # resolves, reads the examples, loads the model, finds the checkpoint
-    for step in train(job, minutes, stop):       # goes on until the time is over or ``stop`` says so
+    for step in train(job, minutes, stop):       # continues until the time is over or ``stop`` returns True
         ...
 
-A checkpoint is written now and then and at the end. What a step does depends on its number and not on the clock, so a
-training that was interrupted or killed goes on from its last checkpoint to the same result.
+Checkpoints are written at intervals and at the end. A step depends on its number and not on the time, so an interrupted
+or killed training resumes from its last checkpoint with the same result.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ from ke_weights.trained import (
 )
 
 SAVE_SECONDS = 60.0
-ELSEWHERE = "choose another folder with --out, or delete this one to begin anew"
+ELSEWHERE = "choose another folder with --out, or delete this one to start over"
 
 
 @frozen(kw_only=True)
 class TrainRequest:
-    """What ``ke train`` was asked for. ``data`` and ``without``: JSON files or datasets. ``out`` None: the cache."""
+    """Arguments of ``ke train``. ``data`` and ``without``: JSON files or datasets. ``out`` None: the cache."""
 
     editor: str
     model: ModelChoice
@@ -85,7 +85,7 @@ class TrainRequest:
 
 @define
 class TrainJob:
-    """A training that is ready to go on. ``step``, ``seconds``: what is behind it; ``losses``: one line a step."""
+    """A training ready to continue. ``step``, ``seconds``: done so far; ``losses``: one line per step."""
 
     editor: str
     training: Training
@@ -100,16 +100,16 @@ class TrainJob:
 def prepare(
     request: TrainRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
 ) -> TrainJob:
-    """Resolve, validate and build everything; a checkpoint in the folder is gone on from.
+    """Resolve, validate and build everything, and resume from a checkpoint in the folder.
 
-    Raises KEErrors: an editor without a trainer, examples that do not do, a model that cannot be opened, a folder that
-    holds another training.
+    Raises KEErrors: an editor without a trainer, unsuitable examples, a model that cannot be loaded, a folder that
+    contains another training.
     """
     chosen = resolve_component(catalog, "editor", request.editor, request.options)
     spec = chosen.spec
     assert isinstance(spec, EditorSpec)
     if spec.trainer is None:
-        raise BadConfig(f"editor {spec.name} has nothing to train", hint=f"these have: {_trainable(catalog)}")
+        raise BadConfig(f"editor {spec.name} needs no training", hint=f"editors with a training: {_trainable(catalog)}")
     datasets = [
         catalog.spec("dataset", name)
         for name in (request.data, *request.without)
@@ -142,9 +142,9 @@ def prepare(
 
 
 def train(job: TrainJob, minutes: float, stop: Callable[[], bool]) -> Iterator[TrainStep]:
-    """Step until the training has had ``minutes`` in all, is finished, or ``stop()``; then write a checkpoint.
+    """Train until the total time is ``minutes``, the training is finished, or ``stop()``; then write a checkpoint.
 
-    Raises BadRun where another process trains in that folder, or has since ``job`` was prepared.
+    Raises BadRun if another process trains in that folder, or has since ``job`` was prepared.
     """
     label, budget = f"training {job.editor} (s)", minutes * 60
     with _alone(job), file_errors(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
@@ -168,26 +168,26 @@ def train(job: TrainJob, minutes: float, stop: Callable[[], bool]) -> Iterator[T
 
 
 def read_losses(folder: Path) -> list[dict[str, float]]:
-    """Every step on record, in order; a torn last line (a killed process) is left out."""
+    """Return every recorded step in order, without a last line torn by a killed process."""
     file = folder / LOSSES
     try:
         return [loads(line) for _number, line in whole_lines(file)]
     except ValueError as error:
-        raise BadData(f"{file} is damaged: {error}", hint="delete it: the checkpoint does not need it") from error
+        raise BadData(f"{file} is damaged: {error}", hint="delete it; the checkpoint does not need it") from error
 
 
 @contextmanager
 def _alone(job: TrainJob) -> Iterator[None]:
-    """Have the folder for oneself, as it was when ``job`` was prepared: what it holds is written over."""
+    """Lock the folder, and check that it is as it was when ``job`` was prepared."""
     with locked(job.folder / ".lock", busy=f"another process is training in {job.folder}"):
         found = read_checkpoint(job.folder)
         if (found.step if found else 0) != job.step:
-            raise BadRun(f"another process has trained in {job.folder} just now", hint="start the same training again")
+            raise BadRun(f"another process has just trained in {job.folder}", hint="run the same command again")
         yield
 
 
 def _losses(job: TrainJob) -> BufferedWriter:
-    """The file of losses, cut back to what the checkpoint holds: later steps will be taken again."""
+    """Open the file of losses, truncated to the checkpoint: later steps will be repeated."""
     kept = b"".join(canonical(line).encode() + b"\n" for line in job.losses)
     write_atomic(job.folder / LOSSES, kept)
     return (job.folder / LOSSES).open("ab")
@@ -200,13 +200,13 @@ def _save(job: TrainJob, lines: BufferedWriter) -> None:
 
 
 def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
-    """The checkpoint to go on from. Raises BadRun for a folder with something else in it."""
+    """Return the checkpoint to resume from. Raises BadRun for a folder with other content."""
     file = folder / TRAINING
     if folder.exists() and not folder.is_dir():
         raise BadRun(f"{folder} is not a folder", hint=ELSEWHERE)
     if not file.exists():
         if folder.is_dir() and any(folder.iterdir()):
-            raise BadRun(f"{folder} holds something else, not a training", hint=ELSEWHERE)
+            raise BadRun(f"{folder} contains other files, not a training", hint=ELSEWHERE)
         return None
     known = read_object(file, error=BadRun, hint=ELSEWHERE)
     found = read_checkpoint(folder)
@@ -214,12 +214,14 @@ def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
     for was, name in ((known, TRAINING), (found.about if found else known, CHECKPOINT)):
         there = _settings(was)
         if there != wanted:
-            raise BadRun(f"{folder} holds another training ({name}): {first_difference(there, wanted)}", hint=ELSEWHERE)
+            raise BadRun(
+                f"{folder} contains another training ({name}): {first_difference(there, wanted)}", hint=ELSEWHERE
+            )
     return found
 
 
 def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same: the model's name is for people, its weights stand in ``place``."""
+    """Return what must be equal: not the model's name, because ``place`` identifies its weights."""
     return {name: value for name, value in about.items() if name != "model"}
 
 
@@ -231,7 +233,7 @@ def _examples(request: TrainRequest, catalog: Catalog) -> tuple[TrainingExample,
     ]
     found = usable(read_examples(request.data, catalog, request.options, request.data_dir), without)
     if not found:
-        raise BadData(f"{request.data} leaves no example to train on", hint="look at the file, and at --without")
+        raise BadData(f"{request.data} has no example left to train on", hint="check the file and --without")
     return found
 
 
@@ -242,11 +244,11 @@ def _model(
     if not spec.trainer.needs_model:
         return NoModel()
     loaded = model or request.model.load(catalog, progress)
-    loaded.state()  # so that the digest is of the weights as they are
+    loaded.state()  # for the digest of the current weights
     if spec.needs_weights and not hasattr(loaded, "patch"):
         raise NeedsWeights(
-            f"{spec.name} is trained on a model's weights, and {loaded.id} has none here",
-            hint="choose a model that is loaded locally (hf:...)",
+            f"{spec.name} is trained on a model's weights, and {loaded.id} is not in this process",
+            hint="use a model that is loaded locally (hf:...)",
         )
     return loaded
 
@@ -254,4 +256,4 @@ def _model(
 def _trainable(catalog: Catalog) -> str:
     specs = {name: catalog.spec("editor", name) for name in catalog.names("editor")}
     names = [name for name, spec in specs.items() if isinstance(spec, EditorSpec) and spec.trainer]
-    return ", ".join(names) or "none of those installed"
+    return ", ".join(names) or "none installed"

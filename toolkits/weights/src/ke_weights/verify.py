@@ -1,27 +1,24 @@
-"""An edited model against a suite of facts: ``ke verify``.
+"""Check an edited model against a suite of facts: ``ke verify``.
 
 A suite is a file of JSON lines: ``{"kind": "changed", "prompt": "...", "expect": "...", "not": "..."}``.
 
-=========== ==========================================================================================
-kind        passes where the edited model's greedy answer begins with ...
-=========== ==========================================================================================
-changed     one of ``expect``
-paraphrase  one of ``expect`` (another way to ask for a changed fact)
-kept        one of ``expect``; without ``expect``: is what the unedited model answers
-=========== ==========================================================================================
+=========== ========================================================================================== kind passes if
+the edited model's greedy answer begins with ... ===========
+========================================================================================== changed one of ``expect``
+paraphrase one of ``expect`` (a paraphrase of a changed fact) kept one of ``expect``; without ``expect``: equals the
+unedited model's answer ===========
+==========================================================================================
 
-A suite may also be an edit file (``prompt``, ``subject``, ``target_new``): the prompt is a ``changed`` check, and each
-paraphrase a ``paraphrase`` check. ``expect`` is the new object; ``not`` is the old one, if it is given.
+A suite can also be an edit file (``prompt``, ``subject``, ``target_new``): the prompt is a ``changed`` check, and each
+paraphrase a ``paraphrase`` check. ``expect`` is the new object; ``not`` is the old one, if there is one.
 
-In all of them an answer that begins with one of ``not`` fails. Numbers:
+In all kinds, an answer that begins with one of ``not`` fails. Numbers:
 
-=========== ==========================================================================================
-efficacy    share of the ``changed`` that pass
-paraphrase  share of the ``paraphrase`` that pass
-kept        share of the ``kept`` that pass
-drift       of the ``kept`` that pass on the unedited model, the share that does not on the edited one
-preference  share of those with ``not``, kept ones aside, where ``expect`` is more probable than ``not``
-=========== ==========================================================================================
+=========== ========================================================================================== efficacy fraction
+of ``changed`` that pass paraphrase fraction of ``paraphrase`` that pass kept fraction of ``kept`` that pass drift of
+the ``kept`` that pass on the unedited model, the fraction that fails on the edited one preference fraction of those
+with ``not``, except kept ones, where ``expect`` is more probable than ``not`` ===========
+==========================================================================================
 """
 
 from __future__ import annotations
@@ -66,13 +63,13 @@ class Bound:
     least: bool
 
     def holds(self, value: float) -> bool:
-        """Whether a number is within the bound, which belongs to it."""
+        """Return whether a number is within the bound, inclusive."""
         return value >= self.value if self.least else value <= self.value
 
 
 @frozen(kw_only=True)
 class CheckOutcome:
-    """What came of one line: ``passed`` on the edited model, ``passed_before`` on the unedited one."""
+    """Result of one line: ``passed`` on the edited model, ``passed_before`` on the unedited one."""
 
     check: Check
     before: Completion
@@ -84,7 +81,7 @@ class CheckOutcome:
 
 @frozen(kw_only=True)
 class Proportion:
-    """A share, of ``n``; None of 0."""
+    """A fraction of ``n``; None if n is 0."""
 
     metric: str
     value: float | None
@@ -93,7 +90,7 @@ class Proportion:
 
 @frozen(kw_only=True)
 class Verification:
-    """``missed``: the bounds that do not hold, with what was found."""
+    """``missed``: the bounds that do not hold, with the values."""
 
     checked: tuple[CheckOutcome, ...]
     numbers: tuple[Proportion, ...]
@@ -104,33 +101,33 @@ def read_suite(path: Path) -> tuple[Check, ...]:
     """Read a suite, or an edit file as one. Raises BadData that names file, line and field."""
     found = tuple(check for raw, place in read_rows(path) for check in _checks(raw, place))
     if not found:
-        raise BadData(f"{path} holds no fact to check", hint=f"one JSON object a line: {', '.join(FIELDS)}")
+        raise BadData(f"{path} has no facts to check", hint=f"write one JSON object per line with {', '.join(FIELDS)}")
     seen: set[str] = set()
     for one in found:
         if one.id in seen:
-            raise BadData(f"two lines of {path} have the id {one.id!r}", hint="leave ids out, or make them distinct")
+            raise BadData(f"two lines of {path} have the id {one.id!r}", hint="remove the ids, or make them unique")
         seen.add(one.id)
     return found
 
 
 def bounds(least: Sequence[str], most: Sequence[str]) -> tuple[Bound, ...]:
-    """From ``efficacy=0.95`` after ``--min`` and ``--max``. Raises BadConfig."""
+    """Parse ``efficacy=0.95`` after ``--min`` and ``--max``. Raises BadConfig."""
     return tuple(_bound(text, least=True) for text in least) + tuple(_bound(text, least=False) for text in most)
 
 
 def needed(wanted: Sequence[Bound], suite: Sequence[Check]) -> None:
-    """Raise BadConfig for a bound on a number that the suite cannot give, before a model is loaded."""
+    """Raise BadConfig for a bound on a number that the suite cannot measure, before a model is loaded."""
     kinds = {"efficacy": "changed", "paraphrase": "paraphrase", "kept": "kept", "drift": "kept"}
     for bound in wanted:
         kind = kinds.get(bound.metric)
         there = any(one.kind == kind if kind else one.wrong and one.expect and one.kind != "kept" for one in suite)
         if not there:
             what = f"kind {kind!r}" if kind else "'not' and 'expect'"
-            raise BadConfig(f"{bound.metric} is bounded, and the suite has no line with {what}")
+            raise BadConfig(f"{bound.metric} has a bound, but the suite has no line with {what}")
 
 
 Answers = Callable[[Sequence[PromptWithObjects]], tuple[Mapping[str, Completion], Mapping[str, Completion]]]
-"""From prompts to what the unedited and the edited model say, by id."""
+"""From prompts to the completions of the unedited and the edited model, by id."""
 
 
 def verify(answers: Answers, suite: Sequence[Check], wanted: Sequence[Bound]) -> Verification:
@@ -145,46 +142,46 @@ def verify(answers: Answers, suite: Sequence[Check], wanted: Sequence[Bound]) ->
     missed: list[tuple[Bound, float]] = []
     for bound in wanted:
         value = values[bound.metric]
-        if value is None:  # the suite has kept facts, as `needed` has seen to
-            raise BadConfig(f"{bound.metric} is bounded, and the unedited model passes no kept fact of the suite")
+        if value is None:  # the suite has kept facts, as `needed` has checked
+            raise BadConfig(f"{bound.metric} has a bound, but the unedited model passes no kept fact of the suite")
         if not bound.holds(value):
             missed.append((bound, value))
     return Verification(checked=checked, numbers=numbers, missed=tuple(missed))
 
 
 def failed(verification: Verification) -> list[CheckOutcome]:
-    """The lines that do not pass; where a bound on preference is missed, also those that prefer the wrong object."""
+    """Return the lines that fail; with a missed bound on preference, also those that prefer the wrong object."""
     by_preference = any(bound.metric == "preference" for bound, _value in verification.missed)
     return [one for one in verification.checked if not one.passed or (by_preference and prefers_wrong(one))]
 
 
 def prefers_wrong(one: CheckOutcome) -> bool:
-    """Whether the edited model finds ``not`` as probable as ``expect``, or more; kept facts are not asked for that."""
+    """Return whether ``not`` is at least as probable as ``expect`` on the edited model; kept facts do not count."""
     return one.preferred is False and one.check.kind != "kept"
 
 
 def patch_answers(
     session: Session[Any], patch: StoredPatch, past: LoadedHistory | None, prompts: Sequence[PromptWithObjects]
 ) -> tuple[Mapping[str, Completion], Mapping[str, Completion]]:
-    """What the model says without ``patch``, and with it; the model is left as it was.
+    """Return the completions without ``patch`` and with it. The model is unchanged afterwards.
 
-    ``past``: of the edited checkpoint that the model was loaded from. Where the patch is in it, the model is the edited
-    one as it stands. Raises BadPatch where the patch does not fit, or where patches made on it are in the model too.
+    ``past``: history of the edited checkpoint that the model was loaded from. If it contains the patch, the model is
+    the edited one. Raises BadPatch if the patch does not fit, or if the model contains patches made on top of it.
     """
     from ke_weights.patches import applied, reverted  # noqa: PLC0415  imports torch
 
     others = [one for one in past.patches if one.id != patch.id] if past else []
     if past is not None and len(others) < len(past.patches):
         with reverted(session.model, past, others):
-            without = _asked_afresh(session, prompts)
-        return without, _asked_afresh(session, prompts)
+            without = _complete_uncached(session, prompts)
+        return without, _complete_uncached(session, prompts)
     with applied(session.model, patch, past.history if past else None):
-        edited = _asked_afresh(session, prompts)
-    return _asked_afresh(session, prompts), edited
+        edited = _complete_uncached(session, prompts)
+    return _complete_uncached(session, prompts), edited
 
 
-def _asked_afresh(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
-    session.model.state()  # reads the weights afresh: the key of every answer from here on
+def _complete_uncached(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
+    session.model.state()  # rereads the weights, whose digest is the cache key of completions
     return complete_prompts(session, prompts)
 
 
@@ -196,7 +193,7 @@ def _checks(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
 def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
     one = edit_from(raw, place)
     if not one.edit.prompt:
-        raise place.wrong("statement", "alone cannot be checked", hint="add prompt, subject and target_new")
+        raise place.wrong("statement", "is not enough for a check", hint="add prompt, subject and target_new")
     prompts = (one.prompt, *one.paraphrases)
     return [
         Check(
@@ -213,13 +210,13 @@ def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
 def _check(raw: Mapping[str, Any], place: SourceLine) -> Check:
     for name in raw:
         if name not in FIELDS:
-            raise place.wrong(name, "is not a field of a suite", hint=f"fields: {', '.join(FIELDS)}")
+            raise place.wrong(name, "is not a field of a suite", hint=f"use the fields {', '.join(FIELDS)}")
     kind = text_field(raw, "kind", place, needed=True)
     if kind not in KINDS:
-        raise place.wrong("kind", f"is {kind!r}", hint=f"one of: {', '.join(KINDS)}")
+        raise place.wrong("kind", f"is {kind!r}", hint=f"use one of {', '.join(KINDS)}")
     expect = texts_field(raw, "expect", place)
     if kind != "kept" and not expect:
-        raise place.wrong("expect", "is missing or empty", hint="only kept facts can do without: they are compared")
+        raise place.wrong("expect", "is missing or empty", hint="add it: only kept facts can omit it")
     prompt = text_field(raw, "prompt", place, needed=True)
     return Check(
         id=text_field(raw, "id", place) or str(place.line),
@@ -238,9 +235,9 @@ def _bound(text: str, *, least: bool) -> Bound:
     except ValueError as error:
         raise BadConfig(f"{flag} {text}: not a number", hint=f"write {flag} {METRICS[0]}=0.95") from error
     if not equals or name not in METRICS:
-        raise BadConfig(f"{flag} {text}: there is no {name!r}", hint=f"one of: {', '.join(METRICS)}")
+        raise BadConfig(f"{flag} {text}: unknown number {name!r}", hint=f"use one of {', '.join(METRICS)}")
     if not 0 <= number <= 1:  # NaN too
-        raise BadConfig(f"{flag} {text}: a share lies between 0 and 1", hint=f"write {flag} {name}=0.95")
+        raise BadConfig(f"{flag} {text}: must be between 0 and 1", hint=f"write {flag} {name}=0.95")
     return Bound(metric=name, value=number, least=least)
 
 
@@ -259,9 +256,9 @@ def _checked(one: Check, before: Completion, after: Completion) -> CheckOutcome:
     )
 
 
-def _passes(one: Check, said: Completion, unedited: Completion) -> bool:
-    right = said.begins_with(one.expect) if one.expect else said.text == unedited.text
-    return right and not said.begins_with(one.wrong)
+def _passes(one: Check, completion: Completion, unedited: Completion) -> bool:
+    right = completion.begins_with(one.expect) if one.expect else completion.text == unedited.text
+    return right and not completion.begins_with(one.wrong)
 
 
 def _number(metric: str, checked: Sequence[CheckOutcome]) -> Proportion:

@@ -1,4 +1,4 @@
-"""``ke show editor NAME --model M``: an editor's hyperparameters for a model and why, without an edit."""
+"""``ke show NAME --model M``: an editor's hyperparameters for a model and why, without an edit."""
 
 import json
 
@@ -58,14 +58,14 @@ def tiny(tmp_path):
 def test_published_values_need_the_configuration_alone(ke, tmp_path):
     (tmp_path / "gpt-j").mkdir()
     (tmp_path / "gpt-j" / "config.json").write_text(json.dumps(GPT_J))
-    status, out, _err = ke("show", "editor", "spreader", "--model", str(tmp_path / "gpt-j"))
+    status, out, _err = ke("show", "spreader", "--model", str(tmp_path / "gpt-j"))
     assert status == 0
     assert "3,4,5,6,7,8" in out
     assert "published for GPT-J" in out
 
 
 def test_derived_values_say_what_they_follow_from(ke, tiny):
-    status, out, _err = ke("show", "editor", "spreader", "--model", tiny)
+    status, out, _err = ke("show", "spreader", "--model", tiny)
     assert status == 0
     assert "27 % of 4 blocks" in out
     assert "RMSNorm" in out
@@ -73,27 +73,25 @@ def test_derived_values_say_what_they_follow_from(ke, tiny):
 
 def test_a_model_that_it_would_refuse_is_said_so_where_the_weights_were_read(ke, tiny, tmp_path):
     other = str(saved(tiny_model("gemma2"), tmp_path / "other"))
-    status, out, _err = ke("show", "editor", "spreader", "--model", other)
+    status, out, _err = ke("show", "spreader", "--model", other)
     assert status == 0
     assert "27 % of 4 blocks" in out
     assert "it would be refused: it has norms after its MLPs" in out
     assert "hint: choose another model" in out
-    assert "refused" not in ke("show", "editor", "spreader", "--model", tiny)[1]
+    assert "refused" not in ke("show", "spreader", "--model", tiny)[1]
 
 
 def test_given_values_are_said_to_be_given(ke, tiny):
-    status, out, _err = ke(
-        "show", "editor", "spreader", "--model", tiny, "-o", "spreader.layers=0,1", "-o", "spreader.lr=0.3"
-    )
+    status, out, _err = ke("show", "spreader", "--model", tiny, "-o", "spreader.layers=0,1", "-o", "spreader.lr=0.3")
     assert status == 0
     assert out.count(" given ") == 2
 
 
 def test_layers_of_a_trace_that_was_never_made_are_refused(ke, tiny, monkeypatch, tmp_path):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-    status, _out, err = ke("show", "editor", "spreader", "--model", tiny, "-o", "spreader.layers=trace")
+    status, _out, err = ke("show", "spreader", "--model", tiny, "-o", "spreader.layers=trace")
     assert status == 2
-    assert "no causal trace of this model is known" in err
+    assert "no causal trace of this model was found" in err
     assert "ke trace" in err
 
 

@@ -1,4 +1,4 @@
-"""``ke stats`` takes second moments, lists and verifies them."""
+"""``ke stats`` computes, lists and verifies key covariances."""
 
 import json
 import sys
@@ -63,7 +63,7 @@ def files(folder):
 def test_all_layers_are_taken_and_shown_in_one_row(stats, folder):
     status, out, err = stats(*COMPUTE)
     assert status == 0
-    assert "4 taken, 0 there already" in err
+    assert "4 computed, 0 in the cache" in err
     row = " ".join(out.split())
     assert "tiny:llama-float32-0 0-3 wordnet, documents of 64 1,500 0.5 MB 4 20" in row
     assert len(files(folder)) == 4
@@ -72,9 +72,9 @@ def test_all_layers_are_taken_and_shown_in_one_row(stats, folder):
 def test_what_is_there_is_not_taken_again(stats, monkeypatch):
     stats(*COMPUTE, "--layers", "1")
     status, _out, err = stats(*COMPUTE, "--layers", "1-2")
-    assert (status, "1 taken, 1 there already" in err) == (0, True)
+    assert (status, "1 computed, 1 in the cache" in err) == (0, True)
     monkeypatch.setattr("ke_weights.covariance.gram_sums", None)
-    assert "0 taken, 2 there already" in stats(*COMPUTE, "--layers", "1,2")[2]
+    assert "0 computed, 2 in the cache" in stats(*COMPUTE, "--layers", "1,2")[2]
 
 
 def test_an_editor_with_the_same_settings_finds_them(stats, tmp_path, monkeypatch):
@@ -117,7 +117,7 @@ def test_the_list_tells_models_and_texts_apart_and_names_what_is_damaged(stats, 
     assert "tiny:llama-float32-0 0-3 wordnet" in rows
     assert "tiny:llama-float32-0 3 own.txt, documents of 64" in rows
     assert "tiny:llama-float32-1 0, 2-3 wordnet" in rows
-    assert f"damaged: {folder}/broken.safetensors cannot be read as second moments" in out
+    assert f"damaged: {folder}/broken.safetensors cannot be read as a key covariance" in out
     assert f"in {folder}" in out
     assert "1 unfinished (3 MB)" in err
 
@@ -125,14 +125,14 @@ def test_the_list_tells_models_and_texts_apart_and_names_what_is_damaged(stats, 
 def test_an_empty_list_says_how_to_fill_it(stats):
     status, out, err = stats("list")
     assert (status, out) == (0, "")
-    assert "ke stats compute makes them" in err
+    assert "ke stats compute computes them" in err
 
 
 def test_verify_passes_what_was_just_taken_with_and_without_its_model(stats):
     stats(*COMPUTE)
     stats(*instead(("--model", "tiny:1", "--layers", "1")))
-    assert stats("verify")[:2] == (0, "5 of 5 are sound\n")
-    assert stats("verify", "--model", "tiny:0")[:2] == (0, "4 of 4 are sound, 4 compared with the model's keys\n")
+    assert stats("verify")[:2] == (0, "5 of 5 are correct\n")
+    assert stats("verify", "--model", "tiny:0")[:2] == (0, "4 of 4 are correct, 4 compared with the model's keys\n")
 
 
 def test_verify_of_another_text_says_that_nothing_was_compared(stats, tmp_path):
@@ -140,7 +140,7 @@ def test_verify_of_another_text_says_that_nothing_was_compared(stats, tmp_path):
     text = tmp_path / "own.txt"
     text.write_text("something else", encoding="utf-8")
     out = stats("verify", "--model", "tiny:0", "--text", str(text))[1]
-    assert out == "1 of 1 are sound, 0 compared with the model's keys\n"
+    assert out == "1 of 1 are correct, 0 compared with the model's keys\n"
 
 
 def test_verify_lists_what_failed_and_has_status_1(stats, folder):
@@ -151,9 +151,9 @@ def test_verify_lists_what_failed_and_has_status_1(stats, folder):
     status, out, _err = stats("verify")
     lines = dict(line.split(": ", 1) for line in out.splitlines()[:-1])
     assert status == 1
-    assert lines[str(one)].startswith("cannot be read as second moments")
+    assert lines[str(one)].startswith("cannot be read as a key covariance")
     assert lines[str(two)].startswith("its metadata and its key file differ in")
-    assert out.splitlines()[-1] == "2 of 4 are sound"
+    assert out.splitlines()[-1] == "2 of 4 are correct"
 
 
 def test_verify_compares_with_the_keys_of_the_layer_that_the_file_names(stats, folder):
@@ -166,15 +166,15 @@ def test_verify_compares_with_the_keys_of_the_layer_that_the_file_names(stats, f
     assert stats("verify")[0] == 0
     status, out, _err = stats("verify", "--model", "tiny:0")
     assert status == 1
-    assert f"{one}: the model's keys do not fit it" in out
+    assert f"{one}: the model's keys do not match it" in out
 
 
 @pytest.mark.parametrize("model", ["", "tiny:0"])
 def test_verify_of_nothing_is_one_line(model, stats):
     status, out, err = stats("verify", *(["--model", model] if model else []))
     assert (status, out) == (2, "")
-    assert err.splitlines()[-2].startswith("error: there are no second moments")
-    assert err.splitlines()[-1] == "hint:  ke stats compute makes them"
+    assert err.splitlines()[-2].startswith("error: no key covariances")
+    assert err.splitlines()[-1] == "hint:  ke stats compute computes them"
 
 
 def test_memory_for_some_layers_only_is_said_in_one_line(stats, monkeypatch, folder):
@@ -187,7 +187,8 @@ def test_memory_for_some_layers_only_is_said_in_one_line(stats, monkeypatch, fol
 def test_fewer_than_twenty_tokens_a_dimension_are_warned_of(stats):
     """LLaMA-3-8B's keys have 14,336 elements, so that the default of 100,000 tokens is 7 for each."""
     warned = stats(*COMPUTE, "--layers", "1")[2]
-    assert "warning: 1,500 tokens are few for second moments of 176 dimensions, 8.5 each: 20 each, 3,520" in warned
+    few = "1,500 tokens are few for a key covariance of 176 dimensions (8.5 per dimension)"
+    assert f"warning: {few}: use 20 per dimension, 3,520" in warned
     assert "warning" not in stats(*COMPUTE, "--layers", "1", "--tokens", "3520")[2]
 
 
@@ -196,7 +197,7 @@ def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
     text.write_text("\n".join(TEXT) * 20, encoding="utf-8")
     status, _out, err = stats(*instead(("--text", str(text), "--tokens", "1000000", "--layers", "1")))
     assert status == 0
-    assert "not 1,000,000: all were taken" in err
+    assert " of the 1,000,000 requested tokens" in err
 
 
 @pytest.mark.parametrize(
@@ -206,10 +207,13 @@ def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
         (("--text", "nowhere.txt"), "cannot read corpus nowhere.txt: no such file or directory"),
         (("--text", "picture"), "corpus picture is not UTF-8 text: byte 0"),
         (("--text", "blank"), "corpus blank holds no text"),
-        (("--text", "wikimedia/wikipedia:20231101.en"), "there is no file wikimedia/wikipedia:20231101.en, and"),
+        (
+            ("--text", "wikimedia/wikipedia:20231101.en"),
+            "corpus not found: wikimedia/wikipedia:20231101.en is not a file, and",
+        ),
         (("--layers", "2-9"), "layers 2, 3, 4, 5, 6, 7, 8, 9 do not fit a model of 4 layers"),
-        (("--layers", "most"), "--layers most names no layers"),
-        (("--layers", "2,8-4"), "--layers 2,8-4: 8-4 holds no layer"),
+        (("--layers", "most"), "--layers cannot be 'most'"),
+        (("--layers", "2,8-4"), "--layers 2,8-4: the range 8-4 is empty"),
         (("--model", "echo:1"), "fake:echo has no weights here"),
         (("--tokens", "0"), "invalid value for '--tokens': 0 is not in the range x>=1"),
     ],
@@ -245,7 +249,7 @@ def test_layers_are_a_range_or_numbers(text, layers):
 
 @pytest.mark.parametrize("text", ["", "4-", "-4", "4,,5", "4 5", "a", "4-8-9", "8-4", "2,8-4"])
 def test_what_names_no_layers_is_refused(text):
-    with pytest.raises(BadConfig, match=r"names no layers|holds no layer"):
+    with pytest.raises(BadConfig, match=r"cannot be|is empty"):
         parse_layers(text)
 
 

@@ -66,8 +66,8 @@ def plugins():
 
 @pytest.fixture(autouse=True)
 def _no_pictures(request, monkeypatch):
-    """As if matplotlib were not installed: drawing takes longer than all the rest."""
-    if "pictures_are" not in request.node.name:
+    """Hide matplotlib from tests that draw nothing: plotting takes longer than everything else."""
+    if not request.node.name.endswith(("_plots", "_svg_and_png")):
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
 
@@ -141,7 +141,7 @@ def test_its_layers_are_kept_for_editors(ke, facts, tmp_path):
 def test_without_the_curves_it_needs_no_layers_are_suggested(ke, facts):
     status, out, _err = ke(*TRACE, "--kinds", "states", "--sever", "none", "--tokens", "subject-last")
     assert status == 0
-    assert "no layers are suggested: that needs --kinds states,mlp and --sever mlp" in out
+    assert "no suggested layers: they need --kinds states,mlp and --sever mlp" in out
 
 
 def test_interrupted_it_goes_on_and_ends_the_same(ke, facts, tmp_path, monkeypatch):
@@ -182,7 +182,7 @@ def test_other_options_in_the_same_folder_are_refused(ke, facts):
     assert ke(*TRACE)[0] == 0
     status, _out, err = ke(*TRACE, "--seed", "2")
     assert status == 2
-    assert "t holds another trace: its settings.seed is 1, here it is 2" in err
+    assert "t contains another trace: its settings.seed is 1, here it is 2" in err
 
 
 def test_a_folder_with_something_else_is_refused(ke, facts, tmp_path):
@@ -190,7 +190,7 @@ def test_a_folder_with_something_else_is_refused(ke, facts, tmp_path):
     (tmp_path / "t/letter.txt").write_text("dear")
     status, _out, err = ke(*TRACE)
     assert status == 2
-    assert "t holds something else, not a trace" in err
+    assert "t contains other files, not a trace" in err
 
 
 def test_facts_on_record_must_be_those_of_the_file(ke, facts, tmp_path):
@@ -199,7 +199,7 @@ def test_facts_on_record_must_be_those_of_the_file(ke, facts, tmp_path):
     (tmp_path / "t/facts.jsonl").write_text("".join(reversed(text)))
     status, _out, err = ke(*TRACE)
     assert status == 2
-    assert "are not those of facts.json, in its order" in err
+    assert "are not those of facts.json in its order" in err
 
 
 def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
@@ -214,9 +214,9 @@ def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
     [
         (None, "cannot read facts facts.json: no such file or directory"),
         ("{", "facts facts.json is cut off"),
-        ("[]", "facts facts.json are not a list with something in it"),
+        ("[]", "facts facts.json are not a non-empty list"),
         ('[{"prompt": "a b", "subject": "a"}]', "record 1 of facts.json: field 'attribute' is missing"),
-        ('[{"prompt": "a b", "subject": 3, "attribute": "c"}]', "field 'subject' is not a text with something in it"),
+        ('[{"prompt": "a b", "subject": 3, "attribute": "c"}]', "field 'subject' is not a non-empty string"),
         ('[{"prompt": "a b", "subject": "c", "attribute": "d"}]', "record 1 of facts.json: subject 'c' is not in its"),
         ("[3]", "record 1 of facts.json is not an object"),
     ],
@@ -233,11 +233,11 @@ def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, conte
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--noise", "m"), "--noise cannot be 'm'"),
+        (("--noise", "m"), "--noise m: not a noise rule"),
         (("--kinds", "states,heads"), "'heads' is not one of states, mlp, attention"),
         (("--sever", ","), "',' is not one of mlp, attention, none"),
         (("--chat",), "facts are traced as plain text"),
-        (("--model", "tiny:echo"), "tracing looks into a model, and fake:echo is not in this process"),
+        (("--model", "tiny:echo"), "tracing needs the model's weights, and fake:echo is not in this process"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, tmp_path, options, told):
@@ -251,7 +251,7 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, 
 def test_pictures_need_matplotlib_and_nothing_else_does(ke, facts, tmp_path):
     status, _out, err = ke(*TRACE)
     assert status == 0
-    assert "no pictures: matplotlib is not installed: pip install 'ke-weights[plot]'" in err
+    assert "cannot plot: matplotlib is not installed: pip install 'ke-weights[plot]'" in err
     assert (tmp_path / "t/trace.json").exists()
 
 
@@ -261,6 +261,25 @@ def test_pictures_are_written_as_svg_and_png(ke, facts, tmp_path):
     for name in ("heat-states", "heat-mlp", "heat-attention", "heat-severed-mlp", "last-subject"):
         assert (tmp_path / f"t/{name}.svg").read_bytes().startswith(b"<?xml")
         assert (tmp_path / f"t/{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_suggested_layers_are_marked_in_the_terminal_and_in_plots(ke, facts, tmp_path):
+    pytest.importorskip("matplotlib")
+    _status, out, _err = ke(*TRACE)
+    found = json.loads((tmp_path / "t/trace.json").read_text())["suggestion"]
+    layers = sorted({found["rome_layer"], *found["memit_layers"]})
+    pointers = [line for line in out.splitlines() if line.startswith("suggested layers")]
+    assert pointers
+    assert {line.count("^") for line in pointers} == {2 * len(layers)}
+    for name in ("heat-states", "last-subject"):
+        text = (tmp_path / f"t/{name}.svg").read_text()
+        assert f"<!-- layer (suggested: {', '.join(map(str, layers))}) -->" in text
+
+
+def test_without_a_suggestion_no_layer_is_marked(ke, facts):
+    _status, out, _err = ke(*TRACE, "--kinds", "states", "--sever", "none")
+    assert "no suggested layers" in out
+    assert "^" not in out
 
 
 def test_a_list_of_kinds_is_put_in_order():

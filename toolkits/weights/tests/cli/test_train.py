@@ -143,7 +143,7 @@ def test_ctrl_c_finishes_the_step_and_the_same_command_goes_on(ke, tmp_path, dat
     assert read_checkpoint(tmp_path / "net").step == 3
     status, _out, err = ke(*TRAIN, "--data", data)
     assert status == 0
-    assert "going on after step 3" in err
+    assert "resuming after step 3" in err
     assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 
 
@@ -186,7 +186,7 @@ def test_two_trainings_of_one_folder_do_not_write_over_one_another(ke, plugins, 
     )
     job = training.prepare(request, read_catalog(plugins), SilentProgress())
     assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
-    with pytest.raises(BadRun, match=r"another process has trained in .*net just now"):
+    with pytest.raises(BadRun, match=r"another process has just trained in .*net"):
         next(training.train(job, 1, bool))
     assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 
@@ -211,7 +211,7 @@ def test_a_dataset_is_data_too_and_without_leaves_out(ke, tmp_path):
     assert "on 2 examples" in err
     status, _out, err = ke(*TRAIN[:-1], "other", "--data", "toy", "--without", "toy")
     assert status == 2
-    assert "error: toy leaves no example to train on" in err
+    assert "error: toy has no example left to train on" in err
     assert not (tmp_path / "other").exists()
 
 
@@ -229,7 +229,7 @@ def test_another_configuration_in_the_folder_is_refused_in_one_line(change, why,
     given = () if "--data" in change else ("--data", data)
     status, _out, err = ke(*TRAIN, *given, *change)
     assert status == 2
-    assert "error: net holds another training (training.json): " in err
+    assert "error: net contains another training (training.json): " in err
     assert why in err
     assert "--out" in err
     assert (tmp_path / "net" / "checkpoint.safetensors").read_bytes() == before
@@ -240,7 +240,7 @@ def test_a_folder_with_something_else_is_left_alone(ke, tmp_path, data):
     (tmp_path / "net" / "letter.txt").write_text("dear")
     status, _out, err = ke(*TRAIN, "--data", data)
     assert status == 2
-    assert "error: net holds something else, not a training" in err
+    assert "error: net contains other files, not a training" in err
     assert [path.name for path in (tmp_path / "net").iterdir()] == ["letter.txt"]
 
 
@@ -250,13 +250,13 @@ def test_a_damaged_checkpoint_is_one_line(ke, tmp_path, data):
     file.write_bytes(file.read_bytes()[:20])
     status, _out, err = ke(*TRAIN, "--data", data)
     assert status == 2
-    assert "is not a checkpoint that ke train has written, or a damaged one" in err
+    assert "is damaged, or not a checkpoint of ke train" in err
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("train", "plain", "--data", "toy", "--minutes", "1"), "editor plain has nothing to train"),
+        (("train", "plain", "--data", "toy", "--minutes", "1"), "editor plain needs no training"),
         (("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"), "has none here"),
         (("train", "countr", "--data", "toy", "--minutes", "1"), "no editor called 'countr'"),
         (("train", "counter", "--data", "toy", "--minutes", "0"), "--minutes"),

@@ -140,7 +140,7 @@ def test_damaged_originals_are_noticed(opened, kit, tmp_path):
     file.write_bytes(content)
     edited, past = opened("llama", path=tmp_path / "edited"), read_history(tmp_path / "edited")
     now = bits(edited)
-    with pytest.raises(BadPatch, match="do not give weights"), reverted(edited, past, ()):
+    with pytest.raises(BadPatch, match="do not restore weights"), reverted(edited, past, ()):
         pass
     assert same(bits(edited), now)
     file.write_bytes(content[:50])
@@ -316,9 +316,9 @@ def test_a_folder_of_something_else_is_not_replaced_even_by_force(tmp_path):
 @pytest.mark.parametrize(
     ("config", "beside", "said"),
     [
-        ('{"port": 80}', "config.json", "something else than a model"),
-        ("[", "config.json", "something else than a model"),
-        ('{"model_type": "llama"}', "thesis.tex", "holds thesis.tex, which is no part of a model"),
+        ('{"port": 80}', "config.json", "is neither a model"),
+        ("[", "config.json", "is neither a model"),
+        ('{"model_type": "llama"}', "thesis.tex", "contains thesis.tex, which is not part of a model"),
         ('{"model_type": "llama"}', "checkpoint-500/model.safetensors", "holds checkpoint-500, which"),
         ('{"model_type": "llama"}', "facts.safetensors", "holds facts.safetensors, which"),
         ('{"model_type": "llama"}', "suite.json", "holds suite.json, which"),

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from ke_core.plugin import BadPatch, canonical
 from ke_plugin_hf.guard import LowRank
 from ke_weights.patches import combined, read_patch, write_patch
-from ke_weights.patches.delta import inner, norm, whole
+from ke_weights.patches.delta import dense_tensor, inner, norm
 from ke_weights.patches.format import hashes
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
@@ -52,10 +52,10 @@ def test_a_patch_comes_back_as_it_was_written(stored, file):
     assert found.id == stored.id
     for name, delta in stored.deltas.items():
         assert type(found.deltas[name]) is type(delta)
-        assert torch.equal(whole(found.deltas[name]), whole(delta))
+        assert torch.equal(dense_tensor(found.deltas[name]), dense_tensor(delta))
     weight = found.info.weights[0]
     assert (weight.kind, weight.rank, weight.shape) == ("low-rank", 2, (64, 176))
-    assert weight.norm == pytest.approx(float(whole(stored.deltas[DOWN]).norm()), rel=1e-5)
+    assert weight.norm == pytest.approx(float(dense_tensor(stored.deltas[DOWN]).norm()), rel=1e-5)
     assert found.info.edits[0].source == "an encyclopedia"
     assert found.info.edits[0].date == "2026-01-31"
 
@@ -85,7 +85,7 @@ def test_a_flipped_bit_is_noticed(file):
 
 def test_a_changed_description_is_noticed(file):
     file.write_bytes(file.read_bytes().replace(b"an encyclopedia", b"an encyclopaedi"))
-    with pytest.raises(BadPatch, match="its description was changed"):
+    with pytest.raises(BadPatch, match="its metadata was changed"):
         read_patch(file)
 
 
@@ -149,7 +149,7 @@ def test_low_rank_updates_of_one_weight_are_put_side_by_side(kit):
     total = combined(parts)
     assert isinstance(total, LowRank)
     assert total.left.shape == (64, 5)
-    assert torch.allclose(whole(total), whole(parts[0]) + whole(parts[1]), atol=1e-6)
+    assert torch.allclose(dense_tensor(total), dense_tensor(parts[0]) + dense_tensor(parts[1]), atol=1e-6)
 
 
 @pytest.mark.parametrize(("out", "inner_"), [(64, 176), (176, 64)])
@@ -157,24 +157,26 @@ def test_more_ranks_than_the_weight_has_are_compressed(kit, out, inner_):
     parts = [kit.low_rank(rank=50, seed=seed, out=out, inner=inner_) for seed in range(3)]
     total = combined(parts)
     assert total.left.shape[1] == 64
-    expected = sum(whole(part) for part in parts)
-    assert float((whole(total) - expected).norm() / expected.norm()) < 1e-6
+    expected = sum(dense_tensor(part) for part in parts)
+    assert float((dense_tensor(total) - expected).norm() / expected.norm()) < 1e-6
 
 
 def test_compression_finds_the_rank_there_is(kit):
     one = kit.low_rank(rank=3)
     total = combined([one] * 30)
     assert total.left.shape[1] == 3
-    assert torch.allclose(whole(total), 30 * whole(one), rtol=1e-4, atol=1e-5)
+    assert torch.allclose(dense_tensor(total), 30 * dense_tensor(one), rtol=1e-4, atol=1e-5)
 
 
 def test_one_dense_update_makes_the_sum_dense(kit):
     total = combined([kit.low_rank(), kit.dense()])
-    assert torch.allclose(total.delta, whole(kit.low_rank()) + kit.dense().delta)
+    assert torch.allclose(total.delta, dense_tensor(kit.low_rank()) + kit.dense().delta)
 
 
 def test_inner_products_of_factors_are_those_of_the_matrices(kit):
     one, other = kit.low_rank(seed=1), kit.low_rank(rank=4, seed=2)
     for a, b in ((one, other), (one, kit.dense()), (kit.dense(), one)):
-        assert inner(a, b) == pytest.approx(float((whole(a).double() * whole(b).double()).sum()), rel=1e-5)
-    assert norm(one) == pytest.approx(float(whole(one).norm()), rel=1e-5)
+        assert inner(a, b) == pytest.approx(
+            float((dense_tensor(a).double() * dense_tensor(b).double()).sum()), rel=1e-5
+        )
+    assert norm(one) == pytest.approx(float(dense_tensor(one).norm()), rel=1e-5)

@@ -11,7 +11,7 @@ from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model, tiny_tokenizer
 from ke_weights.modules import find_parts
 from ke_weights.trace.facts import TraceFact, read_facts, tokens_of
-from ke_weights.trace.noise import Noise, check_rule, settled
+from ke_weights.trace.noise import Noise, check_rule, resolve_noise
 from ke_weights.trace.runs import clean_answer
 from ke_weights.trace.settings import TraceSettings
 from ke_weights.trace.tracer import OTHERWISE, TOO_LONG, UNSURE, Tracer
@@ -71,7 +71,7 @@ def test_noise_has_the_variance_of_its_rule(*, uniform: bool, variance: float) -
 def test_s3_is_three_deviations_of_the_embeddings_of_all_subjects_tokens() -> None:
     model = tiny_model("llama", bos=True)
     subjects = ["France", "Danielle Darrieux", "France"]
-    noise = settled("s3", 1, find_parts(model.module), model.tokenizer, subjects)
+    noise = resolve_noise("s3", 1, find_parts(model.module), model.tokenizer, subjects)
     ids = [token for name in subjects for token in model.tokenizer(name, add_special_tokens=False)["input_ids"]]
     weight = model.module.get_input_embeddings().weight
     assert noise.sigma == pytest.approx(3 * float(weight[ids].double().std()), rel=1e-12)
@@ -84,7 +84,7 @@ def test_rules_are_read(rule: str, kind: str, size: float) -> None:
 
 @pytest.mark.parametrize("rule", ["", "m", "t3", "s", "-1", "sx", "1e400x"])
 def test_rules_that_are_none_are_refused(rule: str) -> None:
-    with pytest.raises(BadConfig, match="--noise cannot be"):
+    with pytest.raises(BadConfig, match="not a noise rule"):
         check_rule(rule)
 
 

@@ -1,4 +1,4 @@
-"""``ke annotate RUN``: a fair sample of a run's answers to be judged by hand, and how far the judge agrees."""
+"""``ke annotate RUN``: write a stratified sample of answers for manual labels, and measure the judge's agreement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ke_plugin_analysis.sorting import LabelComparison, Place, choose_labeling_m
 
 LABELS = tuple(verdict.value for verdict in Verdict)
 MARKS = ("item", "label")
-"""The first columns; between them and the others a column for each metric that sorts answers."""
+"""The first columns. A column for each metric that labels answers follows, then the others."""
 ABOUT = ("question", "answer", "right", "right before the edit", "written", "asked", "note")
 NOT_RIGHT = "not right"
 NONE: Options = MappingProxyType({})
@@ -27,9 +27,9 @@ NONE: Options = MappingProxyType({})
 
 @frozen(kw_only=True)
 class LabeledAnswer:
-    """One answer that can be labeled. ``gold`` and ``stale`` are right, and were right, at that moment.
+    """An answer that can be labeled. ``gold``: the right answer in that phase. ``stale``: the pre-edit answer.
 
-    ``id`` names the run, the query and the answer itself: a sheet fits no other run, and no changed record.
+    ``id`` is a hash of run, query and answer, so that a sheet fits no other run and no changed record.
     """
 
     id: str
@@ -46,21 +46,21 @@ class LabeledAnswer:
 
     @property
     def place(self) -> Place:
-        """Where it is on record."""
+        """The place of the answer in the record."""
         return (self.case, self.phase, self.style, self.query)
 
     @property
     def stratum(self) -> tuple[str, ...]:
-        """What the sample holds its share of."""
+        """The stratum: the sample contains each one in proportion."""
         return (self.phase, self.style, self.aspect, self.verdict.value)
 
 
 @frozen(kw_only=True)
 class LabelSheet:
-    """What was read back: ``n`` labeled rows, ``open`` without a label; ``table[label by hand][judge's verdict]``.
+    """The labels of a sheet: ``n`` labeled rows, ``open`` rows without a label, and ``table[manual][verdict]``.
 
-    ``verdicts``: agreement on the four verdicts; ``right``: on right or not right, which most scores rest on.
-    ``sortings``: of metrics that sort answers, if any were sorted by hand.
+    ``verdicts``: agreement on the four verdicts. ``right``: agreement on right or not right, which most scores use.
+    ``sortings``: comparisons with metrics that label answers.
     """
 
     judge: Component
@@ -76,16 +76,16 @@ class LabelSheet:
 def write_labels(
     folder: RunFolder, catalog: Catalog, to: Path, *, sample: int, seed: int, judge: str = "", data_dir: str = ""
 ) -> int:
-    """Write a sheet of ``sample`` answers, or all there are; how many it has. The judge's verdicts are not in it.
+    """Write a sheet of at most ``sample`` answers and return their number. The sheet hides the judge's verdicts.
 
-    Phases, styles, aspects and verdicts have their share of it (largest remainders), drawn with the seed; the rows are
-    in random order. Each metric that sorts answers, such as ``error-types``, has an empty column. Raises BadRun if the
-    run has not been judged, or has no text answer.
+    The sample is stratified by phase, style, aspect and verdict (largest remainders) and shuffled with the seed. Each
+    metric that labels answers, such as ``error-types``, has an empty column. Raises BadRun if the run
+    has not been judged or has no text answers.
     """
     _judge, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
     every = _items(folder, records)
     if not every:
-        raise BadRun(f"{folder.path} has no answer that could be labeled", hint="ke report says what it holds")
+        raise BadRun(f"{folder.path} has no text answers to label", hint="ke report shows its content")
     drawn = _draw(every, sample, seed)
     sorts = [name for name in catalog.names("metric") if labels_of(catalog, name)]
     write_sheet(to, (*MARKS, *sorts, *ABOUT), [_row(item) for item in drawn])
@@ -95,9 +95,9 @@ def write_labels(
 def read_labels(
     folder: RunFolder, catalog: Catalog, sheet: Path, *, judge: str = "", options: Options = NONE, data_dir: str = ""
 ) -> LabelSheet:
-    """The labels of a sheet against the judge's verdicts, and against what metrics sorted the answers into.
+    """Compare the labels of a sheet with the judge's verdicts and with the labels of metrics.
 
-    ``options``: of these metrics. Raises BadData that names file and row.
+    ``options``: options of these metrics. Raises BadData that names file and row.
     """
     chosen = choose_labeling_metric(catalog, options)
     component, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
@@ -111,18 +111,19 @@ def read_labels(
         name = cells.get("item", "").strip()
         if name not in by_id:
             raise BadData(
-                f"{where}: item {name[:40]!r} is no answer of {folder.path}",
-                hint="the sheet is of another run, or records were changed since it was written",
+                f"{where}: item {name[:40]!r} is not an answer of {folder.path}",
+                hint="use the run that the sheet was written for; its records must be unchanged",
             )
         if name in seen:
-            raise BadData(f"{where}: item {name!r} stands in row {seen[name]} already")
+            raise BadData(f"{where}: item {name!r} is already in row {seen[name]}")
         seen[name] = row
         label = _label(cells, "label", LABELS, where)
         for metric, places in sorted_.items():
             if kind := _label(cells, metric, labels_of(catalog, metric), where):
                 if not label:
                     raise BadData(
-                        f"{where}: {metric} is {kind!r} and there is no label", hint="write wrong or stale too"
+                        f"{where}: {metric} is {kind!r}, but the label is empty",
+                        hint="set the label to wrong or stale too",
                     )
                 places[by_id[name].place] = kind
         if label:
@@ -130,7 +131,7 @@ def read_labels(
         else:
             waiting += 1
     if not found:
-        raise BadData(f"{sheet} has no label yet", hint=f"write one of {', '.join(LABELS)} into the column label")
+        raise BadData(f"{sheet} has no labels yet", hint=f"fill the column label with one of {', '.join(LABELS)}")
     seed = folder.spec.seed
     sortings = [
         compare_labels(sort(each, catalog, records), by_hand, seed=seed)
@@ -141,10 +142,10 @@ def read_labels(
 
 
 def _label(cells: Mapping[str, str], column: str, labels: Sequence[str], where: str) -> str:
-    """What stands in that column, one of ``labels``; empty where nothing does, or there is no such column."""
+    """Return the label in that column, or an empty string. Raises BadData for an unknown label."""
     found = cells.get(column, "").strip().lower()
     if found and found not in labels:
-        raise BadData(f"{where}: {column} {found[:40]!r} is none of {', '.join(labels)}")
+        raise BadData(f"{where}: {column} {found[:40]!r} is unknown: use one of {', '.join(labels)}")
     return found
 
 
@@ -196,7 +197,7 @@ def _of_case(record: CaseRecord, folder: RunFolder) -> Iterator[LabeledAnswer]:
 
 
 def _id(folder: RunFolder, *where: str | Reply) -> str:
-    """It begins with a letter: a spreadsheet would take 12e45 for a number."""
+    """Return an id that starts with a letter: a spreadsheet would read 12e45 as a number."""
     return "q" + digest([folder.id, *(part if isinstance(part, str) else to_json(part) for part in where)])[:15]
 
 
@@ -218,17 +219,17 @@ def _row(item: LabeledAnswer) -> dict[str, str]:
 
 
 def _draw(every: Sequence[LabeledAnswer], sample: int, seed: int) -> list[LabeledAnswer]:
-    """A share of each stratum in proportion to its size; every order is by a hash of seed and item."""
+    """Sample each stratum in proportion to its size. Orders depend on a hash of seed and item."""
 
-    def thrown(item: LabeledAnswer) -> bytes:
+    def shuffled(item: LabeledAnswer) -> bytes:
         return hashlib.sha256(f"{seed}/label/{item.id}".encode()).digest()
 
     strata: dict[tuple[str, ...], list[LabeledAnswer]] = {}
-    for item in sorted(every, key=thrown):
+    for item in sorted(every, key=shuffled):
         strata.setdefault(item.stratum, []).append(item)
     share = min(1.0, sample / len(every))
     taken = {stratum: int(len(items) * share) for stratum, items in strata.items()}
     remainders = sorted(strata, key=lambda of: (taken[of] - len(strata[of]) * share, of))
     for stratum in remainders[: min(sample, len(every)) - sum(taken.values())]:
         taken[stratum] += 1
-    return sorted((item for stratum, items in strata.items() for item in items[: taken[stratum]]), key=thrown)
+    return sorted((item for stratum, items in strata.items() for item in items[: taken[stratum]]), key=shuffled)

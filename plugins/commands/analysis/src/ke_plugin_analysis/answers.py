@@ -1,4 +1,4 @@
-"""What one run answered, case by case: the last reply in each place, and what its judge said of it."""
+"""The answers of a run, case by case: the last reply in each place and its judgment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ke_core.app import Batch, Catalog, Component, Judged, Probed, Replied, RunF
 from ke_core.plugin import Case, Dataset, Judgment, Phase, Reply, Usage
 
 QueryKey = tuple[str, Phase, str]
-"""Query, phase, style: where a reply stands within its case."""
+"""Query, phase and style: the place of a reply in its case."""
 
 
 @define(kw_only=True)
@@ -30,7 +30,7 @@ class AnsweredCase:
 
 @frozen(kw_only=True)
 class RunDataset:
-    """The benchmark that a run was made on, where it is at hand; else the reason why it is not."""
+    """The benchmark of a run, or the reason why it is missing."""
 
     dataset: Dataset | None = None
     cases: tuple[Case, ...] = ()
@@ -38,13 +38,13 @@ class RunDataset:
 
 
 def run_dataset(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> RunDataset:
-    """The dataset of a run as it was then. Raises KEErrors: it is not installed, its files are not here or differ."""
+    """Return the dataset of a run, unchanged. Raises KEErrors if it is missing or has changed."""
     known = recorded_run(folder, catalog, data_dir)
     return RunDataset(dataset=known.dataset, cases=tuple(known.cases))
 
 
 def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:
-    """Case to what is on record of it, in the order of the record; judgments are those of ``judge``.
+    """Return the recorded answers by case, in the order of the record, with the judgments of ``judge``.
 
     As in scores, of two lines with one key the later holds, and so does the last round of a sequential run.
     """
@@ -80,7 +80,7 @@ def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, Answer
 
 def _problems(batch: Batch, case: str) -> Iterator[str]:
     if batch.failed:
-        yield f"its edits could not be made: {batch.failed}"
+        yield f"its edits failed: {batch.failed}"
     if case in batch.skipped:
         yield f"skipped: {batch.skipped[case]}"
     if case in batch.controls:

@@ -1,4 +1,4 @@
-"""A judge against items labeled by hand: ``ke judges check``.
+"""``ke judges check``: compare a judge with manually labeled items.
 
 A line of the file is one item, a JSON object::
 
@@ -34,10 +34,10 @@ from ke_core.plugin import (
 from ke_plugin_analysis.kappa import measure_agreement
 
 FEWEST = 50
-"""Items; with fewer, kappa says little."""
+"""The least number of items for a meaningful kappa."""
 VERDICT = "verdict"
 NOTHING = "nothing"
-"""What stands for the label of a judge that found none of the set."""
+"""The label if the judge found none of the set."""
 
 
 @frozen(kw_only=True)
@@ -53,7 +53,7 @@ class LabeledLine:
     stale: tuple[tuple[str, ...], ...] = ()
 
     def item(self, name: str) -> Item:
-        """What the judge is given: it is not told the label. Without an answer, thoughts that came to none."""
+        """Return the judge's input, without the label. The answer is empty if the thoughts have no answer."""
         told = f"{self.thoughts}\nAnswer: {self.answer}" if self.thoughts and self.answer else ""
         return Item(
             query=Query(
@@ -73,7 +73,7 @@ class LabeledLine:
 
 @frozen(kw_only=True)
 class JudgedItem:
-    """One item: the label by hand, and what the judge found."""
+    """An item with its manual label and the judge's label."""
 
     item: LabeledLine
     group: str
@@ -83,19 +83,19 @@ class JudgedItem:
 
 @frozen(kw_only=True)
 class JudgeCheck:
-    """The check, and what it rests on."""
+    """The result of a check, with its inputs."""
 
     check: AgreementCheck
     compared: Sequence[JudgedItem] = field(factory=tuple)
 
     @property
     def disagreements(self) -> list[JudgedItem]:
-        """Where hand and judge differ."""
+        """The items on which manual label and judge differ."""
         return [one for one in self.compared if one.found != one.item.label]
 
 
 def check(chosen: ResolvedComponent[JudgeSpec], opened: OpenJudge, items: Sequence[LabeledLine]) -> JudgeCheck:
-    """Judge ``items`` and compare."""
+    """Judge ``items`` and compare the labels."""
     groups = groups_of(chosen.spec)
     asked = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
     verdicts = judge_items(opened, asked)
@@ -110,30 +110,30 @@ def check(chosen: ResolvedComponent[JudgeSpec], opened: OpenJudge, items: Sequen
 
 
 def read_items(spec: JudgeSpec, text: str, *, of: str) -> list[LabeledLine]:
-    """The items of ``text`` (a file called ``of``), labeled as that judge labels. Raises BadData."""
+    """Read the labeled items in ``text``, from a file named ``of``. Raises BadData."""
     items = list(read(text, groups_of(spec), of=of))
     if len(items) < FEWEST:
-        raise BadData(f"{of} holds {len(items)} labeled items", hint=f"a check needs at least {FEWEST}")
+        raise BadData(f"{of} has only {len(items)} labeled items", hint=f"a check needs at least {FEWEST}")
     return items
 
 
 def groups_of(spec: JudgeSpec) -> dict[str, tuple[str, ...]]:
-    """The sets of labels that a judge gives, by what is asked; a judge without any gives verdicts."""
+    """Return the judge's label sets by kind of question. A judge without label sets gives verdicts."""
     return dict(spec.labels) or {VERDICT: tuple(verdict.value for verdict in Verdict)}
 
 
 def read(text: str, groups: Mapping[str, tuple[str, ...]], *, of: str) -> Iterator[LabeledLine]:
-    """The items, in order. Raises BadData, with file and line."""
+    """Yield the items. Raises BadData with file and line."""
     for raw, place in parse_lines(text, of=of):
         found = from_json(raw, LabeledLine, of=str(place), error=BadData)
         if not any(found.label in labels for labels in groups.values()):
             known = ", ".join(label for labels in groups.values() for label in labels)
-            raise BadData(f"{place}: {found.label!r} is no label of this judge", hint=f"one of: {known}")
+            raise BadData(f"{place}: {found.label!r} is not a label of this judge", hint=f"use one of: {known}")
         yield found
 
 
 def _compared(item: LabeledLine, judgment: Judgment, groups: Mapping[str, tuple[str, ...]]) -> JudgedItem:
-    """What the judge found of the set that the item's label is of; several different labels are none of the set."""
+    """Return the judge's label from the set of the item's label. Several different labels count as none."""
     group = next(name for name, labels in groups.items() if item.label in labels)
     own = [finding for finding in judgment.findings if group == VERDICT or finding.label in groups[group]]
     found = judgment.verdict.value if group == VERDICT else " and ".join(sorted({one.label for one in own}))

@@ -1,9 +1,8 @@
-"""A metric over the queries that every one of several runs has a value of.
+"""Compute a metric over the queries that have a value in every run.
 
-A metric with conditions of its own (RippleEdits: the edit took, the unedited model knows what the test rests on) is
-over other queries in each run, and then a mean may differ by what was left out alone. Here a query counts only if every
-run has a value of it: the same queries in every row, averaged over a case's queries first, then over cases, as the
-metric itself does.
+A metric with conditions uses different queries in each run, so means may differ only because of
+excluded queries. Here, a query counts only if every run has a value for it. Values are averaged over the queries of a
+case and then over cases, as in the metric itself. Example: RippleEdits excludes tests of failed edits.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from ke_core.plugin import QUERY_TAG, CaseRecord, Metric, MetricScore, MetricSpe
 
 NOT_IN_ALL = "no query of the case has a value in every run"
 Place = tuple[str, str, str, int]
-"""Case, aspect, query and the how-many-eth value of that (a query may stand in two tests of one aspect)."""
+"""Case, aspect, query and a counter, because a query may occur in two tests of one aspect."""
 
 
 @frozen(kw_only=True)
 class SharedScores:
-    """The scores of each run over the queries that all of them have; ``styles``: how each was asked.
+    """The scores of each run over the common queries. ``styles``: the prompt style of each run.
 
-    ``queries``: how many these are, by the aspect they are averaged into. ``own``: of each run, how many queries it has
-    a value of itself.
+    ``queries``: the number of common queries by aspect. ``own``: the number of queries with a value in each run.
     """
 
     metric: str
@@ -42,10 +40,9 @@ class SharedScores:
 def shared_scores(
     metric: Metric, spec: MetricSpec, runs: Sequence[Sequence[CaseRecord]], *, seed: int
 ) -> list[SharedScores]:
-    """One for each style that all runs were asked in; where there is none, for each choice of one style a run.
+    """Return scores for each common style; without a common style, for each combination of the runs' styles.
 
-    Nothing for a metric that declares no ``shared``, nor where a run was asked nothing of it. ``seed`` draws the
-    bootstrap.
+    Empty for a metric without ``shared`` and if a run has no query of it. ``seed``: the seed of the bootstrap.
     """
     if not spec.shared:
         return []
@@ -54,7 +51,7 @@ def shared_scores(
 
 
 Measured = Mapping[str, AbstractSet[Place]]
-"""Style to the places that have a value."""
+"""The places with a value, by style."""
 
 
 def _measured(metric: Metric, spec: MetricSpec, records: Sequence[CaseRecord]) -> Measured:
@@ -68,7 +65,7 @@ def _measured(metric: Metric, spec: MetricSpec, records: Sequence[CaseRecord]) -
 
 
 def _placed(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tuple[Place, Value]]:
-    """The values a query that are averaged, of the edited model; missing ones too, so that all runs count alike."""
+    """Yield the edited model's values per query, including missing ones, so that all runs count alike."""
     seen: Counter[tuple[str, str, str]] = Counter()
     for value in metric.values(record):
         if value.aspect in spec.shared and value.phase == "after":
@@ -78,7 +75,7 @@ def _placed(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tu
 
 
 def _ways(styles: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
-    """How the runs are put side by side: each style that all have, else every choice of one a run."""
+    """Yield each common style, or else every combination of the runs' styles."""
     shared = [style for style in styles[0] if all(style in other for other in styles)]
     yield from [(style,) * len(styles) for style in shared] or product(*styles)
 
@@ -111,7 +108,7 @@ def _over(
 
 @frozen(kw_only=True)
 class _Within:
-    """The metric, of ``places`` alone: a mean for each case that has any."""
+    """The metric restricted to ``places``: a mean for each case that has any."""
 
     metric: Metric
     spec: MetricSpec

@@ -1,4 +1,4 @@
-"""``ke compare A B``: two or more runs on record over the same cases, the others each against the first."""
+"""``ke compare A B``: compare recorded runs over the same cases, each with the first."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from ke_plugin_analysis.observations import observations
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
 from ke_plugin_analysis.verdicts import VERDICTS_SPEC, Verdicts
 
-SAME = "compare runs of the same command but for the editor, the model or its options"
+SAME = "compare runs that differ only in the editor, the model or their options"
 
 
 @frozen(kw_only=True)
 class ComparedRun:
-    """One run of a comparison: ``open`` of its ``planned`` cases have no answer of the edited model yet."""
+    """A run in a comparison. ``open`` of its ``planned`` cases have no answers of the edited model yet."""
 
     path: str
     spec: RunSpec
@@ -55,7 +55,7 @@ class ComparedRun:
 
 @frozen(kw_only=True)
 class ChangedAnswer:
-    """A query that is right in one run and not in the other. ``styles``, ``verdicts``, ``answers``: first, second."""
+    """A query that is right in only one run. The pairs are of the first and second run."""
 
     case: str
     query: str
@@ -67,16 +67,17 @@ class ChangedAnswer:
 
     @property
     def gained(self) -> bool:
-        """Whether it is the second that is right."""
+        """True if the second run is right."""
         return self.verdicts[1] is Verdict.RIGHT
 
 
 @frozen(kw_only=True)
 class RunComparison:
-    """``runs``; and of each after the first, against the first: its ``differences`` and what ``changed``.
+    """The comparison of ``runs`` with the first one.
 
-    ``cases``: how many are compared. ``judge``: whose verdicts. ``specs``: the metrics, by name. ``in_all``: scores
-    over the queries that every run has a value of, for metrics that leave out queries by conditions of their own.
+    ``differences`` and ``changed`` hold an entry for each further run. ``cases``: the number of compared cases.
+    ``specs``: the metrics by name. ``in_all``: scores over the queries that have a value in every run, for metrics that
+    exclude queries by conditions.
     """
 
     runs: tuple[ComparedRun, ...]
@@ -90,7 +91,7 @@ class RunComparison:
 
 @frozen(kw_only=True)
 class _Read:
-    """One run, read: ``planned`` are the cases it is to ask."""
+    """A run with its data. ``planned``: the cases of its plan."""
 
     folder: RunFolder
     known: RecordedRun
@@ -100,7 +101,7 @@ class _Read:
 
     @property
     def open(self) -> int:
-        """Planned cases that wait for their answers."""
+        """The number of planned cases without answers."""
         done = {case for case, record in self.records.items() if record.skipped != UNFINISHED}
         return len(self.planned.keys() - done)
 
@@ -114,19 +115,19 @@ def compare_runs(
     shared: bool = False,
     data_dir: str = "",
 ) -> RunComparison:
-    """Pair the same queries of the first run and of each other one.
+    """Pair the queries of the first run with those of each other run.
 
-    ``metrics``: by name, else those that the first run is scored with. ``judge`` as for scoring. Raises BadRun for runs
-    of different datasets or cases (unless the ``shared`` ones will do), or judged differently.
+    ``metrics``: names; the default is the metrics of the first run. ``judge``: as for scoring. ``shared``: compare only
+    the common cases. Raises BadRun for runs with different datasets, cases or judges.
     """
     if len({folder.path.resolve() for folder in folders}) < len(folders):
-        raise BadRun("a run is given twice", hint="each run once")
+        raise BadRun("a run is listed twice", hint="list each run once")
     first_name = folders[0].spec.dataset.component.name
     for folder in folders[1:]:
         name = folder.spec.dataset.component.name
         if name != first_name:
             raise BadRun(
-                f"{folders[0].path} and {folder.path} are of different datasets: {first_name} and {name}", hint=SAME
+                f"{folders[0].path} and {folder.path} have different datasets: {first_name} and {name}", hint=SAME
             )
     first, *others = _read(folders, catalog, judge=judge, data_dir=data_dir)
     for other in others:
@@ -168,7 +169,7 @@ def compare_runs(
 
 
 def _read(folders: Sequence[RunFolder], catalog: Catalog, *, judge: str, data_dir: str) -> Iterator[_Read]:
-    """Each run with its cases; a dataset that several were made with is read once."""
+    """Yield each run with its cases. Each dataset is read once."""
     cache: list[tuple[object, RecordedRun]] = []
     for folder in folders:
         of = folder.spec.dataset
@@ -184,7 +185,7 @@ def _read(folders: Sequence[RunFolder], catalog: Catalog, *, judge: str, data_di
 
 
 def _planned(folder: RunFolder, known: RecordedRun, records: Mapping[str, CaseRecord]) -> dict[str, Case]:
-    """The cases that a run asks; of an imported one those that its file answers."""
+    """Return the planned cases; for an imported run the cases that its file answers."""
     if folder.spec.model.source == IMPORTED:
         return {case: record.case for case, record in records.items() if record.skipped is None}
     plan, seed = folder.spec.plan, folder.spec.seed
@@ -193,19 +194,19 @@ def _planned(folder: RunFolder, known: RecordedRun, records: Mapping[str, CaseRe
 
 
 def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
-    """Raise BadRun where the two cannot be paired."""
+    """Raise BadRun if the two cannot be paired."""
     names = f"{first.folder.path} and {other.folder.path}"
     if first.judge != other.judge:
         raise BadRun(
-            f"{names} were judged differently: of the judge of the first {first_difference(first.judge, other.judge)}",
-            hint=f"ke judge {other.folder.path}, in the same way",
+            f"{names} were judged differently: {first_difference(first.judge, other.judge)}",
+            hint=f"judge both alike: ke judge {other.folder.path}",
         )
     alone = [{*one.planned} - {*two.planned} for one, two in ((first, other), (other, first))]
     if any(alone) and not shared:
         raise BadRun(
-            f"{names} are over different cases: {len(alone[0])} and {len(alone[1])} are in one alone, "
+            f"{names} are over different cases: {len(alone[0])} and {len(alone[1])} are in only one of them, "
             f"such as case {min(next(filter(None, alone)), key=lambda case: (len(case), case))}",
-            hint=f"--shared compares the {len(first.planned.keys() & other.planned.keys())} that both have; or {SAME}",
+            hint=f"--shared compares the {len(first.planned.keys() & other.planned.keys())} common cases; or {SAME}",
         )
     if not first.planned.keys() & other.planned.keys():
         raise BadRun(f"{names} have no case in common", hint=SAME)
@@ -217,7 +218,7 @@ def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
 
 
 def _changes(first: Iterable[CaseRecord], second: Iterable[CaseRecord]) -> Iterator[ChangedAnswer]:
-    """What is right in one alone, case by case."""
+    """Yield the queries that are right in only one run, case by case."""
     others = {record.case.id: record for record in second}
     for record in first:
         other = others.get(record.case.id)
@@ -249,7 +250,7 @@ def _queries(case: Case) -> Iterator[Query]:
 
 
 def _differ(one: Outcome, two: Outcome) -> bool:
-    """Whether one is right and the other not; what a judge could not say is no change."""
+    """True if only one is right. An unsure verdict is no change."""
     verdicts = (one.judgment.verdict, two.judgment.verdict)
     return Verdict.UNSURE not in verdicts and (verdicts[0] is Verdict.RIGHT) != (verdicts[1] is Verdict.RIGHT)
 

@@ -1,4 +1,4 @@
-"""Every score of every run as CSV, one row each: for spreadsheets and statistics programs."""
+"""Write every score of every run as CSV, one per row."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ HEADINGS = (
     "metric", "aspect", "phase", "style", "tag", "tag_value", "value", "measure", "n", "low", "high", "level",
     "skipped", "skipped_because", "note", "warning",
 )  # fmt: skip
-LONG = 10_000  # of a text in one line: nothing is cut
+LONG = 10_000  # characters of a text in one line
 
 
 def scores_csv(runs: Sequence[Reported]) -> str:
-    """Text of a CSV file with a line of headings; ``value``, ``low`` and ``high`` are in the unit ``measure``.
+    """Return the text of a CSV file with headings. ``value``, ``low`` and ``high`` are in the unit ``measure``.
 
-    The last column warns of a judge that agrees too little with labels written by hand, or was never checked.
-    A score over a slice has its tag and the tag's value, one over everything has neither. A text that a spreadsheet
-    would take for a formula has an apostrophe before it.
+    A score over a slice has a tag and its value; a score over everything has neither. The last column warns about a
+    judge that was never checked or agrees too little with manual labels. Texts that a spreadsheet would read as
+    formulas start with an apostrophe.
     """
     stream = io.StringIO()
     rows = csv.writer(stream, lineterminator="\n")
@@ -40,7 +40,7 @@ def scores_csv(runs: Sequence[Reported]) -> str:
     for label, run in zip(run_labels(runs), runs, strict=True):
         about, warned = _about(label, run), _warning(run)
         for score in run.scores:
-            judged = score.style and score.metric != NO_METRIC  # what is said of a model as a whole has no style
+            judged = score.style and score.metric != NO_METRIC  # a score of a whole model has no style
             rows.writerow([_inert(cell) for cell in (*about, *_cells(score), warned if judged else "")])
     return stream.getvalue()
 
@@ -54,7 +54,7 @@ def _about(label: str, run: Reported) -> tuple[object, ...]:
 
 
 def _warning(run: Reported) -> str:
-    """What must stand with every number that rests on the judge."""
+    """Return the warning for every number that depends on the judge."""
     return agreement_warning(run.tally.judge) if run.tally.judge is not None else ""
 
 
@@ -67,7 +67,7 @@ def _cells(score: MetricScore) -> Iterator[object]:
 
 
 def _inert(cell: object) -> object:
-    """A cell as it is, but a text in one line and never a formula; none is empty."""
+    """Return a text in one line that is no formula. None is empty; other values are unchanged."""
     if not isinstance(cell, str):
         return "" if cell is None else cell
     return harmless(one_line(cell, LONG))

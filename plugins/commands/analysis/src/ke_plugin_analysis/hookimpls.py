@@ -42,5 +42,5 @@ def _render(kind: str, runs: Any, catalog: Any, data_dir: str, slices: bool) -> 
 
 @hookimpl
 def ke_report_formats() -> list[ReportFormat]:
-    """Offer HTML, LaTeX, CSV and Markdown."""
+    """Register HTML, LaTeX, CSV and Markdown."""
     return [ReportFormat(name=name, help=text, render=partial(_render, name)) for name, text in FORMATS.items()]

@@ -1,4 +1,4 @@
-"""``ke import FILE``: write others' predictions as a run, and judge and score it."""
+"""``ke import FILE``: write external predictions as a run, then judge and score it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from ke_plugin_analysis.observations import aspects_of
 from ke_plugin_analysis.predictions import Prediction, read_predictions
 
 MISSING = "Missing"
-"""The error of a reply that stands for an answer that the file does not hold."""
+"""The error of a reply whose answer is missing in the file."""
 ABSENT = "absent"
 Unit = tuple[str, Phase, str]
 """Case, phase, style."""
@@ -71,7 +71,7 @@ class ImportRequest:
 
 @frozen(kw_only=True)
 class ImportedRun:
-    """A run that was written. ``answers``, ``left_out`` (questions) and ``absent`` (cases) are counts."""
+    """An imported run. ``answers``, ``left_out`` (questions) and ``absent`` (cases) are counts."""
 
     folder: RunFolder
     answers: int
@@ -127,20 +127,20 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
 
 
 def _places(editors: Sequence[str], out: Path) -> dict[str, Path]:
-    """``out`` for one editor; for several a folder in it each, whatever their names hold."""
+    """Return ``out`` for one editor, or a subfolder with a safe name for each of several editors."""
     if len(editors) == 1:
         return {editors[0]: out}
     found = {editor: out / (re.sub(r"[^\w-]+", "-", editor).strip("-") or "editor") for editor in editors}
     twice = [path for path, n in Counter(found.values()).items() if n > 1]
     if twice:
         alike = " and ".join(repr(editor) for editor, path in found.items() if path == twice[0])
-        raise BadData(f"the editors {alike} would share the folder {twice[0]}", hint="name them otherwise in the file")
+        raise BadData(f"the editors {alike} would share the folder {twice[0]}", hint="rename one of them in the file")
     return found
 
 
 @frozen(kw_only=True)
 class _Import:
-    """The lines of one editor. ``units``: case, phase and style to what the file answers there, in the file's order."""
+    """The lines of one editor. ``units``: the answers by case, phase and style, in the order of the file."""
 
     request: ImportRequest
     cases: Mapping[str, Case]
@@ -160,7 +160,7 @@ class _Import:
         return {line.case: line for line in self.lines}
 
     def spec(self, editor: str, dataset: DataRef, of: DatasetSpec) -> RunSpec:
-        """What the run is: the file stands for the editor, by its content."""
+        """The specification of the run. The content of the file identifies the editor."""
         file, request = self.request.file, self.request
         used = {line.style for line in self.lines}
         options = {"file": file.name, "sha256": sha256_of(file), "missing": request.missing}
@@ -175,7 +175,7 @@ class _Import:
         )
 
     def records(self) -> Iterator[Record]:
-        """Batch by batch: who was edited together, then the answers; last the cases that the file lacks."""
+        """Yield each batch and its answers, then the cases that the file lacks."""
         after = {case for case, phase, _style in self.units if phase == "after"}
         lacks = f"{self.request.file.name} has no answer"
         for name, members in self._batches().items():
@@ -204,7 +204,7 @@ class _Import:
             yield Batch(batch=ABSENT, cases=(), edits=0, skipped=absent)
 
     def left_out(self, unit: Unit) -> list[str]:
-        """Queries that the file does not answer for this case, of the aspects that it answers for some case."""
+        """Return the unanswered queries of this case whose aspects the file answers for some case."""
         case, phase, style = unit
         aspects = self._aspects[phase, style]
         wanted = (query.id for query in queries_of(self.cases[case], phase) if not query.continuations)
@@ -213,7 +213,7 @@ class _Import:
 
     @cached_property
     def _aspects(self) -> Mapping[tuple[Phase, str], frozenset[str]]:
-        """The aspects that the file answers anything of, by phase and style."""
+        """The answered aspects by phase and style."""
         found: dict[tuple[Phase, str], set[str]] = {}
         for (case, phase, style), answers in self.units.items():
             of = aspects_of(self.cases[case], phase)
@@ -228,14 +228,14 @@ class _Import:
         return replies
 
     def _plan(self) -> Plan:
-        """As far as the file says it: one batch with controls is a sample, anything else a partition."""
+        """Infer the plan: one batch with controls is a sample, everything else a partition."""
         batches = self._batches()
         edited = [sum(self.of_case[case].edited for case in members) for members in batches.values()]
         sample = len(batches) == 1 and not all(line.edited for line in self.lines)
         return Plan(protocol="sample" if sample else "partition", size=max(1, *edited))
 
     def _batches(self) -> dict[str, dict[str, None]]:
-        """Name to cases, in the order of the dataset; a case that names no batch is edited alone."""
+        """Return the cases by batch, in the order of the dataset. A case without a batch is edited alone."""
         found: dict[str, dict[str, None]] = {}
         for case in self.cases:
             if case in self.of_case:

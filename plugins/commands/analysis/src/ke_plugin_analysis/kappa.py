@@ -1,4 +1,4 @@
-"""Cohen's kappa: how far a judge agrees with labels written by people.
+"""Cohen's kappa: the agreement of a judge with manual labels.
 
 With p the fraction of items on which both agree, and e the fraction on which they would agree by chance (Cohen 1960),
 kappa = (p - e) / (1 - e).
@@ -18,7 +18,7 @@ from ke_core.plugin import Interval
 def measure_agreement(
     by_hand: Sequence[str], by_judge: Sequence[str], *, seed: int = 0, units: Sequence[str] | None = None
 ) -> Agreement:
-    """Kappa of two labelings of the same items, with a 95 % percentile bootstrap interval over items.
+    """Return kappa of two labelings of the same items, with a 95 % percentile bootstrap interval.
 
     ``units``: what each item is of (its case), if items that share one depend on one another; these are drawn then.
     """
@@ -44,7 +44,7 @@ def measure_agreement(
 
 
 def _groups(units: Sequence[str] | None, n: int) -> list[NDArray[np.int64]]:
-    """Places of the items that are drawn together; each alone without ``units``."""
+    """Return the indexes of the items of each resampling unit. Without ``units``, each item is one."""
     found: dict[str, list[int]] = {}
     for place in range(n):
         found.setdefault(str(place) if units is None else units[place], []).append(place)

@@ -1,4 +1,4 @@
-r"""Score tables for a paper: LaTeX with booktabs, every text escaped."""
+r"""Score tables as LaTeX with booktabs. All texts are escaped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ke_core.app import (
 )
 from ke_core.plugin import MetricScore
 
-LONG = 10_000  # of a text in one line: nothing is cut
+LONG = 10_000  # characters of a text in one line
 SPECIAL = str.maketrans(
     {
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
@@ -29,14 +29,14 @@ SPECIAL = str.maketrans(
         "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}", "-": "{-}", "`": "{`}",
     }
 )  # fmt: skip
-"""A bracket or a star after the end of a row would be read as the row's own option, ``--`` as a dash."""
+"""LaTeX reads a bracket or star after a row's end as an option, and ``--`` as a dash."""
 
 
 def latex(runs: Sequence[Reported], *, slices: bool = True) -> str:
-    r"""A ``table`` for each table of the report; needs ``\usepackage{booktabs}``. ``slices``: with the breakdowns.
+    r"""Return a ``table`` for each table of the report. ``slices``: include the breakdowns.
 
-    A warning about the judge stands under each table that rests on it. Below them, as comments, what else must be known
-    beside the numbers.
+    It needs ``\usepackage{booktabs}``. Warnings about the judge are below each table that depends on it.
+    Comments at the end list the settings.
     """
     grids = [*score_grids(runs), *(slice_grids(runs) if slices else [])]
     lines = [r"% made by ke report; needs \usepackage{booktabs}"]
@@ -47,7 +47,7 @@ def latex(runs: Sequence[Reported], *, slices: bool = True) -> str:
 
 
 def escaped(text: str) -> str:
-    """``text`` in one line, as LaTeX prints it letter by letter."""
+    """Return ``text`` in one line with LaTeX's special characters escaped."""
     return one_line(text, LONG).translate(SPECIAL)
 
 
@@ -67,7 +67,7 @@ def _table(grid: Grid, at: int, warned: Sequence[str]) -> Iterator[str]:
     yield from (rf"\label{{tab:ke-{at}}}", rf"\begin{{tabular}}{{{'l' * len(grid.names)}{'r' * len(grid.heads)}}}")
     yield from (r"\toprule", _row([*map(escaped, grid.names), *(escaped(head.words) for head in grid.heads)]))
     under = [_under(head) for head in grid.heads]
-    if any(under):  # in a row of its own: a column is as narrow as its numbers
+    if any(under):  # in a separate row, so that columns stay narrow
         yield _row([*("" for _name in grid.names), *under])
     yield r"\midrule"
     for number_, (names, line) in enumerate(grid.thinned()):

@@ -1,4 +1,4 @@
-"""Score tables as GitHub shows them, every text escaped."""
+"""Score tables as GitHub Markdown. All texts are escaped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ke_core.plugin import MetricScore
 
 
 def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
-    """A table for each table of the report, then what must be known beside them. ``slices``: with the breakdowns.
+    """Return the tables of the report, then the settings. ``slices``: include the breakdowns.
 
     A warning about the judge stands under each table that rests on it.
     """
@@ -44,7 +44,7 @@ def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
 
 
 def _indent(words: str) -> str:
-    """The spaces before them: what belongs to the line above stands under it here too."""
+    """Return the leading spaces, which keep nested lines nested."""
     return words[: len(words) - len(words.lstrip(" "))]
 
 

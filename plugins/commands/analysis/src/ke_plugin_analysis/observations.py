@@ -1,4 +1,4 @@
-"""The values of a metric on recorded cases, and the aspects of a case's queries."""
+"""Values of a metric on recorded cases, and the aspects of a case's queries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from ke_core.plugin import CONDITION, Case, CaseRecord, Metric, Phase, Value
 
 @frozen(kw_only=True)
 class Observation:
-    """One value of a metric. ``own``: the unit that the metric gave it, or its case; ``value.unit``: what the
-    bootstrap draws, a whole batch of cases where these shared one edited model. ``unit`` says which, in a word.
+    """One value of a metric.
+
+    ``own``: the unit set by the metric, or the case. ``value.unit``: the resampling unit of the bootstrap, which is the
+    whole batch if its cases shared one edited model. ``unit``: the kind of ``value.unit``, in one word.
     """
 
     case: str
@@ -23,7 +25,7 @@ class Observation:
 
 
 def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observation]:
-    """Every value of ``metric`` (called ``name``) on ``cases``, with what the bootstrap draws as its unit.
+    """Yield every value of ``metric``, named ``name``, on ``cases``, with its resampling unit.
 
     Raises PluginBroken for a value of NaN and for a missing value without a reason.
     """
@@ -41,7 +43,7 @@ def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iter
 
 
 def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:
-    """Each query of that phase to the aspects that it is asked for; ``condition`` for what is a probe's condition."""
+    """Return the aspects of each query of that phase. The aspect of a probe's condition is ``condition``."""
     found: dict[str, dict[str, None]] = {}
     for probe in case.probes:
         for query in probe.queries if probe.asked(phase) else ():

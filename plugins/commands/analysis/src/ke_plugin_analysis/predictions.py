@@ -1,4 +1,4 @@
-"""A file of others' predictions, read strictly: one JSON object a line, each a text for a query of a case.
+"""Read a file of external predictions strictly: one JSON object per line, each with the text for a query of a case.
 
 ::
 
@@ -40,7 +40,7 @@ class Prediction:
 
 
 def read_predictions(path: Path, cases: Mapping[str, Case], dataset: DatasetSpec) -> list[Prediction]:
-    """Every line of the file. Raises BadData that names file, line and field.
+    """Yield every line of the file. Raises BadData that names file, line and field.
 
     A style defaults to ``own`` (a method's own prompts), for the unedited model to the dataset's first.
     """
@@ -51,20 +51,20 @@ def read_predictions(path: Path, cases: Mapping[str, Case], dataset: DatasetSpec
         made = _prediction(raw, place, cases, dataset)
         key = (made.editor, made.case, made.phase, made.style, made.query)
         if key in first:
-            raise place.wrong("query", f"{made.query!r} of case {made.case} was answered already, in {first[key]}")
+            raise place.wrong("query", f"{made.query!r} of case {made.case} is already answered in {first[key]}")
         first[key] = place
         batch, edited, where = said.setdefault((made.editor, made.case), (made.batch, made.edited, place))
         if (batch, edited) != (made.batch, made.edited):
             raise place.wrong("batch or edited", f"of case {made.case} are not what {where} says")
         found.append(made)
     if not found:
-        raise BadData(f"{path} holds no prediction", hint='{"case": ..., "query": ..., "text": ...} on each line')
+        raise BadData(f"{path} has no predictions", hint='{"case": ..., "query": ..., "text": ...} on each line')
     _require_after(path, found)
     return found
 
 
 def _require_after(path: Path, found: Sequence[Prediction]) -> None:
-    """Raise BadData for an editor whose answers are all from before editing: metrics score edited models."""
+    """Raise BadData for an editor with answers from before editing only: metrics score edited models."""
     after = {one.editor for one in found if one.phase == "after"}
     for one in found:
         if one.editor not in after:
@@ -79,7 +79,7 @@ def _prediction(
 ) -> Prediction:
     unknown = sorted(set(raw) - set(FIELDS))
     if unknown:
-        raise place.wrong(repr(unknown[0]), "is no field of a prediction", hint=f"fields: {', '.join(FIELDS)}")
+        raise place.wrong(repr(unknown[0]), "is not a field of a prediction", hint=f"fields: {', '.join(FIELDS)}")
     name = text_field(raw, "case", place, needed=True)
     if name not in cases:
         raise place.wrong("case", f"{name!r} is not in {dataset.name}", hint=f"ke datasets sample {dataset.name}")
@@ -87,7 +87,7 @@ def _prediction(
     styles = (*dataset.styles, OWN)
     style = text_field(raw, "style", place) or (OWN if phase == "after" else dataset.styles[0])
     if style not in styles:
-        raise place.wrong("style", f"{style!r} is none of {', '.join(styles)}")
+        raise place.wrong("style", f"{style!r} is unknown: use one of {', '.join(styles)}")
     edited = raw.get("edited", True)
     if not isinstance(edited, bool):
         raise place.wrong("edited", "is neither true nor false")
@@ -110,7 +110,7 @@ def _phase(given: str, place: SourceLine) -> Phase:
     for phase in PHASES:
         if phase == given:
             return phase
-    raise place.wrong("phase", f"{given!r} is none of {', '.join(PHASES)}")
+    raise place.wrong("phase", f"{given!r} is unknown: use one of {', '.join(PHASES)}")
 
 
 def _query(given: str, case: Case, phase: Phase, place: SourceLine) -> str:
@@ -119,7 +119,7 @@ def _query(given: str, case: Case, phase: Phase, place: SourceLine) -> str:
     named = [query for query in asked if query.id == given] or [query for query in asked if given in _texts(query)]
     if len(named) == 1:
         if named[0].continuations:
-            raise place.wrong("query", f"{given!r} of case {case.id} is asked for log-probabilities, not for a text")
+            raise place.wrong("query", f"{given!r} of case {case.id} needs log-probabilities, not a text")
         return named[0].id
     what = "stands for several queries" if named else "is no query"
     ids = [query.id for query in asked]

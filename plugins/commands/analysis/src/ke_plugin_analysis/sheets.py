@@ -1,7 +1,7 @@
-"""Tables for spreadsheets: CSV that opens as it is meant, and runs nothing.
+"""Read and write CSV files for spreadsheets, without formulas.
 
-What a model wrote is untrusted. A spreadsheet takes a cell that begins with ``=``, ``+``, ``-`` or ``@`` (also behind
-spaces, and in their full-width forms) for a formula; such a cell gets an apostrophe before it (OWASP: CSV injection).
+Model output is untrusted. A spreadsheet reads a cell that starts with ``=``, ``+``, ``-`` or ``@`` as a formula, also
+after spaces and in full-width form. Such a cell gets an apostrophe in front (OWASP: CSV injection).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 from ke_core.plugin import BadData, write_atomic
 
 RISKY = frozenset("=+-@\uff1d\uff0b\uff0d\uff20|%")
-"""A cell that begins with one of these may be taken for a formula or a command."""
+"""A cell that starts with one of these may be read as a formula or command."""
 LONGEST = 32_000
-"""Characters of a cell; spreadsheets cut what is longer than 32,767."""
+"""Characters of a cell. Spreadsheets cut longer texts at 32,767."""
 SEPARATORS = (",", ";", "\t")
-"""What spreadsheets save a CSV with, by the language of the machine."""
+"""Separators that spreadsheets use, depending on the locale."""
 
 
 def write_sheet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
-    """Write ``rows`` as CSV: UTF-8 with its mark (else spreadsheets guess), every cell quoted, none a formula."""
+    """Write ``rows`` as CSV in UTF-8 with a byte order mark, with every cell quoted and no formulas."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     writer.writerow(columns)
@@ -31,9 +31,9 @@ def write_sheet(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
 
 
 def read_sheet(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Number, as a spreadsheet counts, and cells of each row under the heading. Raises BadData that names them.
+    """Yield the row number and the cells of each row below the heading. Raises BadData that names file and row.
 
-    The separator is found out: a spreadsheet saves with a semicolon where the comma stands in numbers.
+    The separator is detected: some locales use a semicolon.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -48,7 +48,7 @@ def read_sheet(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping
         missing = [name for name in needed if name not in columns]
         if missing:
             raise BadData(
-                f"{path}, row 1: there is no column {missing[0]!r}", hint="keep the heading that ke annotate wrote"
+                f"{path}, row 1: column {missing[0]!r} is missing", hint="keep the heading that ke annotate wrote"
             )
         for number, cells in enumerate(rows, start=2):
             if any(cell.strip() for cell in cells):
@@ -58,7 +58,7 @@ def read_sheet(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping
 
 
 def harmless(text: str) -> str:
-    """``text`` as a cell that is shown and not run: cut to what a cell holds, without control characters."""
+    """Return ``text`` as a cell that is no formula, without control characters, cut to LONGEST."""
     shown = "".join(mark if mark in "\n\t" or mark.isprintable() else " " for mark in text)
     cut = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
-    return f"'{cut}" if cut.lstrip()[:1] in RISKY and len(cut.strip()) > 1 else cut  # a sign alone says nothing
+    return f"'{cut}" if cut.lstrip()[:1] in RISKY and len(cut.strip()) > 1 else cut  # a single sign is harmless

@@ -1,6 +1,6 @@
-"""What a metric sorts answers into, such as the types of errors, against the same labels given by hand.
+"""Compare the labels that a metric gives to answers, such as error types, with manual labels.
 
-A metric whose specification names ``labels`` says of each answer which of them it bears: the aspect whose value is 1.
+A metric with ``labels`` in its specification gives each answer one of them: the aspect whose value is 1.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ke_plugin_analysis.kappa import measure_agreement
 
 Place = tuple[str, Phase, str, str]
 """Case, phase, style, query."""
-NOT_SEEN = "the metric does not look at such answers"
+NOT_SEEN = "the metric does not label such answers"
 
 
 @frozen(kw_only=True)
 class LabelingMetric:
-    """A metric's ``labels``, which of them each answer bears, and why another answer bears none."""
+    """A metric's ``labels``, the label of each answer in ``found``, and why other answers have none in ``reasons``."""
 
     chosen: ResolvedComponent[Any]
     labels: tuple[str, ...]
@@ -31,13 +31,13 @@ class LabelingMetric:
 
     @property
     def name(self) -> str:
-        """Of the metric, and of its column in the sheet."""
+        """The name of the metric and of its column in the sheet."""
         return self.chosen.component.name
 
 
 @frozen(kw_only=True)
 class LabelFraction:
-    """Of the answers sorted by hand ``count`` are of that label, a share of ``value``."""
+    """The number and fraction of the manually labeled answers that have a label."""
 
     count: int
     value: float
@@ -46,10 +46,10 @@ class LabelFraction:
 
 @frozen(kw_only=True)
 class LabelComparison:
-    """Labels by hand against a metric's: ``table[by hand][by the metric]`` of the answers that both have sorted.
+    """Manual labels compared with a metric's: ``table[manual][metric]`` counts the answers that have both.
 
-    ``shares``: of the ``n`` answers sorted by hand, by label. ``agreement``: None where the metric sorted none of them.
-    ``apart``: why the metric has no label for the rest of them.
+    ``shares``: fractions of the ``n`` manually labeled answers, by label. ``agreement``: None if the metric labeled
+    none of them. ``apart``: why the metric has no label for the others.
     """
 
     sorting: LabelingMetric
@@ -61,7 +61,7 @@ class LabelComparison:
 
 
 def choose_labeling_metric(catalog: Catalog, options: Options) -> list[ResolvedComponent[Any]]:
-    """Every installed metric that sorts answers. Raises BadConfig for an option that is of none of them."""
+    """Return the installed metrics that label answers. Raises BadConfig for an option that none of them has."""
     chosen = [
         resolve_component(catalog, "metric", name, options)
         for name in catalog.names("metric")
@@ -72,14 +72,14 @@ def choose_labeling_metric(catalog: Catalog, options: Options) -> list[ResolvedC
 
 
 def labels_of(catalog: Catalog, metric: str) -> tuple[str, ...]:
-    """What that metric sorts answers into; nothing for most."""
+    """Return the labels of a metric. Most metrics have none."""
     spec: Any = catalog.spec("metric", metric)
     found: tuple[str, ...] = spec.labels
     return found
 
 
 def sort(chosen: ResolvedComponent[Any], catalog: Catalog, records: Sequence[CaseRecord]) -> LabelingMetric:
-    """Every answer of ``records`` as the metric sorts it."""
+    """Label the answers of ``records`` with the metric."""
     labels = labels_of(catalog, chosen.component.name)
     metric = chosen.build()
     found: dict[Place, str] = {}
@@ -95,7 +95,7 @@ def sort(chosen: ResolvedComponent[Any], catalog: Catalog, records: Sequence[Cas
 
 
 def compare_labels(sorting: LabelingMetric, by_hand: Mapping[Place, str], *, seed: int) -> LabelComparison:
-    """What was sorted by hand against what the metric says; intervals draw cases."""
+    """Compare manual labels with the metric's. The resampling unit of intervals is the case."""
     both = [(label, sorting.found[place]) for place, label in by_hand.items() if place in sorting.found]
     units = [place[0] for place in by_hand if place in sorting.found]
     counts = Counter(both)

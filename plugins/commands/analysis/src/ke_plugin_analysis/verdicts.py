@@ -1,4 +1,4 @@
-"""Right or not, query by query: what any judged run has, whatever its metrics are."""
+"""A metric that every judged run has: right or wrong, query by query."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ VERDICTS = "verdicts"
 
 @define
 class NoOptions:
-    """None."""
+    """No options."""
 
 
 class Verdicts:
-    """A metric: 1 for each query that is answered right, else 0. None if the judge could not decide."""
+    """For each query of each aspect: 1 if the answer is right, 0 if not, None if the judge is unsure."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Every judged query of this case, once for each aspect that it is of."""
+        """Yield a value for every judged query of the case and each of its aspects."""
         seen: set[tuple[str, Phase, str]] = set()
         for probe in record.case.probes:
             own = [(probe.aspect, phase, query) for phase in PHASES if probe.asked(phase) for query in probe.queries]

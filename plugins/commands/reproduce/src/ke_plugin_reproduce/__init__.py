@@ -1,1 +1,1 @@
-"""Published tables and figures: read from their files, run, and set beside what was printed."""
+"""Run published tables and figures again, and compare each number with the published one."""

@@ -1,12 +1,12 @@
-"""Many evaluations one after another: each model is loaded once, each dataset read once, and none stops the others.
+"""Run many evaluations in one process. Each model is loaded once and each dataset read once.
 
 ::
 
     runner = CellRunner(catalog=catalog, progress=progress)
     results = runner.run([Cell(name="a", request=EvalRequest(...), folder=Path("out/a")), ...])
 
-What is finished is not run again, and what was interrupted goes on where it stopped. Answers of the unedited model and
-statistics are shared through the caches, as among several editors of one ``ke eval``.
+Finished runs are skipped and interrupted ones resumed. A failed evaluation does not stop the others. Answers of the
+unedited model and statistics are shared through the caches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ke_core.plugin import BadRun, KEError, LanguageModel, Progress
 
 @frozen(kw_only=True)
 class Cell:
-    """One evaluation, and the folder of its run. ``name`` is for people."""
+    """One evaluation and the folder of its run. ``name`` is shown to the user."""
 
     name: str
     request: EvalRequest
@@ -50,10 +50,10 @@ class Cell:
 
 @frozen(kw_only=True)
 class Result:
-    """What became of a cell. ``known``: it was finished before. ``failures``: replies that are a ``Failure``.
+    """The result of a cell. ``known``: it was already finished. ``failures``: the number of failed replies.
 
-    ``error`` is why it failed, in a line, ``hint`` what to do; ``details`` the traceback where it is a bug. ``seconds``
-    is the wall time of this process on it.
+    ``error``: the reason of a failure in one line. ``hint``: what to do. ``details``: the traceback of a bug.
+    ``seconds``: wall time in this process.
     """
 
     cell: Cell
@@ -67,14 +67,13 @@ class Result:
 
 
 Told = Callable[[Cell, Result | None], object]
-"""Called with a cell and None when it begins, and with its result when it ends."""
+"""Called with a cell and None when it starts, and with its result when it ends."""
 
 
 def finished(found: ResolvedRun, folder: Path) -> bool:
-    """Whether ``folder`` holds this very run, finished; of the model only its name is compared, not its weights,
-    nor what the editor rests on.
+    """Return whether ``folder`` holds this run, finished and without unanswered requests.
 
-    What a server that was down has left unanswered is asked again.
+    Only the name of the model is compared, not its weights or the editor's dependencies.
     """
     try:
         there = RunFolder.open(folder)
@@ -103,7 +102,7 @@ def _open(there: RunFolder) -> bool:
 
 
 def _by_model(cells: Iterable[Cell]) -> list[Cell]:
-    """Cells of one model together, models in the order of their first cell."""
+    """Group the cells by model, in the order of each model's first cell."""
     groups: dict[ModelChoice, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.request.model, []).append(cell)
@@ -112,7 +111,7 @@ def _by_model(cells: Iterable[Cell]) -> list[Cell]:
 
 @define(kw_only=True)
 class CellRunner:
-    """Keeps the one model that is loaded now, and the datasets read so far, also from one ``run`` to the next."""
+    """Runs cells. It keeps the current model and all datasets in memory, also between calls of ``run``."""
 
     catalog: Catalog
     progress: Progress
@@ -120,17 +119,17 @@ class CellRunner:
     _choice: ModelChoice | None = None
     _model: LanguageModel | None = None
     _broken: dict[ModelChoice, Exception] = field(factory=dict)
-    """Why a model could not be loaded: the next cell would wait in vain for the same."""
+    """Why models could not be loaded. Further cells fail without another attempt."""
 
     def run(self, cells: Sequence[Cell], *, told: Told = lambda _cell, _result: None) -> list[Result]:
-        """Run what is not finished, model by model; the results in the order of ``cells``.
+        """Run the unfinished cells, model by model, and return the results in the order of ``cells``.
 
-        A cell that fails, for whatever reason, is left where it stands, and the next one begins: started again, it
-        goes on there. Only an interrupt ends all. Two cells need two folders (BadRun).
+        A failed cell does not stop the others; the next call resumes it. Only an interrupt stops all. Raises BadRun if
+        two cells have the same folder.
         """
         folders = [cell.folder.resolve() for cell in cells]
         if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
-            raise BadRun(f"two cells have one folder: {twice}", hint="give each its own")
+            raise BadRun(f"two cells have the same folder: {twice}", hint="use a folder per cell")
         results: dict[str, Result] = {}
         for cell in _by_model(cells):
             told(cell, None)
@@ -139,7 +138,7 @@ class CellRunner:
         return [results[str(cell.folder)] for cell in cells]
 
     def _result(self, cell: Cell) -> Result:
-        """Run it, or say why not. Raises nothing but interrupts."""
+        """Run a cell. Errors become part of the result; only interrupts are raised."""
         started = perf_counter()
         try:
             made = self._run(cell)
@@ -164,7 +163,7 @@ class CellRunner:
         return Result(cell=cell, failures=ended.failures)
 
     def _load(self, choice: ModelChoice) -> LanguageModel:
-        """The model of ``choice``: the one that is here, or a new one in its place."""
+        """Return the model of ``choice``, loading it in place of the current one if it differs."""
         if choice in self._broken:
             raise self._broken[choice]
         if self._model is None or self._choice != choice:
@@ -180,7 +179,7 @@ class CellRunner:
 
 
 def _failed(cell: Cell, error: Exception) -> Result:
-    """In a line, with what to do about it; a bug with its traceback."""
+    """Return the result of a failure, with a hint for a user's error and the traceback for a bug."""
     if isinstance(error, KEError):
         return Result(cell=cell, status="failed", error=str(error), hint=error.hint)
     return Result(

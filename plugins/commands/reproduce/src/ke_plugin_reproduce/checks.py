@@ -1,4 +1,4 @@
-"""What ``ke plugins check`` finds out about the tables that a plugin offers."""
+"""Checks of ``ke plugins check`` for the tables of a plugin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ke_testing.checks import CheckResult
 
 
 def table_checks(plugin: str, plugins: Plugins) -> Iterator[CheckResult]:
-    """Yield for each table of ``plugin`` whether it can be read."""
+    """Check that each table of ``plugin`` can be read."""
     for spec in tables(plugins).by_plugin.get(plugin, ()):
         check = f"{spec.name} can be read"
         try:

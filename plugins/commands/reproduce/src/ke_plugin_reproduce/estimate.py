@@ -1,4 +1,4 @@
-"""What a run will take, before it is run: edits and questions counted, seconds from earlier runs' records."""
+"""Estimate the cost of a run: count edits and questions, and take times from earlier runs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ke_core.plugin import Answer, Ask, BadRun, Case, Likelihood
 
 @frozen(kw_only=True)
 class Workload:
-    """``cases`` are asked; ``edits`` are made; ``unedited`` and ``edited``: questions put to each kind of model.
+    """The number of cases, edits, and questions for the unedited and the edited model.
 
-    What another run before this one has asked the unedited model is not counted again: it comes out of the cache.
+    Questions for the unedited model that an earlier run of the plan has sent are cached and not counted.
     """
 
     cases: int
@@ -38,9 +38,9 @@ class Workload:
 
 @define
 class Rates:
-    """What earlier runs took: sums over them, of the edited model; of the unedited one the slowest run's rate.
+    """Costs of earlier runs: sums for the edited model, the rate of the slowest run for the unedited model.
 
-    (The unedited model's answers may have come out of the cache; then they say nothing of the model.)
+    Cached answers of the unedited model are fast, so sums would underestimate its cost.
     """
 
     runs: int = 0
@@ -51,17 +51,17 @@ class Rates:
     calls: int = 0
     unedited: float = 0.0
     memory: int = 0
-    """Bytes that the process had at its highest, in the run that took most; 0 where no run says."""
+    """The peak memory of the process in bytes, over all runs; 0 if unknown."""
 
     def seconds(self, work: Workload) -> float | None:
-        """Wall time of ``work``, the model being loaded; None where no earlier run says."""
+        """Return the estimated seconds of ``work`` with a loaded model. None without earlier runs."""
         if not self.runs or (work.edits and not self.edits) or (work.edited and not self.answers):
             return None
         of_edits = work.edits * self.edit_seconds / max(1, self.edits)
         return of_edits + work.edited * self.answer_seconds / max(1, self.answers) + work.unedited * self.unedited
 
     def model_calls(self, work: Workload) -> int | None:
-        """Model calls of ``work``, cached ones among them; None where no earlier run says."""
+        """Return the estimated model calls of ``work``, including cached ones. None without earlier runs."""
         return round(work.unedited + work.edited * self.calls / self.answers) if self.answers else None
 
 
@@ -113,14 +113,14 @@ def _content(ask: Ask) -> tuple[Any, ...]:
 
 @define
 class EarlierRuns:
-    """Runs that are on record under ``roots``, read when somebody asks for the rates of such a run."""
+    """The recorded runs under ``roots``, read on demand."""
 
     roots: Sequence[Path]
     _folders: list[RunFolder] | None = None
     _rates: dict[tuple[object, ...], Rates] = field(factory=dict)
 
     def rates(self, found: ResolvedRun) -> Rates:
-        """Of runs with the same editor, dataset and model; where some edited as many together, of these alone."""
+        """Return the rates of runs with the same editor, dataset and model, preferably of the same batch size."""
         key = (*_named(found.spec), *_how(found.spec))
         if key not in self._rates:
             like = [folder for folder in self._all() if _named(folder.spec) == key[:3]]

@@ -1,4 +1,4 @@
-"""A table with its cells filled: what was measured, beside what was printed."""
+"""A table with its measured and published numbers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from ke_core.plugin import SHARE, Interval, MetricScore
 from ke_plugin_reproduce.table import Pick, Printed, Reproduction
 
 HALF_A_DIGIT = 0.05
-"""Tables print one decimal: two numbers that round alike are the same."""
+"""Tables print one decimal. Numbers that round to the same value match."""
 
 
 WHOLE = {PART_TAG: "edited", TESTED: "yes"}
-"""What all cases are where no control is asked, and where the dataset has no buckets."""
+"""Tags of all cases in a run without controls, and in a dataset without buckets."""
 
 
 class Status(Enum):
-    """MATCHES: within the interval, or the same number. UNPRINTED: the paper has no number there to compare with.
-    ABSENT: it has no such cell, and nothing was run for it.
+    """How a number compares with the published one.
+
+    MATCHES: inside the interval, or equal. UNPRINTED: the paper has no number here. ABSENT: the paper has no such cell,
+    and nothing was run for it.
     """
 
     MATCHES = "matches"
@@ -33,7 +35,7 @@ class Status(Enum):
 
 @frozen(kw_only=True)
 class CellPart:
-    """One number of a cell. ``value``, ``low`` and ``high`` are as tables print them: shares in per cent."""
+    """One number of a cell. Fractions are in percent, as tables print them."""
 
     printed: Printed
     status: Status
@@ -46,7 +48,7 @@ class CellPart:
 
     @property
     def difference(self) -> float | None:
-        """Measured less printed."""
+        """The measured minus the published number."""
         if self.value is None or not isinstance(self.printed, float):
             return None
         return self.value - self.printed
@@ -54,7 +56,7 @@ class CellPart:
 
 @frozen(kw_only=True)
 class FilledTable:
-    """``cells[row][column]`` are the parts of a cell. ``notes`` hold for all of it. ``name`` as in ``ke reproduce``."""
+    """``cells[row][column]`` holds the parts of a cell. ``notes`` apply to the whole table."""
 
     name: str
     table: Reproduction
@@ -62,14 +64,14 @@ class FilledTable:
     notes: tuple[str, ...] = ()
 
     def counts(self) -> Mapping[str, int]:
-        """How many numbers have which status."""
+        """Count the numbers by status."""
         parts = [part for row in self.cells for cell in row for part in cell]
         return {status.value: sum(part.status is status for part in parts) for status in Status}
 
 
 @frozen(kw_only=True)
 class Measured:
-    """A number on its way into a table."""
+    """A measured number."""
 
     value: float | None
     n: int
@@ -79,7 +81,7 @@ class Measured:
 
 
 def picked(scores: Sequence[MetricScore], pick: Pick) -> Measured:
-    """The score that ``pick`` names, as a table prints it. Where nothing divides a run, its whole is the part asked."""
+    """Return the score that ``pick`` names. In a run without parts, the total counts as the requested part."""
     undivided = [tag for tag in WHOLE if not any(tag in score.tags for score in scores)]
     if any(pick.tags.get(tag, WHOLE[tag]) != WHOLE[tag] for tag in undivided):
         return Measured(value=None, n=0, why="every case is edited")
@@ -92,7 +94,7 @@ def picked(scores: Sequence[MetricScore], pick: Pick) -> Measured:
 
 
 def mean(found: Sequence[Measured]) -> Measured:
-    """Of several runs: their plain mean, without an interval, as nothing says how they depend on one another."""
+    """Return the mean of several runs. It has no interval, because the dependence of the runs is unknown."""
     if len(found) == 1:
         return found[0]
     values = [each.value for each in found if each.value is not None]
@@ -104,7 +106,7 @@ def mean(found: Sequence[Measured]) -> Measured:
 
 
 def part(measured: Measured, printed: Printed, notes: tuple[str, ...]) -> CellPart:
-    """The number beside what is printed."""
+    """Compare a number with the published one."""
     if measured.value is None:
         return CellPart(printed=printed, status=Status.NOT_RUN, n=measured.n, why=measured.why, notes=notes)
     low, high = (measured.interval.low, measured.interval.high) if measured.interval else (None, None)
@@ -153,5 +155,5 @@ def _scale(score: MetricScore, pick: Pick) -> float:
 def _words(pick: Pick) -> Iterator[str]:
     yield "before editing" if pick.phase == "before" else "after editing"
     if pick.style:
-        yield f"asked as {pick.style}"
+        yield f"prompt {pick.style}"
     yield from (f"{name} {value}" for name, value in pick.tags.items())

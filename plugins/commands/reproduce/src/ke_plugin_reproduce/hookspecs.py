@@ -1,4 +1,4 @@
-"""The hook that this plugin declares."""
+"""The hook of this plugin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ hookspec = pluggy.HookspecMarker("ke")
 
 @hookspec
 def ke_reproductions() -> Iterable[ReproductionSpec]:
-    """Offer published tables and figures that ``ke reproduce FAMILY/NAME`` runs again.
+    """Register published tables and figures for ``ke reproduce FAMILY/NAME``.
 
     Implement it with ``@hookimpl(optionalhook=True)``: this plugin may not be installed.
 

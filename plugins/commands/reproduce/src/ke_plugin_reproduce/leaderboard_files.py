@@ -38,6 +38,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .75rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
 th { border-bottom: 2px solid var(--soft); font-size: .85rem; }
 .number { text-align: right; }
+@media (max-width: 40rem) { th, td { padding: .35rem .4rem; white-space: normal; } }
 .hint { color: var(--soft); } .warning { color: var(--warn); }
 """
 

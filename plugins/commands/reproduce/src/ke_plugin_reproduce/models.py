@@ -1,4 +1,4 @@
-"""Which of the given models answers for which of the paper's."""
+"""Map the models of a paper to the given models."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ke_plugin_reproduce.table import PaperModel
 
 @frozen(kw_only=True)
 class MappedModel:
-    """The model that answers for one of the paper's, and what that changes; or ``why`` none does.
+    """The model that is used for a model of the paper, with notes about the difference, or ``why`` there is none.
 
-    ``options``: those that the paper chose for the very model that answers.
+    ``options``: the paper's options for this model.
     """
 
     choice: ModelChoice | None = None
@@ -24,10 +24,10 @@ class MappedModel:
 
 
 def map_models(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -> dict[str, MappedModel]:
-    """A seat for every label. A model of the paper answers for itself.
+    """Return a model for every label. A model of the paper is used for itself.
 
-    One other model stands in for all the rest; several stand in for one each, in the order of the file, so that a
-    figure over sizes takes small, medium and large.
+    One other model replaces all remaining ones. Several others replace one each, in the order of the file, so that a
+    figure over sizes uses small, medium and large models.
     """
     own = {label: choice for label, model in models.items() for choice in given if choice.reference in model.ids}
     others = [choice for choice in given if choice not in own.values()]

@@ -1,4 +1,4 @@
-"""The file of a published table (TOML): read, checked, and taken apart into cells."""
+"""Read the TOML file of a published table, check it, and list its cells."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ke_plugin_reproduce.table import ColumnLayout, Pick, Printed, Reproduction,
 
 HINT = "docs/reproducing.md explains every field; ke reproduce NAME --show prints a file to start from"
 UNSAID, ABSENT = "-", ""
-"""How a file says that nothing is printed in a cell, and that the paper has no such cell."""
+"""Marks of a cell without a published number, and of a cell that the paper does not have."""
 
 
 @frozen(kw_only=True)
 class RunNumber:
-    """One number of a cell: the runs whose mean it is (one, mostly), where it stands in them, what was printed."""
+    """One number of a cell: its runs (mostly one; else their mean), its place in their scores, the published number."""
 
     setups: tuple[Setup, ...]
     pick: Pick
@@ -30,7 +30,7 @@ class RunNumber:
 
 @frozen(kw_only=True)
 class CellPlan:
-    """A cell before anything is run. ``model``: the label of the paper's model, empty where no model is asked."""
+    """A cell before it is run. ``model``: the label of the paper's model; empty if the cell needs none."""
 
     row: RowLayout
     column: ColumnLayout
@@ -41,9 +41,9 @@ class CellPlan:
 
 @frozen(kw_only=True)
 class Tables:
-    """What every plugin offers, by its name and by the plugin's.
+    """The registered tables by name, and the plugin of each.
 
-    ``clashes``: what two plugins offer, by name. Whoever asks for it might get the other one: nobody does.
+    ``clashes``: names that two plugins use. These tables are not available.
     """
 
     by_name: Mapping[str, ReproductionSpec]
@@ -52,7 +52,7 @@ class Tables:
 
 
 def tables(plugins: Plugins) -> Tables:
-    """Ask every plugin; one whose hook fails, or that claims a taken name, is marked broken; the others still work."""
+    """Collect the tables of all plugins. A plugin whose hook fails or that reuses a name is marked as broken."""
     by_name: dict[str, ReproductionSpec] = {}
     by_plugin: dict[str, list[ReproductionSpec]] = {}
     clashes: dict[str, PluginConflict] = {}
@@ -71,23 +71,22 @@ def tables(plugins: Plugins) -> Tables:
 
 
 def select_tables(plugins: Plugins, names: Sequence[str]) -> dict[str, Reproduction]:
-    """The tables of those names, read. Raises as ``texts`` does, and BadData for a faulty one."""
+    """Read the named tables. Raises the errors of ``texts``, and BadData for an invalid table."""
     return {name: read(text, where=where) for name, (where, text) in texts(plugins, names).items()}
 
 
 def texts(plugins: Plugins, names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Where each table comes from, and its text, by the table's name. ``all``: every one that plugins bring.
+    """Return origin and text of each table by its name. ``all`` stands for every registered table.
 
-    A name that ends in ``.toml`` is a user's own file, whose table is called as the file is, without folder and ending.
-    Raises UnknownComponent, PluginConflict for what two plugins offer, and BadData for a file that cannot be read, or a
-    second one of the same name.
+    A name that ends in ``.toml`` is a file, and its table is named after it. Raises UnknownComponent, PluginConflict
+    for a name that two plugins use, and BadData for an unreadable file or a duplicate name.
     """
     offers = tables(plugins)
     found: dict[str, tuple[str, str]] = {}
     for given in dict.fromkeys(offers.by_name if "all" in names else names):
         name = Path(given).stem if given.endswith(".toml") else given
         if name in found:
-            raise BadData(f"{found[name][0]} and {given} are both called {name!r}", hint="rename one of the files")
+            raise BadData(f"{found[name][0]} and {given} have the same name: {name!r}", hint="rename one of the files")
         if given.endswith(".toml"):
             found[name] = given, _text(Path(given))
         elif given in offers.by_name:
@@ -95,7 +94,7 @@ def texts(plugins: Plugins, names: Sequence[str]) -> dict[str, tuple[str, str]]:
         elif given in offers.clashes:
             raise offers.clashes[given]
         else:
-            raise UnknownComponent(f"no reproduction called {given!r}", hint="ke reproduce list names them all")
+            raise UnknownComponent(f"unknown reproduction: {given!r}", hint="ke reproduce list prints the names")
     return found
 
 
@@ -104,12 +103,12 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadData(
-            f"{path} cannot be read: {error}", hint="name a TOML file, or one of ke reproduce list"
+            f"{path} cannot be read: {error}", hint="pass a TOML file or a name from ke reproduce list"
         ) from error
 
 
 def read(text: str, *, where: str) -> Reproduction:
-    """The table of a file's text, every cell's settings checked. Raises BadData: file, row, field."""
+    """Parse a table and check the settings of every cell. Raises BadData with file, row and field."""
     found = structure_record(parse_toml(text, where, hint=HINT), Reproduction, where=where, hint=HINT)
     for number, row in enumerate(found.rows, start=1):
         counted = [("labels", row.labels, found.labels), ("printed", row.printed, found.columns)]
@@ -124,7 +123,7 @@ def read(text: str, *, where: str) -> Reproduction:
 
 
 def cells(table: Reproduction, *, where: str = "") -> Iterator[list[CellPlan]]:
-    """Row by row, every cell with its settings completed. Raises BadData for settings that do not fit."""
+    """Return the cells row by row with complete settings. Raises BadData for invalid settings."""
     for number, row in enumerate(table.rows, start=1):
         yield [
             _cell(table, row, index, where=f"{where}, row {number}, column {column.heading!r}")
@@ -167,12 +166,12 @@ def _printed(value: Any, where: str) -> Printed:
     if value == UNSAID:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise BadData(f"{where}: {value!r} is neither a number nor words", hint=HINT)
+        raise BadData(f"{where}: {value!r} is neither a number nor a text", hint=HINT)
     return value if isinstance(value, str) else float(value)
 
 
 def _merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Later layers win; tables in them (options, tags) are merged likewise."""
+    """Merge layers recursively. Later layers win."""
     merged: dict[str, Any] = {}
     for layer in layers:
         for name, value in layer.items():
@@ -182,6 +181,6 @@ def _merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _by_number(name: str) -> tuple[str, int]:
-    """``mquake/table-12`` after ``mquake/table-3``."""
+    """Return a sort key that puts ``mquake/table-12`` after ``mquake/table-3``."""
     words, _, number = name.rpartition("-")
     return (words, int(number)) if number.isdecimal() else (name, 0)

@@ -1,4 +1,4 @@
-"""A filled table of a paper as people read it: each number, what was printed there, and what differs."""
+"""Print a reproduced table: measured and published numbers, and the differences in settings."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GAP = 2
 
 
 class Footnotes:
-    """The notes of a table, each said once and as high up as it holds: for all of it, a row, a column, or a cell.
+    """The notes of a table. Each is printed once, for the whole table, a row, a column or a cell.
 
-    What holds for the whole table has no letter; the others have one each, in the order of first use. A cell that was
-    not run says only why, and has no part in what the others share.
+    Notes for the whole table have no letter; the others have letters in the order of first use. A cell that was not run
+    has only its reason, and does not count when notes are shared.
     """
 
     def __init__(self, filled: FilledTable) -> None:
@@ -53,7 +53,7 @@ class Footnotes:
             )
 
     def lines(self) -> Iterator[str]:
-        """What stands under the table."""
+        """The lines below the table."""
         yield from self.everywhere
         yield from (f"{letter}: {note}" for note, letter in self._letters.items())
 
@@ -66,7 +66,7 @@ class Footnotes:
 
 @frozen(kw_only=True)
 class RenderedTable:
-    """A filled table in words: headings, and row by row its labels and the lines of its cells."""
+    """The texts of a table: headings, and the labels and cells of each row."""
 
     title: str
     headings: tuple[str, ...]
@@ -75,7 +75,7 @@ class RenderedTable:
 
     @classmethod
     def of(cls, filled: FilledTable) -> RenderedTable:
-        """Every text of it."""
+        """Return the texts of a table."""
         table, notes = filled.table, Footnotes(filled)
         summary = ", ".join(f"{number} {words}" for words, number in filled.counts().items() if number)
         return cls(
@@ -93,14 +93,14 @@ class RenderedTable:
 
 
 def render_table(filled: FilledTable) -> Group:
-    """For a terminal of 100 columns; a wider table comes in pieces, each with the row labels."""
+    """Return the table for the terminal. A wide table is split, and each part has the row labels."""
     sheet = RenderedTable.of(filled)
     first, *rest = [_piece(filled, sheet, columns) for columns in _pieces(filled.table.labels, sheet)]
     return Group(titled(sheet.title, first), *rest, *(literal(f"  {line}", "dim") for line in sheet.foot))
 
 
 def markdown(filled: FilledTable) -> str:
-    """As GitHub shows it."""
+    """Return the table as GitHub Markdown."""
     sheet, labels = RenderedTable.of(filled), filled.table.labels
     rows = [table_row([*map(escaped, labels), *map(escaped, sheet.headings)])]
     rows.append("|" + " --- |" * len(labels) + " ---: |" * len(sheet.headings))
@@ -112,7 +112,7 @@ def markdown(filled: FilledTable) -> str:
 
 
 def table_json(filled: FilledTable) -> dict[str, Any]:
-    """Every number with all that is known of it."""
+    """Return every number with its details as JSON values."""
     table = filled.table
     return {
         "name": filled.name,
@@ -148,7 +148,7 @@ def _piece(filled: FilledTable, sheet: RenderedTable, columns: Sequence[int]) ->
 
 
 def _pieces(labels: Sequence[str], sheet: RenderedTable) -> list[list[int]]:
-    """The columns of each piece, as many as fit beside the labels."""
+    """Return the columns of each part, as many as fit next to the labels."""
     names = zip(labels, *(names for names, _cells in sheet.rows), strict=True)
     room = WIDTH - sum(GAP + max(map(len, column)) for column in names)
     pieces: list[list[int]] = [[]]
@@ -173,7 +173,7 @@ def _any(cell: Sequence[CellPart], status: Status) -> bool:
 
 
 def _lines(cell: Sequence[CellPart], marks: str) -> list[str]:
-    """Measured, its interval and n, printed, and what that comes to."""
+    """Return measured number, interval, n, published number and status."""
     printed = _joined([_printed(part.printed) for part in cell])
     lines = [f"paper {printed}"] if printed != "-" else []
     if all(part.status is Status.ABSENT for part in cell):
@@ -196,7 +196,7 @@ def _verdict(cell: Sequence[CellPart]) -> list[str]:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """``22.6 (100.0, 22.5)``, as the papers print several numbers in a cell."""
+    """Format several numbers as ``22.6 (100.0, 22.5)``, as in the papers."""
     first, *rest = texts
     return f"{first} ({', '.join(rest)})" if rest else first
 
@@ -222,7 +222,7 @@ def _ran(cell: Sequence[CellPart]) -> bool:
 
 
 def _shared(cells: Sequence[tuple[list[str], bool]]) -> list[str]:
-    """The notes that all cells have that were run, or all of them where none was; one alone shares nothing."""
+    """Return the notes that all run cells have in common, or all cells if none was run. Empty for a single cell."""
     notes = [said for said, ran in cells if ran] or [said for said, _ran in cells]
     return [note for note in notes[0] if all(note in other for other in notes)] if len(notes) > 1 else []
 
@@ -232,6 +232,6 @@ def _without(notes: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def _letter(number: int) -> str:
-    """A to z, then aa, ab ..."""
+    """Return the letters a to z, then aa, ab ..."""
     more, last = divmod(number, len(ascii_lowercase))
     return (_letter(more - 1) if more else "") + ascii_lowercase[last]

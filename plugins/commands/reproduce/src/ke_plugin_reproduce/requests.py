@@ -1,4 +1,4 @@
-"""From a cell's settings to the runs that it needs here: with the models and the data at hand."""
+"""Plan the runs of a cell with the available models and data."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ke_plugin_reproduce.table import Pick, Reproduction, Setup
 
 @frozen(kw_only=True)
 class Resources:
-    """What a user has: models, data, and how many cases may be taken. ``judge_model``: for judges that ask one.
+    """The models, the data and the limit of cases. ``judge_model``: the model of judges that need one.
 
-    ``fallback``: the dataset that takes the place of one that is not at hand.
+    ``fallback``: the dataset that replaces missing ones.
     """
 
     models: tuple[ModelChoice, ...]
@@ -43,9 +43,9 @@ class Resources:
 
 @frozen(kw_only=True)
 class RequiredRun:
-    """One run. ``judge``: judges it afterwards, with a model of its own, and ``request`` then names none.
+    """One run. ``judge``: a judge with its own model, which judges the run afterwards instead of the request's judge.
 
-    ``options``: that judge's.
+    ``options``: the options of that judge.
     """
 
     request: EvalRequest
@@ -54,12 +54,12 @@ class RequiredRun:
 
     @property
     def key(self) -> str:
-        """The same for all cells that this run serves."""
+        """A key that is equal for all cells that use this run."""
         return canonical([to_json(self.request), self.judge, self.options])
 
     @property
     def words(self) -> str:
-        """For people: ``memit on mquake-cf-3k, k = 1, with smollm2-135m``."""
+        """The displayed name: ``memit on mquake-cf-3k, k = 1, with smollm2-135m``."""
         request = self.request
         k = f"k = {request.plan.size}" + (" edited" if request.plan.protocol == "sample" else "")
         return f"{request.editor} on {request.dataset}, {k}, with {request.model.reference}"
@@ -67,7 +67,7 @@ class RequiredRun:
 
 @frozen(kw_only=True)
 class PartPlan:
-    """One number of a cell: the runs (or the datasets, counted) that it comes from, or ``why`` there are none."""
+    """One number of a cell: its runs, or the datasets that are counted, or ``why`` there are none."""
 
     wanted: RunNumber
     needs: tuple[RequiredRun, ...] = ()
@@ -77,7 +77,7 @@ class PartPlan:
 
 @define
 class DatasetCache:
-    """The datasets at hand, each read (or looked for, and fetched) once, however many cells and tables need it."""
+    """The available datasets. Each is searched, fetched and read once."""
 
     catalog: Catalog
     _read: Datasets = field(factory=Datasets)
@@ -85,11 +85,11 @@ class DatasetCache:
     _missing: dict[str, BadData] = field(factory=dict)
 
     def cases(self, request: EvalRequest) -> list[Case]:
-        """Every case of a dataset. Raises UnknownComponent, BadData."""
+        """Return all cases of a dataset. Raises UnknownComponent, BadData."""
         return self._open(*self._chosen(request))[1]
 
     def holds(self, request: EvalRequest) -> bool:
-        """Whether all that the dataset reads is at hand, prompts among it."""
+        """Return whether all files of the dataset are available, including prompts."""
         chosen, key = self._chosen(request)
         if key not in self._holds:
             try:
@@ -108,7 +108,7 @@ class DatasetCache:
             raise
 
     def _chosen(self, request: EvalRequest) -> tuple[ResolvedComponent[Any], str]:
-        """The dataset with its options, and what stands for both."""
+        """Return the dataset with its options, and a key of both."""
         spec = self.catalog.spec("dataset", request.dataset)
         options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
         found = resolve_component(
@@ -127,7 +127,7 @@ class Planner:
     shelf: DatasetCache
 
     def rows(self) -> list[list[tuple[PartPlan, ...]]]:
-        """The parts of every cell, row by row. An option of a component that has no part in a run is left out of it."""
+        """Return the parts of every cell, row by row. Options of unused components are omitted."""
         return [[tuple(self._part(cell, wanted) for wanted in cell.wanted) for cell in row] for row in self._cells]
 
     def _part(self, cell: CellPlan, wanted: RunNumber) -> PartPlan:
@@ -150,12 +150,12 @@ class Planner:
         return PartPlan(wanted=wanted, needs=tuple(needs), notes=tuple(notes))
 
     def _needed(self, setup: Setup, pick: Pick, model: ModelChoice | None) -> tuple[RequiredRun, list[str]]:
-        """The run of a cell, and what in it is not as in the paper."""
+        """Return the run of a cell and its differences from the paper."""
         asks_model = self._asks_model(setup.judge)
         if asks_model and self.means.judge_model is None:
             raise BadConfig(f"judge {setup.judge} needs a model to ask: say --judge-model")
         if pick.source == "scores" and not setup.editor:
-            raise BadConfig("no editor is named", hint=HINT)
+            raise BadConfig("the cell has no editor", hint=HINT)
         request = self._request(setup, pick, model, later=setup.judge if asks_model else "")
         request, notes = self._at_hand(request)
         if pick.source == "scores":
@@ -166,7 +166,7 @@ class Planner:
         return RequiredRun(request=request, judge=setup.judge, options=self._of_judge(setup)), notes
 
     def _request(self, setup: Setup, pick: Pick, model: ModelChoice | None, *, later: str) -> EvalRequest:
-        """The run of a cell. ``later``: the judge that comes after it."""
+        """Return the run of a cell. ``later``: the judge that follows."""
         return EvalRequest(
             editor=setup.editor,
             dataset=setup.dataset,
@@ -188,7 +188,7 @@ class Planner:
         )
 
     def _at_hand(self, request: EvalRequest) -> tuple[EvalRequest, list[str]]:
-        """With the dataset, or with the one that takes its place. Raises KEError where there is neither."""
+        """Return the settings with the dataset or its replacement. Raises KEError if both are missing."""
         if request.prompts and not self.shelf.holds(request) and self.shelf.holds(evolve(request, prompts="")):
             return evolve(request, prompts=""), [f"{request.prompts} prompts are not at hand: with ours"]
         try:
@@ -206,7 +206,7 @@ class Planner:
         return other, [f"{name} in place of {request.dataset}"]
 
     def _options(self, setup: Setup) -> dict[str, dict[str, str]]:
-        """Of the table's options those of the components in this run."""
+        """Return the table's options for the components of this run."""
         used = {self._prefix("editor", setup.editor), self._prefix("dataset", setup.dataset)}
         used |= {self._prefix("metric", name) for name in self._metrics} | {self._prefix("judge", setup.judge)}
         return {prefix: dict(values) for prefix, values in self._split(setup).items() if prefix in used}
@@ -234,7 +234,7 @@ class Planner:
 
     @cached_property
     def _metrics(self) -> tuple[str, ...]:
-        """Every metric that the table names: all its runs are scored alike."""
+        """Return all metrics of the table. Every run is scored with them."""
         wanted = [wanted for row in self._cells for cell in row for wanted in cell.wanted]
         named = (name for each in wanted for setup in each.setups for name in (*setup.metrics, each.pick.metric))
         return tuple(dict.fromkeys(name for name in named if name))
@@ -249,7 +249,7 @@ def _typed(model: ModelChoice, dtype: str) -> ModelChoice:
 
 
 def _cut(request: EvalRequest, cases: int) -> tuple[EvalRequest, list[str]]:
-    """No more cases edited at once than are taken; of a sample the same share, so that others stay unedited."""
+    """Limit the number of edited cases to the number of cases; a sample keeps its fraction, so that controls remain."""
     plan = request.plan
     if plan.size is None:
         return request, []

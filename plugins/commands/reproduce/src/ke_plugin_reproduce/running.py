@@ -1,4 +1,4 @@
-"""From plans to filled tables: run what the cells need, each run once, and read their numbers."""
+"""Run the cells of tables, each run once, and fill in the numbers."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ from ke_plugin_reproduce.table import Reproduction, Source
 
 @frozen(kw_only=True)
 class PlannedTable:
-    """A table and where each of its numbers comes from."""
+    """A table and the source of each number."""
 
     name: str
     planner: Planner
     rows: list[list[tuple[PartPlan, ...]]]
 
     def parts(self) -> Iterable[PartPlan]:
-        """Every number."""
+        """Yield every number."""
         return (part for row in self.rows for cell in row for part in cell)
 
     def needs(self) -> dict[str, RequiredRun]:
-        """Every run, once, by key."""
+        """The runs by key."""
         return {need.key: need for part in self.parts() if part.wanted.pick.source == "scores" for need in part.needs}
 
 
 def planned(tables: Mapping[str, Reproduction], catalog: Catalog, means: Resources) -> list[PlannedTable]:
-    """Where every number of every table comes from; nothing is run. Raises BadData."""
+    """Plan every number of every table without running anything. Raises BadData."""
     shelf = DatasetCache(catalog)
     planners = {name: Planner(table, catalog, means, shelf) for name, table in tables.items()}
     return [PlannedTable(name=name, planner=planner, rows=planner.rows()) for name, planner in planners.items()]
 
 
 def cell(need: RequiredRun, root: Path) -> Cell:
-    """A run, and where it lies in ``root``."""
+    """A run and its folder in ``root``."""
     request = need.request
     folder = root / f"{request.editor}-{request.dataset}-{digest(need.key)[:12]}"
     return Cell(name=need.words, request=request, folder=folder)
@@ -61,7 +61,7 @@ def cell(need: RequiredRun, root: Path) -> Cell:
 
 @define(kw_only=True)
 class RequiredRuns:
-    """The runs that tables need, in ``root``: each made once, and gone on with where it stopped."""
+    """The runs of tables in ``root``. Each is made once, and resumed after an interrupt."""
 
     catalog: Catalog
     means: Resources
@@ -75,13 +75,13 @@ class RequiredRuns:
 
     @_runner.default
     def _one_runner(self) -> CellRunner:
-        """One for all tables: most of them ask the same model."""
+        """The runner of all tables, which often share a model."""
         return CellRunner(catalog=self.catalog, progress=self.progress)
 
     def make(self, needs: Mapping[str, RequiredRun], *, told: Told) -> bool:
-        """Run what is not finished; what fails is remembered with its reason, and the rest goes on.
+        """Run the unfinished runs. A failure is recorded with its reason and does not stop the others.
 
-        Returns whether any of them failed.
+        Returns whether any run failed.
         """
         new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
         results = self._runner.run([cell(need, self.root) for need in new.values()], told=told)
@@ -90,7 +90,7 @@ class RequiredRuns:
         return any(key in self._why for key in needs)
 
     def filled(self, plan: PlannedTable) -> FilledTable:
-        """The table, with the numbers of the runs made so far."""
+        """Return the table with the numbers of all finished runs."""
         limit = self.means.limit
         return FilledTable(
             name=plan.name,
@@ -116,7 +116,7 @@ class RequiredRuns:
             self._why[key] = _reason(str(error), error.hint)
 
     def _judge(self, folder: RunFolder, need: RequiredRun) -> None:
-        """By a judge that asks a model, after the run."""
+        """Judge the run with a judge that needs a model."""
         assert self.means.judge_model is not None
         request = need.request
         asking = JudgeModel(model=self.means.judge_model, progress=self.progress)
@@ -149,7 +149,7 @@ class RequiredRuns:
         return Measured(value=numbers[pick.aspect], n=len(cases))
 
     def _numbers(self, source: Source, need: RequiredRun, cases: Sequence[Case]) -> Mapping[str, float]:
-        """The counts of a dataset, made once for all cells that show one of them. Raises BadData."""
+        """Return the counts of a dataset, computed once. Raises BadData."""
         key = (source, need.key)
         if key not in self._counts:
             size = need.request.plan.size or 0
@@ -158,23 +158,23 @@ class RequiredRuns:
 
 
 def _reason(error: str, hint: str) -> str:
-    """What is wrong and, where somebody knows, what to do: a table has no line under it for hints."""
+    """Return message and hint in one line, because tables have no separate line for hints."""
     return f"{error}; {hint}" if hint else error
 
 
 PER_CASE = "queries per case"
 TESTED, TESTED_EACH = "tested queries per case", "tested queries per case and aspect"
-"""Of what follows from an edit: asked after it, and not the edit's own question."""
+"""Aspects of consequences: queries after editing, except the edit's own."""
 AUDIT_SEED = 100
 """The seed of the published lists of edited cases (MQuAKE-Remastered section 3.1)."""
 AUDIT_RULE = as_rule("majority")
-"""Of the rules of ``ke_benchmarks.audit.bank`` the one under which MQuAKE-CF-3k has every published count."""
+"""The rule of ``ke_benchmarks.audit.bank`` that gives every published count of MQuAKE-CF-3k."""
 
 
 def counted(cases: Sequence[Case]) -> dict[str, float]:
-    """What ``ke datasets stats`` counts, and ``queries per case``: of all, and of each aspect (``...: ASPECT``).
+    """Return the counts of ``ke datasets stats`` and ``queries per case``, in total and by aspect (``...: ASPECT``).
 
-    Then ``tested queries per case``, and these for a mean aspect (``... and aspect``).
+    It adds ``tested queries per case`` and their mean per aspect (``... and aspect``).
     """
     asked = Counter(probe.aspect for case in cases for probe in case.probes for _query in probe.queries)
     each = {f"{PER_CASE}: {aspect}": number / len(cases) for aspect, number in asked.items()}
@@ -185,9 +185,9 @@ def counted(cases: Sequence[Case]) -> dict[str, float]:
 
 
 def audited(cases: Sequence[Case], edited: int) -> dict[str, float]:
-    """Contaminated cases and sub-questions with so many cases edited, among the unedited and the edited ones."""
+    """Count contaminated cases and sub-questions among unedited and edited cases, for a number of edited cases."""
     if edited > len(cases):
-        raise BadData(f"{edited} edited cases of {len(cases)}", hint="this dataset is smaller than the paper's")
+        raise BadData(f"cannot edit {edited} of {len(cases)} cases", hint="this dataset is smaller than the paper's")
     found = contamination(cases, draw(cases, edited, AUDIT_SEED), AUDIT_RULE)
     numbers = (*tally(found.on_unedited), *tally(found.on_edited))
     names = ("unedited cases", "unedited sub-questions", "edited cases", "edited sub-questions")

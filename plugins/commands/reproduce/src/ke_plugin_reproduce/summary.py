@@ -1,4 +1,4 @@
-"""``sweep.json`` beside the run folders of a sweep: what became of each cell, for people and for the ranking."""
+"""``sweep.json`` in the folder of a sweep: the result of each cell."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SUMMARY = "sweep.json"
 
 @frozen(kw_only=True)
 class FailedCell:
-    """A cell that failed, and why."""
+    """A failed cell and the reason."""
 
     name: str
     error: str
 
 
 def write_summary(root: Path, cells: Iterable[Cell], results: Mapping[str, Result]) -> None:
-    """Write it anew, whole or not at all; ``results`` by the cells' names. Raises KEError on a full disk."""
+    """Write the summary atomically. ``results`` are by the names of the cells. Raises KEError on a full disk."""
     lines = []
     for cell in cells:
         found = results.get(cell.name)
@@ -36,7 +36,7 @@ def write_summary(root: Path, cells: Iterable[Cell], results: Mapping[str, Resul
 
 
 def failed_in(root: Path) -> list[FailedCell]:
-    """The cells of which the summary in ``root`` says that they failed; none where there is no summary."""
+    """Return the failed cells from the summary in ``root``; empty without a summary."""
     try:
         cells = loads((root / SUMMARY).read_bytes())["cells"]
         return [

@@ -1,4 +1,4 @@
-"""From a sweep's file to its cells, and what each of them will do."""
+"""Plan the cells of a sweep."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ke_plugin_reproduce.cells import Cell, finished
 from ke_plugin_reproduce.sweep_file import SweepFile
 
 LOCAL = ("device", "device_map", "concurrency", "timeout", "api_key_env")
-"""How a model is loaded on this machine: no other run by it, and so no other folder."""
+"""Settings of loading that do not change a run, and therefore not its folder."""
 LONGEST = 100  # characters of a folder's name before its hash
 
 
 @frozen(kw_only=True)
 class SweepPoint:
-    """One choice of everything that is swept."""
+    """One combination of the swept settings."""
 
     editor: str
     dataset: str
@@ -44,29 +44,29 @@ class SweepPoint:
     """Prefix, option and value."""
 
     def words(self) -> list[tuple[str, str]]:
-        """Each choice by the name of its axis, in words."""
+        """Return the value of each axis as text."""
         found = [("editors", self.editor), ("datasets", self.dataset)]
         found.append(("models", self.model.rstrip("/").rpartition("/")[2]))
         found += [("k", f"k={'all' if self.k is None else self.k}"), ("seeds", f"seed={self.seed}")]
         return found + [("vary", f"{option}={value}") for _prefix, option, value in self.varied]
 
     def name(self, sweep: SweepFile) -> str:
-        """For people: the editor, and what tells this cell from the others."""
+        """Return the displayed name: the editor and the settings that differ between cells."""
         several = {axis for axis in ("datasets", "models", "k", "seeds") if len(getattr(sweep, axis)) > 1}
         return " ".join(word for axis, word in self.words() if axis in {"editors", "vary", *several})
 
     @property
     def folder(self) -> str:
-        """All of it, fit for the name of a folder."""
+        """Return a folder name with all settings."""
         words = "-".join(word for _axis, word in self.words()).replace("=", "")
         return re.sub(r"[^A-Za-z0-9.,_-]+", "-", words)[:LONGEST]
 
 
 @frozen(kw_only=True)
 class PlannedCell:
-    """A cell before it is run. ``found``: what it would work on; None where ``error`` says why it cannot be run.
+    """A cell before it is run. ``found``: the resolved run; None if ``error`` has the reason why it cannot be run.
 
-    ``done``: its folder holds it finished. ``begun``: its folder holds a part of it.
+    ``done``: its run is finished. ``begun``: its run was interrupted.
     """
 
     cell: Cell
@@ -77,10 +77,10 @@ class PlannedCell:
 
 
 def cells_of(sweep: SweepFile, catalog: Catalog, root: Path) -> list[Cell]:
-    """Every cell, editors outermost; each in a folder of its own in ``root``.
+    """Return every cell, each with its own folder in ``root``. The editor is the outermost loop.
 
-    An editor that needs no model is run once, not for every model. Raises UnknownComponent and BadConfig for names and
-    options that no cell could use.
+    An editor without a model runs once, not for every model. Raises UnknownComponent and BadConfig for names and
+    options that no cell can use.
     """
     _refuse_unknown(sweep, catalog)
     made: list[Cell] = []
@@ -95,7 +95,7 @@ def cells_of(sweep: SweepFile, catalog: Catalog, root: Path) -> list[Cell]:
 
 
 def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[PlannedCell]:
-    """Each cell, resolved without its model, one after another: a dataset that several share is read once."""
+    """Yield each cell, resolved without its model. A shared dataset is read once."""
     read = Datasets()
     for cell in cells:
         try:
@@ -108,14 +108,14 @@ def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[PlannedCell]:
 
 
 def identity(request: EvalRequest) -> str:
-    """64 hex digits of all that a request asks for; of where and how it is done, nothing."""
+    """Return a SHA-256 of the settings that determine the results of a request."""
     usual = ModelRequest(id="")
     how = evolve(request.model.how, **{name: getattr(usual, name) for name in LOCAL})
     return digest(to_json(evolve(request, data_dir="", model=evolve(request.model, how=how))))
 
 
 def _refuse_unknown(sweep: SweepFile, catalog: Catalog) -> None:
-    """A name or an option that is wrong is wrong in every cell."""
+    """Check names and options once for all cells."""
     editors = [catalog.spec("editor", name) for name in sweep.editors]
     datasets = [catalog.spec("dataset", name) for name in sweep.datasets]
     how = ModelRequest(id="", **sweep.model)
@@ -149,7 +149,7 @@ def _choices(sweep: SweepFile, catalog: Catalog) -> Iterator[SweepPoint]:
 
 
 def _request(sweep: SweepFile, axes: SweepPoint, catalog: Catalog) -> EvalRequest:
-    """What one cell asks for: of the options, those of components that take part in it."""
+    """Return the request of a cell, with only the options of its components."""
     others = {catalog.spec("editor", name).prefix for name in sweep.editors}
     others |= {catalog.spec("dataset", name).prefix for name in sweep.datasets}
     others -= {catalog.spec("editor", axes.editor).prefix, catalog.spec("dataset", axes.dataset).prefix}

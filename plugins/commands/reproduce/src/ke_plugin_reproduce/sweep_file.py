@@ -1,4 +1,4 @@
-"""``ke sweep FILE.toml``: what is swept, read strictly. Every list is an axis; a cell is one choice of each.
+"""Read the file of ``ke sweep FILE.toml`` strictly. Every list is an axis; a cell is one combination of values.
 
 ::
 
@@ -31,18 +31,18 @@ from ke_core.plugin import BadConfig, Form, ModelRequest, read_toml
 Options = Mapping[str, Mapping[str, str]]
 Varied = Mapping[str, Mapping[str, tuple[str, ...]]]
 LOADING = tuple(name for name in fields_dict(ModelRequest) if name not in ("id", "revision"))
-"""What the table ``model`` may say: how models are loaded or reached, as the options of ``ke eval`` do."""
+"""The keys of the table ``model``: how models are loaded or reached, as in the options of ``ke eval``."""
 PROTOCOLS = ("partition", "sample")
 ASKED = ("new", "seen", "all")
 
 
 @frozen(kw_only=True)
 class SweepFile:
-    """A sweep as its file says it. ``k``: cases edited together (``sample``: how many are edited); None is all.
+    """The content of a sweep file.
 
-    ``options`` hold for every cell in which the component takes part, ``vary`` lists the values of those that are
-    swept. ``eval_every`` and ``eval_set``: of a ``sequential`` plan, as for ``ke eval`` (None: at the end). ``model``:
-    how they are loaded.
+    ``k``: cases edited together, or for ``sample`` the number of edited cases; None means all. ``options`` apply to
+    every cell with the component; ``vary`` lists the values of swept options. ``eval_every`` and ``eval_set``: for a
+    ``sequential`` plan, as in ``ke eval`` (None: at the end). ``model``: how models are loaded.
     """
 
     editors: tuple[str, ...]
@@ -68,12 +68,12 @@ class SweepFile:
 
 
 def read_sweep(path: Path) -> SweepFile:
-    """The sweep in ``path``. Raises BadConfig that names file and key, and the nearest key that there is."""
+    """Read the sweep in ``path``. Raises BadConfig that names file and key, and suggests the closest key."""
     return _Reader(path).sweep(read_toml(path, error=BadConfig, hint="docs/sweeps.md shows one"))
 
 
 class _Reader:
-    """Takes the file apart, key by key. ``where`` it is stands in every complaint."""
+    """Reads the file key by key. Every error names the file and the key."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -101,7 +101,7 @@ class _Reader:
         return made
 
     def _refuse_misfits(self, made: SweepFile, raw: Mapping[str, Any]) -> None:
-        """What would change nothing, in silence."""
+        """Reject keys that would have no effect."""
         if not made.sequential and (name := next((name for name in ("eval_every", "eval_set") if name in raw), "")):
             raise self._wrong(name, "belongs to sequential = true")
         if made.sequential and made.protocol == "sample":
@@ -110,7 +110,7 @@ class _Reader:
             raise self._wrong("k", 'is missing: protocol = "sample" edits k cases and asks all', hint="k = [1, 100]")
         for prefix, varied in made.vary.items():
             if twice := next((name for name in varied if name in made.options.get(prefix, {})), ""):
-                raise self._wrong(f"vary.{prefix}.{twice}", "is set under options too", hint="give it once")
+                raise self._wrong(f"vary.{prefix}.{twice}", "is also set under options", hint="set it once")
 
     def _refuse_unknown(self, raw: Mapping[str, Any], known: list[str], under: str) -> None:
         for name in raw:
@@ -176,7 +176,7 @@ class _Reader:
             usual = getattr(ModelRequest(id=""), key)
             allowed = (int, float) if isinstance(usual, float) else type(usual)
             if not isinstance(value, allowed) or isinstance(value, bool) != isinstance(usual, bool):
-                raise self._wrong(f"{name}.{key}", f"cannot be {value!r}", hint=f"by default it is {usual!r}")
+                raise self._wrong(f"{name}.{key}", f"cannot be {value!r}", hint=f"the default is {usual!r}")
         return given
 
     def _options(self, raw: Mapping[str, Any], name: str) -> Options:
@@ -193,13 +193,15 @@ class _Reader:
             for key, values in table.items():
                 at = f"{name}.{prefix}.{key}"
                 if not isinstance(values, list) or not values:
-                    raise self._wrong(at, f"is no list of values: {values!r}", hint="one value belongs under options")
+                    raise self._wrong(
+                        at, f"is not a list of values: {values!r}", hint="one value belongs under options"
+                    )
                 found.setdefault(prefix, {})[key] = tuple(option_text(value, f"{self._path}: {at}") for value in values)
         return found
 
     def _table(self, value: Any, at: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise self._wrong(at, f"is no table: {value!r}", hint=f"[{at}] and its keys below")
+            raise self._wrong(at, f"is not a table: {value!r}", hint=f"[{at}] and its keys below")
         return value
 
     def _wrong(self, key: str, what: str, *, hint: str = "docs/sweeps.md shows what goes where") -> BadConfig:

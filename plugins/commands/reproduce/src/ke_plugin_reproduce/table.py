@@ -1,4 +1,4 @@
-"""A published table or figure as data: what its authors printed, and which run gives each cell here."""
+"""A published table or figure as data: the published numbers and the run of each cell."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Source = Literal["scores", "statistics", "audit"]
 
 @frozen(kw_only=True)
 class Setup:
-    """What ``ke eval`` is to run for a cell: its options, by their names there.
+    """The options of ``ke eval`` for a cell.
 
-    ``batch`` belongs to ``partition``, ``edited`` to ``sample``: both are cut to the number of cases that are taken.
-    ``dtype``: of the model, where a method takes no other (QLoRA: ``nf4``); else the user's.
+    ``batch`` is for ``partition``, ``edited`` for ``sample``; both are limited to the number of cases. ``dtype``: set
+    if a method requires one (QLoRA: ``nf4``); the default is the user's.
     """
 
     editor: str = ""
@@ -41,12 +41,12 @@ class Setup:
 
 @frozen(kw_only=True)
 class Pick:
-    """Which number of a run is a cell's.
+    """Selects the number of a cell.
 
-    ``source``: ``scores`` are a metric's, and then ``metric``, ``aspect``, ``style``, ``phase`` and ``tags`` name one;
-    ``statistics`` count the dataset itself, ``audit`` what is wrong with it, and ``aspect`` names one of their counts
-    (``ke_plugin_reproduce.running``). ``what``: the score; over how many it was taken (``n``); how many of these it
-    holds for (``count``, of a share); the score with its sign turned round (``negative``, of a difference).
+    ``source``: ``scores`` (``metric``, ``aspect``, ``style``, ``phase`` and ``tags`` select one), ``statistics`` (a
+    count of the dataset) or ``audit`` (a count of its errors); for the last two, ``aspect`` is the name of the count
+    (``ke_plugin_reproduce.running``). ``what``: the score, its ``n``, the ``count`` behind a fraction, or the
+    ``negative`` of a difference.
     """
 
     source: Source = "scores"
@@ -60,9 +60,9 @@ class Pick:
 
 @frozen(kw_only=True)
 class PaperModel:
-    """A model of the paper: its ids on the hub, how it was asked, or why nobody can ask it any more (``gone``).
+    """A model of the paper: its ids on the hub, how it was prompted, or why it is no longer available (``gone``).
 
-    ``options``: as in ``Setup``, where this model answers for itself, such as the layers that were edited in it.
+    ``options``: as in ``Setup``, for runs with this very model, such as the layers to edit.
     """
 
     ids: tuple[str, ...] = ()
@@ -86,11 +86,10 @@ class ColumnLayout:
 
 @frozen(kw_only=True)
 class RowLayout:
-    """A row: its labels, the paper's model, and what is printed in each column.
+    """A row: its labels, the paper's model, and the published numbers.
 
-    ``over``: the cell is the mean of one run for each of these settings. ``picks``: a ``pick`` for each column, where
-    neither the row nor the column alone says which number it is. ``unclear``: what the paper does not say, so that the
-    row cannot be run.
+    ``over``: settings whose runs are averaged. ``picks``: a ``pick`` per column, if row and column together select the
+    number. ``unclear``: missing information in the paper, because of which the row cannot be run.
     """
 
     labels: tuple[str, ...]
@@ -111,9 +110,9 @@ def _some(_instance: object, attribute: Attribute[Any], value: tuple[Any, ...]) 
 
 @frozen(kw_only=True)
 class Reproduction:
-    """One table or figure. What ``set`` and ``pick`` say holds for all cells; columns say more, rows the last word.
+    """One table or figure. ``set`` and ``pick`` apply to all cells; columns override them, and rows override columns.
 
-    ``labels`` are the headings of the row labels. ``notes`` say what differs from the paper in every cell.
+    ``labels``: the headings of the row labels. ``notes``: differences from the paper in every cell.
     """
 
     paper: str

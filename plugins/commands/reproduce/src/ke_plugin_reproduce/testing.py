@@ -1,4 +1,4 @@
-"""Published tables run without a model: editors that a test speaks for, in the places of those that tables name.
+"""Test published tables without a model: stand-in editors whose replies come from the test.
 
 ::
 
@@ -29,36 +29,36 @@ from ke_plugin_reproduce.table import Reproduction
 from ke_testing.fakes import ScriptedModel, SilentProgress
 
 Says = Callable[[str, Ask], Reply | str]
-"""What an editor (its name) replies to an ask; of ``ask.case`` and ``ask.query`` a test knows the gold."""
+"""Returns the reply of an editor to a request. The test knows the gold answers of ``ask.case`` and ``ask.query``."""
 SOURCE = "stand-in"
 ANSWERS = "answers"
 NOTHING = (" has no ", "no editor is named")
-"""How ``ke reproduce`` says that a table asks for what is not there: mostly a slip of the pen in its file."""
+"""Parts of messages about missing numbers, which mostly come from a typing error in the file."""
 
 
 @frozen(kw_only=True)
 class StandInModelConfig:
-    """Of the models."""
+    """The options of the models."""
 
 
 @frozen(kw_only=True)
 class StandIn:
-    """An editor that changes nothing and replies what a test says. ``masks`` and the rest are in its spec.
+    """An editor that changes nothing and returns replies of the test.
 
-    It is given gold answers, because they are looked up by the ids of a request: they tell it the real ones.
+    It declares gold material, so that requests have real ids.
     """
 
     name: str
     says: Says
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """It edits everything."""
+        """Accept every edit."""
         del session, edits
         return {}
 
     @contextmanager
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[StandInModel]:
-        """Nothing to make and nothing to undo."""
+        """Change nothing."""
         del edits
         yield StandInModel(name=self.name, says=self.says, answers=session.material[ANSWERS].value)
 
@@ -73,7 +73,7 @@ class StandInModel:
     details: Mapping[str, Any] = field(factory=dict)
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        """What the test says; words become an ``Answer``."""
+        """Return the test's reply. A text becomes an ``Answer``."""
         real = self.answers.name
         said = (self.says(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
         return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in said]
@@ -85,7 +85,7 @@ class StandInModel:
 
 
 def tables_of(specs: Iterable[ReproductionSpec]) -> dict[str, Reproduction]:
-    """Every table, read, by name. Raises BadData for one that does not fit."""
+    """Read all tables by name. Raises BadData for an invalid one."""
     return {spec.name: read_table(spec.text(), where=spec.name) for spec in specs}
 
 
@@ -99,12 +99,11 @@ def tried(
     data_dir: str = "",
     model: Callable[[str], str] = lambda _prompt: "",
 ) -> dict[str, FilledTable]:
-    """Every table, run with stand-ins in the places of its editors and models.
+    """Run every table with stand-ins for its editors and models.
 
-    Datasets, judges and metrics are those installed. An installed editor keeps its options, so that a wrong one is
-    found; an absent one has those that the tables name, and prompts of its own where they read its own style.
-    ``model``: what the unedited model says to a prompt; a judge that asks a model asks it too. Raises AssertionError
-    for a run that fails.
+    Datasets, judges and metrics are the installed ones. An installed editor keeps its options, so that a wrong option
+    is found. A missing editor gets the options that the tables set. ``model``: returns the unedited model's completion
+    of a prompt; judges with a model use it too. Raises AssertionError for a failed run.
     """
     tables = tables_of(specs)
     catalog = _catalog(tables, says, model)
@@ -120,10 +119,10 @@ def tried(
 
 
 def sound(filled: Mapping[str, FilledTable], *, absent: Collection[str] = ()) -> None:
-    """No number is without its n, none is unsaid without a reason, and every pick names something measured.
+    """Check that every number has n, every missing number a reason, and every pick a measured score.
 
-    ``absent``: reasons that are right, such as that of a cell which the paper leaves empty too. Raises AssertionError
-    with the table and the reason.
+    ``absent``: accepted reasons, such as that of a cell that is empty in the paper too. Raises AssertionError with
+    table and reason.
     """
     for name, table in filled.items():
         for part in _parts(table):
@@ -140,14 +139,14 @@ def sound(filled: Mapping[str, FilledTable], *, absent: Collection[str] = ()) ->
 
 
 def cell(table: FilledTable, row: str | Sequence[str], heading: str) -> tuple[CellPart, ...]:
-    """The parts of one cell: ``row`` by its labels, all of them or the last one alone; the first such row counts."""
+    """Return the parts of a cell. ``row``: all labels of the row or its last one; the first match counts."""
     labels = [each.labels if not isinstance(row, str) else each.labels[-1] for each in table.table.rows]
     headings = [column.heading for column in table.table.columns]
     return tuple(table.cells[labels.index(row if isinstance(row, str) else tuple(row))][headings.index(heading)])
 
 
 def unrun(table: FilledTable) -> list[str]:
-    """Why numbers could not be had, each reason once."""
+    """Return the distinct reasons of missing numbers."""
     return list(dict.fromkeys(part.why for part in _parts(table) if part.status is Status.NOT_RUN))
 
 
@@ -156,7 +155,7 @@ def _parts(table: FilledTable) -> Iterator[CellPart]:
 
 
 def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[str], str]) -> Catalog:
-    """What is installed, with stand-ins for every editor that the tables name and a source of scripted models."""
+    """Return the installed components with stand-ins for the tables' editors and a source of scripted models."""
     installed = read_catalog(discover())
     options = _options(tables)
     here = Installed(name=SOURCE, module=__name__)
@@ -201,7 +200,7 @@ def _editor(installed: Catalog, name: str, options: set[str], says: Says, *, own
 
 
 def _editors(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
-    """Every editor of every cell, and the styles that are read of it."""
+    """Return the editors of all cells with the styles that are read."""
     found: dict[str, set[str]] = {}
     for wanted in _wanted(tables):
         for setup in wanted.setups:
@@ -211,7 +210,7 @@ def _editors(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
 
 
 def _options(tables: Mapping[str, Reproduction]) -> dict[str, set[str]]:
-    """Every option that the tables set, by what stands before its dot."""
+    """Return the options that the tables set, by their prefix."""
     found: dict[str, set[str]] = {}
     for option in (option for wanted in _wanted(tables) for setup in wanted.setups for option in setup.options):
         prefix, _, name = option.partition(".")

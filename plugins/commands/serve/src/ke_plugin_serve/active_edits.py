@@ -1,4 +1,4 @@
-"""The active edits, and how a file holds them: one JSON object per line."""
+"""The active edits, and their file format: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UnknownEdit(KEError):
 
 @frozen(kw_only=True)
 class ServedEdit:
-    """An edit, and its fields as they were given: that is how they are written again."""
+    """An edit with its original fields, which are saved unchanged."""
 
     sourced: SourcedEdit
     raw: Mapping[str, Any]
@@ -40,7 +40,7 @@ class ServedEdit:
 
     @cached_property
     def about(self) -> tuple[str, str] | None:
-        """What two edits have in common that contradict each other: the prompt, and the subject if they name one. None
+        """A key that contradicting edits share: the prompt, and the subject if there is one. None
         for a bare statement.
         """
         if self.edit.free_form is not None:
@@ -50,17 +50,17 @@ class ServedEdit:
 
     @cached_property
     def said(self) -> str:
-        """What an edit says, however it was given: no two active edits say the same."""
+        """The content of an edit, independent of its format. It is unique among active edits."""
         return normalize_statement(self.edit.statement)
 
     def fields(self) -> dict[str, Any]:
-        """As they were given, with source and date, so that what is read again has not come from there today."""
+        """The original fields with source and date, so that a restart keeps both."""
         given = given_fields(self.raw)
         own = {"source": self.sourced.source, "date": self.sourced.date}
         return {**self.raw, **{name: value for name, value in own.items() if name not in given}}
 
     def shown(self) -> dict[str, str]:
-        """As ``GET /edits`` lists it."""
+        """The edit as in ``GET /edits``."""
         return {
             "id": self.edit.id,
             "statement": self.edit.statement,
@@ -71,7 +71,7 @@ class ServedEdit:
 
 @frozen(kw_only=True)
 class EditChange:
-    """Edits to add, edits to remove, and the ids of those that were to be added but are active already (``known``)."""
+    """Edits to add and to remove. ``known``: ids of requested edits that are already active."""
 
     add: tuple[ServedEdit, ...] = ()
     remove: tuple[ServedEdit, ...] = ()
@@ -81,13 +81,13 @@ class EditChange:
         return bool(self.add or self.remove)
 
     def undone(self) -> EditChange:
-        """The way back."""
+        """The change that undoes this one."""
         return EditChange(add=self.remove, remove=self.add)
 
 
 @define
 class ActiveEdits:
-    """The active edits by id, in the order they came. One thread at a time may change them."""
+    """The active edits by id, in the order of arrival. Only one thread at a time may change them."""
 
     edits: dict[str, ServedEdit] = field(factory=dict)
 
@@ -99,7 +99,7 @@ class ActiveEdits:
         return bank
 
     def addition(self, kept: Sequence[ServedEdit], *, replace: bool = False) -> EditChange:
-        """What adding ``kept`` takes; what is said already is known. ``replace``: what says otherwise of the same goes.
+        """Return the change that adds ``kept``. Active edits are skipped. ``replace``: remove contradicting edits.
 
         Raises Contradiction where one says otherwise, or under the same id, and is not to be replaced.
         """
@@ -124,7 +124,7 @@ class ActiveEdits:
         return EditChange(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
 
     def removal(self, names: Sequence[str]) -> EditChange:
-        """What taking off takes, by id or by statement. Raises UnknownEdit, and then nothing is taken off."""
+        """Return the change that removes edits by id or statement. Raises UnknownEdit if one is not active."""
         by_statement = {one.said: one for one in self.edits.values()}
         found: dict[str, ServedEdit] = {}
         for name in names:
@@ -135,7 +135,7 @@ class ActiveEdits:
         return EditChange(remove=tuple(found.values()))
 
     def make(self, change: EditChange) -> None:
-        """Put the change on the list, which is replaced whole: another thread may be reading it."""
+        """Apply the change. The list is replaced as a whole, because another thread may be reading it."""
         gone = {one.edit.id for one in change.remove}
         kept = {name: one for name, one in self.edits.items() if name not in gone}
         self.edits = kept | {one.edit.id: one for one in change.add}
@@ -145,7 +145,7 @@ class ActiveEdits:
 
 
 KEYS = (attrgetter("edit.id"), attrgetter("said"), attrgetter("about"))
-"""What only one of the active edits may have."""
+"""Keys that only one active edit may have."""
 
 
 class _Force:
@@ -212,7 +212,7 @@ def _check_readable(kept: ServedEdit, place: SourceLine) -> None:
 
 
 def fields_of(sourced: SourcedEdit) -> dict[str, str]:
-    """The fields that make an edit with a cloze: what a sentence and its subject amount to."""
+    """Return the fields of an edit with a cloze, from a sentence and its subject."""
     cloze = sourced.edit.cloze
     assert cloze is not None
     return {"prompt": cloze.template, "subject": cloze.subject, "target_new": sourced.target}
@@ -232,7 +232,7 @@ def read_bank(path: Path) -> ActiveEdits:
     try:
         return ActiveEdits.of(kept_from(raw, place) for raw, place in read_rows(path))
     except Contradiction as error:
-        raise BadData(f"{path}: {error.message}", hint="leave one of them out") from error
+        raise BadData(f"{path}: {error.message}", hint="remove one of them") from error
 
 
 def lines_of(bank: ActiveEdits) -> bytes:
@@ -241,5 +241,5 @@ def lines_of(bank: ActiveEdits) -> bytes:
 
 
 def _line(value: object) -> bytes:
-    """Raises ValueError for what is no JSON in UTF-8."""
+    """Raise ValueError for a constant that is not JSON."""
     return f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n".encode()

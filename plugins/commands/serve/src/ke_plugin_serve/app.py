@@ -1,4 +1,4 @@
-"""The routes: OpenAI's, and ``/edits``."""
+"""The routes of OpenAI's API and ``/edits``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATUS: Mapping[type[KEError], int] = {
 
 
 def changeable(edited: Edited) -> bool:
-    """Whether edits can be taken on and off while it is served. Found out by a change of nothing, which leaves all as
+    """Return whether edits can change while the model is served. It is tested with an empty change, which leaves all as
     it is: an editor does not say beforehand.
     """
     try:
@@ -119,13 +119,13 @@ class Routes:
         }
 
     async def health(self, _request: Request) -> Response:
-        """``GET /health``: that somebody answers, and nothing else."""
+        """``GET /health``: report that the server is running."""
         return JSONResponse({"status": "ok"})
 
     # --- active edits ---
 
     async def listed(self, request: Request) -> Response:
-        """``GET /edits?offset=0&limit=1000``: in the order they came."""
+        """``GET /edits?offset=0&limit=1000``: in the order of arrival."""
         given = {name: wire.numeral(value) for name, value in request.query_params.items()}
         offset = wire.whole(given, "offset", 0, 10**9) or 0
         limit = wire.whole(given, "limit", 1, PAGE) or PAGE
@@ -134,11 +134,11 @@ class Routes:
         return JSONResponse({"object": "list", "data": shown, "count": len(kept), "offset": offset})
 
     async def add(self, request: Request) -> Response:
-        """``POST /edits``: ``{"edits": [...], "replace": false}``. All of them, or none."""
+        """``POST /edits``: ``{"edits": [...], "replace": false}``. Atomic."""
         return await self._change(request, self._addition, self._added)
 
     async def remove(self, request: Request) -> Response:
-        """``POST /edits/remove``: ``{"edits": [ID or STATEMENT, ...]}``. All of them, or none."""
+        """``POST /edits/remove``: ``{"edits": [ID or STATEMENT, ...]}``. Atomic."""
         return await self._change(request, self._removal, self._removed)
 
     async def _change(
@@ -195,7 +195,7 @@ class Routes:
 
 
 def build_app(routes: Routes, token: str) -> Starlette:
-    """The application. ``token`` empty: nobody is asked for one."""
+    """Return the application. An empty ``token`` disables authentication."""
     return Starlette(
         routes=[
             Route("/v1/chat/completions", routes.chat, methods=["POST"]),
@@ -229,7 +229,7 @@ def _bad_request(_request: Request, error: Exception) -> Response:
 
 
 def _mendable(_request: Request, error: Exception) -> Response:
-    """What the user can mend, with its hint."""
+    """Report an error that the user can fix, with its hint."""
     assert isinstance(error, KEError)
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
     said = str(error) + (f" ({error.hint})" if error.hint else "")
@@ -244,5 +244,5 @@ def _no_route(request: Request, error: Exception) -> Response:
 
 
 def _bug(_request: Request, _error: Exception) -> Response:
-    """The traceback goes to the server's own log, not to the client."""
+    """Log the traceback without sending it to the client."""
     return answer(BadRequest("a bug in the server: its log says more", 500, kind="server_error", code="internal_error"))

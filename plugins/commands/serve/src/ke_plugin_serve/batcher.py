@@ -1,4 +1,4 @@
-"""Questions that arrive together are answered together: one thread has the model, and the engine does the batching."""
+"""Batch questions that arrive together. One thread uses the model, and the engine batches its calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Waiting = tuple[Question, "asyncio.Future[Reply]"]
 
 @define
 class Batcher:
-    """Everything that touches the edited model goes through one thread, in turn.
+    """Runs everything that uses the edited model in one thread, in order.
 
     A batch waits ``window`` seconds for company. Those who come while the model is busy go together when it is free:
     under load batches fill by themselves. ``most`` go in one call. ``in_force``: the ids of the edits that a question
@@ -36,7 +36,7 @@ class Batcher:
     _turns: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def answer(self, questions: Sequence[Question]) -> list[Reply]:
-        """One reply a question, in order. Raises what ``Edited.answer`` raises.
+        """Return one reply per question, in order. Raises the errors of ``Edited.answer``.
 
         Those that are cancelled before their batch begins are not asked.
         """
@@ -59,20 +59,20 @@ class Batcher:
             self.busy = False
 
     def close(self) -> None:
-        """Let the thread go; what it is doing it finishes."""
+        """Stop the thread after its current work."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _take_turns(self) -> None:
         while self._waiting:
-            # Also between batches: those who were just answered may ask again, and would else form a second group
-            # that takes turns with the first, each of half the size.
+            # Wait between batches too: otherwise clients that were just answered form a second group that alternates
+            # with the first, each with half the size.
             await asyncio.sleep(self.window)
             batch = self._next()
             if batch:
                 await self._together(batch)
 
     def _next(self) -> list[Waiting]:
-        """The next batch. Of two questions with one id (and so one seed) the second waits for the next one."""
+        """Return the next batch. A second question with the same id, and therefore seed, waits for the next one."""
         batch: dict[str, Waiting] = {}
         left: list[Waiting] = []
         for one in self._waiting:
@@ -88,7 +88,7 @@ class Batcher:
     async def _together(self, batch: Sequence[Waiting]) -> None:
         try:
             answered = await self.alone(lambda: self._answered(batch))
-        except Exception as error:  # noqa: BLE001  a bug in an editor: everyone who waits is told
+        except Exception as error:  # noqa: BLE001  a bug in an editor is reported to every waiting client
             for _question, reply in batch:
                 if not reply.done():
                     reply.set_exception(error)
@@ -100,7 +100,7 @@ class Batcher:
                 reply.set_result(said)
 
     def _answered(self, batch: Sequence[Waiting]) -> list[tuple[asyncio.Future[Reply], Reply]]:
-        """One reply a question that somebody still waits for. Raises PluginBroken if there are more or fewer.
+        """Return one reply per question whose client still waits. Raises PluginBroken if their number differs.
 
         In the model's thread: since the batch was made, edits may have changed and clients left.
         """

@@ -1,4 +1,4 @@
-"""The other side of ``/edits``: what ``ke serve edits`` sends to a server that runs."""
+"""The client of ``/edits``, used by ``ke serve edits``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ke_core.plugin import KEError, loads, read_at_most, read_error_body
 from ke_plugin_serve.hosts import is_loopback
 
 ADDED, REMOVED = ("added", "replaced", "known", "count"), ("removed", "count")
-"""What an answer to a change holds."""
+"""The fields of a response to a change."""
 PATIENCE = 600.0  # seconds: a long list is embedded before the server answers
 LARGEST = 128 << 20  # bytes of an answer: it repeats a list of 32 MiB with ids and sources, and what was replaced
 
@@ -45,10 +45,10 @@ class ServeClient:
             offset, count = offset + max(1, len(page["data"])), page["count"]
 
     def _send(self, path: str, fields: Sequence[str], body: object = None) -> dict[str, Any]:
-        """The answer, in which ``fields`` must stand."""
+        """Return the response, which must have ``fields``."""
         base = self.url.rstrip("/").removesuffix("/v1")
         if not _is_http(base):
-            raise KEError(f"{self.url} is not the address of a server", hint="e.g. --url http://127.0.0.1:8000")
+            raise KEError(f"{self.url} is not a server address", hint="e.g. --url http://127.0.0.1:8000")
         request = Request(f"{base}/{path}", headers={"Content-Type": "application/json"})  # noqa: S310  http(s), see above
         if body is not None:
             request.data = json.dumps(body).encode()
@@ -67,9 +67,9 @@ class ServeClient:
             why = getattr(error, "reason", None) or error
             raise KEError(f"cannot reach {base}: {why}", hint="is ke serve running there? see --url") from error
         except ValueError as error:
-            raise KEError(f"{base} does not answer as ke serve does", hint="see --url") from error
+            raise KEError(f"{base} is not a ke serve server", hint="see --url") from error
         if not isinstance(found, dict) or not found.keys() >= set(fields):
-            raise KEError(f"{base} does not answer as ke serve does", hint="see --url")
+            raise KEError(f"{base} is not a ke serve server", hint="see --url")
         return found
 
 
@@ -77,7 +77,7 @@ class NoRedirects(HTTPRedirectHandler):
     """Follows no redirect: the token is for the server that the user named."""
 
     def redirect_request(self, *_asked: object) -> None:
-        """No other request: urllib then raises the answer as an HTTPError."""
+        """Return no new request, so that urllib raises an HTTPError."""
 
 
 def _is_http(url: str) -> bool:

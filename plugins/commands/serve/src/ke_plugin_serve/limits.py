@@ -1,4 +1,4 @@
-"""Which requests are let in (host, token, content type), how large they may be, and how many are answered at once."""
+"""Limits of requests: host, token, content type, size, and the number answered at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Limits:
 
 @define
 class Gate:
-    """Lets a request in, or answers it with an error.
+    """Admits a request or responds with an error.
 
     With a token every route but ``/health`` needs it. Without one the server is on the loopback interface, and a web
     page in a browser of the same machine must not reach it either: a ``Host`` that is not this machine (a name that was
@@ -50,7 +50,7 @@ class Gate:
     token: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http" or scope["path"] == HEALTH:
             await self.app(scope, receive, send)
             return
@@ -84,14 +84,14 @@ class Gate:
                     kind="authentication_error",
                 )
         elif not is_loopback(host_name(headers.get("host", ""))):
-            raise BadRequest("this server is asked by the name of this machine only: localhost", 403, code="bad_host")
+            raise BadRequest("unknown host: use localhost", 403, code="bad_host")
         if method == "POST" and headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise BadRequest("send JSON, with Content-Type: application/json", 415, code="bad_content_type")
 
 
 @define
 class Slots:
-    """A number of places, and how many are taken."""
+    """A limited number of slots."""
 
     most: int
     of: str
@@ -117,7 +117,7 @@ class Slots:
 
 @define
 class Intake:
-    """Reads bodies, each on its own: a slow one delays no other, and does not count as a request that is answered.
+    """Reads request bodies concurrently. A body that is still arriving does not count as an answered request.
 
     Bodies up to ``limits.body`` are bounded in number by the connections, larger ones by ``LARGE``.
     """
@@ -167,7 +167,7 @@ def _too_large(most: int) -> BadRequest:
 
 
 def answer(error: BadRequest) -> JSONResponse:
-    """The error as a response."""
+    """Return the error as a response."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -175,7 +175,7 @@ def answer(error: BadRequest) -> JSONResponse:
 
 
 async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What ``work`` comes to, broken off when the client leaves. The body must have been read. Raises BadRequest."""
+    """Return the result of ``work``; cancel it if the client disconnects. The body must be read. Raises BadRequest."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""A request of OpenAI's API, checked, as questions to the edited model.
+"""Check requests of OpenAI's API and convert them to questions to the edited model.
 
 ``/v1/chat/completions``: the question is the last message, which must be the user's. What stands before it (the
 system's words, earlier turns) is context: it comes first in the prompt, and a memory is searched with the question
@@ -32,7 +32,7 @@ NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "ignore_eos": (False,), "use_beam_search": (False,), "stop_token_ids": ([],), "bad_words": ([],),
     "guided_json": (), "guided_regex": (), "guided_choice": (), "guided_grammar": (), "structured_outputs": (),
 }  # fmt: skip
-"""Fields that would change the answer, and that we cannot honor: null and these values ask for nothing."""
+"""Unsupported fields that would change the answer, with their neutral values besides null."""
 LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "top_k", "stop", "seed")
 
 
@@ -51,7 +51,7 @@ class ChatFormat:
 
 @frozen(kw_only=True)
 class RenderedRequest:
-    """What is asked, and the whole prompt."""
+    """A question and the full prompt."""
 
     said: str
     prompt: str
@@ -59,7 +59,7 @@ class RenderedRequest:
 
 @frozen(kw_only=True)
 class CompletionRequest:
-    """A request. ``unused``: what it asks of the decoding that the editor does in its own way."""
+    """A request. ``unused``: decoding fields that the editor ignores."""
 
     questions: tuple[Question, ...]
     stream: bool
@@ -68,14 +68,14 @@ class CompletionRequest:
 
 
 def left_aside(spec: EditorSpec) -> tuple[str, ...]:
-    """The fields that an editor with prompts of its own leaves aside, as it decodes in its own way."""
+    """Return the fields that an editor with its own prompts and decoding ignores."""
     if not spec.own_prompt:
         return ()
     return DECODING if spec.asked_length else (*LENGTH, *DECODING)
 
 
 def chat(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
-    """A request to ``/v1/chat/completions``. Raises BadRequest."""
+    """Convert a request to ``/v1/chat/completions``. Raises BadRequest."""
     turns = _turns(listed(raw.get("messages"), "messages", MESSAGES))
     if turns[-1][0] != "user":
         refuse("messages", f"must end with the user's question, not with a message of the {turns[-1][0]}")
@@ -88,7 +88,7 @@ def chat(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
 
 
 def plain(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
-    """A request to ``/v1/completions``. Raises BadRequest."""
+    """Convert a request to ``/v1/completions``. Raises BadRequest."""
     given = raw.get("prompt")
     several = listed(given, "prompt", PROMPTS) if isinstance(given, list) else [given]
     if any(isinstance(one, int | list) for one in several):
@@ -100,7 +100,7 @@ def plain(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
 def _asked(
     raw: Mapping[str, Any], manner: ChatFormat, put: Sequence[RenderedRequest], *, form: Form, stops: tuple[str, ...]
 ) -> CompletionRequest:
-    """Everything that both kinds of request have in common."""
+    """Convert the fields of both kinds of requests."""
     _model(raw.get("model"), manner.model)
     for name, harmless in NEUTRAL.items():
         value = raw.get(name)
@@ -142,7 +142,7 @@ def _turns(messages: Sequence[object]) -> list[tuple[str, str]]:
 
 
 def _turn(message: object, where: str) -> tuple[str, str | None]:
-    """Role and text, null where none is given; of a list of parts, the texts."""
+    """Return role and text of a message, or of its text parts. The text may be null."""
     if not isinstance(message, dict):
         refuse(where, "must be an object", code="invalid_type")
     role, content = message.get("role"), message.get("content")
@@ -154,7 +154,7 @@ def _turn(message: object, where: str) -> tuple[str, str | None]:
 
 
 def _parts(content: list[Any], where: str) -> list[str]:
-    """The texts of a message in parts, without the blank ones."""
+    """Return the texts of a message's parts, without blank ones."""
     parts = listed(content, where, MESSAGES) if content else []
     if any(not isinstance(part, dict) or part.get("type") != "text" for part in parts):
         refuse(where, "has parts that are not text", code="unsupported_parameter")
@@ -172,7 +172,7 @@ def _model(given: object, served: str) -> None:
 
 
 def _tokens(raw: Mapping[str, Any], manner: ChatFormat) -> int:
-    """Both spellings; a limit above the server's is refused, not cut in silence."""
+    """Return the token limit from either spelling. A limit above the server's is an error."""
     named = [whole(raw, name, 1, manner.most) for name in ("max_completion_tokens", "max_tokens")]
     return next((limit for limit in named if limit is not None), min(manner.usual, manner.most))
 

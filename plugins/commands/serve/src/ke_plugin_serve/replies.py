@@ -1,4 +1,4 @@
-"""What the edited model said, as OpenAI's responses."""
+"""Convert replies of the edited model to OpenAI's responses."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ke_plugin_serve.wire import BadRequest
 
 Kind = Literal["chat.completion", "text_completion"]
 DONE = b"data: [DONE]\n\n"
-AGAIN = 20  # seconds after which a server that was down or busy may be asked again
+AGAIN = 20  # seconds in the header Retry-After
 
 
 def response(kind: Kind, asked: CompletionRequest, replies: Sequence[Reply], model: str) -> dict[str, Any]:
-    """The body of a response. Raises BadRequest where a reply is no answer.
+    """Return the body of a response. Raises BadRequest if a reply is not an answer.
 
     ``ke`` is ours: how each answer ended and which edits were retrieved for it, by id. ``usage`` sums over every model
     call that the editor made.
@@ -51,7 +51,7 @@ def response(kind: Kind, asked: CompletionRequest, replies: Sequence[Reply], mod
 
 
 def events(body: dict[str, Any], *, usage: bool) -> Iterator[bytes]:
-    """The response as a stream of server-sent events: the answer in one piece, for it is known as a whole."""
+    """Return the response as server-sent events, with the complete answer in one event."""
     chat = body["object"] == "chat.completion"
     head = {name: body[name] for name in ("id", "created", "model")}
     head["object"] = "chat.completion.chunk" if chat else "text_completion"
@@ -85,13 +85,13 @@ def _answer(reply: Reply) -> Answer:
     if isinstance(reply, Answer):
         return reply
     if not isinstance(reply, Failure):
-        raise BadRequest("the editor gave numbers where words were asked for", status=500, kind="server_error")
+        raise BadRequest("the editor returned log-probabilities instead of text", status=500, kind="server_error")
     if reply.error == errors.ContextOverflow.__name__:
         raise BadRequest(reply.message, param="messages", code="context_length_exceeded")
     if reply.error == errors.ContentRefused.__name__:
         raise BadRequest(reply.message, code="content_filter")
     known = getattr(errors, reply.error, None)
-    ours = isinstance(known, type) and issubclass(known, errors.KEError)  # else its words may say too much
+    ours = isinstance(known, type) and issubclass(known, errors.KEError)  # other messages may reveal too much
     said = f"the model gave no answer: {reply.error}" + (f": {reply.message}" if ours else "")
     if reply.error == errors.ServerDown.__name__:
         raise BadRequest(said, status=503, kind="server_error", code="server_busy", retry_after=AGAIN)

@@ -1,4 +1,4 @@
-"""Run uvicorn: the socket, the signals, the end."""
+"""Run uvicorn: socket, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.rendering import ChatFormat
 from ke_plugin_serve.startup import ServedModel
 
-GRACE = 30  # seconds for answers under way when the server is told to end
+GRACE = 30  # seconds for pending answers at shutdown
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @frozen(kw_only=True)
 class Address:
-    """Where to listen. ``port`` 0 takes a free one. ``token`` empty: nobody is asked for one."""
+    """Where to listen. ``port`` 0 selects a free one. An empty ``token`` disables authentication."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     token: str = field(default="", repr=False)
 
     def check(self) -> None:
-        """Raise BadConfig for an address that others reach and that nothing guards."""
+        """Raise BadConfig for a public address without a token."""
         if not self.token and not is_loopback(self.host):
             raise BadConfig(
                 f"{self.host} can be reached from other machines, and anybody there could change the edits",
-                hint="set KE_SERVE_TOKEN to a long random text, or leave --host out",
+                hint="set KE_SERVE_TOKEN to a long random text, or omit --host",
             )
 
 
 @frozen(kw_only=True)
 class ShutdownReport:
-    """What was done until the end. ``busy``: the model's thread still works on what nobody waits for any more."""
+    """The state at the end. ``busy``: the model's thread is still working for a client that has disconnected."""
 
     questions: int
     batches: int
@@ -105,7 +105,7 @@ def serve(
         backlog=ACCEPTED,  # asyncio also uses it as the number of connections to accept at once
         lifespan="off",
         log_config=None,
-        access_log=False,  # what people ask goes to no log
+        access_log=False,  # requests are not logged
         server_header=False,
         timeout_graceful_shutdown=GRACE,
         ws="none",
@@ -137,6 +137,6 @@ def _bound(address: Address) -> socket.socket:
     except OSError as error:
         raise KEError(
             f"cannot listen on {address.host}:{address.port}: {(error.strerror or str(error)).lower()}",
-            hint="take another with --port",
+            hint="use another one with --port",
         ) from error
     return listener

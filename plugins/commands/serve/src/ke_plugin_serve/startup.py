@@ -1,4 +1,4 @@
-"""From names and options to an edited model that can be served."""
+"""Load and edit the model that is served."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ke_plugin_serve.active_edits import ActiveEdits, kept_edit
 from ke_plugin_serve.state import StateFile, first_edits, held
 
 TRIES, PUT_OFF = 2, 20.0
-"""How often a request to a model behind a server is tried, and for how many seconds in all it may be put off."""
+"""Attempts of a request to a remote model, and the total seconds of waiting between them."""
 
 
 @frozen(kw_only=True)
@@ -84,7 +84,7 @@ class ServedModel:
 
 @contextmanager
 def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Iterator[ServedModel]:
-    """Load the model, make the edits, and hold both for as long as the context is open.
+    """Load the model and apply the edits while the context is open.
 
     Raises KEErrors: unknown names, a file that cannot be read or that another server holds, an editor of weights and a
     model without any, edits that the editor cannot make (each with its reason).
@@ -98,7 +98,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     if gold := spec.oracle(chosen.config):
         raise BadConfig(
             f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",
-            hint=f"ke show editor {spec.name} lists its options",
+            hint=f"ke show {spec.name} lists its options",
         )
     path = _state_file(request)
     with held(path, request.edits) if path else nullcontext() as state:
@@ -111,7 +111,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         refuse_weightless(spec, model)
         if isinstance(model, RemoteModel):
             model.limit_retries(attempts=TRIES, seconds=PUT_OFF)
-        # what people ask a server stays in memory: no completion is kept on disk
+        # completions are cached in memory only: requests are private
         session = open_session(
             model, catalog=catalog, seed=request.seed, progress=progress, material={}, remember=False
         )
@@ -137,7 +137,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
 
 
 def _editor_of(request: ServeRequest, catalog: Catalog) -> ResolvedComponent[Any]:
-    """The editor of the command line, with its defaults for serving."""
+    """Return the editor of the command line with its defaults for serving."""
     spec = catalog.spec("editor", request.editor)
     assert isinstance(spec, EditorSpec)
     reject_unused(request.options, [spec])
@@ -153,13 +153,13 @@ def check(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequen
         raise UnsupportedEdit(
             f"{spec.name} cannot make {len(refused)} of {len(edits)} edits",
             details=tuple(f"{identity}: {said[identity]!r}: {why}" for identity, why in refused.items()),
-            hint="fix or leave out these edits; nothing was done",
+            hint="fix or remove these edits; no edit was applied",
         )
 
 
 @contextmanager
 def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
-    """The edits made: together, or one on top of another where the editor takes one at a time."""
+    """Apply the edits together, or one after another if the editor supports only one at a time."""
     with ExitStack() as stack:
         groups = [[edit] for edit in edits] if spec.one_at_a_time and edits else [list(edits)]
         for group in session.progress.track(groups, "edits"):
@@ -180,7 +180,7 @@ def _state_file(request: ServeRequest) -> Path | None:
     if path == edits:
         raise BadConfig(
             f"--edits and --state are the same file: {path}",
-            hint="leave --state out: changes then go to a file next to --edits, which is only read",
+            hint="omit --state: changes are then saved in a file next to --edits, which is only read",
         )
     if path.suffix.lower() == ".csv":
         raise BadConfig(f"the state file is JSON lines, not CSV: {path}", hint="name it --state FILE.jsonl")

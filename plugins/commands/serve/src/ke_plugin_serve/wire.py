@@ -27,7 +27,7 @@ class BadRequest(Exception):
     retry_after: int | None = None
 
     def body(self) -> dict[str, Any]:
-        """OpenAI's error shape."""
+        """Return OpenAI's error object."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
 
@@ -64,7 +64,7 @@ def nesting(value: object) -> int:
 
 
 def whole(raw: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
-    """A whole number within bounds; None where it is absent or null."""
+    """Return an integer within bounds; None if it is absent or null."""
     value = raw.get(name)
     if value is None:
         return None
@@ -76,12 +76,12 @@ def whole(raw: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
 
 
 def numeral(value: str) -> int | str:
-    """A number in a query. One of more digits than any limit has stays text: to read it would take too long."""
+    """Parse a number in a query. A number with too many digits stays a text, because parsing it would be slow."""
     return int(value) if value.isdecimal() and len(value) <= DIGITS else value
 
 
 def number(raw: Mapping[str, Any], name: str, low: float, high: float) -> float | None:
-    """A number within bounds; None where it is absent or null."""
+    """Return a number within bounds; None if it is absent or null."""
     value = raw.get(name)
     if value is None:
         return None
@@ -93,7 +93,7 @@ def number(raw: Mapping[str, Any], name: str, low: float, high: float) -> float 
 
 
 def flag(raw: Mapping[str, Any], name: str) -> bool:
-    """True or false; false where it is absent or null."""
+    """Return a boolean; false if it is absent or null."""
     value = raw.get(name)
     if value is not None and not isinstance(value, bool):
         refuse(name, f"must be true or false, not {_short(value)}", code="invalid_type")
@@ -101,14 +101,14 @@ def flag(raw: Mapping[str, Any], name: str) -> bool:
 
 
 def words(value: object, name: str) -> str:
-    """A text."""
+    """Return a text."""
     if not isinstance(value, str):
         refuse(name, f"must be a text, not {_short(value)}", code="invalid_type")
     return value
 
 
 def text(value: object, name: str) -> str:
-    """A text that is not blank."""
+    """Return a text that is not blank."""
     said = words(value, name)
     if not said.strip():
         refuse(name, "is empty")
@@ -116,7 +116,7 @@ def text(value: object, name: str) -> str:
 
 
 def listed(value: object, name: str, most: int) -> Sequence[Any]:
-    """A list of at least one and at most ``most``."""
+    """Return a list of 1 to ``most`` items."""
     if not isinstance(value, list):
         refuse(name, f"must be a list, not {_short(value)}", code="invalid_type")
     if not value:

@@ -1,11 +1,9 @@
 """Editor ``alphaedit``: null-space constrained knowledge editing (Fang et al., ICLR 2025).
 
-AlphaEdit's hyperparameters: published where there is a publication, else derived.
-
-Both of its own depend on the scale of a model's keys, unlike MEMIT's lambda: a threshold on eigenvalues of
-C = E[k k^T], and a ridge against |P k|^2. So for a model without published values neither number carries over, and both
-follow from the spectrum of C once it is known (``nullspace.py``): None stands for that. Layers and target are of the
-same kind as MEMIT's, and there its published ones are taken, with a reason that says whose they are.
+Hyperparameters are published or derived. The two of AlphaEdit itself depend on the scale of a model's keys, unlike
+MEMIT's lambda: a threshold on eigenvalues of C = E[k k^T], and a ridge relative to |P k|^2. For a model without
+published values, both are derived from the spectrum of C (``nullspace.py``) and are None until then. For a model with
+published values of MEMIT only, layers and target are MEMIT's, and their reasons state that.
 """
 
 from __future__ import annotations
@@ -33,12 +31,12 @@ CITE = (
 
 @frozen(kw_only=True)
 class AlphaEditConfig(MultiLayerConfig):
-    """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
+    """Hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     nullspace_threshold: float | None = derived(
-        "eigenvalues of the second moments below which a direction may be written to", positive
+        "write only to eigenvectors of the key covariance with eigenvalues below this value", positive
     )
-    l2: float | None = derived("weight of |update|^2 against the edits", positive)
+    l2: float | None = derived("weight of |update|^2 (ridge)", positive)
 
 
 _OWN = {"nullspace_threshold": 2e-2, "l2": 10.0}
@@ -53,24 +51,26 @@ _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
 PUBLISHED = {
     key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
 }
-"""The only ones whose configurations of AlphaEdit are public; their layers and targets are those of MEMIT there."""
+"""The published configurations of AlphaEdit. Their layers and targets are those of MEMIT."""
 
 
 def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
-    """Every hyperparameter that depends on the model, with the reason for its value."""
+    """Return every hyperparameter that depends on the model, with the reason for its value."""
     key = facts.shape.key
-    lent = PUBLISHED_MULTI_LAYER.get(key)
-    otherwise = resolve_hyperparameters(config, lent and lent.lent("MEMIT"), multi_layer_settings(config, facts)) | {
-        "nullspace_threshold": Setting(None, "each layer's own: the mean eigenvalue of C"),
+    memit = PUBLISHED_MULTI_LAYER.get(key)
+    otherwise = resolve_hyperparameters(
+        config, memit and memit.borrowed_from("MEMIT"), multi_layer_settings(config, facts)
+    ) | {
+        "nullspace_threshold": Setting(None, "per layer: the mean eigenvalue of C"),
         "l2": Setting(
-            None, "each layer's own: the mean of |P k|^2 over the corpus, which moves a typical key half way"
+            None, "per layer: the mean of |P k|^2 over the corpus, which moves a typical key half of the way"
         ),
     }
     return resolve_hyperparameters(config, PUBLISHED.get(key), otherwise)
 
 
 def build(config: AlphaEditConfig) -> Editor:
-    """The editor; imports torch."""
+    """Return the editor; imports torch."""
     from ke_plugin_alphaedit.editor import AlphaEdit  # noqa: PLC0415  built late
 
     return AlphaEdit(config)
@@ -78,11 +78,11 @@ def build(config: AlphaEditConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``alphaedit``."""
+    """Register ``alphaedit``."""
     return [
         EditorSpec(
             name="alphaedit",
-            summary="MEMIT, with updates that leave the directions of common keys alone, and earlier edits too",
+            summary="MEMIT with updates in the null space of common keys and of earlier edits",
             config=AlphaEditConfig,
             build=build,
             settings=derive,

@@ -1,10 +1,12 @@
-"""AlphaEdit's algorithm (Fang et al. 2025): MEMIT with an update inside the null space of the preserved knowledge.
+"""AlphaEdit's algorithm (Fang et al. 2025): MEMIT with updates inside the null space of the preserved knowledge.
 
-for each edit:              z_i as in MEMIT, on the model as it is now
-for l in layers, ascending:
-    K, R                    as in MEMIT
-    W_l += R K^T P (Kp Kp^T P + K K^T P + L2 I)^-1        (equation 14; Kp: keys of the edits made before)
-afterwards:                 K at every layer of the edited model joins Kp
+::
+
+    for each edit:              z_i as in MEMIT, on the current model
+    for l in layers, ascending:
+        K, R                    as in MEMIT
+        W_l += R K^T P (Kp Kp^T P + K K^T P + L2 I)^-1        (equation 14; Kp: keys of the earlier edits)
+    afterwards:                 K at every layer of the edited model joins Kp
 """
 
 from __future__ import annotations
@@ -33,16 +35,16 @@ from ke_weights.plugin import (
 Keys = Mapping[int, Tensor]
 """Keys of one batch of edits by layer, [f, N]."""
 
-SHARE = 0.05
-"""Of tr(C), above which the directions written to are no null space: the paper's discarded ones carry nearly all."""
+MAX_FRACTION = 0.05
+"""Maximum fraction of tr(C) in a null space without a warning: in the paper it is almost zero."""
 
 
 class AlphaEdit(LocateEditor):
-    """Writes a batch of edits into several layers, leaving common keys and earlier edits alone.
+    """Editor that writes a batch of edits into several layers and preserves common keys and earlier edits.
 
-    Published code keeps null spaces and the keys of earlier edits in globals, so that a second model gets the first
-    one's projection (pitfall S2), and an edit depends on edits long undone (S1). Here a null space belongs to the
-    second covariance it was made of, and keys are gone with the edits that they are of.
+    Published code stores null spaces and the keys of earlier edits in globals, so a second model uses the projection of
+    the first one, and an edit depends on edits that were reverted. Here a null space belongs to its covariance, and
+    keys are dropped when their edits are reverted.
     """
 
     def __init__(self, config: AlphaEditConfig) -> None:
@@ -51,19 +53,19 @@ class AlphaEdit(LocateEditor):
         self._earlier: WeakKeyDictionary[LocateContext, list[Keys]] = WeakKeyDictionary()
 
     def write(self, work: EditInProgress) -> Details:
-        """MEMIT's spreading, each update inside the null space and beside the keys of the edits that are open."""
+        """Spread the update as MEMIT does, inside the null space and constrained by the keys of the active edits."""
         context = work.context
         layers, earlier = context["layers"], self._earlier.setdefault(context, [])
         spaces = {layer: self._space(context, layer) for layer in layers}
         targets = work.edit_targets(layers[-1], "block")
 
         def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-            return spaces[layer].update(keys, residual, [kept[layer] for kept in earlier])
+            return spaces[layer].update(keys, residual, [saved[layer] for saved in earlier])
 
         norms, left = spread_over_layers(work.weights, context.modules, targets, layers, solve)
         keys = {layer: average_keys(context.modules, targets.rows, layer) for layer in layers}
         work.closing.enter_context(_appended(earlier, keys))
-        return context.details(norms, targets.report(left)) | {"null_spaces": described(spaces)}
+        return context.details(norms, targets.report(left)) | {"null_spaces": null_space_details(spaces)}
 
     def _space(self, context: LocateContext, layer: int) -> NullSpace:
         covariance = context.covariances[layer]
@@ -74,7 +76,7 @@ class AlphaEdit(LocateEditor):
 
 @uninterruptible_context
 def _appended(earlier: list[Keys], keys: Keys) -> Iterator[None]:
-    """``earlier`` with the ``keys`` of an edit while it is open."""
+    """Add the ``keys`` of an edit to ``earlier`` while it is active."""
     earlier.append(keys)
     try:
         yield
@@ -82,24 +84,24 @@ def _appended(earlier: list[Keys], keys: Keys) -> Iterator[None]:
         earlier.pop()
 
 
-def described(spaces: Mapping[int, NullSpace]) -> dict[str, Any]:
-    """JSON values: rank, size, threshold, ridge and share of tr(C) of each layer's null space, and a warning."""
+def null_space_details(spaces: Mapping[int, NullSpace]) -> dict[str, Any]:
+    """Return JSON values for each layer: rank, dimension, threshold, ridge, fraction of tr(C), and a warning."""
     return {
         str(layer): {
             "rank": space.basis.shape[1],
             "of": space.basis.shape[0],
             "threshold": space.threshold,
             "l2": space.l2,
-            "share": space.kept,
+            "share": space.fraction,
         }
-        | ({"warning": warning(space)} if space.kept > SHARE else {})
+        | ({"warning": warning(space)} if space.fraction > MAX_FRACTION else {})
         for layer, space in spaces.items()
     }
 
 
 def warning(space: NullSpace) -> str:
-    """What the method's guarantee does not cover."""
+    """Return the warning that the guarantee does not cover many common keys."""
     return (
-        f"the directions that are written to carry {space.kept:.0%} of tr(C), more than {SHARE:.0%}: "
-        "only what lies in the others is sure to stay"
+        f"the null space carries {space.fraction:.0%} of tr(C), more than {MAX_FRACTION:.0%}: "
+        "only the outputs for the other directions are guaranteed not to change"
     )

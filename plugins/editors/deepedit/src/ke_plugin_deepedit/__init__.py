@@ -1,4 +1,4 @@
-"""Editor ``deepedit``: depth-first decoding of thoughts over a memory of edits (Wang et al. 2024)."""
+"""Editor ``deepedit``: depth-first search of thoughts with a memory of edits (Wang et al. 2024)."""
 
 from __future__ import annotations
 
@@ -10,38 +10,37 @@ from ke_core.plugin import Editor, EditorSpec, hookimpl
 from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
 PROFILE_FACTS = {"paper": "own", "fixed": "all"}
-"""Which edits a question sees where the option ``facts`` does not say."""
+"""Default of the option ``facts`` by profile."""
 
 
 @frozen(kw_only=True)
 class DeepEditConfig:
-    """The published search; where the published run and a sound one differ, ``profile`` says which."""
+    """The published search. ``profile`` selects the published or the corrected version."""
 
     profile: Literal["fixed", "paper"] = field(
         default="fixed",
         metadata={
-            "help": "paper = the question's own edits only, an unreadable judgment is asked again twice, sampled; "
-            "fixed = every edit in force, greedy throughout, a thought ends with its line"
+            "help": "paper = the question's own edits only, an unparsable judgment is repeated twice, sampled; "
+            "fixed = corrected: all active edits, always greedy, a thought ends with its line"
         },
     )
     facts: Literal["all", "own"] | None = field(
         default=None,
         metadata={
-            "help": "edits that are looked through: all in force, or the question's own; "
-            "derived: own (paper) or all (fixed)",
+            "help": "edits to search: all active ones, or the question's own; derived: own (paper) or all (fixed)",
             "derived": True,
         },
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
-        "answers before editing), so that only retrieving and the judgments on facts are left"
+        "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "
+        "answers before the edits), which leaves retrieval and the judgments about facts to the method"
     )
     max_calls: int = field(
-        default=100, validator=validators.ge(1), metadata={"help": "model calls for one question, cached ones too"}
+        default=100,
+        validator=validators.ge(1),
+        metadata={"help": "maximum number of model calls per question, including cached ones"},
     )
-    max_tokens: int = field(
-        default=64, validator=validators.ge(1), metadata={"help": "tokens that one thought may have"}
-    )
+    max_tokens: int = field(default=64, validator=validators.ge(1), metadata={"help": "maximum tokens per thought"})
     encoder: str = encoder_option()
     prompts: str = prompts_option("worked examples: own, or a folder with the eight files of the README")
 
@@ -52,7 +51,7 @@ class DeepEditConfig:
 
 
 def build(config: DeepEditConfig) -> Editor:
-    """The method of that configuration."""
+    """Return the editor."""
     from ke_plugin_deepedit.editor import DeepEdit  # noqa: PLC0415  built late
 
     return DeepEdit(config=config)
@@ -60,11 +59,11 @@ def build(config: DeepEditConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``deepedit``."""
+    """Register ``deepedit``."""
     return [
         EditorSpec(
             name="deepedit",
-            summary="depth-first decoding of thoughts under constraints, over a memory of edits",
+            summary="searches thoughts depth first and replaces them with edits from a memory",
             config=DeepEditConfig,
             build=build,
             cite="Wang et al. 2024, DeepEdit: Knowledge Editing as Decoding with Constraints",

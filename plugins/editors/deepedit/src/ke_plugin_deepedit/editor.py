@@ -1,4 +1,4 @@
-"""DeepEdit as an editor: the model stays as it is, the edits go into a memory that its thoughts are checked against."""
+"""DeepEdit as an editor: the model is unchanged, and its thoughts are checked against a memory of edits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ke_plugin_deepedit.search import CANDIDATES, PROFILES, DeepEditSearch, Sear
 
 
 class DeepEditModel(MemoryEditedModel):
-    """A model whose thoughts give way to the edits of a memory."""
+    """A model whose thoughts are replaced with edits from a memory."""
 
     def __init__(self, config: DeepEditConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         prompts = read_prompts(config.prompts)
@@ -40,15 +40,15 @@ class DeepEditModel(MemoryEditedModel):
             calls=config.max_calls,
             max_tokens=config.max_tokens,
         )
-        self.given = _given(self.search, session) if config.decomposition == "oracle" else None
+        self.dataset_walk = _dataset_walk(self.search, session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The published search; the walk over the benchmark's own sub-questions where it is asked for."""
-        return (self.given or self.search).solve(ask)
+        """Run the published search, or the walk over the benchmark's sub-questions."""
+        return (self.dataset_walk or self.search).solve(ask)
 
     @property
     def details(self) -> Details:
-        """What the memory holds, whose facts a question sees, and which prompts are used (they may come from files)."""
+        """Size of the memory, which facts a question sees, and the digest of the prompts."""
         texts = "\0".join(template.text for template in self.search.prompts.values())
         return {
             **super().details,
@@ -57,51 +57,57 @@ class DeepEditModel(MemoryEditedModel):
         }
 
 
-def _given(search: DeepEditSearch, session: Session[Any]) -> SubQuestionWalk:
-    return SubQuestionWalk(hops=dataset_sub_questions(session, editor="deepedit"), way=partial(way, search))
+def _dataset_walk(search: DeepEditSearch, session: Session[Any]) -> SubQuestionWalk:
+    return SubQuestionWalk(
+        hops=dataset_sub_questions(session, editor="deepedit"), hop_procedure=partial(hop_procedure, search)
+    )
 
 
 @frozen(kw_only=True)
 class DeepEdit(MemoryEditor):
-    """DeepEdit(config).edit(session, edits) is a model that thinks with those edits."""
+    """Editor whose edited model checks its thoughts against the edits."""
 
     config: DeepEditConfig
 
     @property
     def encoder(self) -> str:
-        """Of the memory."""
+        """The encoder of the memory."""
         return self.config.encoder
 
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model beside a memory. Raises BadConfig where ``prompts`` has no usable files."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig if ``prompts`` has no usable files."""
         return DeepEditModel(self.config, session, edits)
 
 
-def way(search: DeepEditSearch, ask: Question) -> HopProcedure:
-    """How the hops of ``ask`` are taken, in at most ``search.calls`` model calls together."""
-    hidden, talk = search.hidden(ask), search.talk()
+def hop_procedure(search: DeepEditSearch, ask: Question) -> HopProcedure:
+    """Return the procedure for the hops of ``ask``, with ``search.calls`` model calls for all of them."""
+    hidden, conversation = search.hidden(ask), search.new_conversation()
 
-    def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
-        """The fact that takes the given thought's place, or the thought."""
-        del said  # each hop starts from its own sub-question
+    def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
+        """Use the fact that replaces the given thought, or the thought."""
+        del earlier  # each hop starts from its own sub-question
         try:
-            return (yield from _hop(search, given, talk, hidden))
+            return (yield from _hop(search, given, conversation, hidden))
         except OutOfCalls:
-            return SubQuestionResult(steps=talk.note("call-cap", f"{search.calls} model calls"), outcome="hop-cap")
+            return SubQuestionResult(
+                steps=conversation.note("call-cap", f"{search.calls} model calls"), outcome="hop-cap"
+            )
 
     return hop
 
 
 def _hop(
-    search: DeepEditSearch, given: SubQuestion, talk: Conversation, hidden: frozenset[str]
+    search: DeepEditSearch, given: SubQuestion, conversation: Conversation, hidden: frozenset[str]
 ) -> Procedure[SubQuestionResult]:
     asked, answer, link = given.question, given.answer, given.statement
     hits: tuple[Hit, ...] = yield Nearest(memory=search.memory, text=asked, k=CANDIDATES, hidden=hidden)
-    state = SearchState(new_entity=(yield from talk.entity(asked)) if hits else "", last_thought=asked)
+    state = SearchState(new_entity=(yield from conversation.entity(asked)) if hits else "", last_thought=asked)
     for fact in (hit.text for hit in hits):
-        if (yield from relevant(fact, state, talk)) or (yield from talk.conflict(fact, given.statement)):
-            answer, link = (yield from talk.new(asked, fact)), fact
+        if (yield from relevant(fact, state, conversation)) or (
+            yield from conversation.conflict(fact, given.statement)
+        ):
+            answer, link = (yield from conversation.new(asked, fact)), fact
             break
-    notes, talk.notes = talk.notes, []
+    notes, conversation.notes = conversation.notes, []
     steps = (evolve(lookup_step(asked, hits), answer=answer), *notes)
     return SubQuestionResult(steps=steps, text=f" {closed(link)}", outcome="answered" if answer else "unparsed")

@@ -1,4 +1,4 @@
-"""The eight prompts: worked examples, then the question, with named slots for what is asked about."""
+"""The eight prompts: worked examples, then the question, with named slots."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ SLOTS = {
     "shared": ("first", "second"),
     "different": ("first", "second"),
 }
-"""Each prompt, and the slots that its text must have once each."""
+"""Each prompt, and the slots that its text must contain exactly once."""
 
 
 @frozen
 class SlotTemplate:
-    """A text with slots; what is put into them is never read for slots again."""
+    """A text with slots. Inserted text is not searched for slots."""
 
     text: str
 
     def __call__(self, **words: str) -> str:
-        """The text with ``words`` in its slots."""
+        """Return the text with ``words`` in its slots."""
         return re.sub(r"\{(\w+)\}", lambda slot: words.get(slot[1], slot[0]), self.text)
 
 
 def read_prompts(chosen: str) -> dict[str, SlotTemplate]:
-    """Every prompt by name: this package's, or those of a folder. Raises BadConfig where a file does not fit."""
+    """Return every prompt by name, from this package or a folder. Raises BadConfig for an unsuitable file."""
     return {name: _read(name, chosen) for name in SLOTS}
 
 
@@ -42,7 +42,7 @@ def _read(name: str, chosen: str) -> SlotTemplate:
     missing = [slot for slot in SLOTS[name] if text.count(f"{{{slot}}}") != 1]
     if missing:
         raise BadConfig(
-            f"deepedit.prompts: {name}.txt must have {{{missing[0]}}} once",
+            f"deepedit.prompts: {name}.txt must contain {{{missing[0]}}} exactly once",
             hint="see the README of ke-plugin-deepedit for the slots of each file",
         )
     return SlotTemplate(text)

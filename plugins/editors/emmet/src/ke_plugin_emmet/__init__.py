@@ -1,12 +1,10 @@
-"""Editor ``emmet``: equality-constrained mass editing (Gupta et al., 2024).
+"""Editor ``emmet``: equality-constrained_update mass editing (Gupta et al., 2024).
 
-EMMET's hyperparameters: published where there is a publication, else derived.
-
-With softening e and weight w the update is MEMIT's at one layer with lambda = w e: for GPT-J and LLaMA
-100000 * 0.1 = 10000, for GPT-2 XL 10000 * 0.1 = 1000. So what MEMIT's lambda is derived from, the length of a key f,
-gives w = f / 0.1 here: a typical key is moved half way when e is left at its default. The target is of the same kind as
-MEMIT's: for a model without published values of EMMET, MEMIT's published one is taken, with a reason that says whose it
-is.
+Hyperparameters are published or derived from the model's shape. With softening e and weight w, the update is MEMIT's at
+one layer with lambda = w e: 100000 * 0.1 = 10000 for GPT-J and LLaMA, 10000 * 0.1 = 1000 for GPT-2 XL. MEMIT's lambda
+is derived as the key dimension f, so here w = f / 0.1: with the default e, a typical key moves half of the way. The
+target is of the same kind as MEMIT's. For a model with published values of MEMIT only, the target is MEMIT's, and its
+reason states that.
 """
 
 from __future__ import annotations
@@ -35,14 +33,14 @@ CITE = (
 
 @frozen(kw_only=True)
 class EmmetConfig(SingleLayerConfig):
-    """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
+    """Hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     template_length: int = template_length()
-    mom2_weight: float | None = derived("w: how much old keys weigh, before softening", positive)
+    mom2_weight: float | None = derived("w: weight of the key covariance before softening", positive)
     softening: float = field(
         default=0.1,
         validator=validators.ge(0),
-        metadata={"help": "e: how far edits may be missed; 0 makes each exact, with w = 1 and e = lambda it is MEMIT"},
+        metadata={"help": "e: how much edits may miss their targets; 0 = exact; w = 1 and e = lambda is MEMIT"},
     )
 
 
@@ -63,22 +61,24 @@ _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
 PUBLISHED = {
     key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
 }
-"""The only ones whose configurations of EMMET are public; their targets are those of MEMIT there."""
-TARGETS = {key: known.lent("MEMIT") for key, known in PUBLISHED_MULTI_LAYER.items()} | PUBLISHED
+"""The published configurations of EMMET. Their targets are those of MEMIT."""
+TARGETS = {key: known.borrowed_from("MEMIT") for key, known in PUBLISHED_MULTI_LAYER.items()} | PUBLISHED
 
 
 def derive(config: EmmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
-    """Every hyperparameter that depends on the model, with the reason for its value."""
+    """Return every hyperparameter that depends on the model, with the reason for its value."""
     key, inner = facts.shape.key, facts.shape.inner
     clamp = 4.0 if facts.shape.rms_norm else 0.75
-    own = Setting(inner / SOFTENING, f"length of a key, {inner}, over {SOFTENING}: a typical key is moved half way")
+    derived_weight = Setting(
+        inner / SOFTENING, f"key dimension, {inner}, over {SOFTENING}: moves a typical key half of the way"
+    )
     return single_layer_settings(config, facts, table=TARGETS, clamp=clamp) | resolve_hyperparameters(
-        config, PUBLISHED.get(key), {"mom2_weight": own}
+        config, PUBLISHED.get(key), {"mom2_weight": derived_weight}
     )
 
 
 def build(config: EmmetConfig) -> Editor:
-    """The editor; imports torch."""
+    """Return the editor; imports torch."""
     from ke_plugin_emmet.editor import Emmet  # noqa: PLC0415  built late
 
     return Emmet(config)
@@ -86,11 +86,11 @@ def build(config: EmmetConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``emmet``."""
+    """Register ``emmet``."""
     return [
         EditorSpec(
             name="emmet",
-            summary="writes many facts into one layer, each exactly with softening=0, else softened: ROME for batches",
+            summary="writes many facts at once into one layer: ROME for batches",
             config=EmmetConfig,
             build=build,
             settings=derive,

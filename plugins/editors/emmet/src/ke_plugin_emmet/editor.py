@@ -1,12 +1,12 @@
-"""EMMET's algorithm (Gupta et al. 2024, section 3.2): the batched ROME.
+"""EMMET's algorithm (Gupta et al. 2024, section 3.2): batched ROME.
 
-ROME and MEMIT minimize the same disturbance of old keys, tr(Delta C Delta^T). MEMIT adds the edits' error to it; ROME
-demands that the edit hold. EMMET demands it of a batch:
+ROME and MEMIT minimize the same change of the outputs for other keys, tr(Delta C Delta^T). MEMIT adds the error of the
+edits to it. ROME constrains the edit to be exact. EMMET constrains a batch:
 
     min tr(Delta C Delta^T)  such that  Delta K = R:      Delta = R (K^T C^-1 K)^-1 K^T C^-1
 
-Keys that nearly coincide make K^T C^-1 K singular, so its diagonal is softened (the released code's e), with C^-1
-standing for (w C)^-1.
+Nearly identical keys make K^T C^-1 K singular, so its diagonal is softened (e in the released code), with (w C)^-1 for
+C^-1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONTEXTS = 5  # sampled left contexts, as in MEMIT
 
 
 class Emmet(LocateEditor):
-    """Writes a batch of edits into one layer."""
+    """Editor that writes a batch of edits into one layer."""
 
     def __init__(self, config: EmmetConfig) -> None:
         super().__init__(
@@ -40,23 +40,25 @@ class Emmet(LocateEditor):
         self.softening = config.softening
 
     def write(self, work: EditInProgress) -> Details:
-        """The closed form, at one layer."""
+        """Apply the closed form at one layer."""
         context = work.context
         layer, weight = context["layer"], context["mom2_weight"]
         targets = work.edit_targets(layer, "block")
 
         def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-            return constrained(context.covariances[layer], keys, residual, weight, self.softening)
+            return constrained_update(context.covariances[layer], keys, residual, weight, self.softening)
 
         norms, left = spread_over_layers(work.weights, context.modules, targets, (layer,), solve)
         return context.details(norms, targets.report(left))
 
 
-def constrained(covariance: KeyCovariance, keys: Tensor, residual: Tensor, weight: float, softening: float) -> LowRank:
-    """Delta = R (K^T Y + e I)^-1 Y^T with Y = (w C)^-1 K; float64, of rank N.
+def constrained_update(
+    covariance: KeyCovariance, keys: Tensor, residual: Tensor, weight: float, softening: float
+) -> LowRank:
+    """Return Delta = R (K^T Y + e I)^-1 Y^T with Y = (w C)^-1 K; float64, of rank N.
 
     ``keys`` K [f, N], ``residual`` R [d, N]. With e = 0, Delta K = R. Raises EditFailed for a singular system: two
-    edits with one key, or more edits than a key is long, cannot all hold exactly.
+    edits with equal keys, or more edits than key dimensions, cannot all be exact.
     """
     keys, residual = double(keys), double(residual)
     inverse_keys = torch.cholesky_solve(keys, covariance.factor) / weight

@@ -1,4 +1,4 @@
-"""Editor ``ft``: fine-tuning of one layer's MLP projection, bounded (FT-L) or free."""
+"""Editor ``ft``: fine-tuning of one layer's MLP output projection, bounded (FT-L) or unbounded (FT)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CITE = (
 
 
 def build(config: FtConfig) -> Editor:
-    """The editor; imports torch."""
+    """Return the editor; imports torch."""
     from ke_plugin_ft.editor import Ft  # noqa: PLC0415  built late
 
     return Ft(config)
@@ -21,11 +21,11 @@ def build(config: FtConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``ft``."""
+    """Register ``ft``."""
     return [
         EditorSpec(
             name="ft",
-            summary="fine-tunes one layer's MLP projection on the new objects, within a bound on each weight",
+            summary="fine-tunes one layer's MLP projection on the edits, with a bound on each weight",
             config=FtConfig,
             build=build,
             cite=CITE,

@@ -1,4 +1,4 @@
-"""Fine-tuning as an editor: train updates beside the model, add them to its weights while the context is open."""
+"""Fine-tuning as an editor: train updates outside the model, and add them to its weights while the edit is active."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from ke_weights.plugin import (
     unsupported_edits,
 )
 
-OTHER_EDITOR = "--editor qlora edits a model that is loaded with --dtype nf4"
+QLORA_HINT = "use --editor qlora for a model loaded with --dtype nf4"
 
 
 class Ft:
-    """Trains the MLP projection of one layer, or of a few together, on a batch of edits."""
+    """Editor that trains the MLP output projection of one or several layers on a batch of edits."""
 
     def __init__(self, config: FtConfig) -> None:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze or a new object, too long, or contradicting an earlier one.
+        """Refuse edits without a cloze or a new object, too long, or contradicting an earlier one.
 
-        Without edits: raises a KEError for a model that cannot be edited with these options.
+        Without edits: raise a KEError for a model that cannot be edited with these options.
         """
         if not edits:
-            self._place(session)
+            self._resolve(session)
         return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Make ``edits`` together. Raises UnsupportedEdit, and EditFailed where the numbers go wrong."""
+        """Apply ``edits`` together. Raises UnsupportedEdit, and EditFailed if a loss is not finite."""
         rewrites = as_rewrites(edits, session.model.tokenizer, session.model.context)
         if not rewrites:
             yield PassthroughModel(session)
@@ -51,19 +51,19 @@ class Ft:
         with session.model.patch() as weights:
             yield PassthroughModel(session, self._write(session, rewrites, weights))
 
-    def _place(self, session: Session[OpenModel]) -> tuple[ModuleMap, Mapping[str, Setting]]:
-        """The model's parts and its hyperparameters. Raises a KEError for quantized weights or a layer too many."""
+    def _resolve(self, session: Session[OpenModel]) -> tuple[ModuleMap, Mapping[str, Setting]]:
+        """Return module map and hyperparameters. Raises a KEError for quantized weights or a missing layer."""
         modules = find_parts(session.model.module)
         if any(quantized(layer.matrix) for layer in modules.layers):
-            raise BadConfig(f"ft cannot change quantized weights: {modules.obstacle}", hint=OTHER_EDITOR)
+            raise BadConfig(f"ft cannot change quantized weights: {modules.obstacle}", hint=QLORA_HINT)
         values = settings(self.config, model_facts(session, modules))
         modules.check_layers(values["layers"].value)
         return modules, values
 
     def _write(self, session: Session[OpenModel], rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
-        """Train, and add what was learned; what is to be recorded of it."""
-        modules, values = self._place(session)
-        made = train(
+        """Train, and add the updates. Return the details for the record."""
+        modules, values = self._resolve(session)
+        result = train(
             modules,
             session.model.tokenizer,
             rewrites,
@@ -78,13 +78,13 @@ class Ft:
             ),
             session.progress,
         )
-        for name, update in made.updates.items():
+        for name, update in result.updates.items():
             weights.add(name, Dense(delta=update))
-        losses = zip(rewrites, made.before, made.after, strict=True)
+        losses = zip(rewrites, result.before, result.after, strict=True)
         return {
             "hyperparameters": as_details(values),
-            "passes": made.passes,
-            "relative_update_norms": {name: weights.relative_norm(name) for name in made.updates},
-            "largest_changes": {name: float(update.abs().max()) for name, update in made.updates.items()},
+            "passes": result.passes,
+            "relative_update_norms": {name: weights.relative_norm(name) for name in result.updates},
+            "largest_changes": {name: float(update.abs().max()) for name, update in result.updates.items()},
             "edits": {one.id: {"loss_before": before, "loss_after": after} for one, before, after in losses},
         }

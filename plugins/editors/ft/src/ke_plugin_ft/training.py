@@ -1,4 +1,4 @@
-"""Fine-tuning of MLP projections beside the model: its weights are read, never written.
+"""Fine-tuning of MLP output projections outside the model: its weights are read, never written.
 
 The loss is the mean over a batch's edits of one of two objectives (t tokens o_1 .. o_t of the new object):
 
@@ -7,8 +7,8 @@ The loss is the mean over a batch's edits of one of two objectives (t tokens o_1
 
 Adam minimizes it over updates D_l of the projections' weights and biases, starting at D_l = 0. With a bound, each
 element of D_l is clamped to [-eps, eps] after every step (the infinity-norm ball of Zhu et al. 2020). A projection with
-its update is W x + D x. The blocks below the lowest trained one do not change, so they are run once for each batch.
-Where the model differs from the module map (norms after the MLP, capped logits), the whole model is run in every step.
+its update is W x + D x. The blocks below the lowest trained one do not change, so they run once per batch. If the model
+differs from the module map (norms after the MLP, capped logits), the whole model runs in every step.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ke_weights.plugin import (
 
 @frozen(kw_only=True)
 class FtSettings:
-    """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` edits a step."""
+    """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` is edits per step."""
 
     objective: Literal["prompt-last", "target"]
     layers: tuple[int, ...]
@@ -53,26 +53,26 @@ class FtSettings:
 
 @frozen(kw_only=True, eq=False)
 class ProjectionUpdate:
-    """What is added to one projection: ``weight`` [out, in], ``bias`` [out] or None; float32 or better."""
+    """The update of one projection: ``weight`` [out, in], ``bias`` [out] or None; float32 or better."""
 
     layer: Layer
     weight: Tensor
     bias: Tensor | None
 
     def added(self, keys: Tensor) -> Tensor:
-        """D x for the projection's input, [..., in] to [..., out]."""
+        """Return D x for the projection's input, [..., in] to [..., out]."""
         return nn.functional.linear(keys.to(self.weight.dtype), self.weight, self.bias)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """By parameter name."""
+        """The updates by parameter name."""
         named = {self.layer.weight_name: self.weight}
         return named if self.bias is None else named | {f"{self.layer.projection_name}.bias": self.bias}
 
 
 @frozen(kw_only=True, eq=False)
 class FtResult:
-    """Updates by parameter name, losses of each edit before and after (nats a token), and passes made."""
+    """Updates by parameter name, losses of each edit before and after (nats per token), and number of passes."""
 
     updates: Mapping[str, Tensor]
     before: tuple[float, ...]
@@ -82,7 +82,7 @@ class FtResult:
 
 @frozen(kw_only=True, eq=False)
 class FtBatch:
-    """Edits that make one step: ``ids`` and ``mask``, [edits, T], and the blocks from the lowest trained one on.
+    """The edits of one step: ``ids`` and ``mask``, [edits, T], and the blocks from the lowest trained one.
 
     ``row``, ``column``, ``token``, ``share``: scored positions, their tokens, and 1 / t; parallel, [M].
     """
@@ -100,7 +100,7 @@ class FtBatch:
 def train(
     modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings, progress: Progress
 ) -> FtResult:
-    """Updates that make ``rewrites`` probable. Raises EditFailed, which names the edit, where a loss is not finite."""
+    """Train updates that make ``rewrites`` probable. Raises EditFailed with the edit if a loss is not finite."""
     with frozen_module(modules.module):
         batches = [
             _batch(modules, tokenizer, rewrites[start : start + settings.batch], settings)
@@ -124,14 +124,14 @@ def train(
 
 
 def _step(modules: ModuleMap, batch: FtBatch, adam: torch.optim.Optimizer, settings: FtSettings) -> float:
-    """One step of Adam and the bound; the batch's mean loss before it. A batch that is learned makes no step."""
+    """Make one step of Adam and apply the bound. Return the mean loss before it. Skip a batch below ``stop_loss``."""
     loss = _loss(modules, batch).mean()
     value = float(loss.detach())
     if value < settings.stop_loss:
         return value
     adam.zero_grad()
     parameters = [tensor for group in adam.param_groups for tensor in group["params"]]
-    loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]  # untyped in torch
     adam.step()
     if settings.eps is not None:
         with torch.no_grad():
@@ -146,7 +146,7 @@ def _losses(modules: ModuleMap, batches: Sequence[FtBatch], updates: Sequence[Pr
 
 
 def _loss(modules: ModuleMap, batch: FtBatch) -> Tensor:
-    """The objective of each edit: the mean over its target's tokens of -log p, [edits]."""
+    """Return the objective of each edit, the mean of -log p over its target's tokens, [edits]."""
     logs = _logits(modules, batch).log_softmax(-1)
     chosen = logs.gather(1, batch.token.to(logs.device)[:, None])[:, 0]
     zero = torch.zeros(len(batch.names), dtype=logs.dtype, device=logs.device)
@@ -161,7 +161,7 @@ def _loss(modules: ModuleMap, batch: FtBatch) -> Tensor:
 
 
 def _logits(modules: ModuleMap, batch: FtBatch) -> Tensor:
-    """Logits at the scored positions, [M, V]."""
+    """Return the logits at the scored positions, [M, V]."""
     if batch.tail is None:
         found: Tensor = forward(modules.module, batch.ids, batch.mask).logits
         return found[batch.row.to(found.device), batch.column.to(found.device)].to(modules.dtype)
@@ -170,7 +170,7 @@ def _logits(modules: ModuleMap, batch: FtBatch) -> Tensor:
 
 
 def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings) -> FtBatch:
-    """Run the edits up to the lowest trained block. Every token's key changes what follows, so whole rows are kept."""
+    """Run the edits up to the lowest trained block. Complete rows are kept, because every key affects later tokens."""
     rows, scored, forced = [], [], settings.objective == "target"
     for number, made in enumerate(rewrites):
         target = target_ids(tokenizer, made.prompt, made.target)
@@ -205,7 +205,7 @@ def _zero(modules: ModuleMap, layer: Layer) -> ProjectionUpdate:
 
 @uninterruptible_context
 def _attached(updates: Sequence[ProjectionUpdate]) -> Iterator[None]:
-    """Projections give W x + D x while the block runs."""
+    """Make the projections return W x + D x while the block runs."""
     with Hooks() as hooks:
         for update in updates:
 

@@ -1,14 +1,14 @@
-"""Options of fine-tuning, and those that depend on the model: published or derived.
+"""Options of fine-tuning, and the values that depend on the model: published or derived.
 
-Every published configuration belongs to the objective ``prompt-last``: the code of ROME's and MEMIT's authors has no
-other, and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained on
-``target``, the likelihood of the new object's text.
+Every published configuration uses the objective ``prompt-last``: the code of ROME's and MEMIT's authors has no other,
+and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained on ``target``,
+the likelihood of the new object's text.
 
-The layer differs between bounded and free fine-tuning: both were chosen by a search, and the best layer for the one
-is not that for the other. The bound for an unknown model follows from the length f of a key. The published ones fall
-as models grow (2e-3 at f = 4096, 1e-3, 5e-4, 5e-5 at f = 16384), faster than 1 / f, since a sum of f changes of size
-eps must stay small beside a state. Between the published lengths eps is interpolated, both on a logarithmic scale;
-below and above, the nearest published value is taken.
+Bounded and unbounded fine-tuning have different layers: both were chosen by a search. The bound for another model
+follows from the key dimension f. The published bounds decrease with f (2e-3 at f = 4096, 1e-3, 5e-4, 5e-5 at f =
+16384), faster than 1 / f, because a sum of f changes of size eps must stay small relative to a hidden state. Between
+the published dimensions, eps is interpolated with both on a logarithmic scale; outside, it is the nearest published
+value.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ from ke_weights import Published, derived, positive, resolve_hyperparameters
 class FtConfig:
     """None means: the published value for this model, else derived from its shape."""
 
-    layers: tuple[int, ...] | None = derived("layers whose MLP projection is trained, ascending")
+    layers: tuple[int, ...] | None = derived("layers whose MLP output projection is trained, in ascending order")
     constrained: bool = field(
-        default=True, metadata={"help": "keep every weight within eps of what it was (FT-L); false: free (FT)"}
+        default=True,
+        metadata={"help": "keep every weight within eps of its original value (FT-L); false: no bound (FT)"},
     )
-    eps: float | None = derived("how far a weight may move, if constrained", positive)
-    steps: int | None = derived("passes over the edits at most", positive)
+    eps: float | None = derived("maximum change of a weight, if constrained", positive)
+    steps: int | None = derived("maximum number of passes over the edits", positive)
     lr: float | None = derived("learning rate of Adam; published rates are for objective=prompt-last", positive)
     objective: Literal["prompt-last", "target"] | None = derived(
-        "the loss of an edit, a mean over the new object's tokens: target = -log p of each token after those before "
-        "it (EasyEdit's target_new); prompt-last = -log p of each token at the prompt's last position, as released. "
-        "Derived: prompt-last for a model with published values, else target"
+        "loss of an edit, a mean over the new object's tokens: target = -log p of each token given the previous ones "
+        "(EasyEdit's target_new); prompt-last = -log p of each token at the prompt's last position, as released; "
+        "derived: prompt-last for a model with published values, else target"
     )
     batch: int = field(
-        default=64, validator=validators.gt(0), metadata={"help": "edits in one step of Adam, in their order"}
+        default=64, validator=validators.gt(0), metadata={"help": "edits per optimizer step, in their order"}
     )
     stop_loss: float = field(
         default=1e-2,
         validator=validators.ge(0),
-        metadata={"help": "mean loss below which a batch is skipped, and below which training ends"},
+        metadata={
+            "help": "skip a batch whose mean loss is below this value, and stop when the mean loss of all edits is"
+        },
     )
 
 
@@ -63,7 +66,7 @@ CONSTRAINED: Mapping[tuple[str, int, int, int], Published] = {
     ("mistral", 32, 4096, 14336): Published("Mistral-7B by EasyEdit", _FT | {"layers": (21,), "eps": 5e-5}),
     ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _FT | {"layers": (27,)}),
 }
-FREE: Mapping[tuple[str, int, int, int], Published] = {
+UNBOUNDED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by ROME's authors", _FT | {"layers": (1,)}),
     ("gptj", 28, 4096, 16384): Published("GPT-J by ROME's authors", _FT | {"layers": (21,)}),
     ("llama", 32, 4096, 11008): Published("LLaMA-7B by EasyEdit", _FT | {"layers": (21,)}, _MQUAKE),
@@ -73,24 +76,22 @@ FREE: Mapping[tuple[str, int, int, int], Published] = {
     ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _FT | {"layers": (27,)}),
 }
 BOUNDS = ((4096, 2e-3), (5120, 1e-3), (6400, 5e-4), (16384, 5e-5))
-"""Length of a key, and the bound published for it."""
+"""Key dimension, and the bound published for it."""
 
 
 def settings(config: FtConfig, facts: ModelFacts) -> dict[str, Setting]:
-    """Every hyperparameter that depends on the model, with its reason; ``eps`` only where a bound is kept."""
+    """Return every hyperparameter that depends on the model, with its reason; ``eps`` only with a bound."""
     shape = facts.shape
     layer = min(round(0.66 * shape.blocks), shape.blocks - 1)
     otherwise = {
         "layers": Setting((layer,), f"66 % of {shape.blocks} blocks, where most published layers lie"),
         "steps": Setting(25, "published for every model with objective=prompt-last"),
         "lr": Setting(5e-4, "published for every model with objective=prompt-last"),
-        "objective": Setting(
-            "target", "likelihood of the new object's text, where no values are published for the model"
-        ),
+        "objective": Setting("target", "likelihood of the new object's text: no values are published for this model"),
     }
     if config.constrained:
         otherwise["eps"] = _bound(shape)
-    return resolve_hyperparameters(config, (CONSTRAINED if config.constrained else FREE).get(shape.key), otherwise)
+    return resolve_hyperparameters(config, (CONSTRAINED if config.constrained else UNBOUNDED).get(shape.key), otherwise)
 
 
 def _bound(shape: Shape) -> Setting:
@@ -98,8 +99,8 @@ def _bound(shape: Shape) -> Setting:
     above = [pair for pair in BOUNDS if pair[0] >= shape.inner]
     if not below or not above:
         inner, eps = (below or above)[-1 if below else 0]
-        return Setting(eps, f"published for keys of length {inner}, the nearest to {shape.inner}")
+        return Setting(eps, f"published for key dimension {inner}, the nearest to {shape.inner}")
     (low, wide), (high, narrow) = below[-1], above[0]
     share = math.log(shape.inner / low) / math.log(high / low) if high > low else 0.0
     eps = wide * (narrow / wide) ** share
-    return Setting(eps, f"keys of length {shape.inner}, between the values published for {low} and {high}")
+    return Setting(eps, f"key dimension {shape.inner}, interpolated between the values published for {low} and {high}")

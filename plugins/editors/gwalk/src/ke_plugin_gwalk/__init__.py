@@ -1,4 +1,4 @@
-"""Editor ``gwalk``: edits kept as a graph of triples, through which a question is walked (Zhong et al. 2025)."""
+"""Editor ``gwalk``: edits as a graph of triples that questions are answered from (Zhong et al. 2025)."""
 
 from __future__ import annotations
 
@@ -21,40 +21,42 @@ def _threshold(_instance: object, _attribute: Attribute[str], value: str) -> Non
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"threshold is published, calibrated or a number, not {value!r}")
+        raise ValueError(f"threshold must be published, calibrated or a number, not {value!r}")
 
 
 @frozen(kw_only=True)
 class GwalkConfig:
-    """The paper's walk; where the published code and a sound walk differ, ``profile`` says which."""
+    """The paper's walk. ``profile`` selects a published version or the corrected one."""
 
     profile: Literal["greedy", "paper", "published"] = field(
         default="greedy",
         metadata={
-            "help": "greedy = no sampling, no call whose answer the graph overrules; paper = greedy, with entities "
-            "found by embedding too and relations among their own edges, as in algorithm 1; published = the released "
-            "code's temperatures, token limits and readings"
+            "help": "greedy = no sampling, no call whose answer the graph overrules; paper = greedy, with the "
+            "retrieval of algorithm 1 (entities by embedding, relations among their own edges); published = "
+            "temperatures, token limits and parsing of the released code"
         },
     )
     threshold: str = field(
         default=PUBLISHED,
         validator=_threshold,
         metadata={
-            "help": "least score of a relation (paper: of an entity too) that counts as found: published (0.845, for "
-            "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number of your own"
+            "help": "minimum score of a relation (paper: of an entity too): published (0.845, for contriever-msmarco "
+            "only), calibrated (on pairs of wordings, for this encoder) or a number"
         },
     )
     encoder: str = encoder_option("sentence encoder of relations and entities")
     aliases: Literal["none", "oracle"] = field(
         default="none",
-        metadata={"help": "other names of entities: none, or oracle = the benchmark's, which rest on its answers"},
+        metadata={
+            "help": "other names of entities: none, or oracle = the benchmark's aliases (they depend on gold answers)"
+        },
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who takes a question apart: the model, or oracle = the benchmark, with the answers from before "
-        "the edits; entity and relation of each sub-question are the model's to name"
+        "who decomposes questions: the model, or oracle = the benchmark (gold material: sub-questions and their "
+        "answers before the edits); the model names entity and relation of each sub-question"
     )
     max_hops: int = field(
-        default=4, validator=validators.ge(1), metadata={"help": "relations that one question may be taken apart into"}
+        default=4, validator=validators.ge(1), metadata={"help": "maximum number of relations per question"}
     )
     prompts: str = prompts_option(
         "own, or a folder with subject.txt, relations.txt, question.txt, walk.txt, pairs.txt, names.txt"
@@ -62,25 +64,25 @@ class GwalkConfig:
 
 
 def build(config: GwalkConfig) -> Editor:
-    """The method of that configuration."""
+    """Return the editor."""
     from ke_plugin_gwalk.editor import Gwalk  # noqa: PLC0415  built late
 
     return Gwalk(config=config)
 
 
 def oracle(config: Any) -> tuple[str, ...]:
-    """The benchmark's aliases are made of its answers, and its sub-questions name them (V16)."""
-    asked = {"aliases": config.aliases, SUB_QUESTIONS: config.decomposition}
-    return tuple(name for name, choice in asked.items() if choice == "oracle")
+    """Return the gold material that the options need: aliases and sub-questions depend on answers."""
+    choices = {"aliases": config.aliases, SUB_QUESTIONS: config.decomposition}
+    return tuple(name for name, choice in choices.items() if choice == "oracle")
 
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``gwalk``."""
+    """Register ``gwalk``."""
     return [
         EditorSpec(
             name="gwalk",
-            summary="edits in a memory, a graph of triples through which a question is walked",
+            summary="stores edits as a graph of triples and answers questions by walking it",
             config=GwalkConfig,
             build=build,
             cite="Zhong et al. 2025, MQuAKE-Remastered: Multi-Hop Knowledge Editing Can Only Be Advanced with "

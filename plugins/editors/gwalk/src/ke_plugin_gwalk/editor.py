@@ -1,4 +1,4 @@
-"""GWalk as an editor: the model stays as it is, the edits of the batch become edges of a graph."""
+"""GWalk as an editor: the model is unchanged, and the edits are edges of a graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ke_core.plugin import (
 )
 from ke_memory.plugin import HopProcedure, MemoryEditor, SubQuestionResult, SubQuestionWalk, dataset_sub_questions
 from ke_plugin_gwalk import GwalkConfig
-from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, unfit
+from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, unsupported_reason
 from ke_plugin_gwalk.reading import WalkFailed
 from ke_plugin_gwalk.retrieval import Thresholds
 from ke_plugin_gwalk.threshold import Calibration, fixed, of_entities, of_relations, refuse_unit
@@ -34,55 +34,57 @@ from ke_plugin_gwalk.walk import PROFILES, GwalkProfile, GwalkPrompts, Walk, ste
 
 
 class GwalkModel:
-    """A model with a graph of edits beside it."""
+    """A model with a graph of edits."""
 
-    def __init__(self, session: Session[Any], walk: Walk, record: Details, *, given: SubQuestionWalk | None) -> None:
+    def __init__(
+        self, session: Session[Any], walk: Walk, record: Details, *, dataset_walk: SubQuestionWalk | None
+    ) -> None:
         self.session = session
         self.walk = walk
-        self.given = given
+        self.dataset_walk = dataset_walk
         self._record = record
 
     @property
     def details(self) -> Details:
-        """What the graph holds, the threshold and where it comes from, and what prompts were used."""
+        """Size of the graph, the threshold with its source, and the digest of the prompts."""
         return {**self.walk.graph.size, "encoder": self.walk.graph.relations.encoder.id, **self._record}
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        """One reply an ask, in order; all advance together."""
+        """Return one reply per request, in order; all advance concurrently."""
         return self.session.engine.answer(self.solve, asks)
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """The walk, or the one over the benchmark's own sub-questions where it is asked for."""
-        return (self.given or self.walk).solve(ask)
+        """Run the walk, or the walk over the benchmark's sub-questions."""
+        return (self.dataset_walk or self.walk).solve(ask)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Take edges out of the graph and put others in."""
+        """Remove edges and add others."""
         self.walk.graph.change(add=add, remove=remove)
 
 
 @frozen(kw_only=True)
 class Gwalk(MemoryEditor):
-    """Gwalk(config).edit(session, edits) is a model that walks questions through a graph of those edits."""
+    """Editor whose edited model walks a graph of the edits."""
 
     config: GwalkConfig
     _known: dict[str, tuple[Calibration, Calibration | None]] = field(factory=dict, init=False, repr=False, eq=False)
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """An edge has one subject, relation and object. Without edits: raises BadConfig as ``remembering``."""
+        """Refuse edits without exactly one subject, relation and object. Without edits: raise BadConfig."""
         fixed(self.config)
         super().check(session, edits)
-        return {edit.id: why for edit in edits if (why := unfit(edit))}
+        return {edit.id: why for edit in edits if (why := unsupported_reason(edit))}
 
     @property
     def encoder(self) -> str:
-        """Of relations and entities."""
+        """The encoder of relations and entities."""
         return self.config.encoder
 
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model beside a graph. Raises BadConfig, UnsupportedEdit."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig and UnsupportedEdit."""
         config, profile = self.config, PROFILES[self.config.profile]
         encoder = session.encoder(config.encoder)
-        least, record = self._least(encoder, profile)
+        least, record = self._thresholds(encoder, profile)
         aliases: Mapping[str, Iterable[str]] | None = (
             session.material["aliases"].value if config.aliases == "oracle" else None
         )
@@ -90,13 +92,13 @@ class Gwalk(MemoryEditor):
         prompts = GwalkPrompts(**{name: self._text(name) for name in ("subject", "relations", "question", "walk")})
         walk = Walk(graph=graph, prompts=prompts, profile=profile, least=least, max_hops=config.max_hops)
         graph.change(add=edits)
-        shown = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
-        record |= {"examples_sha256": shown}
-        given = _given(walk, session) if config.decomposition == "oracle" else None
-        return GwalkModel(session, walk, record, given=given)
+        digest = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
+        record |= {"examples_sha256": digest}
+        dataset_walk = _dataset_walk(walk, session) if config.decomposition == "oracle" else None
+        return GwalkModel(session, walk, record, dataset_walk=dataset_walk)
 
-    def _least(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Thresholds, dict[str, Any]]:
-        """The thresholds, and what is on record of them. The paper has one for entities and relations."""
+    def _thresholds(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Thresholds, dict[str, Any]]:
+        """Return the thresholds and their record. Profile ``paper`` has one for entities too."""
         given = fixed(self.config)
         if given is not None:
             refuse_unit(self.config, encoder)
@@ -109,7 +111,7 @@ class Gwalk(MemoryEditor):
         return least, record | about
 
     def _calibrated(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Calibration, Calibration | None]:
-        """Of relations, and of entities where they are found by embedding. Once an encoder, not once a batch."""
+        """Return the calibration of relations, and of entities if they are found by embedding. Cached by encoder."""
         if encoder.id not in self._known:
             self._known[encoder.id] = (
                 of_relations(encoder, self._text("pairs"), bare=profile.bare),
@@ -121,23 +123,25 @@ class Gwalk(MemoryEditor):
         return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")
 
 
-def _given(walk: Walk, session: Session[Any]) -> SubQuestionWalk:
+def _dataset_walk(walk: Walk, session: Session[Any]) -> SubQuestionWalk:
     return SubQuestionWalk(
-        hops=dataset_sub_questions(session, editor="gwalk"), way=partial(way, walk), cap=walk.max_hops
+        hops=dataset_sub_questions(session, editor="gwalk"),
+        hop_procedure=partial(hop_procedure, walk),
+        cap=walk.max_hops,
     )
 
 
-def way(walk: Walk, ask: Question) -> HopProcedure:
-    """How the hops of ``ask`` are taken."""
+def hop_procedure(walk: Walk, ask: Question) -> HopProcedure:
+    """Return the procedure for the hops of ``ask``."""
     unseen = walk.unseen(ask.hidden)
 
-    def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
-        """The edge that the sub-question asks for, if the graph has it."""
-        del said
+    def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
+        """Use the edge that answers the sub-question, if the graph has one."""
+        del earlier  # each hop starts from its own sub-question
         try:
             return SubQuestionResult(steps=((yield from _edge(walk, given, unseen)),))
         except WalkFailed as end:
-            return SubQuestionResult(steps=(Step(kind=end.outcome, text=end.said),), text=end.said, outcome=end.outcome)
+            return SubQuestionResult(steps=(Step(kind=end.outcome, text=end.text),), text=end.text, outcome=end.outcome)
 
     return hop
 

@@ -1,6 +1,6 @@
-"""The edits as a graph: an edge a triple, found by its subject's name and its relation, hidden per question.
+"""The edits as a graph: each triple is an edge, found by subject and relation, and hidden per question.
 
-Only what an edit itself says is kept. Names of entities are compared as names: the model writes no ids.
+The graph contains only the edits. Entities are compared by name, because the model writes no ids.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ke_memory.plugin import FactMemory
 
 T = TypeVar("T")
 SLOT = "{}"
-NEAR = 10  # entities whose aliases are looked at
+NEAR = 10  # entities whose aliases are compared
 
 
 @frozen(kw_only=True)
 class EditTriple:
-    """(subject, relation, object) of an edit, with the words that the edit has for its relation.
+    """(subject, relation, object) of an edit, with its wordings of the relation.
 
-    ``wordings``: the relation's name and the edit's sentence without its ends. ``question``: a template.
+    ``wordings``: the relation's name, and the edit's sentence without subject and object. ``question``: a template.
     ``entities``: every name that the edit mentions.
     """
 
@@ -39,18 +39,18 @@ class EditTriple:
 
     @property
     def uses(self) -> list[tuple[str, str]]:
-        """(relation, wording): what is embedded of it."""
+        """Pairs (relation, wording) to embed."""
         return [(self.relation, wording) for wording in self.wordings]
 
 
 def triple_of(edit: Edit, *, bare: bool) -> EditTriple:
-    """The edit's triple. ``bare``: the relation's only wording is its template, as it stands (published).
+    """Return the edit's triple. ``bare``: use the template as the only wording of the relation (published).
 
-    Raises UnsupportedEdit where the edit has none, or not exactly one object.
+    Raises UnsupportedEdit if the edit has no triple, or not exactly one object.
     """
-    why = unfit(edit)
+    why = unsupported_reason(edit)
     if why or edit.after is None:
-        raise UnsupportedEdit(f"edit {edit.id}: {why}", hint="gwalk takes edits of one subject, relation and object")
+        raise UnsupportedEdit(f"edit {edit.id}: {why}", hint="gwalk needs edits with one subject, relation and object")
     after, before = edit.after, edit.before.objects if edit.before else ()
     template = edit.cloze.template if edit.cloze else after.relation.cloze
     return EditTriple(
@@ -65,21 +65,21 @@ def triple_of(edit: Edit, *, bare: bool) -> EditTriple:
     )
 
 
-def unfit(edit: Edit) -> str:
-    """Why the edit is no edge of the graph; empty where it is one."""
+def unsupported_reason(edit: Edit) -> str:
+    """Return why the edit cannot be an edge of the graph; empty if it can."""
     if edit.after is None:
-        return "it states no triple"
-    return "" if len(edit.after.objects) == 1 else "its fact has not exactly one object"
+        return "it has no triple"
+    return "" if len(edit.after.objects) == 1 else "it does not have exactly one object"
 
 
 def wordings(label: str, template: str | None) -> tuple[str, ...]:
-    """What a relation is found by: its name, and its sentence without the subject."""
+    """Return the texts that find a relation: its name, and its sentence without the subject."""
     return (label, " ".join(template.replace(SLOT, " ").split())) if template else (label,)
 
 
 @frozen(kw_only=True)
 class HiddenEdges:
-    """What a question must not find: edges that are hidden from it, and what no other edge knows.
+    """What a question must not find: hidden edges, and everything that no other edge has.
 
     ``questions``: edges whose question is not used. ``rows``: of relations, by relation and wording. ``names``: of
     entities. ``subjects``: those without another edge.
@@ -93,9 +93,9 @@ class HiddenEdges:
 
 
 class EditGraph:
-    """The edges in force. ``aliases``: other names by label, or None. ``respell``: "the U.S.A" finds "USA".
+    """The active edges. ``aliases``: other names by label, or None. ``respell``: "the U.S.A" finds "USA".
 
-    ``near``: subjects are found by embedding, too.
+    ``near``: find subjects by embedding too.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class EditGraph:
 
     @property
     def size(self) -> dict[str, int]:
-        """How many edges, relations and names of entities there are."""
+        """Number of edges, relations and names of entities."""
         return {
             "facts": len(self),
             "relations": len({relation for relation, _wording in self._uses}),
@@ -131,17 +131,17 @@ class EditGraph:
         }
 
     def change(self, *, add: Iterable[Edit] = (), remove: Iterable[str] = ()) -> None:
-        """Take edges out, and what only they knew; then put others in, in their order (M3).
+        """Remove edges with everything that only they have, then add others in their order.
 
-        Ids that are not there are ignored; an edge that is there already stays as it is. All of it is done or, where it
-        raises (UnsupportedEdit, or whatever the encoder raises), nothing.
+        Unknown ids are ignored, and an existing edge is unchanged. If this raises (UnsupportedEdit, or an error of the
+        encoder), nothing changes.
         """
         gone = {name: self._triples[name] for name in remove if name in self._triples}
         fresh = {
             edit.id: triple_of(edit, bare=self._bare) for edit in add if edit.id in gone or edit.id not in self._triples
         }
         try:
-            self._embed(fresh.values())  # first, since the encoder may fail
+            self._embed(fresh.values())  # first, because the encoder may fail
         except BaseException:
             self._drop_unused(fresh.values())
             raise
@@ -157,7 +157,7 @@ class EditGraph:
             self.subjects.add((triple.subject, triple.subject) for triple in triples)
 
     def _drop_unused(self, triples: Collection[EditTriple]) -> None:
-        """Of what these know, keep what an edge in force knows, too."""
+        """Remove what only these triples had."""
         self.relations.remove(_row(*use) for triple in triples for use in triple.uses if use not in self._uses)
         self.entities.remove(name for triple in triples for name in triple.entities if name not in self._names)
         if self.subjects is not None:
@@ -190,7 +190,7 @@ class EditGraph:
                     self._spelled[folded(name)].pop(name, None)
 
     def unseen(self, hidden: frozenset[str]) -> HiddenEdges:
-        """What must not be found with those edges hidden: the graph then answers as one that never had them."""
+        """Return what must not be found if those edges are hidden, as if the graph never had them."""
         triples = [self._triples[name] for name in hidden if name in self._triples]
         uses = Counter(use for triple in triples for use in triple.uses)
         names = Counter(name for triple in triples for name in triple.entities)
@@ -203,16 +203,16 @@ class EditGraph:
         )
 
     def find(self, subject: str, relation: str, hidden: frozenset[str]) -> EditTriple | None:
-        """The first edge of that subject and relation that is not hidden; later ones do not overrule it."""
+        """Return the first visible edge of that subject and relation; later ones do not overrule it."""
         edges = self._edges.get(subject, {}).get(relation, {})
         return next((triple for name, triple in edges.items() if name not in hidden), None)
 
     def relations_of(self, subject: str, hidden: frozenset[str]) -> frozenset[str]:
-        """Those that lead on from ``subject`` by an edge that is not hidden."""
+        """Return the relations of ``subject`` with a visible edge."""
         return frozenset(relation for relation in self._edges.get(subject, {}) if self.find(subject, relation, hidden))
 
     def question(self, relation: str, subject: str, unseen: HiddenEdges) -> str | None:
-        """The relation's question about ``subject``; None where no edit has one (M4: never an error)."""
+        """Return the relation's question about ``subject``; None if no edit has one."""
         templates = self._questions.get(relation, {}).items()
         template = next((template for name, template in templates if name not in unseen.questions), None)
         return None if template is None else template.replace(SLOT, subject)
@@ -220,9 +220,9 @@ class EditGraph:
     def relation(
         self, phrase: str, threshold: float, unseen: HiddenEdges, among: Collection[str] | None = None
     ) -> Procedure[tuple[str | None, float]]:
-        """The relation whose wording is nearest, and its score; None where that is below ``threshold``.
+        """Return the relation with the nearest wording and its score; None below ``threshold``.
 
-        ``among`` these alone, if given.
+        ``among``: consider these relations only.
         """
         others = () if among is None else (_row(*use) for use in self._uses if use[0] not in among)
         hits: tuple[Hit, ...] = yield Nearest(memory=self.relations, text=phrase, k=1, hidden=unseen.rows.union(others))
@@ -232,7 +232,7 @@ class EditGraph:
         return (hit.id.rpartition("\n")[0] if hit.score >= threshold else None), hit.score
 
     def subject(self, name: str, threshold: float, unseen: HiddenEdges) -> Procedure[str]:
-        """The subject of an edge that goes by that name, else the nearest one from ``threshold`` on, else the name."""
+        """Return the subject with that name, else the nearest one above ``threshold``, else the name."""
         linked = yield from self.link(name, unseen)
         if (linked in self._edges and linked not in unseen.subjects) or self.subjects is None:
             return linked
@@ -240,10 +240,9 @@ class EditGraph:
         return hits[0].id if hits and hits[0].score >= threshold else linked
 
     def link(self, name: str, unseen: HiddenEdges) -> Procedure[str]:
-        """The entity of that name: as it is written, or the only one spelled a little differently, or by an alias of
-        a near one.
+        """Return the entity of that name: exact, else the only one with a similar spelling, else by an alias.
 
-        A name that belongs to no edit stays as it is: nothing is known of it.
+        A name that belongs to no edit is returned unchanged.
         """
         if name in self._names and name not in unseen.names:
             return name
@@ -259,25 +258,25 @@ class EditGraph:
 
 
 def folded(name: str) -> str:
-    """A name without case, accents, punctuation and a leading article; C, C# and C++ are three.
+    """Return a name without case, accents, punctuation and a leading article; C, C# and C++ stay distinct.
 
-    Vowel signs and the dots of syllables are no accents: without them names of many scripts would be one.
+    Vowel signs and marks of syllables are not accents: without them, many names of some scripts would be equal.
     """
     plain = "".join(c for c in unicodedata.normalize("NFKD", name.casefold()) if unicodedata.combining(c) < ACCENTS)
-    words = "".join(c if _of_a_name(c) else " " for c in plain.replace("'", "").replace(".", "")).split()
+    words = "".join(c if _is_name_character(c) else " " for c in plain.replace("'", "").replace(".", "")).split()
     return " ".join(words[1:] if words[:1] == ["the"] and len(words) > 1 else words) or name
 
 
 ACCENTS = 10
-"""Combining classes from here on: below are a virama, a nukta, the voicing marks of kana, and signs of no class."""
+"""Minimum combining class of an accent: below are virama, nukta, kana voicing marks, and signs of no class."""
 
 
-def _of_a_name(character: str) -> bool:
+def _is_name_character(character: str) -> bool:
     return character.isalnum() or character in "+#" or unicodedata.category(character).startswith("M")
 
 
 def _uncount(counts: Counter[T], things: Iterable[T]) -> None:
-    """Count each once less; what is at zero goes."""
+    """Decrease each count, and delete those at zero."""
     for thing in things:
         counts[thing] -= 1
         if not counts[thing]:
@@ -289,7 +288,7 @@ def _row(relation: str, wording: str) -> str:
 
 
 def _question(edit: Edit, subject: Entity, relation: Relation) -> str | None:
-    """The relation's own template, else the edit's question without its subject."""
+    """Return the relation's own template, else the edit's question without its subject."""
     if relation.question is not None:
         return relation.question
     asked = edit.question or ""

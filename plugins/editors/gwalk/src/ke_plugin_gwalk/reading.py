@@ -1,6 +1,6 @@
-"""Reading what the model wrote: the entity a question starts from, the relations it goes through, an answer.
+"""Parse what the model writes: the entity that a question starts from, its relations, an answer.
 
-Only what was written to its end is read. What cannot be read ends the question with a typed outcome.
+Truncated text is not parsed. Text that cannot be parsed ends the question with a typed outcome.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ BRACKETED = re.compile(r"\[([^\]\n]+)\]")
 
 
 class WalkFailed(Exception):
-    """The walk cannot go on: ``outcome`` says why, ``said`` is what the model wrote."""
+    """The walk cannot continue. ``outcome`` is the reason, ``text`` what the model wrote."""
 
-    def __init__(self, outcome: Literal["unparsed", "hop-cap", "length"], said: str) -> None:
+    def __init__(self, outcome: Literal["unparsed", "hop-cap", "length"], text: str) -> None:
         super().__init__(outcome)
         self.outcome = outcome
-        self.said = said.strip()
+        self.text = text.strip()
 
 
 class MalformedAnswer(WalkFailed):
-    """An answer without its form (published): the answer of the hop before stands, if there is one."""
+    """An answer in the wrong format (published): the answer of the previous hop is used, if there is one."""
 
 
-def lost(written: Generated, kind: type[WalkFailed] = WalkFailed) -> WalkFailed:
-    """Nothing was found in ``written``: because it was cut, or because it is not there."""
+def walk_failure(written: Generated, kind: type[WalkFailed] = WalkFailed) -> WalkFailed:
+    """Return the error for missing content in ``written``: truncated, or in the wrong format."""
     return kind("length" if written.finish == "length" else "unparsed", written.text)
 
 
 def bracketed(written: Generated) -> str:
-    """The bracketed span, up to an apostrophe (published); empty where there is none."""
+    """Return the bracketed span up to an apostrophe (published); empty if there is none."""
     found = BRACKETED.search(written.text)
     return found[1].split("'")[0].strip() if found else ""
 
 
 def named(written: Generated) -> str:
-    """The bracketed span, or the whole line where a model forgets the brackets; without a possessive."""
+    """Return the bracketed span, or the whole line without brackets; without a possessive."""
     found = BRACKETED.search(written.text)
     if found is None and written.finish == "length":
         return ""
@@ -49,9 +49,9 @@ def named(written: Generated) -> str:
 
 
 def relations(written: Generated, most: int) -> tuple[str, ...]:
-    """The parenthesised items between arrows, up to ``answer``.
+    """Return the parenthesized items between arrows, up to ``answer``.
 
-    Raises Lost where there is none, where there are more than ``most``, or where the end was cut off.
+    Raises WalkFailed if there is none, if there are more than ``most``, or if the end is truncated.
     """
     found: list[str] = []
     ended = written.finish != "length"
@@ -67,23 +67,23 @@ def relations(written: Generated, most: int) -> tuple[str, ...]:
     if len(found) > most:
         raise WalkFailed("hop-cap", written.text)
     if not found or not ended:
-        raise lost(written)
+        raise walk_failure(written)
     return tuple(found)
 
 
 def after_first_period(written: Generated) -> str:
-    """What follows the first period and space (published). Raises Formless where nothing does, Lost where it is cut."""
+    """Return the text after the first period and space (published). Raises WalkFailed, MalformedAnswer."""
     _sentence, _period, rest = written.text.partition(". ")
     if not rest.strip() or written.finish == "length":
-        raise lost(written, WalkFailed if rest.strip() else MalformedAnswer)
+        raise walk_failure(written, WalkFailed if rest.strip() else MalformedAnswer)
     return rest.strip()
 
 
 def after_slot(written: Generated) -> str:
-    """What follows the sentence with its open place, so that a period in a name cuts nothing. Raises Lost.
+    """Return the text after the sentence's slot, so that a period in a name cuts nothing. Raises WalkFailed.
 
-    Where the sentence goes on behind the place ("{} is the author of Hamlet. Shakespeare"), what follows its period. A
-    closing period is not part of an answer, unless it belongs to the name.
+    If the sentence continues after the slot ("{} is the author of Hamlet. Shakespeare"), return the text after its
+    period. A closing period is not part of an answer, unless it belongs to the name.
     """
     _sentence, slot, rest = written.text.partition("{}")
     if not slot or (". " in rest and rest.lstrip()[0].islower()):
@@ -92,5 +92,5 @@ def after_slot(written: Generated) -> str:
         rest = rest.lstrip(" .")
     name = without_period(rest)
     if not name or written.finish == "length":
-        raise lost(written)
+        raise walk_failure(written)
     return name

@@ -1,4 +1,4 @@
-"""Whether the graph has <s, r, ?>: line 4 of algorithm 1, as the released code has it and as it is printed."""
+"""Find the edge <s, r, ?> in the graph: line 4 of algorithm 1, as released and as printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ke_plugin_gwalk.graph import EditGraph, EditTriple, HiddenEdges
 
 @frozen(kw_only=True)
 class Thresholds:
-    """Least scores that count, of a relation and of an entity."""
+    """Minimum scores of a relation and of an entity."""
 
     relation: float
     entity: float
@@ -18,7 +18,7 @@ class Thresholds:
 
 @frozen(kw_only=True)
 class RetrievedEdge:
-    """The subject as the graph calls it, the relation if one was retrieved, with its score, and the edge if any."""
+    """The subject as named in the graph, the retrieved relation (if any) with its score, and the edge (if any)."""
 
     subject: str
     relation: str | None
@@ -29,7 +29,7 @@ class RetrievedEdge:
 def as_released(
     graph: EditGraph, name: str, phrase: str, unseen: HiddenEdges, least: Thresholds
 ) -> Procedure[RetrievedEdge]:
-    """The entity by its name, the nearest of all the graph's relations, and the edge of the two, if there is one."""
+    """Find the entity by name, the nearest of all relations, and then the edge of both, if there is one."""
     subject = yield from graph.link(name, unseen)
     relation, score = yield from graph.relation(phrase, least.relation, unseen)
     fact = None if relation is None else graph.find(subject, relation, unseen.edges)
@@ -39,7 +39,7 @@ def as_released(
 def as_printed(
     graph: EditGraph, name: str, phrase: str, unseen: HiddenEdges, least: Thresholds
 ) -> Procedure[RetrievedEdge]:
-    """A retrievable entity first, T(s), then a retrievable relation among its own edges, T(r)."""
+    """Find the entity by embedding too, T(s), and then the nearest relation among its own edges, T(r)."""
     subject = yield from graph.subject(name, least.entity, unseen)
     own = graph.relations_of(subject, unseen.edges)
     if not own:

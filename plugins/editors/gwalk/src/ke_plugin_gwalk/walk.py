@@ -1,9 +1,9 @@
-"""GWalk, algorithm 1 of MQuAKE-Remastered (appendix D.1): a question is a path, and the path is walked.
+"""GWalk, algorithm 1 of MQuAKE-Remastered (appendix D.1): a question is a path in the graph of edits.
 
 ::
 
     s  <- the entity that the question starts from                              the model
-    rs <- the relations that it goes through, in order                          the model
+    rs <- the relations that it follows, in order                               the model
     for r in rs:
         find s among the graph's entities, r among its relations                names and embeddings
         ask about (s, r): the relation's own question, or one in words          a template, or the model
@@ -11,7 +11,7 @@
               else the model's own answer
     the answer is s
 
-Whether an edit applies is decided by the graph alone; the model is never asked to weigh a fact.
+Only the graph decides whether an edit applies; the model is never asked to compare facts.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Proce
 from ke_memory.plugin import sentence
 from ke_plugin_gwalk import reading
 from ke_plugin_gwalk.graph import EditGraph, EditTriple, HiddenEdges
-from ke_plugin_gwalk.reading import MalformedAnswer, WalkFailed, lost
+from ke_plugin_gwalk.reading import MalformedAnswer, WalkFailed, walk_failure
 from ke_plugin_gwalk.retrieval import RetrievedEdge, Thresholds, as_printed, as_released
 
-WORDINGS = 3  # of a question, tried in turn for the entity it starts from
+WORDINGS = 3  # of a question, tried in turn to find its start entity
 LINE = ("\n",)
-WORDS_ONLY = "gwalk answers in words and gives no log-probabilities"
+WORDS_ONLY = "gwalk returns text answers, no log-probabilities"
 
 
 @frozen(kw_only=True)
 class GwalkProfile:
-    """Where the released code and a sound walk differ.
+    """A version of the walk.
 
-    ``cool`` and ``warm``: the temperature of everything but answers, and of answers. ``tokens``: for an
-    entity, for relations, for a question in words, for an answer. ``always``: the model answers even where the
-    graph overrules it. ``released``: that answer, too, must be one that can be read, and an edit that is hidden from a
-    question is hidden as an edge alone: its relation and its names are found as before. ``bare``: a relation is found
-    by its template alone, open place included. ``respell``: names may differ in case, accents and punctuation.
-    ``near``: entities are found by embedding as well, and a relation among their own edges.
+    ``cool`` and ``warm``: temperature of answers (``warm``) and of everything else. ``tokens``: limits for an entity,
+    relations, a question, an answer. ``always``: the model answers even if the graph overrules it. ``released``: that
+    answer must be parsable too, and a hidden edit hides only its edge, not its relation and names. ``bare``: find a
+    relation by its template only, including the slot. ``respell``: names may differ in case, accents and punctuation.
+    ``near``: find entities by embedding too, and a relation among their own edges.
     """
 
     cool: float
@@ -88,7 +87,7 @@ PROFILES = {
 
 @frozen(kw_only=True)
 class GwalkPrompts:
-    """Worked examples for each thing the model is asked, without space at the end."""
+    """Worked examples for each request to the model, without trailing whitespace."""
 
     subject: str
     relations: str
@@ -98,7 +97,7 @@ class GwalkPrompts:
 
 @frozen(kw_only=True)
 class WalkStep:
-    """One step of the walk: what it adds to the transcript, where it leads, what is on record of it."""
+    """One hop: its addition to the transcript, the object that it leads to, and its record."""
 
     text: str
     object: str
@@ -107,7 +106,7 @@ class WalkStep:
 
 @frozen(kw_only=True)
 class Walk:
-    """Walks questions through one graph. At most 3 + 1 + 2 ``max_hops`` calls a question."""
+    """Answers questions with one graph, in at most 3 + 1 + 2 ``max_hops`` model calls each."""
 
     graph: EditGraph
     prompts: GwalkPrompts
@@ -116,7 +115,7 @@ class Walk:
     max_hops: int
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Answer one question; every way in which it can end otherwise is an outcome of the answer."""
+        """Answer one question. Raises NoLikelihood; other failures are outcomes of the answer."""
         if not isinstance(ask, Question):
             raise NoLikelihood(WORDS_ONLY)
         steps: list[Step] = []
@@ -127,14 +126,14 @@ class Walk:
             phrases = yield from self.relations(ask.texts[0], entity)
             steps.append(Step(kind="relations", text=", ".join(phrases)))
             for phrase in phrases:
-                said = f"{self.prompts.walk}\n\nQuestion: {ask.texts[0]}{raw}"
+                text = f"{self.prompts.walk}\n\nQuestion: {ask.texts[0]}{raw}"
                 try:
-                    hop = yield from self._hop(said, entity, phrase, unseen)
+                    hop = yield from self._hop(text, entity, phrase, unseen)
                 except MalformedAnswer as end:
                     if not raw:
                         raise
-                    steps.append(Step(kind=end.outcome, text=end.said))
-                    break  # as released: what the hop before came to is the answer
+                    steps.append(Step(kind=end.outcome, text=end.text))
+                    break  # as released: the answer of the previous hop is the answer
                 raw, entity = raw + hop.text, hop.object
                 steps.append(hop.step)
             entity = yield from self.graph.link(entity, unseen)
@@ -144,7 +143,10 @@ class Walk:
         return Answer(text=entity, raw=raw, steps=tuple(steps))
 
     def start(self, texts: Sequence[str]) -> Procedure[str]:
-        """The entity that the question starts from (line 1): the first that stands in its wording, else the last."""
+        """Return the entity that the question starts from (line 1).
+
+        It is the first one that occurs in its wording, else the last one.
+        """
         name = ""
         for text in texts:
             prompt = f"{self.prompts.subject}\n\nQuestion: {text}\nSubject:"
@@ -154,16 +156,16 @@ class Walk:
             if found and found in text:
                 break
         if not name:
-            raise lost(written)
+            raise walk_failure(written)
         return name
 
     def relations(self, text: str, entity: str) -> Procedure[tuple[str, ...]]:
-        """The relations that the question goes through (line 2), in the model's words."""
+        """Return the relations that the question follows (line 2), as the model writes them."""
         written = yield from self._write(self._path(text, entity), self.profile.tokens[1])
         return reading.relations(written, self.max_hops)
 
     def relation(self, text: str, entity: str) -> Procedure[str]:
-        """The only one that a question of a single hop goes through, however far the model would go on."""
+        """Return the relation of a single-hop question, even if the model would continue."""
         stop = (*LINE, reading.ARROW)
         written = yield from self._write(self._path(text, entity), self.profile.tokens[1], stop)
         (phrase,) = reading.relations(written, 1)
@@ -173,23 +175,23 @@ class Walk:
         return f"{self.prompts.relations}\n\nQuestion: {text}\nPath: {entity}{reading.ARROW}"
 
     def unseen(self, hidden: frozenset[str]) -> HiddenEdges:
-        """What a question from which those edits are hidden does not get to see of the graph."""
+        """Return what a question must not find if those edits are hidden from it."""
         return HiddenEdges(edges=hidden) if self.profile.released else self.graph.unseen(hidden)
 
     def retrieve(self, entity: str, phrase: str, unseen: HiddenEdges) -> Procedure[RetrievedEdge]:
-        """What the graph has of <entity, phrase, ?> (line 4)."""
-        way = as_printed if self.profile.near else as_released
-        return way(self.graph, entity, phrase, unseen, self.least)
+        """Return the graph's edge for <entity, phrase, ?>, if any (line 4)."""
+        retrieve = as_printed if self.profile.near else as_released
+        return retrieve(self.graph, entity, phrase, unseen, self.least)
 
-    def _hop(self, said: str, entity: str, phrase: str, unseen: HiddenEdges) -> Procedure[WalkStep]:
-        """From ``entity`` along one relation (lines 4 to 9)."""
+    def _hop(self, transcript: str, entity: str, phrase: str, unseen: HiddenEdges) -> Procedure[WalkStep]:
+        """Follow one relation from ``entity`` (lines 4 to 9)."""
         found = yield from self.retrieve(entity, phrase, unseen)
         asked = None if found.relation is None else self.graph.question(found.relation, found.subject, unseen)
         if asked is None:
             asked = yield from self._in_words(found, phrase)
         fact, text, own = found.fact, f"\nSubquestion: {asked}", ""
         if fact is None or self.profile.always:
-            prompt = f"{said}{text}\nGenerated answer:"
+            prompt = f"{transcript}{text}\nGenerated answer:"
             written: Generated = yield Generate(
                 prompt=prompt, stop=LINE, max_tokens=self.profile.tokens[3], temperature=self.profile.warm
             )
@@ -200,22 +202,22 @@ class Walk:
         return WalkStep(text=text + _verdict(fact, own), object=object_, step=step(asked, found, object_))
 
     def _in_words(self, found: RetrievedEdge, phrase: str) -> Procedure[str]:
-        """The sub-question, written by the model: no relation of the graph is near enough to lend its own."""
+        """Let the model write the sub-question, because no relation of the graph is near enough."""
         prompt = f"{self.prompts.question}\n\nSubject: {found.subject}\nRelation: {phrase}\nQuestion:"
         written = yield from self._write(prompt, self.profile.tokens[2])
         asked = written.text.strip()
         if not asked and found.fact is None:
-            raise lost(written)
-        return asked or f"{found.subject}: {phrase}?"  # the graph has decided the hop, whatever it is called
+            raise walk_failure(written)
+        return asked or f"{found.subject}: {phrase}?"  # the graph has the answer, so any wording will do
 
     def _write(self, prompt: str, tokens: int, stop: tuple[str, ...] = LINE) -> Procedure[Generated]:
-        """One line, or less, of anything but an answer."""
+        """Request one line, of anything except an answer."""
         written: Generated = yield Generate(prompt=prompt, stop=stop, max_tokens=tokens, temperature=self.profile.cool)
         return written
 
 
 def step(asked: str, found: RetrievedEdge, answer: str) -> Step:
-    """A hop for the record: retrieved is the edge that was used, with the score of its relation."""
+    """Return the record of a hop: the edge that was used, with the score of its relation."""
     return Step(
         kind="subquestion",
         text=asked,
@@ -226,13 +228,13 @@ def step(asked: str, found: RetrievedEdge, answer: str) -> Step:
 
 
 def unfinished(steps: Sequence[Step], end: WalkFailed, raw: str) -> Answer:
-    """What is on record of a walk that could not go on."""
-    last = Step(kind=end.outcome, text=end.said)
-    return Answer(text="", raw=raw or end.said, steps=(*steps, last), outcome=end.outcome)
+    """Return the answer of a walk that failed."""
+    last = Step(kind=end.outcome, text=end.text)
+    return Answer(text="", raw=raw or end.text, steps=(*steps, last), outcome=end.outcome)
 
 
 def _verdict(fact: EditTriple | None, own: str) -> str:
-    """What the transcript says of the graph's fact: it decides where there is one."""
+    """Return the transcript's line about the graph's fact, which overrules the model."""
     if fact is None:
         return f"\nKnown fact: none\nSo the answer here is: {own}"
     return f"\nKnown fact: {sentence(fact.statement)}\nSo the answer here is: {fact.object}"

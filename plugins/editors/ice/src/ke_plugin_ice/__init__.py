@@ -1,4 +1,4 @@
-"""Editor ``ice``: the edited facts, as sentences to suppose, before every question (Cohen et al. 2024)."""
+"""Editor ``ice``: the edited facts as sentences before every question (Cohen et al. 2024)."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from ke_memory import encoder_option, prompts_option
 
 @frozen(kw_only=True)
 class IceConfig:
-    """The paper edits one fact at a time, so that it is the only one shown: ``--batch 1`` with either of own, all."""
+    """Options. The paper edits one fact at a time: use ``--batch 1`` with ``facts`` own or all."""
 
     facts: Literal["own", "all", "retrieved"] = field(
         default="all",
         metadata={
-            "help": "facts shown with a question: own = the edits of its own case, all = every edit in force, "
+            "help": "facts shown with a question: own = the edits of its own case, all = all active edits, "
             "retrieved = the k nearest to the question"
         },
     )
-    k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
+    k: int = field(
+        default=4, validator=validators.ge(1), metadata={"help": "number of facts to retrieve, with facts=retrieved"}
+    )
     encoder: str = encoder_option("sentence encoder, with facts=retrieved")
     profile: Literal["released", "paper"] = field(
         default="released",
         metadata={
             "help": "released: the fact as its statement (Imagine that The capital of France is Lima.); paper: the "
-            "object first (Imagine that Lima would have been The capital of France.), which takes clozes that end in is"
+            "object first (Imagine that Lima would have been The capital of France.), for clozes that end in is, are, "
+            "was or were"
         },
     )
-    prompts: str = prompts_option("the words before the facts: own, or a folder with an opening.txt")
+    prompts: str = prompts_option("text before the facts: own, or a folder with an opening.txt")
 
 
 def build(config: IceConfig) -> Editor:
-    """The method of that configuration."""
+    """Return the editor."""
     from ke_plugin_ice.editor import Ice  # noqa: PLC0415  built late
 
     return Ice(config=config)
@@ -42,11 +45,11 @@ def build(config: IceConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``ice``."""
+    """Register ``ice``."""
     return [
         EditorSpec(
             name="ice",
-            summary="in-context editing: the edited facts, as sentences to suppose, before every question",
+            summary="in-context editing: puts the edited facts as sentences before every question",
             config=IceConfig,
             build=build,
             cite="Cohen et al. 2024, Evaluating the Ripple Effects of Knowledge Editing in Language Models",

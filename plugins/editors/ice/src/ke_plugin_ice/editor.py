@@ -1,12 +1,12 @@
-"""In-context editing, section 5 of Cohen et al. 2024: the model is told what to suppose, and then asked.
+"""In-context editing, section 5 of Cohen et al. 2024: the prompt states the facts and then asks the question.
 
 ::
 
     Imagine that The capital of France is Lima.                  the edit, as a sentence (released code)
     Imagine that Lima would have been The capital of France.     or with the object first (paper)
-    ...                                                          the benchmark's own prompt, as it stands
+    ...                                                          the benchmark's own prompt, unchanged
 
-No weight changes, nothing is taken apart, no demonstrations. Several facts follow one another in the same line.
+The weights are unchanged, questions are not decomposed, and there are no demonstrations. Several facts share one line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COPULAS = ("is", "are", "was", "were")
 
 
 class IceModel(InContextModel):
-    """A model that is told what to suppose before each question."""
+    """A model with facts before each question."""
 
     def __init__(self, config: IceConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         self.profile = config.profile
@@ -44,30 +44,30 @@ class IceModel(InContextModel):
         self.opening = opening(config.prompts)
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Ask with the facts before the prompt; without facts, with the prompt alone."""
-        shown: QuestionContext = yield from self.shown(ask)
+        """Send the prompt with the facts before it, or the prompt only if there are no facts."""
+        shown: QuestionContext = yield from self.question_context(ask)
         prefix = f"{self.opening} {shown.sentences}\n" if shown.facts else ""
         reply: Reply = yield from put(before_prompt(ask, prefix))
-        return shown.on_record(reply)
+        return shown.with_steps(reply)
 
-    def worded(self, edit: Edit) -> str:
-        """As its statement, or as the paper has it. Raises UnsupportedEdit for one that it has no words for."""
+    def fact_text(self, edit: Edit) -> str:
+        """Return the statement, or the paper's form. Raises UnsupportedEdit if the edit has no such form."""
         if self.profile == "released":
             return edit.statement
-        if why := unfit(edit):
-            raise UnsupportedEdit(f"edit {edit.id!r}: {why}", hint="take ice.profile=released")
+        if why := paper_form_obstacle(edit):
+            raise UnsupportedEdit(f"edit {edit.id!r}: {why}", hint="use -o ice.profile=released")
         return f"{_objects(edit)} would have been {_proposition(edit)}"
 
     @property
     def details(self) -> Details:
-        """The facts, and the words before them."""
+        """The facts, and the text before them."""
         return {**super().details, "opening": self.opening}
 
 
-def unfit(edit: Edit) -> str:
-    """Why the paper's form has no words for ``edit``; empty where it has."""
+def paper_form_obstacle(edit: Edit) -> str:
+    """Return why the paper's form cannot express ``edit``; empty if it can."""
     if edit.after is None or not edit.after.objects or edit.cloze is None:
-        return "it names no cloze or no new object"
+        return "it has no cloze or no new object"
     return "" if _proposition(edit) else f"its cloze {edit.cloze.prompt!r} does not end in {' or '.join(COPULAS)}"
 
 
@@ -77,36 +77,38 @@ def _objects(edit: Edit) -> str:
 
 
 def _proposition(edit: Edit) -> str:
-    """P_r: the cloze without the verb at its end; empty where another word stands there."""
+    """Return the cloze without the verb at its end (P_r); empty if it ends with another word."""
     assert edit.cloze is not None
     words, _, verb = edit.cloze.prompt.strip().rpartition(" ")
     return words if verb in COPULAS else ""
 
 
 def opening(prompts: str) -> str:
-    """The words before the facts, in one line. Raises BadConfig."""
-    words = prompt_text("ke_plugin_ice", "opening.txt", prompts, option="ice.prompts")
-    if len(words.splitlines()) > 1:
-        raise BadConfig("ice.prompts: opening.txt has more than one line", hint="the words before the facts: one line")
-    return words
+    """Return the one-line text before the facts. Raises BadConfig."""
+    text = prompt_text("ke_plugin_ice", "opening.txt", prompts, option="ice.prompts")
+    if len(text.splitlines()) > 1:
+        raise BadConfig(
+            "ice.prompts: opening.txt has more than one line", hint="write the text before the facts in one line"
+        )
+    return text
 
 
 @frozen(kw_only=True)
 class Ice(MemoryEditor):
-    """Ice(config).edit(session, edits) is a model that supposes those edits."""
+    """Editor whose edited model reads the edits before each question."""
 
     config: IceConfig
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Any statement can be supposed; the paper's form takes those that say what the object is."""
+        """Refuse edits that the paper's form cannot express. The default form accepts every edit."""
         super().check(session, edits)
-        return {edit.id: why for edit in edits if self.config.profile == "paper" and (why := unfit(edit))}
+        return {edit.id: why for edit in edits if self.config.profile == "paper" and (why := paper_form_obstacle(edit))}
 
     @property
     def encoder(self) -> str | None:
-        """Where facts are retrieved."""
+        """The encoder, with retrieval."""
         return self.config.encoder if self.config.facts == "retrieved" else None
 
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig if ``prompts`` has no usable file."""
         return IceModel(self.config, session, edits)

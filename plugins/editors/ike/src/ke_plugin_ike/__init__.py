@@ -1,4 +1,4 @@
-"""Editor ``ike``: a new fact in the prompt, behind demonstrations of other edits (Zheng et al. 2023)."""
+"""Editor ``ike``: the new fact in the prompt, after demonstrations of other edits (Zheng et al. 2023)."""
 
 from __future__ import annotations
 
@@ -12,45 +12,49 @@ from ke_memory import decomposition_option, encoder_option, prompts_option, sub_
 
 @frozen(kw_only=True)
 class IkeConfig:
-    """The paper's context; where EasyEdit's differs, ``profile`` says which."""
+    """The paper's context. ``profile`` selects the paper's or EasyEdit's."""
 
     profile: Literal["paper", "easyedit"] = field(
         default="paper",
         metadata={
-            "help": "paper = copy, update and retain 1:3:4, nearest last, then a copy of the edit; "
+            "help": "paper = copy, update and retain demonstrations 1:3:4, nearest last, then a copy of the edit; "
             "easyedit = the nearest demonstrations of any kind, nearest first, no copy of the edit"
         },
     )
     k: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(0)),
-        metadata={"help": "demonstrations in the prompt; derived: 32 (paper) or 16 (easyedit)", "derived": True},
+        metadata={"help": "number of demonstrations; derived: 32 (paper) or 16 (easyedit)", "derived": True},
     )
     facts: Literal["retrieved", "own"] = field(
         default="retrieved",
-        metadata={"help": "the edits shown with a question: the nearest ones of the memory, or its own case's"},
+        metadata={
+            "help": "edits shown with a question: retrieved = the nearest active ones, own = those of its own case"
+        },
     )
     top: int = field(
-        default=4, validator=validators.ge(1), metadata={"help": "edits shown with a question (facts=retrieved)"}
+        default=4,
+        validator=validators.ge(1),
+        metadata={"help": "maximum number of edits shown with a question, with facts=retrieved"},
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who takes questions apart: nobody (model: a question is asked in one piece), or the dataset (gold "
-        "material: sub-questions and the answers before editing), so that each hop is asked as an edit of its own"
+        "model = a question is asked as a whole; oracle = the dataset decomposes it (gold material: sub-questions "
+        "and their answers before the edits), and each sub-question is asked separately"
     )
-    encoder: str = encoder_option("sentence encoder that finds edits and demonstrations")
+    encoder: str = encoder_option("sentence encoder that retrieves edits and demonstrations")
     demonstrations: str = field(
         default="own",
         metadata={
-            "help": "own = records of this package; else a file of JSON lines (see the README)",
+            "help": "own = the records of this package, or a file of JSON lines (see the README)",
             "file": True,
             "words": ("own",),
         },
     )
-    prompts: str = prompts_option("how a demonstration reads: own, or a folder with a demonstration.txt")
+    prompts: str = prompts_option("format of a demonstration: own, or a folder with a demonstration.txt")
 
 
 def build(config: IkeConfig) -> Editor:
-    """The method of that configuration."""
+    """Return the editor."""
     from ke_plugin_ike.editor import Ike  # noqa: PLC0415  built late
 
     return Ike(config=config)
@@ -58,11 +62,11 @@ def build(config: IkeConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``ike``."""
+    """Register ``ike``."""
     return [
         EditorSpec(
             name="ike",
-            summary="the new fact in the prompt, behind demonstrations that copy, update and retain",
+            summary="puts the new fact into the prompt, after demonstrations of other edits",
             config=IkeConfig,
             build=build,
             cite="Zheng et al. 2023, Can We Edit Factual Knowledge by In-Context Learning?",

@@ -1,4 +1,4 @@
-"""The demonstrations that can be shown, found by meaning and by their words."""
+"""The available demonstrations, found by embedding and by their words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORD = re.compile(r"\w+")
 
 @frozen(kw_only=True)
 class Demonstration:
-    """``answer`` follows ``prompt`` after ``fact`` was told; ``record`` is the place of its record in the corpus."""
+    """``answer`` follows ``prompt`` after ``fact``; ``record`` is the index of its record in the corpus."""
 
     record: int
     kind: Kind
@@ -34,9 +34,9 @@ class Demonstration:
 
 @define(kw_only=True, eq=False)
 class DemonstrationCorpus:
-    """Every demonstration by id, and a memory that finds the nearest ones (fact and prompt together, as published).
+    """Every demonstration by id, and a memory that finds the nearest ones by fact and prompt, as published.
 
-    Nothing of it rests on an edit: all groups of edits that stand side by side share one, so it is only read.
+    It does not depend on edits and is read-only: all concurrent groups of edits share one.
     """
 
     records: Sequence[IkeRecord]
@@ -50,24 +50,24 @@ class DemonstrationCorpus:
         each = (made for number, record in enumerate(self.records) for made in demonstrations(number, record))
         self.demonstrations = {str(place): demonstration for place, demonstration in enumerate(each)}
         self.sha256 = hashlib.sha256(repr(self.records).encode()).hexdigest()
-        self.memory = self._remembered()
+        self.memory = self._load_memory()
 
     @cached_property
     def widest(self) -> int:
-        """The most demonstrations of one record."""
+        """Maximum number of demonstrations of a record."""
         return max(Counter(each.record for each in self.demonstrations.values()).values())
 
-    def of(self, record: int, kind: Kind, barred: frozenset[str]) -> list[Demonstration]:
-        """The demonstrations of that kind that a record has, without those that are barred."""
-        return [self.demonstrations[name] for name in self.names(record, kind) if name not in barred]
+    def of(self, record: int, kind: Kind, excluded: frozenset[str]) -> list[Demonstration]:
+        """Return a record's demonstrations of a kind, without the excluded ones."""
+        return [self.demonstrations[name] for name in self.names(record, kind) if name not in excluded]
 
     def names(self, record: int, kind: Kind) -> Sequence[str]:
-        """The ids of the demonstrations of that kind that a record has."""
+        """Return the ids of a record's demonstrations of a kind."""
         return self._by_kind[record, kind]
 
     @cached_property
     def by_word(self) -> dict[str, dict[str, str]]:
-        """Demonstrations and all that they say, by each word of it."""
+        """Demonstrations and their complete text, by each of their words."""
         found: dict[str, dict[str, str]] = {}
         for name, each in self.demonstrations.items():
             text = plain(f"{each.fact} {each.prompt} {each.answer}")
@@ -77,7 +77,7 @@ class DemonstrationCorpus:
 
     @cached_property
     def by_rarest(self) -> dict[str, dict[str, set[str]]]:
-        """Subjects and prompts, and the demonstrations that have them, by the word of theirs that the fewest have."""
+        """Subjects and prompts with their demonstrations, by the rarest word of each."""
         owners: dict[str, set[str]] = {}
         for name, each in self.demonstrations.items():
             for text in (each.prompt, self.records[each.record].subject):
@@ -96,8 +96,8 @@ class DemonstrationCorpus:
             found.setdefault((each.record, each.kind), []).append(name)
         return found
 
-    def _remembered(self) -> FactMemory:
-        """The memory of all demonstrations; embedded once, and kept for the next edits."""
+    def _load_memory(self) -> FactMemory:
+        """Return the memory of all demonstrations, cached on disk."""
         key = {"encoder": self.encoder.id, "records_sha256": self.sha256}
         path: Path = self.artifacts.path("ike-demonstrations", key, ".safetensors")
         if is_intact(path):
@@ -110,7 +110,7 @@ class DemonstrationCorpus:
 
 
 def demonstrations(number: int, record: IkeRecord) -> Iterator[Demonstration]:
-    """Every demonstration that a record makes."""
+    """Yield every demonstration of a record."""
 
     def one(kind: Kind, prompt: str, answer: str) -> Demonstration:
         return Demonstration(record=number, kind=kind, fact=record.fact, prompt=prompt, answer=answer)
@@ -123,5 +123,5 @@ def demonstrations(number: int, record: IkeRecord) -> Iterator[Demonstration]:
 
 
 def plain(text: str) -> str:
-    """The words, a space before and after each, so that one text in another is whole words in others."""
+    """Return the words with a space before and after each, so that substrings are whole words."""
     return f" {' '.join(WORD.findall(text.casefold()))} "

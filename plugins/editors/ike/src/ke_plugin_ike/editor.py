@@ -1,4 +1,4 @@
-"""IKE as an editor: the model stays as it is, and each question is asked behind a context made for its edits."""
+"""IKE as an editor: the model is unchanged, and each question follows a context for its edits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ke_plugin_ike.subject_filter import SubjectFilter
 
 
 class IkeModel(InContextModel):
-    """A model that is shown demonstrations and the facts of a question before it."""
+    """A model with demonstrations and facts before each question."""
 
     def __init__(
         self, config: IkeConfig, session: Session[Any], edits: Sequence[Edit], *, corpus: DemonstrationCorpus
@@ -56,49 +56,51 @@ class IkeModel(InContextModel):
             k=profile.k if config.k is None else config.k,
             seed=session.seed,
         )
-        self.bars = SubjectFilter(corpus)
+        self.subject_filter = SubjectFilter(corpus)
         super().__init__(session, edits, choice=config.facts, k=config.top, encoder=config.encoder)
         oracle = config.decomposition == "oracle"
-        self.given = (
-            SubQuestionWalk(hops=dataset_sub_questions(session, editor="ike"), way=self.way) if oracle else None
+        self.dataset_walk = (
+            SubQuestionWalk(hops=dataset_sub_questions(session, editor="ike"), hop_procedure=self.hop_procedure)
+            if oracle
+            else None
         )
 
     @property
     def until(self) -> str:
-        """What the next demonstration begins with."""
+        """Beginning of the next demonstration, which ends an answer."""
         return "\n" + self.context.layout.fact.partition(FACT)[0].rstrip()
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Ask in one piece; over the benchmark's own sub-questions where it is asked for."""
-        return self.whole(ask) if self.given is None else self.given.solve(ask)
+        """Ask the whole question, or walk over the benchmark's sub-questions."""
+        return self.ask_whole(ask) if self.dataset_walk is None else self.dataset_walk.solve(ask)
 
-    def whole(self, ask: Ask) -> Procedure[Reply]:
-        """Ask with the context of its facts; a question that no edit is shown for is asked as the benchmark asks it."""
-        shown = yield from self.shown(ask)
+    def ask_whole(self, ask: Ask) -> Procedure[Reply]:
+        """Ask with the context of the question's facts; without facts, send the benchmark's own prompt."""
+        shown = yield from self.question_context(ask)
         if shown.facts:
             query = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
-            text = yield from self.context.before(shown.facts, self.bars.without(ask.hidden), query)
-            ask = asked(ask, text, self.until)
-        return shown.on_record((yield from put(ask)))
+            text = yield from self.context.before(shown.facts, self.subject_filter.without(ask.hidden), query)
+            ask = with_prompt(ask, text, self.until)
+        return shown.with_steps((yield from put(ask)))
 
-    def way(self, ask: Question) -> HopProcedure:
-        """How the hops of ``ask`` are taken: each is a question of its own, behind the context of the facts near to it.
+    def hop_procedure(self, ask: Question) -> HopProcedure:
+        """Return the procedure for the hops of ``ask``: each is a separate question with its own context.
 
-        The given answer is shown as what was right under no fact; where no fact is shown, it stands.
+        The given answer is shown as the answer without a fact. If no fact is shown, the given answer is used.
         """
 
-        def hop(given: SubQuestion, said: str) -> Procedure[SubQuestionResult]:
-            del said  # nothing is carried from hop to hop
-            shown = yield from self.shown(evolve(ask, texts=(given.question,)))
+        def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
+            del earlier  # hops are independent
+            shown = yield from self.question_context(evolve(ask, texts=(given.question,)))
             (found,) = shown.steps or (Step(kind="", text=given.question),)
             found = evolve(found, kind="subquestion")
             if not shown.facts:
                 return SubQuestionResult(steps=(evolve(found, answer=given.answer),))
             text = yield from self.context.before(
-                shown.facts, self.bars.without(ask.hidden), given.question, given.answer
+                shown.facts, self.subject_filter.without(ask.hidden), given.question, given.answer
             )
-            reply = yield from put(asked(ask, text, self.until))
-            assert isinstance(reply, Answer), "a question is answered in words"
+            reply = yield from put(with_prompt(ask, text, self.until))
+            assert isinstance(reply, Answer), "a question has a text answer"
             text = f"\n{given.question} {reply.raw.strip()}"
             return SubQuestionResult(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
 
@@ -106,23 +108,25 @@ class IkeModel(InContextModel):
 
     @property
     def details(self) -> Details:
-        """What is shown: the facts, how many demonstrations, and of how many records they are chosen."""
+        """The facts, the number of demonstrations, and the number of records to select them from."""
         return {
             **super().details,
             "demonstrations": self.context.k,
-            "records_free": self.bars.records_free,
+            "records_free": self.subject_filter.records_free,
             "demonstrations_sha256": self.context.corpus.sha256,
         }
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Take edits out and put others in; no demonstration tells of one that is in force."""
+        """Remove and add edits, and exclude demonstrations about the active ones."""
         super().change(add=add, remove=remove)
-        self.bars.change(add=add, remove=remove)
+        self.subject_filter.change(add=add, remove=remove)
 
 
-def asked(ask: Ask, text: str, until: str) -> Ask:
-    """Return ``ask`` with ``text`` for its prompt. An answer is one line; where the benchmark asks for several, it ends
-    at ``until``. Whole continuations are scored, not tokens (V2).
+def with_prompt(ask: Ask, text: str, until: str) -> Ask:
+    """Return ``ask`` with ``text`` as its prompt.
+
+    An answer is one line. If the benchmark asks for several lines, it ends at ``until``. Likelihood requests score
+    whole continuations, not tokens.
     """
     if isinstance(ask, Likelihood):
         return evolve(ask, prompt=text)
@@ -134,26 +138,26 @@ def asked(ask: Ask, text: str, until: str) -> Ask:
 
 @frozen(kw_only=True)
 class Ike(MemoryEditor):
-    """Ike(config).edit(session, edits) is a model that is told those edits in its prompt."""
+    """Editor whose edited model reads the edits in its prompt."""
 
     config: IkeConfig
     _known: dict[tuple[object, ...], DemonstrationCorpus] = field(factory=dict, init=False, repr=False, eq=False)
 
     @property
     def encoder(self) -> str:
-        """Of demonstrations, and of facts where they are retrieved."""
+        """The encoder of demonstrations and retrieved facts."""
         return self.config.encoder
 
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model behind its context. Raises BadConfig for a bad prompt file, BadData for bad demonstrations."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig for a bad prompt file, BadData for bad demonstrations."""
         return IkeModel(self.config, session, edits, corpus=self._corpus(session))
 
     def _corpus(self, session: Session[Any]) -> DemonstrationCorpus:
-        """Of these demonstrations with this encoder; once, not with each group of edits."""
+        """Return the corpus of these demonstrations and this encoder, built once for all groups of edits."""
         source, encoder = self.config.demonstrations, session.encoder(self.config.encoder)
         key = (encoder.id, *stamp_of(source))
         if key not in self._known:
             records = read_records(source)
-            self._known.clear()  # what was read before is not kept beside it
+            self._known.clear()  # free the previous corpus
             self._known[key] = DemonstrationCorpus(records=records, encoder=encoder, artifacts=session.artifacts)
         return self._known[key]

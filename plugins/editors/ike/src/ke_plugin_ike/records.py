@@ -1,4 +1,4 @@
-"""The records that demonstrations are made of: one JSON object a line.
+"""The records of demonstrations: one JSON object per line.
 
 ::
 
@@ -6,8 +6,8 @@
      "paraphrases": ["Who wrote Hamlet?"],
      "neighbors": [{"prompt": "The author of Faust is", "object": "Johann Wolfgang von Goethe"}]}
 
-``object`` is what the demonstrated edit says; a neighbor's is true and stays so. Keys that are not named here are
-left alone.
+``object`` is the object of the demonstrated edit. A neighbor's object is true and does not change. Other keys are
+ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HINT = "see the README of ke-plugin-ike for the format"
 
 @frozen(kw_only=True)
 class IkeRecord:
-    """An edit to demonstrate: ``prompt`` stops where the object begins. Neighbors are pairs of prompt and object."""
+    """An edit to demonstrate: ``prompt`` ends before the object. Neighbors are pairs of prompt and object."""
 
     subject: str
     prompt: str
@@ -42,17 +42,17 @@ class IkeRecord:
 
 
 def read_records(source: str) -> tuple[IkeRecord, ...]:
-    """Every record of a file, or of this package's own. Raises BadData, which names file, line and field."""
+    """Return the records of a file, or of this package. Raises BadData with file, line and field."""
     found = tuple(
         _record(line, f"{source}, line {number}") for number, line in enumerate(_lines(source), 1) if line.strip()
     )
     if not found:
-        raise BadData(f"{source} holds no demonstration", hint="one JSON record a line")
+        raise BadData(f"{source} has no demonstrations", hint="write one JSON record per line")
     return found
 
 
 def stamp_of(source: str) -> tuple[int, ...]:
-    """Differs where ``read_records`` may: another file under that name, or another content. Cheaper than reading it."""
+    """Return a value that changes with the file or its content, without reading it."""
     file = Path(source).expanduser()
     if source == OWN or not file.is_file():
         return ()
@@ -61,14 +61,14 @@ def stamp_of(source: str) -> tuple[int, ...]:
 
 
 def _lines(source: str) -> list[str]:
-    """Parted at line feeds alone: JSON takes other breaks, as U+2028, in a string as they are."""
+    """Split at line feeds only: JSON strings may contain other line breaks, such as U+2028."""
     if source == OWN:
         return files("ke_plugin_ike").joinpath(FILE).read_text(encoding="utf-8").split("\n")
     try:
         return Path(source).expanduser().read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise BadData(
-            f"the demonstrations {source} cannot be read", hint=f"ike.demonstrations: a UTF-8 file, or {OWN}"
+            f"the demonstrations {source} cannot be read", hint=f"set ike.demonstrations to a UTF-8 file, or to {OWN}"
         ) from error
 
 
@@ -91,14 +91,14 @@ def _record(line: str, where: str) -> IkeRecord:
 def _text(raw: Any, field: str, where: str) -> str:
     value = raw.get(field) if isinstance(raw, dict) else None
     if not isinstance(value, str) or not value.strip():
-        raise _bad(where, f"{field} is no text")
+        raise _bad(where, f"{field} is not a non-empty string")
     return " ".join(value.split())  # a line break would end the demonstration
 
 
 def _list(raw: Any, field: str, where: str) -> list[Any]:
     value = raw.get(field)
     if not isinstance(value, list) or not value:
-        raise _bad(where, f"{field} is no list, or an empty one")
+        raise _bad(where, f"{field} is not a non-empty list")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Editor ``input-aug``: counterfactual facts given with every question (Hua et al. 2024, InputAug)."""
+"""Editor ``input-aug``: counterfactual facts with every question (InputAug, Hua et al. 2024)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ke_core.plugin import Editor, EditorSpec, hookimpl
 from ke_memory import encoder_option, prompts_option
 
 COUNTERFACTUALS = "counterfactual-facts"
-"""The material that ``facts=counterfactuals`` takes: case to sentences."""
+"""Name of the material for ``facts=counterfactuals``: sentences by case."""
 
 
 @frozen(kw_only=True)
@@ -20,23 +20,25 @@ class InputAugConfig:
     """
 
     mode: Literal["direct", "cot"] = field(
-        default="direct", metadata={"help": "answer at once, or after a chain of thought"}
+        default="direct", metadata={"help": "answer directly, or after a chain of thought"}
     )
     facts: Literal["oracle", "counterfactuals", "all", "retrieved", "none"] = field(
         default="oracle",
         metadata={
-            "help": "facts given with a question: oracle = the edits of its own case, counterfactuals = what ReCoE's "
-            "records say of the edited world, all = every edit in force, retrieved = the k nearest to the question, "
-            "none = the control: the same prompt without facts"
+            "help": "facts given with a question: oracle = the edits of its own case, counterfactuals = the sentences "
+            "about the edited world in ReCoE's records, all = all active edits, retrieved = the k nearest to the "
+            "question, none = the baseline: the same prompt without facts"
         },
     )
-    k: int = field(default=4, validator=validators.ge(1), metadata={"help": "how many, with facts=retrieved"})
+    k: int = field(
+        default=4, validator=validators.ge(1), metadata={"help": "number of facts to retrieve, with facts=retrieved"}
+    )
     encoder: str = encoder_option("sentence encoder, with facts=retrieved")
     max_tokens: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(1)),
         metadata={
-            "help": "tokens of an answer; derived: 24 (direct) or 200 (cot), the benchmark's if those are more",
+            "help": "maximum tokens of an answer; derived: 24 (direct) or 200 (cot), or the benchmark's if larger",
             "derived": True,
         },
     )
@@ -44,24 +46,24 @@ class InputAugConfig:
 
 
 def build(config: InputAugConfig) -> Editor:
-    """The method of that configuration."""
+    """Return the editor."""
     from ke_plugin_input_aug.editor import InputAug  # noqa: PLC0415  built late
 
     return InputAug(config=config)
 
 
 def oracle(config: InputAugConfig) -> tuple[str, ...]:
-    """Gold material, only where it is asked for (V16)."""
+    """Return the gold material that the options need."""
     return (COUNTERFACTUALS,) if config.facts == "counterfactuals" else ()
 
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``input-aug``."""
+    """Register ``input-aug``."""
     return [
         EditorSpec(
             name="input-aug",
-            summary="input augmentation: counterfactual facts given with every question, an upper bound",
+            summary="input augmentation: puts counterfactual facts before every question, an upper bound",
             config=InputAugConfig,
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls: Reasoning-based Assessment of Knowledge Editing (ReCoE)",

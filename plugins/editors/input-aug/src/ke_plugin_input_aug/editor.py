@@ -1,11 +1,11 @@
-"""Input augmentation, the InputAug of Hua et al. 2024: what was edited stands beside the question.
+"""Input augmentation, InputAug of Hua et al. 2024: the edited facts are in the prompt with the question.
 
 ::
 
-    ...                          an instruction, and worked examples of this form
-    Facts: ...                   the counterfactual facts, as sentences; "none" where there are none
+    ...                          an instruction, and worked examples in this format
+    Facts: ...                   the counterfactual facts as sentences; "none" without facts
     Question: ...
-    Thoughts: ...                with ``mode=cot``: the model, a step a sentence
+    Thoughts: ...                with ``mode=cot``: the model, one sentence per step
     Answer: ...                  the model
 """
 
@@ -45,7 +45,7 @@ FACTS: Mapping[str, Choice] = {
 
 @frozen(kw_only=True)
 class AnswerMode:
-    """How an answer is asked for: what the model starts with, how far it may write, where its answer stands."""
+    """Format of an answer: its first words, decoding settings, and parsing."""
 
     begins: str
     decoding: Decoding
@@ -63,7 +63,7 @@ MODES = {
 
 
 class InputAugModel(InContextModel):
-    """A model that is given facts with each question."""
+    """A model with facts before each question."""
 
     def __init__(self, config: InputAugConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         super().__init__(session, edits, choice=FACTS[config.facts], k=config.k, encoder=config.encoder)
@@ -77,50 +77,52 @@ class InputAugModel(InContextModel):
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Ask with the facts before the question."""
-        shown: QuestionContext = yield from self.shown(ask)
+        shown: QuestionContext = yield from self.question_context(ask)
         facts = f"Facts: {shown.sentences or NO_FACTS}\n"
-        asked = self._likelihood(ask, facts) if isinstance(ask, Likelihood) else self._question(ask, facts)
-        reply: Reply = yield from put(asked)
-        return shown.on_record(reply)
+        request = self._likelihood(ask, facts) if isinstance(ask, Likelihood) else self._question(ask, facts)
+        reply: Reply = yield from put(request)
+        return shown.with_steps(reply)
 
-    def shown(self, ask: Ask) -> Procedure[QuestionContext]:
-        """ReCoE's sentences in the place of the case's edits, where any of these is in force."""
-        shown: QuestionContext = yield from super().shown(ask)
+    def question_context(self, ask: Ask) -> Procedure[QuestionContext]:
+        """Return ReCoE's sentences instead of the case's edits, if one of these is active."""
+        shown: QuestionContext = yield from super().question_context(ask)
         if self.sentences is None or not shown.facts:
             return shown
         return QuestionContext(facts=tuple(self.sentences[ask.case]))
 
     def _question(self, ask: Question, facts: str) -> Ask:
         text = f"{self.examples}\n\n{facts}Question: {ask.texts[0]}\n{self.mode.begins}"
-        # Unless it is said how long an answer may be, a benchmark that asks for lists gets them whole.
+        # By default, a benchmark that asks for lists gets them complete.
         tokens = self.max_tokens or max(self.mode.decoding.max_tokens, ask.prompt.decoding.max_tokens)
         decoding = evolve(self.mode.decoding, max_tokens=tokens)
         prompt = Prompt(text=text, decoding=decoding, parse=self.mode.parse)
         return evolve(ask, prompt=across_lines(prompt, until="\nFacts:") if ask.prompt.several_lines else prompt)
 
     def _likelihood(self, ask: Likelihood, facts: str) -> Ask:
-        """The benchmark's own prompt behind the facts; after a chain of thought there is no such thing."""
+        """Return the benchmark's own prompt after the facts. Raises NoLikelihood after a chain of thought."""
         if self.mode.parse.after:
-            raise NoLikelihood("input-aug gives no log-probabilities after a chain of thought", hint="use mode=direct")
+            raise NoLikelihood(
+                "input-aug returns no log-probabilities after a chain of thought", hint="use -o input-aug.mode=direct"
+            )
         return before_prompt(ask, facts)
 
     @property
     def details(self) -> Details:
-        """The facts, and how long an answer may be at least."""
+        """The facts, and the maximum tokens of an answer."""
         return {**super().details, "max_tokens": self.max_tokens or self.mode.decoding.max_tokens}
 
 
 @frozen(kw_only=True)
 class InputAug(MemoryEditor):
-    """InputAug(config).edit(session, edits) is a model that is given those edits with its questions."""
+    """Editor whose edited model reads the edits before each question."""
 
     config: InputAugConfig
 
     @property
     def encoder(self) -> str | None:
-        """Where facts are retrieved."""
+        """The encoder, with retrieval."""
         return self.config.encoder if self.config.facts == "retrieved" else None
 
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model beside its facts. Raises BadConfig where ``prompts`` has no usable file."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig if ``prompts`` has no usable file."""
         return InputAugModel(self.config, session, edits)

@@ -12,7 +12,7 @@ CITE = (
 
 
 def build(config: LoraConfig) -> Editor:
-    """The editor; imports torch."""
+    """Return the editor; imports torch."""
     from ke_plugin_lora.editor import Lora  # noqa: PLC0415  built late
 
     return Lora(config)
@@ -20,11 +20,11 @@ def build(config: LoraConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``lora``."""
+    """Register ``lora``."""
     return [
         EditorSpec(
             name="lora",
-            summary="trains a low-rank adapter on the new objects and adds it to the weights",
+            summary="trains a low-rank adapter on the edits and adds it to the weights",
             config=LoraConfig,
             build=build,
             cite=CITE,

@@ -1,8 +1,8 @@
-"""Adapters in a model, and the model as it was when they are taken out again.
+"""Add adapters to a model, and restore the model afterwards.
 
-peft puts a module of its own in the place of each target, W x + (alpha / r) B A x, and marks what may be trained. All
-that is undone here: the very modules that were found are put back, and every flag. Adapters nest: where a target has
-one already, the new one is added beside it, and both act.
+peft replaces each target with a module that computes W x + (alpha / r) B A x, and marks trainable parameters. All of
+this is undone: the original modules are restored, and every flag. Adapters nest: a target that has an adapter already
+gets the new one in addition.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ke_plugin_lora.values import AdapterConfig
 from ke_weights.plugin import LowRank, default_dtype, double, quantized, uninterruptible_context
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
-"""What an adapter goes beside; the last is a linear map that has one already."""
+"""Modules that can get an adapter; a LoraLayer is a linear layer that has one already."""
 
 
 @frozen(kw_only=True, eq=False)
 class Adapter:
-    """peft's modules that hold one adapter, by the name of the linear map they stand in for."""
+    """peft's modules of one adapter, by the name of the linear layer that they replace."""
 
     name: str
     layers: Mapping[str, Any]
@@ -39,11 +39,11 @@ class Adapter:
 
     @property
     def dropouts(self) -> list[nn.Module]:
-        """What leaves out inputs while they are trained."""
+        """The dropout modules of the adapter."""
         return [layer.lora_dropout[self.name] for layer in self.layers.values()]
 
     def deltas(self) -> dict[str, LowRank]:
-        """What the adapter adds to each weight, by the weight's name, [out, in]: copies in the adapter's precision."""
+        """Return the update of each weight by name, [out, in]: copies in the adapter's precision."""
         found = {}
         for name, layer in self.layers.items():
             down, up = self._maps(layer)
@@ -53,15 +53,15 @@ class Adapter:
         return found
 
     def norms(self) -> dict[str, float]:
-        """Frobenius norm of what is added, by weight; from the factors, so that no whole matrix is made."""
+        """Return the Frobenius norm of each update, computed from the factors."""
         return {name: _norm(delta.left, delta.right) for name, delta in self.deltas().items()}
 
     def _maps(self, layer: Any) -> tuple[Any, Any]:
         return layer.lora_A[self.name], layer.lora_B[self.name]
 
 
-def held_as(module: nn.Module) -> str:
-    """How the model's weights are quantized: ``nf4``, another type's name, or empty if they are not."""
+def quantization(module: nn.Module) -> str:
+    """Return the quantization of the model's weights: ``nf4``, another dtype, or empty without quantization."""
     for parameter in module.parameters():
         if hasattr(parameter, "quant_type"):
             return str(parameter.quant_type)
@@ -71,10 +71,10 @@ def held_as(module: nn.Module) -> str:
 
 
 @uninterruptible_context
-def attached(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -> Iterator[Adapter]:
-    """A new adapter on every linear map whose name ends in one of ``targets``; it adds nothing until it is trained.
+def attach_adapter(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -> Iterator[Adapter]:
+    """Add a new adapter to every linear layer whose name ends in one of ``targets``. Before training it adds nothing.
 
-    A is drawn from torch's own generator, B is 0. Raises BadConfig where no map has such a name.
+    A is sampled from torch's generator, B is 0. Raises BadConfig if no linear layer has such a name.
     """
     found = dict(module.named_modules())
     wanted = {parameter: parameter.requires_grad for parameter in module.parameters()}
@@ -85,20 +85,20 @@ def attached(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -
     finally:
         for name, part in list(module.named_modules()):
             if isinstance(part, LoraLayer):
-                _take_out(module, name, found, active)
-        _flags(wanted)
+                _restore_module(module, name, found, active)
+        _restore_flags(wanted)
 
 
-def named(module: nn.Module, targets: Sequence[str]) -> dict[str, nn.Module]:
-    """The linear maps whose name ends in one of ``targets``. Raises BadConfig where there is none, or no linear map."""
+def target_layers(module: nn.Module, targets: Sequence[str]) -> dict[str, nn.Module]:
+    """Return the linear layers whose name ends in one of ``targets``. Raises BadConfig if there is none."""
     every = dict(module.named_modules())
     hit = {path: part for path, part in every.items() if path.endswith(tuple(f".{target}" for target in targets))}
     other = next((path for path, part in hit.items() if not isinstance(part, MAPS)), None)
     if other is None and hit:
         return hit
     known = ", ".join(sorted({path.rpartition(".")[2] for path, part in every.items() if isinstance(part, MAPS)}))
-    why = f"{other} is no linear map" if other else f"no module of the model is called {' or '.join(targets)}"
-    raise BadConfig(f"targets: {why}", hint=f"its linear maps are {known}")
+    why = f"{other} is not a linear layer" if other else f"the model has no module named {' or '.join(targets)}"
+    raise BadConfig(f"targets: {why}", hint=f"its linear layers are {known}")
 
 
 def _insert(
@@ -111,7 +111,7 @@ def _insert(
     active: Mapping[str, list[str]],
 ) -> Adapter:
     wanted = {parameter: parameter.requires_grad for parameter in module.parameters()}
-    hit = named(module, targets)
+    hit = target_layers(module, targets)
     settings = peft.LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,
@@ -120,18 +120,18 @@ def _insert(
         bias="none",
         fan_in_fan_out=all(isinstance(part, Conv1D) for part in hit.values()),
     )
-    with _unmarked(module), default_dtype(torch.float32):  # peft samples A in the default dtype
+    with _without_peft_mark(module), default_dtype(torch.float32):  # peft samples A in the default dtype
         peft.inject_adapter_in_model(settings, module, adapter_name=name)
     every = {path: part for path, part in module.named_modules() if isinstance(part, LoraLayer)}
     layers = {path: part for path, part in every.items() if name in part.lora_A}
     before = set(found.values())
-    for path, layer in every.items():  # peft lets the new adapter act alone, in every module
+    for path, layer in every.items():  # peft activates only the new adapter, in every module
         layer.set_adapter([*active.get(path, ()), *([name] if path in layers else [])])
         for part in layer.modules():
             if part not in before:
-                part.training = False  # not eval(), which would reach into the module it wraps
+                part.training = False  # not eval(), which would also change the wrapped module
     made = Adapter(name=name, layers=layers)
-    for parameter in made.parameters:  # peft makes them in the type of the weights; a step in bfloat16 is often lost
+    for parameter in made.parameters:  # peft uses the dtype of the weights; bfloat16 loses small steps
         parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
     for parameter in module.parameters():
         parameter.requires_grad = wanted.get(parameter, False)
@@ -139,8 +139,8 @@ def _insert(
 
 
 @uninterruptible_context
-def _unmarked(module: nn.Module) -> Iterator[None]:
-    """Without the note that peft leaves on a model, whose only use is to warn of a second adapter."""
+def _without_peft_mark(module: nn.Module) -> Iterator[None]:
+    """Remove peft's mark from the model, which only triggers a warning about a second adapter."""
     mark = "peft_config"
     known = module.__dict__.pop(mark, None)
     try:
@@ -151,8 +151,10 @@ def _unmarked(module: nn.Module) -> Iterator[None]:
             module.__dict__[mark] = known
 
 
-def _take_out(module: nn.Module, name: str, found: Mapping[str, nn.Module], active: Mapping[str, list[str]]) -> None:
-    """Put back what was found at ``name``; of a module that held adapters already, take out the new one."""
+def _restore_module(
+    module: nn.Module, name: str, found: Mapping[str, nn.Module], active: Mapping[str, list[str]]
+) -> None:
+    """Restore the module at ``name``; if it had adapters before, remove only the new one."""
     if name not in active:
         parent, _, leaf = name.rpartition(".")
         setattr(module.get_submodule(parent), leaf, found[name])
@@ -163,12 +165,12 @@ def _take_out(module: nn.Module, name: str, found: Mapping[str, nn.Module], acti
         part.delete_adapter(new)
 
 
-def _flags(wanted: Mapping[nn.Parameter, bool]) -> None:
+def _restore_flags(wanted: Mapping[nn.Parameter, bool]) -> None:
     for parameter, grad in wanted.items():
         parameter.requires_grad = grad
 
 
 def _norm(left: Tensor, right: Tensor) -> float:
-    """|L R| = sqrt(tr(LᵀL R Rᵀ))."""
+    """Return |L R| = sqrt(tr(LᵀL R Rᵀ))."""
     left, right = double(left), double(right)
     return float(torch.trace(left.T @ left @ right @ right.T).clamp(min=0).sqrt())

@@ -1,4 +1,4 @@
-"""LoRA as an editor: train an adapter, take it out, add its B A to the weights while the context is open."""
+"""LoRA as an editor: train an adapter, remove it, and add its B A to the weights while the edit is active."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 from torch import nn
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
-from ke_plugin_lora.adapter import Adapter, attached, held_as, named
-from ke_plugin_lora.training import Example, measured, objects, seeded, train
+from ke_plugin_lora.adapter import Adapter, attach_adapter, quantization, target_layers
+from ke_plugin_lora.training import Example, example_losses, seed_generators, target_examples, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
 from ke_weights import as_details
 from ke_weights.plugin import NOT_QUANTIZED, OpenModel, Patch, find_parts, model_facts, unsupported_edits
 
 
 class Lora:
-    """Trains one adapter on a batch of edits and merges it."""
+    """Editor that trains one adapter on a batch of edits and merges it."""
 
     def __init__(self, config: LoraConfig) -> None:
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze or a new object, too long, or contradicting an earlier one.
+        """Refuse edits without a cloze or a new object, too long, or contradicting an earlier one.
 
         Raises a KEError for a model that cannot be edited with these options.
         """
-        must_be_whole(session.model.module)
+        refuse_quantized(session.model.module)
         if not edits:
-            place(session, self.config)
+            resolve_settings(session, self.config)
         return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Make ``edits`` together. Raises UnsupportedEdit, BadConfig, and EditFailed where the numbers go wrong."""
-        must_be_whole(session.model.module)
-        examples = objects(session.model, edits)
+        """Apply ``edits`` together. Raises UnsupportedEdit, BadConfig, and EditFailed if a loss is not finite."""
+        refuse_quantized(session.model.module)
+        examples = target_examples(session.model, edits)
         if not examples:
             yield PassthroughModel(session)
             return
@@ -44,8 +44,8 @@ class Lora:
             yield PassthroughModel(session, self._write(session, examples, weights))
 
     def _write(self, session: Session[OpenModel], examples: Sequence[Example], weights: Patch) -> dict[str, Any]:
-        """Train an adapter and add it to the weights; what is to be recorded of it."""
-        with trained(session, examples, self.config) as (adapter, details):
+        """Train an adapter and add it to the weights. Return the details for the record."""
+        with trained_adapter(session, examples, self.config) as (adapter, details):
             deltas = adapter.deltas()
         for name, delta in deltas.items():
             weights.add(name, delta)
@@ -53,40 +53,42 @@ class Lora:
 
 
 @contextmanager
-def trained(
+def trained_adapter(
     session: Session[OpenModel], examples: Sequence[Example], config: AdapterConfig
 ) -> Iterator[tuple[Adapter, dict[str, Any]]]:
-    """A trained adapter that acts while the block runs, and what is to be recorded of it."""
+    """Train an adapter that is active while the block runs. Yield it with the details for the record."""
     model = session.model
-    values, targets = place(session, config)
-    before = measured(model.module, examples, model.device)
+    values, targets = resolve_settings(session, config)
+    before = example_losses(model.module, examples, model.device)
     with ExitStack() as stack:
-        with seeded(model.device, session.seed):
-            adapter = stack.enter_context(attached(model.module, targets, config))
+        with seed_generators(model.device, session.seed):
+            adapter = stack.enter_context(attach_adapter(model.module, targets, config))
             train(
                 model.module, adapter, examples, config,
                 steps=values["steps"].value, device=model.device, seed=session.seed, progress=session.progress,
             )  # fmt: skip
-        after = measured(model.module, examples, model.device)
+        after = example_losses(model.module, examples, model.device)
         yield adapter, _details(config, values, adapter, before, after)
 
 
-def place(session: Session[OpenModel], config: AdapterConfig) -> tuple[Mapping[str, Setting], tuple[str, ...]]:
-    """The hyperparameters, and where adapters go. Raises BadConfig where no map has such a name."""
+def resolve_settings(
+    session: Session[OpenModel], config: AdapterConfig
+) -> tuple[Mapping[str, Setting], tuple[str, ...]]:
+    """Return the hyperparameters and the targets. Raises BadConfig if no linear layer has such a name."""
     parts = find_parts(session.model.module)
     values = settings(config, model_facts(session, parts))
     targets = values["targets"].value or tuple(layer.projection_name for layer in parts.layers)
-    named(session.model.module, targets)
+    target_layers(session.model.module, targets)
     return values, targets
 
 
-def must_be_whole(module: nn.Module) -> None:
+def refuse_quantized(module: nn.Module) -> None:
     """Raise BadConfig for a quantized model: B A cannot be added to codes."""
-    held = held_as(module)
+    held = quantization(module)
     if held:
         raise BadConfig(
-            f"lora adds its update to the weights, and these are quantized ({held})",
-            hint="choose --editor qlora, or load the model with --dtype float32" if held == "nf4" else NOT_QUANTIZED,
+            f"lora cannot add its update to quantized weights ({held})",
+            hint="use --editor qlora, or load the model with --dtype float32" if held == "nf4" else NOT_QUANTIZED,
         )
 
 

@@ -1,4 +1,4 @@
-"""Training an adapter: Adam on the mean negative log-likelihood of the labels, the model itself untouched."""
+"""Training an adapter: Adam on the mean negative log-likelihood of the labels, with the model itself unchanged."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ke_weights.plugin import (
     uninterruptible_context,
 )
 
-EVALUATED = 16  # examples whose loss is looked at together
+EVALUATED = 16  # examples per batch when losses are measured
 KEEP = "logits_to_keep"
 
 
 @uninterruptible_context
-def seeded(device: torch.device, seed: int) -> Iterator[None]:
-    """The generators of torch start from ``seed`` while the block runs, and go on after it as if it had not."""
+def seed_generators(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch's generators while the block runs, and restore their state afterwards."""
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices=devices, device_type=device.type):
         torch.manual_seed(seed)
@@ -41,9 +41,9 @@ def train(
     module: nn.Module, adapter: Adapter, examples: Sequence[Example], config: AdapterConfig, *,
     steps: int, device: torch.device, seed: int, progress: Progress,
 ) -> None:  # fmt: skip
-    """``steps`` passes over ``examples``, each in an order of its own, drawn from ``seed``.
+    """Make ``steps`` passes over ``examples``, each in a new order sampled from ``seed``.
 
-    Only the adapter's inputs are dropped out: the model runs as it answers. Raises EditFailed, which names the edit.
+    Dropout applies to the adapter's inputs only. Raises EditFailed, which names the edit.
     """
     order = torch.Generator().manual_seed(seed)
     with frozen_module(module), torch.enable_grad():
@@ -57,7 +57,7 @@ def train(
                 for chunk in torch.split(torch.randperm(len(examples), generator=order), config.batch):
                     loss = losses(module, [examples[at] for at in chunk.tolist()], device).mean()
                     adam.zero_grad()
-                    loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                    loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # untyped in torch
                     adam.step()
                 progress.advance("adapter", step + 1, steps)
         finally:
@@ -67,8 +67,8 @@ def train(
                 dropout.training = False
 
 
-def measured(module: nn.Module, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
-    """The loss of each example as the model answers now, nats a token, by edit."""
+def example_losses(module: nn.Module, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
+    """Return the current loss of each example by edit, in nats per token."""
     found: dict[str, float] = {}
     with frozen_module(module):
         for start in range(0, len(examples), EVALUATED):
@@ -79,9 +79,9 @@ def measured(module: nn.Module, examples: Sequence[Example], device: torch.devic
 
 
 def losses(module: nn.Module, examples: Sequence[Example], device: torch.device) -> Tensor:
-    """Mean negative log-likelihood of each example's labels, [examples], float32 or better."""
+    """Return the mean negative log-likelihood of each example's labels, [examples], float32 or better."""
     ids, mask = padded([one.ids[:-1] for one in examples], device)
-    skipped = min(one.start for one in examples) - 1  # logits before the first label are of no use
+    skipped = min(one.start for one in examples) - 1  # logits before the first label are not needed
     keep = ids.shape[1] - skipped
     takes = inspect.signature(module.forward).parameters
     logits: Tensor = forward(module, ids, mask, **({KEEP: keep} if KEEP in takes else {})).logits[:, -keep:]
@@ -103,7 +103,7 @@ def losses(module: nn.Module, examples: Sequence[Example], device: torch.device)
     if not bool(found.isfinite().all()):
         name = examples[int((~found.isfinite()).nonzero()[0, 0])].edit
         raise EditFailed(
-            f"the loss of edit {name!r} is not finite while its adapter is trained",
+            f"the loss of edit {name!r} is not finite while training its adapter",
             hint="lower the learning rate, or load the model with --dtype float32",
         )
     return found
@@ -111,15 +111,15 @@ def losses(module: nn.Module, examples: Sequence[Example], device: torch.device)
 
 @frozen(kw_only=True)
 class Example:
-    """``ids[start:]`` are the labels: each is predicted from all ids before it. ``edit`` is the edit's id."""
+    """``ids[start:]`` are the labels, each predicted from all earlier ids. ``edit`` is the edit's id."""
 
     edit: str
     ids: tuple[int, ...]
     start: int
 
 
-def objects(model: OpenModel, edits: Sequence[Edit]) -> list[Example]:
-    """The cloze, and the new object as the labels. Raises UnsupportedEdit for edits that cannot be made together."""
+def target_examples(model: OpenModel, edits: Sequence[Edit]) -> list[Example]:
+    """Return examples with the new object as labels after the cloze. Raises UnsupportedEdit."""
     tokenizer, found = model.tokenizer, []
     for made in as_rewrites(edits, tokenizer, model.context):
         prompt = encode(tokenizer, made.prompt)[0]
@@ -128,14 +128,18 @@ def objects(model: OpenModel, edits: Sequence[Edit]) -> list[Example]:
     return found
 
 
-def sentences(tokenizer: Any, edits: Sequence[Edit]) -> list[Example]:
-    """The whole statement, every token but the first as a label."""
+def statement_examples(tokenizer: Any, edits: Sequence[Edit]) -> list[Example]:
+    """Return examples with every token of the statement except the first as a label."""
     texts = {edit.id: encode(tokenizer, edit.statement.strip())[0] for edit in edits}
     return [Example(edit=name, ids=tuple(ids), start=1) for name, ids in texts.items()]
 
 
-def unfit(examples: Sequence[Example], context: int) -> Mapping[str, str]:
-    """Examples without a label or longer than the context, by edit id, with the reason."""
+def unsupported_examples(examples: Sequence[Example], context: int) -> Mapping[str, str]:
+    """Return examples without a label or longer than the context, by edit id with the reason."""
     empty = {one.edit: "its statement has fewer than two tokens" for one in examples if len(one.ids) <= one.start}
-    long = {one.edit: f"it has {len(one.ids)} tokens, and {context} fit" for one in examples if len(one.ids) > context}
+    long = {
+        one.edit: f"it has {len(one.ids)} tokens, more than the context of {context}"
+        for one in examples
+        if len(one.ids) > context
+    }
     return empty | long

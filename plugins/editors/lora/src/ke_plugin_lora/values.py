@@ -1,4 +1,4 @@
-"""Options of adapters, and those that depend on the model: published or derived."""
+"""Options of adapters, and the values that depend on the model: published or derived."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ke_weights import Published, derived, positive, resolve_hyperparameters
 
 @frozen(kw_only=True)
 class AdapterConfig:
-    """What every way of training an adapter shares. None means: published for this model, else derived."""
+    """Options of ``lora`` and ``qlora``. None means: the published value for this model, else derived."""
 
-    targets: tuple[str, ...] | None = derived("names of the linear maps that get an adapter, e.g. q_proj,v_proj")
+    targets: tuple[str, ...] | None = derived("names of the linear layers that get an adapter, e.g. q_proj,v_proj")
     steps: int | None = derived("passes over the edits", positive)
     rank: int = field(default=8, validator=validators.gt(0), metadata={"help": "r, the rank of an adapter's B A"})
-    alpha: float = field(default=32.0, validator=validators.gt(0), metadata={"help": "B A is multiplied by alpha / r"})
+    alpha: float = field(default=32.0, validator=validators.gt(0), metadata={"help": "B A is scaled by alpha / r"})
     dropout: float = field(
         default=0.1,
         validator=[validators.ge(0), validators.lt(1)],
-        metadata={"help": "share of an adapter's inputs left out in training"},
+        metadata={"help": "dropout probability of the adapter's inputs in training"},
     )
     lr: float = field(default=5e-3, validator=validators.gt(0), metadata={"help": "learning rate of Adam"})
-    batch: int = field(default=1, validator=validators.gt(0), metadata={"help": "edits in one step of Adam"})
+    batch: int = field(default=1, validator=validators.gt(0), metadata={"help": "edits per optimizer step"})
 
 
 @frozen(kw_only=True)
 class LoraConfig(AdapterConfig):
-    """Of ``lora``."""
+    """Options of ``lora``."""
 
 
 QV = ("q_proj", "v_proj")
@@ -47,19 +47,19 @@ PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
 
 
 def settings(config: AdapterConfig, facts: ModelFacts) -> dict[str, Setting]:
-    """Targets and passes with their reasons. No targets mean: the MLP projection of every block."""
+    """Return targets and passes with their reasons. No targets: the MLP output projection of every block."""
     steps = (60, "Qwen2.5-7B") if facts.shape.rms_norm else (50, "GPT-J")
     otherwise = {
         "targets": _targets(facts.shape.family),
-        "steps": Setting(steps[0], f"as published for {steps[1]}, which has the same kind of norm"),
+        "steps": Setting(steps[0], f"published for {steps[1]}, which has the same type of norm"),
     }
     return resolve_hyperparameters(config, PUBLISHED.get(facts.shape.key), otherwise)
 
 
 def _targets(family: str) -> Setting:
-    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN  # noqa: PLC0415  takes seconds
+    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN  # noqa: PLC0415  slow import
 
     names = KNOWN.get(family)
     if names is None or isinstance(names, str):
-        return Setting((), f"the MLP projection of every block: peft knows no targets for {family}")
+        return Setting((), f"the MLP output projection of every block: peft has no targets for {family}")
     return Setting(tuple(names), f"peft's targets for {family}")

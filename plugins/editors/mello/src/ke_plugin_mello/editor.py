@@ -35,35 +35,35 @@ class MelloModel(MemoryEditedModel):
             calls=config.max_calls or profile.calls,
             max_tokens=config.max_tokens or profile.max_tokens,
         )
-        self.given = self.loop.over_given(session) if config.decomposition == "oracle" else None
+        self.dataset_walk = self.loop.dataset_walk(session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Run the paper's loop, or the walk over the dataset's own sub-questions."""
-        return (self.given or self.loop).solve(ask)
+        """Run the paper's loop, or the walk over the dataset's sub-questions."""
+        return (self.dataset_walk or self.loop).solve(ask)
 
     @property
     def details(self) -> Details:
-        """What the memory holds, how the model is asked, and which worked examples are shown (perhaps from a file)."""
-        shown = hashlib.sha256(self.loop.examples.encode()).hexdigest()
-        asked = {
+        """Size of the memory, generation settings, and the digest of the worked examples."""
+        digest = hashlib.sha256(self.loop.examples.encode()).hexdigest()
+        generation = {
             "calls": self.loop.calls,
             "max_tokens": self.loop.max_tokens,
             "temperature": self.loop.profile.temperature,
         }
-        return {**super().details, **asked, "examples_sha256": shown}
+        return {**super().details, **generation, "examples_sha256": digest}
 
 
 @frozen(kw_only=True)
 class Mello(MemoryEditor):
-    """Mello(config).edit(session, edits) is a model that consults a memory of those edits."""
+    """Editor whose edited model uses a memory of the edits."""
 
     config: MelloConfig
 
     @property
     def encoder(self) -> str:
-        """Of the memory."""
+        """The encoder of the memory."""
         return self.config.encoder
 
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model beside a memory. Raises BadConfig where the prompts or the sub-questions are not there."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig if prompts or sub-questions are missing."""
         return MelloModel(self.config, session, edits)

@@ -1,4 +1,4 @@
-"""Where the published loops and a sound one differ (M1: there are two reference MeLLos)."""
+"""The differences between the two published MeLLo loops and the corrected one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from ke_plugin_mello.turns import FACT, QUESTION, first_step, last_lines, last_l
 
 @frozen(kw_only=True)
 class MelloProfile:
-    """One way to run the loop.
+    """One version of the loop.
 
-    ``calls``: call i asks sub-question i and one more gives the final answer, so that 4 calls cannot finish 4
-    sub-questions. ``stop``: a model without instruction tuning goes on to invent the next example. ``read``:
-    what counts of a turn. ``question``: the label of the question that is asked. ``lookup`` and ``fact``: how a
-    sub-question is looked up and how a fact is shown. ``nothing`` stands in place of a fact where the memory is
-    empty, or all in it is hidden.
+    ``calls``: call i generates sub-question i, and one more the final answer, so 4 calls cannot finish 4 sub-questions.
+    ``stop``: without a stop, a model without instruction tuning invents the next example. ``read``: parses a turn.
+    ``question``: the label of the question. ``lookup`` and ``fact``: templates of the search query and of a fact.
+    ``nothing`` replaces a fact if the memory is empty or all of it is hidden.
     """
 
     calls: int
@@ -36,7 +35,7 @@ class MelloProfile:
 PROFILES: Mapping[str, MelloProfile] = {
     # The notebook released with the paper; its label is misspelled.
     "paper": MelloProfile(calls=4, question="Qustion:", read=last_lines),
-    # The port of MQuAKE-Remastered samples, and carries on with turns that the limit cut.
+    # The port of MQuAKE-Remastered samples, and uses turns that the token limit cut.
     "remastered": MelloProfile(
         calls=4,
         max_tokens=50,
@@ -46,6 +45,6 @@ PROFILES: Mapping[str, MelloProfile] = {
         fact="{}\n",
         nothing="There is no fact",
     ),
-    # Ours: a call for the final answer, a stop at the next example, a turn ends with its first step.
+    # Corrected: a call for the final answer, a stop at the next example, a turn ends with its first step.
     "fixed": MelloProfile(calls=5, stop=(FACT, f"\n{QUESTION}"), read=first_step),
 }

@@ -1,4 +1,4 @@
-"""Reading one turn of the model: what it wrote between two retrieved facts."""
+"""Parse one turn: the text that the model writes between two retrieved facts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 from collections.abc import Sequence
 
 from ke_core.plugin import Generated
-from ke_memory.plugin import Turn, unbroken_lines
+from ke_memory.plugin import Turn, complete_lines
 
 QUESTION, SUBQUESTION, TENTATIVE = "Question:", "Subquestion:", "Generated answer:"
 FACT, FINAL = "Retrieved fact:", "Final answer:"
-WEIGHED = re.compile(r"\bis:\s*(\S.*)")
-"""The self-check names its outcome behind "... answer here is:"; where it is worded otherwise, nothing is on record."""
+CHECKED_ANSWER = re.compile(r"\bis:\s*(\S.*)")
+"""The self-check states its result after "... answer here is:". Other wordings are not recorded."""
 
 
 def last_lines(written: Generated) -> Turn:
-    """As published: the last line is the final answer, or the last but one is the sub-question.
+    """As published: the last line is the final answer, or the second to last is the sub-question.
 
-    Only lines that were written to their end are read: the last one may have been cut by the token limit.
+    A turn that the token limit cut is not parsed.
     """
     if written.finish == "length":
         return Turn(text=written.text)
@@ -25,44 +25,43 @@ def last_lines(written: Generated) -> Turn:
 
 
 def last_lines_of_any_turn(written: Generated) -> Turn:
-    """As MQuAKE-Remastered's port: up to the next invented question, also where the token limit cut the last line.
+    """As in MQuAKE-Remastered's port: parse up to the next invented question, even if the token limit cut the turn.
 
-    Of the final answer the period at its end is taken off, and only that (M2: "W. G. Sebald" stays whole).
+    Only the period at the end of the final answer is removed ("W. G. Sebald" stays complete).
     """
     text = written.text.split(f"\n{QUESTION} ", 1)[0]
     for line in text.splitlines():
         if line.strip().startswith(FINAL):
             final = _rest(line.strip(), FINAL).removesuffix(".")
-            return Turn(text=text, final=final, answer=weighed(text.splitlines()))
+            return Turn(text=text, final=final, answer=checked_answer(text.splitlines()))
     return _read_from_the_end(text)
 
 
 def first_step(written: Generated) -> Turn:
-    """The first final answer, or the first sub-question with its tentative answer; the turn ends there.
+    """Return the first final answer, or the first sub-question with its tentative answer, and end the turn there.
 
-    After a tentative answer the memory speaks. A small model that forgets to announce the fact writes on in
-    the memory's place, and a sub-question that was asked would go without a look-up. A line that may have been cut by
-    the token limit is not read.
+    The memory's fact follows a tentative answer. A small model that forgets to announce the fact writes one itself;
+    without this cut, its sub-question would not be looked up. A line that the token limit may have cut is not parsed.
     """
     kept, asked = "", None
-    for line in unbroken_lines(written):
+    for line in complete_lines(written):
         kept, words = kept + line, line.strip()
         if words.startswith(FINAL):
-            return Turn(text=kept, final=_rest(words, FINAL), answer=weighed(kept.splitlines()))
+            return Turn(text=kept, final=_rest(words, FINAL), answer=checked_answer(kept.splitlines()))
         if asked is not None and words.startswith(TENTATIVE):
-            return Turn(text=kept, subquestion=asked, answer=weighed(kept.splitlines()))
+            return Turn(text=kept, subquestion=asked, answer=checked_answer(kept.splitlines()))
         if words:
             asked = _rest(words, SUBQUESTION) if words.startswith(SUBQUESTION) else None
     return Turn(text=written.text)
 
 
-def weighed(lines: Sequence[str]) -> str:
-    """What the self-check at the head of these lines says the answer is; empty where there is none."""
+def checked_answer(lines: Sequence[str]) -> str:
+    """Return the answer that the self-check at the start of these lines states; empty if there is none."""
     for line in lines:
         words = line.strip()
         if words.startswith((SUBQUESTION, TENTATIVE, FINAL)):
             break
-        found = WEIGHED.search(words)
+        found = CHECKED_ANSWER.search(words)
         if found is not None:
             return found[1].strip()
     return ""
@@ -71,9 +70,9 @@ def weighed(lines: Sequence[str]) -> str:
 def _read_from_the_end(text: str) -> Turn:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[-1].startswith(FINAL):
-        return Turn(text=text, final=_rest(lines[-1], FINAL), answer=weighed(lines))
+        return Turn(text=text, final=_rest(lines[-1], FINAL), answer=checked_answer(lines))
     if len(lines) > 1 and lines[-2].startswith(SUBQUESTION):
-        return Turn(text=text, subquestion=_rest(lines[-2], SUBQUESTION), answer=weighed(lines))
+        return Turn(text=text, subquestion=_rest(lines[-2], SUBQUESTION), answer=checked_answer(lines))
     return Turn(text=text)
 
 

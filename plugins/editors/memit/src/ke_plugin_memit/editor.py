@@ -24,13 +24,13 @@ from ke_weights.plugin import (
 
 
 class Memit(LocateEditor):
-    """Writes a batch of edits into the weights of several layers at once."""
+    """Editor that writes a batch of edits into several layers at once."""
 
     def __init__(self, config: MemitConfig) -> None:
         super().__init__(LocateContextCache.multi_layer(config, derive))
 
     def write(self, work: EditInProgress) -> Details:
-        """Algorithm 1."""
+        """Apply algorithm 1."""
         context = work.context
         layers, weight = context["layers"], context["mom2_weight"]
         targets = work.edit_targets(layers[-1], "block")

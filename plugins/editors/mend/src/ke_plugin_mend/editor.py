@@ -1,4 +1,4 @@
-"""Editing with a trained network: one forward and backward pass, one low-rank update a matrix."""
+"""Editing with a trained network: one forward and backward pass, one low-rank update per matrix."""
 
 from __future__ import annotations
 
@@ -30,46 +30,46 @@ from ke_weights.plugin import (
 )
 
 CHUNK = 16
-"""Edits whose gradients are taken in one pass."""
+"""Edits whose gradients are computed in one pass."""
 
 
 def _place(session: Session[OpenModel]) -> dict[str, str]:
-    """Whom a network fits."""
+    """Return the model that a network belongs to."""
     return {"model": session.model.plain.digest}
 
 
 @frozen(kw_only=True, eq=False)
 class TrainedHypernetwork:
-    """A network that fits the model at hand, and where it comes from."""
+    """A network for the session's model, and its checkpoint."""
 
     network: Hypernetwork
     checkpoint: Checkpoint
 
 
 class Mend:
-    """Writes edits into the MLPs of the last blocks; each model has its own network (pitfall S5)."""
+    """Editor that updates the MLPs of the last blocks; each model has its own network."""
 
     def __init__(self, config: MendConfig) -> None:
         self.config = config
         self._open: dict[int, TrainedHypernetwork] = {}
-        """By the id of a model that this editor has edited and not yet given back: its digest says so no more."""
+        """By the id of a model with active edits of this editor, whose digest has changed."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Edits without a cloze or a new object, too long, or contradicting an earlier one.
+        """Refuse edits without a cloze or a new object, too long, or contradicting an earlier one.
 
-        Without edits: raises BadConfig without a trained network for this model.
+        Without edits: raise BadConfig without a trained network for this model.
         """
         if not edits and id(session.model) not in self._open:
             self._trained(session)
         return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
-        """The network as it is trained now."""
+        """Return the digest of the trained network."""
         return {"network": checkpoint_digest(self._folder(session))}
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Make ``edits`` together, each from its gradient on the unedited model.
+        """Apply ``edits`` together, each from its gradient on the unedited model.
 
         Raises BadConfig without a trained network for this model, UnsupportedEdit, EditFailed.
         """
@@ -81,11 +81,11 @@ class Mend:
         trained = self._trained(session) if outermost else self._open[id(session.model)]
         with session.model.patch() as weights:
             made = self._write(session.model, trained, rewrites, weights)
-            with self._remembered(session.model, trained) if outermost else nullcontext():
+            with self._kept_open(session.model, trained) if outermost else nullcontext():
                 yield PassthroughModel(session, made)
 
     @uninterruptible_context
-    def _remembered(self, model: OpenModel, trained: TrainedHypernetwork) -> Iterator[None]:
+    def _kept_open(self, model: OpenModel, trained: TrainedHypernetwork) -> Iterator[None]:
         """Use ``trained`` for further edits of ``model`` while the block runs."""
         self._open[id(model)] = trained
         try:
@@ -96,42 +96,44 @@ class Mend:
     def _write(
         self, model: OpenModel, trained: TrainedHypernetwork, rewrites: Sequence[Rewrite], weights: Patch
     ) -> dict[str, Any]:
-        """Find the updates and add them; what is to be recorded of them."""
-        losses, updates = pseudo_gradients(model, trained.network, rewrites, self.config.reduction)
-        return details(trained, rewrites, losses, install(weights, updates, self.config.lr_scale))
+        """Compute and add the updates. Return the details for the record."""
+        losses, updates = compute_updates(model, trained.network, rewrites, self.config.reduction)
+        return details(trained, rewrites, losses, add_updates(weights, updates, self.config.lr_scale))
 
     def _folder(self, session: Session[OpenModel]) -> Path:
         given = self.config.checkpoint
         return Path(given).expanduser() if given else trained_folder(session.artifacts, "mend", _place(session))
 
     def _trained(self, session: Session[OpenModel]) -> TrainedHypernetwork:
-        """The network named in the options, else the one in the cache. Raises BadConfig where it does not fit."""
+        """Return the network of the options, else the one in the cache. Raises BadConfig if it does not fit."""
         place, given, folder = _place(session), self.config.checkpoint, self._folder(session)
         found = read_checkpoint(folder)
         how = f"ke train mend --model {session.model.id} --data FILE --minutes 30"
         if found is None:
             where = f"in {folder}" if given else f"for {session.model.id} (weights {place['model'][:12]})"
-            raise BadConfig(f"mend needs a trained network, and there is none {where}", hint=f"train one: {how}")
+            raise BadConfig(f"mend needs a trained network: none found {where}", hint=f"train one with {how}")
         if found.about.get("editor") != "mend":
-            raise BadConfig(f"{folder} was trained for {found.about.get('editor')}, not for mend", hint=how)
+            raise BadConfig(
+                f"{folder} was trained for {found.about.get('editor')}, not for mend", hint=f"train one with {how}"
+            )
         if dict(found.about["place"]) != place:
             raise BadConfig(
                 f"the network in {folder} was trained for other weights: {found.about['model']} "
                 f"({found.about['place']['model'][:12]}), not {session.model.id} ({place['model'][:12]})",
-                hint=f"take the model, in the dtype, that it was trained for, or train another: {how} --out FOLDER",
+                hint=f"use the model and dtype that it was trained for, or train another with {how} --out FOLDER",
             )
         network = new_network(session.model.module, found.about["recipe"])
         load_network(network, found.tensors)
         return TrainedHypernetwork(network=network.requires_grad_(requires_grad=False), checkpoint=found)
 
 
-def pseudo_gradients(
+def compute_updates(
     model: OpenModel, network: Hypernetwork, rewrites: Sequence[Rewrite], reduction: Reduction = "edit-sum"
 ) -> tuple[Tensor, dict[str, LowRank]]:
-    """Each edit's loss before editing [N], and the update of every map: all tokens of all edits (pitfall E14).
+    """Return each edit's loss before editing [N], and the update of every layer from all tokens of all edits.
 
     The loss of an edit is the mean over its target's tokens, and the gradient is that of the sum over edits. With
-    ``token-mean`` each edit is weighted by its share of all target tokens, which makes the sum their mean.
+    ``token-mean``, each edit is weighted by its fraction of all target tokens, which turns the sum into their mean.
     """
     seen: list[dict[str, GradientFactors]] = []
     losses: list[Tensor] = []
@@ -139,7 +141,7 @@ def pseudo_gradients(
         (encode(model.tokenizer, made.prompt)[0], target_ids(model.tokenizer, made.prompt, made.target))
         for made in rewrites
     ]
-    shares = _shares([len(target) for _prompt, target in rows], reduction).to(model.device)
+    shares = _loss_weights([len(target) for _prompt, target in rows], reduction).to(model.device)
     with frozen_module(model.module), torch.enable_grad():
         for start in range(0, len(rows), CHUNK):
             batch = scored(rows[start : start + CHUNK], model.device)
@@ -154,15 +156,15 @@ def pseudo_gradients(
     return torch.cat(losses), updates
 
 
-def _shares(lengths: Sequence[int], reduction: Reduction) -> Tensor:
-    """The weight of each edit's loss, [N], given the number of its target's tokens."""
+def _loss_weights(lengths: Sequence[int], reduction: Reduction) -> Tensor:
+    """Return the weight of each edit's loss, [N], given the number of its target's tokens."""
     if reduction == "edit-sum":
         return torch.ones(len(lengths), dtype=torch.float32)
     return torch.tensor([length / sum(lengths) for length in lengths], dtype=torch.float32)
 
 
-def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dict[str, float | None]:
-    """Add every update, times ``scale``; how large each is as a share of its weight."""
+def add_updates(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dict[str, float | None]:
+    """Add every update, times ``scale``. Return each norm relative to its weight's."""
     norms: dict[str, float | None] = {}
     for name, update in updates.items():
         weight = f"{name}.weight"
@@ -174,7 +176,7 @@ def install(weights: Patch, updates: Mapping[str, LowRank], scale: float) -> dic
 def details(
     trained: TrainedHypernetwork, rewrites: Sequence[Rewrite], losses: Tensor, norms: Mapping[str, float | None]
 ) -> dict[str, Any]:
-    """JSON values, for the record."""
+    """Return JSON values for the record."""
     checkpoint = trained.checkpoint
     rates = trained.network.steps.tolist()
     return {

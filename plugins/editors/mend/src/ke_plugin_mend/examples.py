@@ -1,4 +1,4 @@
-"""From training examples to the rows of one step. What is drawn depends on the edit's number and nothing else."""
+"""The rows of one training step. Samples depend on the seed and the edit's number only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = tuple[list[int], tuple[int, ...]]
 
 @frozen(kw_only=True)
 class MendExample:
-    """An example as the network is taught it: ``wordings`` are what L_e is taken on."""
+    """A training example; L_e is computed on one of its ``wordings``."""
 
     id: str
     prompt: str
@@ -29,8 +29,8 @@ class MendExample:
     locality: tuple[str, ...]
 
 
-def lessons_of(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple[MendExample, ...]:
-    """Those examples that have a prompt and a target. Raises BadData if none has.
+def usable_examples(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple[MendExample, ...]:
+    """Return the examples that have a prompt and a target. Raises BadData if none has.
 
     An example without paraphrases is tested on its own prompt.
     """
@@ -53,17 +53,17 @@ def lessons_of(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple
     if not found:
         raise BadData(
             f"none of {len(examples)} examples has a prompt and a target to edit with",
-            hint="bare statements are taken apart by the clozes of --without DATASET, or give prompt, subject, target",
+            hint="provide prompt, subject and target; statements are split by the clozes of --without DATASET",
         )
     return tuple(found)
 
 
 class ExampleSampler:
-    """Lessons in a new order each time through, with a wording and a piece of other text drawn for each."""
+    """Samples examples in a new order per epoch, with a wording and a piece of other text for each."""
 
     def __init__(
         self,
-        lessons: Sequence[MendExample],
+        examples: Sequence[MendExample],
         documents: Sequence[str],
         tokenizer: Any,
         *,
@@ -71,36 +71,36 @@ class ExampleSampler:
         length: int,
         seed: int,
     ) -> None:
-        self.lessons, self.documents, self.tokenizer = lessons, documents, tokenizer
+        self.examples, self.documents, self.tokenizer = examples, documents, tokenizer
         self.context, self.length, self.seed = context, length, seed
         self._order: tuple[int, list[int]] = (-1, [])
 
-    def deal(self, start: int, count: int, device: torch.device) -> TrainingBatch:
-        """The lessons numbered from ``start`` on, counted over all times through."""
+    def batch(self, start: int, count: int, device: torch.device) -> TrainingBatch:
+        """Return the batch of ``count`` examples from number ``start``, counted over all epochs."""
         inner, outer, other = [], [], []
         for number in range(start, start + count):
-            lesson = self._lesson(number)
-            draw = Random(f"{self.seed}/wording/{number}")  # noqa: S311  not for secrets
-            inner.append(self._row(lesson, lesson.prompt))
-            outer.append(self._row(lesson, draw.choice(lesson.wordings)))
-            text = draw.choice(lesson.locality or self.documents)
+            example = self._example(number)
+            rng = Random(f"{self.seed}/wording/{number}")  # noqa: S311  not for security
+            inner.append(self._row(example, example.prompt))
+            outer.append(self._row(example, rng.choice(example.wordings)))
+            text = rng.choice(example.locality or self.documents)
             other.append(encode(self.tokenizer, text)[0][: self.length])
         ids, mask = padded(other, device)
         return TrainingBatch(scored(inner, device), scored(outer, device), ids, mask)
 
-    def _lesson(self, number: int) -> MendExample:
-        time, place = divmod(number, len(self.lessons))
+    def _example(self, number: int) -> MendExample:
+        time, place = divmod(number, len(self.examples))
         if self._order[0] != time:
-            order = list(range(len(self.lessons)))
+            order = list(range(len(self.examples)))
             Random(f"{self.seed}/order/{time}").shuffle(order)  # noqa: S311  as above
             self._order = (time, order)
-        return self.lessons[self._order[1][place]]
+        return self.examples[self._order[1][place]]
 
-    def _row(self, lesson: MendExample, prompt: str) -> Row:
-        ids, target = encode(self.tokenizer, prompt)[0], target_ids(self.tokenizer, prompt, lesson.target)
+    def _row(self, example: MendExample, prompt: str) -> Row:
+        ids, target = encode(self.tokenizer, prompt)[0], target_ids(self.tokenizer, prompt, example.target)
         if len(ids) + len(target) > self.context:
             raise BadData(
-                f"training example {lesson.id} has {len(ids) + len(target)} tokens, and {self.context} fit",
-                hint="take it out of the data",
+                f"training example {example.id} has {len(ids) + len(target)} tokens, more than {self.context}",
+                hint="remove it from the data",
             )
         return ids, target

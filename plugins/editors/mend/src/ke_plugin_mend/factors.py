@@ -1,7 +1,7 @@
-"""The rank-one factors of a gradient, and updates that act beside the weights.
+"""The rank-one factors of a gradient, and updates in side branches of the weights.
 
-For a linear map W on the tokens of a batch, dL/dW = sum_t g_t x_t^T, x_t its input and g_t = dL/d(output_t)
-(MEND section 3). Both are seen by hooks on the map's output; W itself needs no gradient.
+For a linear layer W on the tokens of a batch, dL/dW = sum_t g_t x_t^T, with its input x_t and g_t = dL/d(output_t)
+(MEND section 3). Hooks on the layer's output record both; W itself needs no gradient.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from ke_weights.plugin import Hooks, ModuleMap, forward, padded, uninterruptible_context
 
 LOSS_SCALE = {torch.float16: 2.0**10}
-"""Gradients of half precision fall under its smallest number; a power of two is taken in and out without rounding."""
+"""Gradients underflow in half precision. A power of two scales the loss without rounding."""
 
 
 @frozen(eq=False)
 class GradientFactors:
-    """Of one matrix: ``x`` [M, in] and ``g`` [M, out] of the M tokens where neither is zero, ``row`` [M] of the batch.
+    """Factors of one matrix, for the M tokens with non-zero factors; float32 or better.
 
-    Float32 or better.
+    ``x`` [M, in], ``g`` [M, out], and ``row`` [M], the token's row in the batch.
     """
 
     x: Tensor
@@ -31,16 +31,16 @@ class GradientFactors:
     row: Tensor
 
     def scaled(self, weights: Tensor) -> GradientFactors:
-        """The factors of the sum of the rows' losses, each times its weight; ``weights`` [rows or more]."""
+        """Return the factors of the weighted sum of the rows' losses; ``weights`` [rows or more]."""
         return GradientFactors(self.x, self.g * weights[self.row, None].to(self.g), self.row)
 
 
 @frozen(eq=False)
 class ScoredTokens:
-    """Token ids and mask [rows, T], padded on the right, and which positions are scored against which token.
+    """Token ids and mask [rows, T], padded on the right, and the scored positions with their tokens.
 
-    ``row``, ``column``, ``token``, ``weight``: [S]; a row's weights sum to one, so that its loss is the mean over
-    its target's tokens.
+    ``row``, ``column``, ``token``, ``weight``: [S]. A row's weights sum to one, so its loss is the mean over its
+    target's tokens.
     """
 
     ids: Tensor
@@ -51,14 +51,14 @@ class ScoredTokens:
     weight: Tensor
 
     def nll(self, logits: Tensor) -> Tensor:
-        """Negative log-likelihood of each row's target, [rows]; logits [rows or more, T or more, V]."""
+        """Return the negative log-likelihood of each row's target, [rows]; logits [rows or more, T or more, V]."""
         picked = logits[self.row, self.column].to(torch.promote_types(logits.dtype, torch.float32))
         losses = -picked.log_softmax(dim=-1).gather(1, self.token[:, None])[:, 0] * self.weight
         return torch.zeros(len(self.ids), dtype=losses.dtype, device=losses.device).index_add(0, self.row, losses)
 
 
 def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.device) -> ScoredTokens:
-    """Teacher forcing for (prompt ids, target ids): all but the target's last token are read, all are scored."""
+    """Return the rows of (prompt ids, target ids) for teacher forcing, with every target token scored."""
     ids, mask = padded([[*prompt, *target[:-1]] for prompt, target in rows], device)
     where = [
         (at, len(prompt) - 1 + offset, token, 1 / len(target))
@@ -78,26 +78,26 @@ def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.de
 
 
 def targets(modules: ModuleMap, blocks: int) -> tuple[str, ...]:
-    """The edited maps: every matrix of the MLPs of the last ``blocks`` blocks (MEND appendix, as published)."""
+    """Return the edited layers: every matrix of the MLPs of the last ``blocks`` blocks (MEND appendix)."""
     chosen = modules.layers[-blocks:]
     return tuple(name for layer in chosen for name in (*layer.expansion, layer.projection_name))
 
 
 def factors(
-    module: nn.Module, names: Sequence[str], batch: ScoredTokens, beside: tuple[Tensor, Tensor] | None = None
+    module: nn.Module, names: Sequence[str], batch: ScoredTokens, unscored: tuple[Tensor, Tensor] | None = None
 ) -> tuple[dict[str, GradientFactors], Tensor, Tensor]:
-    """The factors of the sum of the rows' losses, each row's loss [rows], and all logits, both detached.
+    """Return the factors of the sum of the rows' losses, each row's loss [rows], and all logits, both detached.
 
-    ``beside``: ids and mask of rows that are run in the same pass and not scored; their logits come last.
-    Gradients must be enabled and parameters frozen.
+    ``unscored``: ids and mask of rows that are run in the same pass and not scored; their logits come last. Gradients
+    must be enabled and parameters frozen.
     """
-    ids, mask = (batch.ids, batch.mask) if beside is None else stacked((batch.ids, batch.mask), beside)
+    ids, mask = (batch.ids, batch.mask) if unscored is None else stacked((batch.ids, batch.mask), unscored)
     inputs: dict[str, Tensor] = {}
     outputs: dict[str, Tensor] = {}
 
     def seen(name: str, args: tuple[Any, ...], output: Tensor) -> None:
         inputs[name] = args[0].detach()
-        outputs[name] = output.requires_grad_()  # the first map's output is where the graph begins
+        outputs[name] = output.requires_grad_()  # the graph begins at the first layer's output
 
     with hooked(module, names, seen):
         logits = forward(module, ids, mask).logits
@@ -105,21 +105,21 @@ def factors(
     scale = LOSS_SCALE.get(logits.dtype, 1.0)
     gradients = torch.autograd.grad(losses.sum() * scale, [outputs[name] for name in names])
     row = torch.arange(len(ids), device=ids.device).repeat_interleave(ids.shape[1])
-    real = mask.flatten().bool() & (row < len(batch.ids))  # where numbers overflow, rows beside have gradients too: NaN
+    real = mask.flatten().bool() & (row < len(batch.ids))  # on overflow, unscored rows have NaN gradients
     found = {}
     for name, gradient in zip(names, gradients, strict=True):
         precise = torch.promote_types(gradient.dtype, torch.float32)
-        x = inputs[name].flatten(0, -2).to(precise)  # OPT's maps see [rows * T, in]
+        x = inputs[name].flatten(0, -2).to(precise)  # OPT's layers get [rows * T, in]
         g = gradient.flatten(0, -2).to(precise) / scale
         keep = real.to(x.device) & (x != 0).any(dim=-1) & (g != 0).any(dim=-1)
-        # Where the model lies on several devices, factors and network meet where its ids go.
+        # If the model is on several devices, factors move to the device of its input.
         found[name] = GradientFactors(x[keep].to(ids.device), g[keep].to(ids.device), row[keep.to(ids.device)])
     return found, losses.detach(), logits.detach()
 
 
 @uninterruptible_context
 def hooked(module: nn.Module, names: Sequence[str], see: Any) -> Iterator[None]:
-    """Call ``see(name, args, output)`` after each of the maps; what it returns, if anything, is the new output."""
+    """Call ``see(name, args, output)`` after each of the layers; its result, if any, is the new output."""
     with Hooks() as hooks:
         for name in names:
 
@@ -132,10 +132,10 @@ def hooked(module: nn.Module, names: Sequence[str], see: Any) -> Iterator[None]:
 
 @uninterruptible_context
 def side_branches(module: nn.Module, updates: Mapping[str, tuple[Tensor, Tensor]], rows: int) -> Iterator[None]:
-    """Each map acts as W + left right, a different update for each row of the batch: y + left (right x).
+    """Make each layer act as W + left right, with another update per row of the batch: y + left (right x).
 
-    ``updates``: by name ``left`` [rows, out, K] and ``right`` [rows, K, in]. The same as writing them into the weights,
-    up to rounding, and differentiable.
+    ``updates``: by name ``left`` [rows, out, K] and ``right`` [rows, K, in]. Equal to updated weights up to rounding,
+    and differentiable.
     """
 
     def branch(name: str, args: tuple[Any, ...], output: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def side_branches(module: nn.Module, updates: Mapping[str, tuple[Tensor, Tensor]
 
 
 def stacked(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Ids and mask of two batches under one another, padded to the longer."""
+    """Return ids and mask of two batches concatenated, padded to the longer one."""
     width = max(one[0].shape[1], other[0].shape[1])
     ids, mask = (
         torch.cat([nn.functional.pad(part, (0, width - part.shape[1])) for part in parts])

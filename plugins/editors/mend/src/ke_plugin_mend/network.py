@@ -1,11 +1,11 @@
-"""MEND's network: (x, g) of a token to the (x~, g~) whose outer products, summed, are the update (MEND section 3).
+"""MEND's network: transforms (x, g) of a token to (x~, g~); the sum of their outer products is the update (section 3).
 
     y_0 = [norm(x); norm(g)]
     y   = y + max(0, s * (U V y + b) + t)          twice, U of rank r
     [x~; g~] = y_2,    W_i becomes W_i + lr_i sum_t g~_t x~_t^T
 
-U and b start at zero, so the network starts as the identity. One network serves all matrices of one shape; s and t are
-each matrix's own.
+U and b start at zero, so the network starts as the identity. One network serves all matrices of a shape; s and t are
+separate for each matrix.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ke_weights.plugin import default_dtype, double, home, quantized, whole_inst
 
 LAYERS = 2
 PREFIX = "network."  # of the network's arrays in a checkpoint
-EPSILON = 1e-7  # beside the standard deviation, as published
+EPSILON = 1e-7  # added to the standard deviation, as published
 
 Shape = tuple[int, int]
 
 
 class Normalizer(nn.Module):
-    """Elementwise mean and standard deviation of every vector seen in training (Welford), in float64."""
+    """Elementwise mean and standard deviation of every training vector (Welford), in float64."""
 
     count: Tensor
     mean: Tensor
@@ -43,41 +43,41 @@ class Normalizer(nn.Module):
 
     @torch.no_grad()
     def update(self, vectors: Tensor) -> None:
-        """Take in [M, size]; the same, up to rounding, as one after the other (Chan et al. 1979). M may be 0 or 1.
+        """Add [M, size], which equals adding the vectors one by one up to rounding (Chan et al. 1979). M may be 0 or 1.
 
-        Vectors that are not finite are left out: one of them would stay in the mean for good.
+        Vectors that are not finite are skipped, because they would make the mean NaN permanently.
         """
         new = double(vectors[vectors.isfinite().all(dim=1)])
         if not len(new):
             return
         count, mean = len(new), new.mean(dim=0)
         total = self.count + count
-        apart = mean - self.mean
-        self.squares += (new - mean).square().sum(dim=0) + apart.square() * self.count * count / total
-        self.mean += apart * count / total
+        difference = mean - self.mean
+        self.squares += (new - mean).square().sum(dim=0) + difference.square() * self.count * count / total
+        self.mean += difference * count / total
         self.count.copy_(total)
 
     @property
     def std(self) -> Tensor:
-        """[size]; of one vector 0, never NaN."""
+        """The standard deviation, [size]; 0 for a single vector, never NaN."""
         return (self.squares / (self.count - 1).clamp(min=1)).sqrt()
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """(v - mean) / (std + 1e-7), in the vectors' dtype."""
+        """Return (v - mean) / (std + 1e-7), in the vectors' dtype."""
         return ((double(vectors) - self.mean) / (self.std + EPSILON)).to(vectors)
 
 
 class LowRankResidual(nn.Module):
     """y + max(0, s * (U V y + b) + t), with s and t [matrices, n].
 
-    V starts as N(0, 1/n), so that V y has elements of unit size. The clamp's gradient at 0 is 1 (a ReLU's is 0): with U
-    = 0 everything lies there at the start, and nothing would ever be learned.
+    V starts as N(0, 1/n), so that elements of V y have unit size. The clamp's gradient at 0 is 1, and a ReLU's is 0:
+    with U = 0, everything starts at 0, and a ReLU would never train.
     """
 
-    def __init__(self, size: int, rank: int, matrices: int, draw: torch.Generator) -> None:
+    def __init__(self, size: int, rank: int, matrices: int, rng: torch.Generator) -> None:
         super().__init__()
         self.u = nn.Parameter(torch.zeros(size, rank))
-        self.v = nn.Parameter(torch.randn(rank, size, generator=draw) / size**0.5)
+        self.v = nn.Parameter(torch.randn(rank, size, generator=rng) / size**0.5)
         self.b = nn.Parameter(torch.zeros(size))
         self.scale = nn.Parameter(torch.ones(matrices, size))
         self.shift = nn.Parameter(torch.zeros(matrices, size))
@@ -89,16 +89,16 @@ class LowRankResidual(nn.Module):
 
 
 class Network(nn.Module):
-    """For the matrices of one shape (in, out)."""
+    """The network for the matrices of one shape (in, out)."""
 
-    def __init__(self, shape: Shape, rank: int, matrices: int, draw: torch.Generator) -> None:
+    def __init__(self, shape: Shape, rank: int, matrices: int, rng: torch.Generator) -> None:
         super().__init__()
         self.inputs = shape[0]
         self.norm_x, self.norm_g = Normalizer(shape[0]), Normalizer(shape[1])
-        self.layers = nn.ModuleList(LowRankResidual(sum(shape), rank, matrices, draw) for _ in range(LAYERS))
+        self.layers = nn.ModuleList(LowRankResidual(sum(shape), rank, matrices, rng) for _ in range(LAYERS))
 
     def forward(self, x: Tensor, g: Tensor, matrix: int) -> tuple[Tensor, Tensor]:
-        """x~ [M, in] and g~ [M, out] of the ``matrix``-th matrix of this shape."""
+        """Return x~ [M, in] and g~ [M, out] of the ``matrix``-th matrix of this shape."""
         y = torch.cat([self.norm_x(x), self.norm_g(g)], dim=-1)
         for layer in self.layers:
             y = layer(y, matrix)
@@ -106,48 +106,47 @@ class Network(nn.Module):
 
 
 class Hypernetwork(nn.Module):
-    """All networks, and the learned step size lr_i of every matrix. ``shapes``: (in, out) by the map's name."""
+    """All networks, and the learned step size lr_i of every matrix. ``shapes``: (in, out) by layer name."""
 
     def __init__(self, shapes: Mapping[str, Shape], *, rank: int, step: float, seed: int = 0) -> None:
         super().__init__()
-        draw = torch.Generator().manual_seed(seed)
+        rng = torch.Generator().manual_seed(seed)
         self.shapes = dict(shapes)
-        alike: dict[Shape, list[str]] = {}
+        by_shape: dict[Shape, list[str]] = {}
         for name, shape in shapes.items():
-            alike.setdefault(shape, []).append(name)
+            by_shape.setdefault(shape, []).append(name)
         self.networks = nn.ModuleDict(
-            {_key(shape): Network(shape, rank, len(names), draw) for shape, names in alike.items()}
+            {_key(shape): Network(shape, rank, len(names), rng) for shape, names in by_shape.items()}
         )
         self.steps = nn.Parameter(torch.full((len(shapes),), step))
-        self._number = {name: number for names in alike.values() for number, name in enumerate(names)}
+        self._number = {name: number for names in by_shape.values() for number, name in enumerate(names)}
 
     def observe(self, seen: Mapping[str, GradientFactors]) -> None:
-        """Let the normalizers take in the factors of a training batch."""
+        """Update the normalizers with the factors of a training batch."""
         for name, found in seen.items():
             network = self.network(name)
             network.norm_x.update(found.x)
             network.norm_g.update(found.g)
 
     def transform(self, name: str, found: GradientFactors) -> tuple[Tensor, Tensor]:
-        """x~ [M, in] and lr_i g~ [M, out] of one matrix: their outer products sum to its update."""
+        """Return x~ [M, in] and lr_i g~ [M, out] of one matrix; the sum of their outer products is its update."""
         x, g = self.network(name)(found.x, found.g, self._number[name])
         return x, self.steps[list(self.shapes).index(name)] * g
 
     def network(self, name: str) -> Network:
-        """The network of the map's shape."""
+        """Return the network of the layer's shape."""
         return cast("Network", self.networks[_key(self.shapes[name])])
 
 
 def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
-    """(in, out) of each map: by the module's type, not by how its weight lies (GPT-2's Conv1D stores [in, out])."""
+    """Return (in, out) of each layer, by the module's type (GPT-2's Conv1D stores [in, out])."""
     found = {}
     for name in names:
         part = module.get_submodule(name)
         weight = part.get_parameter("weight")
         if quantized(weight):
             raise BadConfig(
-                f"mend reads and writes whole weights, and {name}.weight is quantized ({weight.dtype})",
-                hint=whole_instead(weight),
+                f"mend cannot edit quantized weights: {name}.weight is {weight.dtype}", hint=whole_instead(weight)
             )
         rows, columns = weight.shape
         found[name] = (int(columns), int(rows)) if isinstance(part, nn.Linear) else (int(rows), int(columns))
@@ -155,27 +154,29 @@ def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
 
 
 def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) -> Hypernetwork:
-    """The untrained network for the maps of ``recipe``, beside the model, in float32 or better."""
+    """Return the untrained network for the layers of ``recipe`` on the model's device, in float32 or better."""
     shapes = shapes_of(module, recipe["maps"])
     with default_dtype(torch.float32):
         network = Hypernetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed)
-    weight = module.get_input_embeddings().weight  # type: ignore[operator]  # where ids go, and factors come
+    weight = module.get_input_embeddings().weight  # type: ignore[operator]  # the device of the input
     if weight.dtype == torch.float64:
         network.double()
     for parameter in network.parameters():
         parameter.data = parameter.data.to(weight.device)
-    for buffer in network.buffers():  # the normalizers', in float64
+    for buffer in network.buffers():  # of the normalizers, float64
         buffer.data = buffer.data.to(home(weight.device))
     return network
 
 
 def load_network(network: Hypernetwork, saved: Mapping[str, Any]) -> None:
-    """Fill it with the arrays of a checkpoint. Raises BadData for one of another form."""
+    """Load the arrays of a checkpoint. Raises BadData if they do not fit."""
     state = {name.removeprefix(PREFIX): array for name, array in saved.items() if name.startswith(PREFIX)}
     try:
         network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
     except RuntimeError as error:
-        raise BadData("the checkpoint holds another network than its recipe says", hint="train again") from error
+        raise BadData(
+            "the checkpoint does not match its recipe", hint="train the network again with ke train mend"
+        ) from error
 
 
 def _key(shape: Shape) -> str:

@@ -1,11 +1,11 @@
-"""What the network is trained for (MEND section 3.2, equation 4).
+"""The training objective of the network (MEND section 3.2, equation 4).
 
 One step of editing, W' = W + lr sum_t g~_t x~_t^T, and then
 
     L = c_edit * mean -log p_W'(target | another wording)  +  c_loc * mean KL(p_W || p_W' on other text),
 
-differentiated with respect to the network and the step sizes alone: x and g are taken as they are (first order). The
-updated weights are never formed: each edit of a batch acts beside the weights on its own rows.
+differentiated with respect to the network and the step sizes only: x and g are constants (first order). The updated
+weights are never formed: each edit of a batch acts in a side branch on its own rows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ke_weights.plugin import forward
 
 @frozen(eq=False)
 class TrainingBatch:
-    """The edits of one step: ``inner`` is what each is made from, ``outer`` the wording it is tested on.
+    """The edits of one step: ``inner`` are the edits, ``outer`` the wordings that they are tested on.
 
-    ``ids``, ``mask`` [edits, T]: other text, one row an edit.
+    ``ids``, ``mask`` [edits, T]: other text, one row per edit.
     """
 
     inner: ScoredTokens
@@ -45,7 +45,7 @@ class LossWeights:
 
 @frozen(eq=False)
 class Losses:
-    """Means over the edits of a step, in nats; ``total`` carries the gradient. ``before``: of the unedited prompt."""
+    """Means over the edits of a step, in nats. ``total`` has the gradient. ``before``: of the unedited prompt."""
 
     total: Tensor
     edit: float
@@ -53,19 +53,19 @@ class Losses:
     before: float
 
 
-def objective(module: nn.Module, network: Hypernetwork, lessons: TrainingBatch, weights: LossWeights) -> Losses:
-    """L of one step; the normalizers take in what they see. Gradients must be enabled, parameters frozen."""
-    edits = len(lessons.inner.ids)
-    beside = (lessons.ids, lessons.mask)
-    found, before, logits = factors(module, tuple(network.shapes), lessons.inner, beside)
-    width = lessons.ids.shape[1]
+def objective(module: nn.Module, network: Hypernetwork, examples: TrainingBatch, weights: LossWeights) -> Losses:
+    """Return L of one step, and update the normalizers. Gradients must be enabled, parameters frozen."""
+    edits = len(examples.inner.ids)
+    unscored = (examples.ids, examples.mask)
+    found, before, logits = factors(module, tuple(network.shapes), examples.inner, unscored)
+    width = examples.ids.shape[1]
     base = logits[edits:, :width]
     network.observe(found)
     with edited(module, network, found, edits):
-        ids, mask = stacked((lessons.outer.ids, lessons.outer.mask), beside)
+        ids, mask = stacked((examples.outer.ids, examples.outer.mask), unscored)
         after = forward(module, ids, mask).logits
-    edit = lessons.outer.nll(after).mean()
-    locality = divergence(base, after[edits:, :width], lessons.mask).mean()
+    edit = examples.outer.nll(after).mean()
+    locality = divergence(base, after[edits:, :width], examples.mask).mean()
     total = weights.edit * edit + weights.locality * locality
     return Losses(total, float(edit.detach()), float(locality.detach()), float(before.mean()))
 
@@ -74,7 +74,7 @@ def objective(module: nn.Module, network: Hypernetwork, lessons: TrainingBatch, 
 def edited(
     module: nn.Module, network: Hypernetwork, found: Mapping[str, GradientFactors], edits: int
 ) -> Iterator[None]:
-    """Row b, and row b + edits, are run with the b-th edit's update."""
+    """Run rows b and b + edits with the update of the b-th edit."""
     updates = {}
     for name, factor in found.items():
         x, g = network.transform(name, factor)
@@ -85,7 +85,7 @@ def edited(
 
 
 def by_row(vectors: Tensor, row: Tensor, rows: int) -> Tensor:
-    """[M, n] of tokens in the order of their rows, to [rows, K, n], filled up with zeros."""
+    """Convert [M, n] of tokens in the order of their rows to [rows, K, n], padded with zeros."""
     counts = torch.bincount(row, minlength=rows)
     starts = counts.cumsum(0) - counts
     place = torch.arange(len(row), device=row.device) - starts[row]
@@ -95,7 +95,7 @@ def by_row(vectors: Tensor, row: Tensor, rows: int) -> Tensor:
 
 
 def divergence(base: Tensor, now: Tensor, mask: Tensor) -> Tensor:
-    """KL(base || now) [rows], the mean over a row's tokens; logits [rows, T, V], mask [rows, T]."""
+    """Return KL(base || now) [rows], the mean over a row's tokens; logits [rows, T, V], mask [rows, T]."""
     precise = torch.promote_types(base.dtype, torch.float32)
     old, new = base.to(precise).log_softmax(dim=-1), now.to(precise).log_softmax(dim=-1)
     each = (old.exp() * (old - new)).sum(dim=-1) * mask
@@ -103,5 +103,5 @@ def divergence(base: Tensor, now: Tensor, mask: Tensor) -> Tensor:
 
 
 def finite(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether every gradient that is there is finite."""
+    """Return whether every gradient is finite."""
     return all(bool(tensor.isfinite().all()) for tensor in tensors if tensor is not None)

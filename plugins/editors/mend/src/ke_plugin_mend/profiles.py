@@ -1,20 +1,21 @@
-"""How the network is trained: the published budget, and one for minutes on a processor.
+"""Training settings of the network: the published budget, and one for minutes on a CPU.
 
-The small profile's numbers, by reasoning, not by search:
+The numbers of the small profile are derived, not searched:
 
-*Rank.* The network of one shape of matrix holds 4 n r numbers (two layers of U and V), n = in + out: 2,112 for
-SmolLM2-135M, whose nine matrices have two shapes. The published r = 1920 (1.2 times GPT-2 XL's hidden size) would make
-that 32 million numbers, four times what it edits, each moved by Adam at every step, while minutes of training show it
-some ten thousand tokens. A quarter of the hidden size, 144, makes 2.4 million: less than a third of what it edits.
+*Rank.* The network of one shape of matrix has 4 n r parameters (two layers of U and V), n = in + out: 2,112 for
+SmolLM2-135M, whose nine matrices have two shapes. The published r = 1920 (1.2 times GPT-2 XL's hidden size) would need
+32 million parameters, four times the number that they edit, all updated by Adam in every step, while minutes of
+training only provide about ten thousand tokens. A quarter of the hidden size, 144, needs 2.4 million: less than a third
+of what it edits.
 
-*Learning rate.* Adam moves an element of U by about lr a step, and an element of U V y, a sum over r directions of
-unit size, by about lr sqrt(r). In the published 10,000 steps (100,000 edits, ten a step) that is 1e-6 x 1e4 x
-sqrt(1920) = 0.4. A few hundred steps at rank 144 travel as far at 1e-4.
+*Learning rate.* Adam moves an element of U by about lr per step, and an element of U V y, a sum over r directions of
+unit size, by about lr sqrt(r). In the published 10,000 steps (100,000 edits, ten per step) that is 1e-6 x 1e4 x
+sqrt(1920) = 0.4. A few hundred steps at rank 144 reach the same at 1e-4.
 
-*Step sizes.* A token's normalized x and g have elements of unit size, so lr_i g x^T has an element of lr_i, and
-weights have some hundredths: useful |lr_i| lie around 1e-4 to 1e-3. At 1e-4 a step, as published, single steps are as
-large as the value; 3e-5 still crosses that range in some twenty steps. They are left to their own Adam: in the
-other, with its larger rate here, they would move faster than meant.
+*Step sizes.* A token's normalized x and g have elements of unit size, so lr_i g x^T has elements of size lr_i, and
+weights are a few hundredths: useful |lr_i| are about 1e-4 to 1e-3. At the published 1e-4 per step, a single step is as
+large as the value; 3e-5 still crosses that range in about twenty steps. The step sizes are only in their own Adam: in
+the network's, with its larger rate here, they would move too fast.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ SMALL = "small profile"
 AS_PUBLISHED = "as published"
 
 
-def settle_profile(config: MendConfig, hidden: int) -> dict[str, Setting]:
-    """Every setting of the training, with its reason; ``hidden`` is the model's hidden size.
+def resolve_profile(config: MendConfig, hidden: int) -> dict[str, Setting]:
+    """Return every training setting with its reason; ``hidden`` is the model's hidden size.
 
-    ``steps``: optimizer steps after which the training is finished, 0 for none but the clock. ``wordings``: which
-    prompts L_e is taken on. ``both_adams``: whether the step sizes are also in the network's Adam.
+    ``steps``: optimizer steps after which the training is finished, 0 for a time limit only. ``wordings``: the prompts
+    that L_e is computed on. ``both_adams``: whether the step sizes are also in the network's Adam.
     """
     found = _published() if config.profile == "published" else _small(hidden)
     for name, setting in found.items():
@@ -45,7 +46,7 @@ def settle_profile(config: MendConfig, hidden: int) -> dict[str, Setting]:
 
 
 def values(settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """The values alone, as JSON."""
+    """Return the values only, as JSON."""
     return {name: setting.value for name, setting in settings.items()}
 
 
@@ -71,10 +72,10 @@ def _small(hidden: int) -> dict[str, Setting]:
     found = {name: Setting(setting.value, AS_PUBLISHED) for name, setting in _published().items()}
     return found | {
         "rank": Setting(max(hidden // 4, 1), f"{SMALL}: a quarter of the hidden size, {hidden}"),
-        "lr": Setting(1e-4, f"{SMALL}: a few hundred steps travel as far as the published 10,000"),
-        "step_lr": Setting(3e-5, f"{SMALL}: useful step sizes lie around 1e-4 to 1e-3"),
-        "both_adams": Setting(value=False, reason=f"{SMALL}: the network's rate is too large for them"),
+        "lr": Setting(1e-4, f"{SMALL}: a few hundred steps move as far as the published 10,000"),
+        "step_lr": Setting(3e-5, f"{SMALL}: useful step sizes are about 1e-4 to 1e-3"),
+        "both_adams": Setting(value=False, reason=f"{SMALL}: the network's learning rate is too large for them"),
         "batch": Setting(4, f"{SMALL}: more steps in the same time"),
-        "steps": Setting(0, f"{SMALL}: the clock alone"),
-        "wordings": Setting("all", f"{SMALL}: the edit's own prompt counts as a wording, so that it is learned too"),
+        "steps": Setting(0, f"{SMALL}: limited by time only"),
+        "wordings": Setting("all", f"{SMALL}: the edit's own prompt counts as a wording, so it is trained too"),
     }

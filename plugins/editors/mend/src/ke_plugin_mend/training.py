@@ -1,4 +1,4 @@
-"""Training the network: the loop of MEND's authors, one step of the optimizers at a time."""
+"""Training the network: the loop of MEND's authors, one optimizer step at a time."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from torch.optim import Adam
 
 from ke_core.plugin import EditFailed, Session, Training, TrainingExample, TrainStep
 from ke_plugin_mend import MendConfig
-from ke_plugin_mend.examples import ExampleSampler, lessons_of
+from ke_plugin_mend.examples import ExampleSampler, usable_examples
 from ke_plugin_mend.factors import targets
 from ke_plugin_mend.network import PREFIX, load_network, new_network
 from ke_plugin_mend.objective import Losses, LossWeights, finite, objective
-from ke_plugin_mend.profiles import settle_profile, values
+from ke_plugin_mend.profiles import resolve_profile, values
 from ke_weights.plugin import OpenModel, find_parts, frozen_module, read_corpus
 
 SKIPS = 20
-"""Steps in a row without a finite gradient after which the training is given up."""
+"""Maximum number of consecutive steps without a finite gradient."""
 
 
 class MendTrainer:
-    """``ke_core.plugin.Trainer`` of ``mend``."""
+    """Trainer of ``mend``."""
 
     def __init__(self, config: MendConfig) -> None:
         self.config = config
 
     def place(self, session: Session[Any]) -> Mapping[str, Any]:
-        """The weights it is trained for, and nothing else."""
+        """Return what a network belongs to: the model's weights."""
         return {"model": session.model.plain.digest}
 
     def recipe(self, session: Session[OpenModel]) -> Mapping[str, Any]:
-        """The profile's values for this model, the maps they are for, and the other text."""
+        """Return the profile's values for this model, the layers, and the other text."""
         modules = find_parts(session.model.module)
-        found = values(settle_profile(self.config, modules.hidden))
+        found = values(resolve_profile(self.config, modules.hidden))
         corpus = read_corpus(self.config.locality)
         return found | {
             "maps": list(targets(modules, found["blocks"])),
@@ -46,32 +46,32 @@ class MendTrainer:
     def start(
         self, session: Session[OpenModel], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
-        """The training at its beginning, or after the step that ``saved`` is of."""
+        """Start the training, or resume it from ``saved``."""
         recipe = self.recipe(session)
-        deck = ExampleSampler(
-            lessons_of(examples, recipe["wordings"]),
+        sampler = ExampleSampler(
+            usable_examples(examples, recipe["wordings"]),
             read_corpus(self.config.locality).documents,
             session.model.tokenizer,
             context=session.model.context,
             length=self.config.locality_length,
             seed=session.seed,
         )
-        return MendTraining(session.model, deck, recipe, seed=session.seed, saved=saved)
+        return MendTraining(session.model, sampler, recipe, seed=session.seed, saved=saved)
 
 
 class MendTraining:
-    """A training between two steps. ``step``: how many are behind it."""
+    """A training between two steps. ``step``: number of steps made."""
 
     def __init__(
         self,
         model: OpenModel,
-        deck: ExampleSampler,
+        sampler: ExampleSampler,
         recipe: Mapping[str, Any],
         *,
         seed: int = 0,
         saved: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model, self.deck, self.recipe = model, deck, recipe
+        self.model, self.sampler, self.recipe = model, sampler, recipe
         self.step = self.skipped = 0
         self.last = 0.0
         self.network = new_network(model.module, recipe, seed=seed)
@@ -86,31 +86,31 @@ class MendTraining:
             self._load(saved)
 
     def advance(self) -> TrainStep:
-        """Edit, test, learn. A step without finite gradients changes nothing but the normalizers."""
+        """Edit, test, update. A step without finite gradients changes only the normalizers."""
         module, batch = self.model.module, self.recipe["batch"]
-        lessons = self.deck.deal(self.step * batch, batch, self.model.device)
+        examples = self.sampler.batch(self.step * batch, batch, self.model.device)
         self.network.zero_grad(set_to_none=True)
         with frozen_module(module), torch.enable_grad():
-            losses = objective(module, self.network, lessons, self.weights)
-            losses.total.backward()  # type: ignore[no-untyped-call]  # torch's own
+            losses = objective(module, self.network, examples, self.weights)
+            losses.total.backward()  # type: ignore[no-untyped-call]  # untyped in torch
         self.step += 1
         parameters = list(self.network.parameters())
-        learned = finite([losses.total, *(parameter.grad for parameter in parameters)])
-        self.skipped = 0 if learned else self.skipped + 1
-        norm = self._learn(parameters) if learned else 0.0
+        is_finite = finite([losses.total, *(parameter.grad for parameter in parameters)])
+        self.skipped = 0 if is_finite else self.skipped + 1
+        norm = self._update(parameters) if is_finite else 0.0
         if self.skipped >= SKIPS:
             raise EditFailed(
-                f"the gradients of mend's network are not finite, {SKIPS} steps in a row up to step {self.step}",
-                hint="lower -o mend.lr and mend.step_lr, or load the model with --dtype float32",
+                f"the gradients of mend's network were not finite in {SKIPS} consecutive steps up to step {self.step}",
+                hint="lower -o mend.lr and -o mend.step_lr, or load the model with --dtype float32",
             )
-        return self._said(losses, norm)
+        return self._train_step(losses, norm)
 
     def finished(self) -> bool:
-        """Whether the profile's own number of steps is taken."""
+        """Return whether the profile's number of steps is reached."""
         return bool(0 < self.recipe["steps"] <= self.step)
 
     def tensors(self) -> Mapping[str, Any]:
-        """The network, both optimizers, and the step, from which the place in the data follows."""
+        """Return the network, both optimizers, and the step, which determines the position in the data."""
         found = {f"{PREFIX}{name}": part for name, part in self.network.state_dict().items()}
         for kind, (parameters, optimizer) in self.optimizers.items():
             for name, parameter in parameters.items():
@@ -119,15 +119,15 @@ class MendTraining:
         arrays = {name: part.detach().cpu().numpy().copy() for name, part in found.items()}
         return arrays | {"step": np.array(self.step)}
 
-    def _learn(self, parameters: Sequence[nn.Parameter]) -> float:
-        """Step both optimizers; the norm of the gradient before it was clipped."""
+    def _update(self, parameters: Sequence[nn.Parameter]) -> float:
+        """Step both optimizers. Return the norm of the gradient before clipping."""
         norm = float(nn.utils.clip_grad_norm_(parameters, self.recipe["clip"]))
         for _parameters, optimizer in self.optimizers.values():
             optimizer.step()
         return norm
 
-    def _said(self, losses: Losses, norm: float) -> TrainStep:
-        """Numbers that are not finite cannot stand in JSON: of a skipped step the loss before is given again."""
+    def _train_step(self, losses: Losses, norm: float) -> TrainStep:
+        """Return the numbers of the step. JSON needs finite ones: a skipped step repeats the previous loss."""
         self.last = float(losses.total.detach()) if not self.skipped else self.last
         numbers = {"edit": losses.edit, "locality": losses.locality, "unedited": losses.before}
         return TrainStep(

@@ -1,4 +1,4 @@
-"""Control ``none``: nothing is edited, the model answers as it is."""
+"""Baseline ``none``: the unedited model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NoneConfig:
 
 
 def build(_config: NoneConfig) -> Editor:
-    """The control."""
+    """Return the baseline."""
     from ke_plugin_none.editor import Unchanged  # noqa: PLC0415  built late
 
     return Unchanged()
@@ -21,11 +21,11 @@ def build(_config: NoneConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``none``."""
+    """Register ``none``."""
     return [
         EditorSpec(
             name="none",
-            summary="control: the model is left as it is",
+            summary="baseline: the unedited model",
             config=NoneConfig,
             build=build,
             masks=True,  # it uses no edit, so it uses no hidden one

@@ -1,4 +1,4 @@
-"""The model as it is, asked with the benchmark's own prompts."""
+"""The unedited model with the benchmark's own prompts."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ke_core.plugin import Edit, Edited, PassthroughModel, Session
 
 
 class Unedited(PassthroughModel):
-    """Asks the model directly. Edits may come and go: it knows of none."""
+    """Sends requests to the model directly, whatever the edits."""
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class Unchanged:
-    """Edits nothing."""
+    """Editor that makes no edits."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Every edit can be left unmade."""
+        """Refuse no edit."""
         del session, edits
         return {}
 
     @contextmanager
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Nothing is done, so there is nothing to undo."""
+        """Return the unedited model."""
         del edits
         yield Unedited(session)

@@ -1,4 +1,4 @@
-"""Control ``oracle``: it answers with the gold answer, which the dataset hands it as oracle material."""
+"""Upper bound ``oracle``: answers with the gold answers, which the dataset provides as material."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ class OracleConfig:
 
 
 def build(_config: OracleConfig) -> Editor:
-    """The control."""
+    """Return the upper bound."""
     from ke_plugin_oracle.editor import Oracle  # noqa: PLC0415  built late
 
     return Oracle()
 
 
 def oracle(_config: OracleConfig) -> tuple[str, ...]:
-    """Gold answers are all it has."""
+    """Return the gold material: the answers."""
     return (ANSWERS,)
 
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``oracle``."""
+    """Register ``oracle``."""
     return [
         EditorSpec(
             name="oracle",
-            summary="control: every answer is the gold answer",
+            summary="upper bound: answers every question with its gold answer",
             config=OracleConfig,
             build=build,
             needs_model=False,

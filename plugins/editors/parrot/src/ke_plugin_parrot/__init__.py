@@ -1,4 +1,4 @@
-"""Control ``parrot``: it answers every question with the object of the case's last edit, without a model."""
+"""Baseline ``parrot``: answers every question with the object of the case's last edit, without a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ParrotConfig:
 
 
 def build(_config: ParrotConfig) -> Editor:
-    """The control."""
+    """Return the baseline."""
     from ke_plugin_parrot.editor import Parrot  # noqa: PLC0415  built late
 
     return Parrot()
@@ -21,11 +21,11 @@ def build(_config: ParrotConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``parrot``."""
+    """Register ``parrot``."""
     return [
         EditorSpec(
             name="parrot",
-            summary="control: every answer is the object of the case's last edit",
+            summary="baseline: answers every question with the object of the case's last edit",
             config=ParrotConfig,
             build=build,
             needs_model=False,

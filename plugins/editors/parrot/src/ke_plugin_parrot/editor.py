@@ -1,7 +1,7 @@
-"""The parrot: no model, no memory of more than a case's own edits.
+"""The parrot baseline uses no model, only a case's own edits.
 
-In most MQuAKE cases the last edit of the chain is also its last hop, so that its new object is the answer: the parrot
-is right on 1,872 of the 3,000 cases of CF-3k. A method that scores less has not shown that it reasons.
+In most MQuAKE cases the last edit of the chain is also its last hop, so its new object is the answer: the parrot is
+correct on 1,872 of the 3,000 cases of CF-3k. A method that scores less shows no evidence of reasoning.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from ke_core.plugin import Answer, Ask, Details, Edit, Edited, Failure, Question
 
 
 class ParrotModel:
-    """Knows the edits of the batch by id, and reads of each question only whose case it belongs to."""
+    """Stores the edits of the batch by id, and uses only the case of each question."""
 
     def __init__(self, edits: Sequence[Edit]) -> None:
         self._edits = {edit.id: edit for edit in distinct(edits)}
 
     @property
     def details(self) -> Details:
-        """How many edits there are."""
+        """Number of edits."""
         return {"edits": len(self._edits)}
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
-        """The same answer to every question of a case; a failure where log-probabilities are asked for."""
+        """Return the same answer for every question of a case; a failure for a likelihood request."""
         return [self._one(ask) for ask in asks]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Learn and forget edits."""
+        """Remove and add edits."""
         self._edits = {name: edit for name, edit in self._edits.items() if name not in remove}
         self._edits |= {edit.id: edit for edit in add}
 
     def _one(self, ask: Ask) -> Reply:
         if not isinstance(ask, Question):
-            return Failure(error="NoLikelihood", message="the parrot has no model to give log-probabilities")
+            return Failure(error="NoLikelihood", message="parrot has no model and returns no log-probabilities")
         return Answer(text=self._object(ask))
 
     def _object(self, ask: Question) -> str:
-        """The new object of the case's last edit that is in force; nothing where there is none (a control)."""
+        """Return the new object of the case's last active edit; empty if there is none."""
         for name in reversed(ask.own):
             edit = self._edits.get(name)
             if edit is not None and name not in ask.hidden:
@@ -48,15 +48,15 @@ class ParrotModel:
 
 
 class Parrot:
-    """Edits nothing; listens to what the edits say."""
+    """Editor whose edited model repeats the edits."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Every edit can be repeated."""
+        """Refuse no edit."""
         del session, edits
         return {}
 
     @contextmanager
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """The model is not used."""
+        """Return the edited model, which does not use the session's model."""
         del session
         yield ParrotModel(edits)

@@ -1,4 +1,4 @@
-"""Editor ``pokemqa``: a memory of edits behind a trained scope detector (Gu et al. 2024)."""
+"""Editor ``pokemqa``: a memory of edits with a trained scope detector (Gu et al. 2024)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ CITE = (
 
 @frozen(kw_only=True)
 class PokemqaConfig:
-    """The paper's loop and detector; where ours differ from the released ones, ``loop`` and ``profile`` say which."""
+    """The paper's loop and detector. ``loop`` and ``profile`` select the released or the corrected version."""
 
     detector: Literal["trained", "nearest"] = field(
         default="trained",
         metadata={
-            "help": "what says whether an edit answers a sub-question: trained = the two-stage scope detector of "
+            "help": "how to select the edit that answers a sub-question: trained = the two-stage scope detector of "
             "ke train pokemqa; nearest = the nearest statement, if its score reaches the threshold"
         },
     )
     profile: Literal["small", "published"] = field(
         default="small",
         metadata={
-            "help": "the trained detector: small = on vectors of a frozen encoder, a minute on a processor; "
-            "published = two distilbert-base-cased, fine-tuned as a whole"
+            "help": "the trained detector: small = on embeddings of a frozen encoder, a minute on a CPU; "
+            "published = two fully fine-tuned distilbert-base-cased"
         },
     )
     encoder: str | None = field(
@@ -44,73 +44,73 @@ class PokemqaConfig:
     checkpoint: str = field(
         default="",
         metadata={
-            "help": "folder that ke train pokemqa wrote; empty: the one in the cache for this encoder and profile",
+            "help": "folder written by ke train pokemqa; empty: the one in the cache for this encoder and profile",
             "file": True,
         },
     )
     threshold: float | None = field(
         default=None,
         metadata={
-            "help": "detector=nearest: least score of a fact; derived: 0.67 for minilm-l6 (best on half of CF-3k)",
+            "help": "detector=nearest: minimum score of a fact; derived: 0.67 for minilm-l6 (best on half of CF-3k)",
             "derived": True,
         },
     )
     loop: Literal["fixed", "published"] = field(
         default="fixed",
         metadata={
-            "help": "fixed = a turn ends with its first step, the prompt looks alike with and without an edit; "
-            "published = a turn is read from its end, and without an edit the label lacks its colon"
+            "help": "fixed = corrected: a turn ends with its first step, and the prompt has the same form with and "
+            "without an edit; published = a turn is parsed from its end, and without an edit the label has no colon"
         },
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who takes questions apart: the model, or the dataset (gold material: sub-questions and the "
-        "answers before editing), so that only the detector and reading on from an edit are left"
+        "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "
+        "answers before the edits), which leaves the detector and naming the entity reached to the method"
     )
     knowledge: Literal["none", "dataset"] = field(
         default="none",
         metadata={
-            "help": "the knowledge prompt, a line on the question's key entity: none, or the dataset's (gold material: "
+            "help": "the knowledge prompt, a line about the question's key entity: none, or dataset (gold material: "
             "the head of the question's chain)"
         },
     )
-    max_calls: int = field(default=5, validator=validators.ge(1), metadata={"help": "model calls for one question"})
-    max_tokens: int = field(
-        default=200, validator=validators.ge(1), metadata={"help": "tokens that one call may generate"}
+    max_calls: int = field(
+        default=5, validator=validators.ge(1), metadata={"help": "maximum number of model calls per question"}
     )
+    max_tokens: int = field(default=200, validator=validators.ge(1), metadata={"help": "maximum tokens per call"})
     prompts: str = prompts_option(
-        "worked examples: own, dataset (those it brings), or a folder with plain.txt and, for the "
+        "worked examples: own, dataset (the examples it provides), or a folder with plain.txt and, for the "
         "knowledge prompt, knowledge.txt",
         "dataset",
     )
 
 
 def build(config: PokemqaConfig) -> Editor:
-    """The method of that configuration."""
+    """Return the editor."""
     from ke_plugin_pokemqa.editor import Pokemqa  # noqa: PLC0415  built late
 
     return Pokemqa(config)
 
 
 def build_trainer(config: PokemqaConfig) -> Trainer:
-    """The trainer; imports torch."""
+    """Return the trainer; imports torch."""
     from ke_plugin_pokemqa.training import ScopeTrainer  # noqa: PLC0415  built late
 
     return ScopeTrainer(config)
 
 
 def oracle(config: PokemqaConfig) -> tuple[str, ...]:
-    """Gold material, only where it is asked for (V16)."""
+    """Return the gold material that the options need."""
     hops = (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
     return (*hops, QUESTION_ENTITIES) if config.knowledge == "dataset" else hops
 
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``pokemqa``."""
+    """Register ``pokemqa``."""
     return [
         EditorSpec(
             name="pokemqa",
-            summary="facts in a memory behind a trained scope detector, consulted sub-question by sub-question",
+            summary="decomposes questions and answers with edits that a trained scope detector selects",
             config=PokemqaConfig,
             build=build,
             cite=CITE,

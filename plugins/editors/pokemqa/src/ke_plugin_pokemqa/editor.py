@@ -1,4 +1,4 @@
-"""PokeMQA as an editor: the model is unchanged, and the edits are stored in a memory behind the scope detector."""
+"""PokeMQA as an editor: the model is unchanged, and a scope detector selects edits from a memory."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.loop import PokemqaLoop
 from ke_plugin_pokemqa.profiles import PROFILES
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
-from ke_plugin_pokemqa.turns import WAYS
+from ke_plugin_pokemqa.turns import LOOPS
 from ke_weights import checkpoint_digest
 
 if TYPE_CHECKING:
     from ke_plugin_pokemqa.trained import TrainedDetector
 
 EXAMPLES = "scoped-decompositions"
-"""The name of the material with worked examples in this loop's lines."""
+"""Name of the material with worked examples in this loop's format."""
 THRESHOLDS = {"minilm-l6": 0.67}
-"""Of detector=nearest: the best on half of CF-3k's hops (benchmarks/scope.py). It says nothing about other encoders."""
+"""For detector=nearest, by encoder: the best value on half of CF-3k's hops (benchmarks/scope.py)."""
 
 
 class PokemqaModel(MemoryEditedModel):
-    """A model with a memory of edits, and a detector before the memory."""
+    """A model with a memory of edits and a scope detector."""
 
     def __init__(
         self,
@@ -53,27 +53,27 @@ class PokemqaModel(MemoryEditedModel):
         self.loop = PokemqaLoop(
             memory=memory,
             examples=_examples("plain.txt", config, session),
-            knowing=_examples("knowledge.txt", config, session) if known else "",
+            knowledge_examples=_examples("knowledge.txt", config, session) if known else "",
             entities=known,
-            way=WAYS[config.loop],
+            profile=LOOPS[config.loop],
             calls=config.max_calls,
             max_tokens=config.max_tokens,
         )
-        self.given = self.loop.over_given(session) if config.decomposition == "oracle" else None
+        self.dataset_walk = self.loop.dataset_walk(session) if config.decomposition == "oracle" else None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Run the paper's loop, or the walk over the dataset's own sub-questions."""
-        return (self.given or self.loop).solve(ask)
+        """Run the paper's loop, or the walk over the dataset's sub-questions."""
+        return (self.dataset_walk or self.loop).solve(ask)
 
     @property
     def details(self) -> Details:
-        """What the memory holds, what stands before it, and which worked examples are shown."""
-        shown = hashlib.sha256(f"{self.loop.examples}\0{self.loop.knowing}".encode()).hexdigest()
-        return {**super().details, "detector": dict(self.detector), "examples_sha256": shown}
+        """Size of the memory, the detector, and the digest of the worked examples."""
+        digest = hashlib.sha256(f"{self.loop.examples}\0{self.loop.knowledge_examples}".encode()).hexdigest()
+        return {**super().details, "detector": dict(self.detector), "examples_sha256": digest}
 
 
 class Pokemqa(MemoryEditor):
-    """Pokemqa(config).edit(session, edits) is a model that consults a memory of those edits."""
+    """Editor whose edited model uses a memory of the edits."""
 
     def __init__(self, config: PokemqaConfig) -> None:
         self.config = config
@@ -81,65 +81,64 @@ class Pokemqa(MemoryEditor):
 
     @property
     def encoder(self) -> str:
-        """Of the memory, and under the detector."""
+        """The encoder of the memory and the detector."""
         return self.config.encoder or PROFILES[self.config.profile].encoder
 
-    def remembering(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
-        """The model beside a memory. Raises BadConfig without a detector, or where an option does not fit."""
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig without a detector or for an unsuitable option."""
         memory, detector = self._memory(session)
         return PokemqaModel(self.config, session, edits, memory=memory, detector=detector)
 
     def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
-        """The encoder, and the detector as it is trained now."""
+        """Return the digests of the encoder and of the trained detector."""
         if self.config.detector == "nearest":
             return super().dependencies(session)
-        from ke_plugin_pokemqa.trained import folder_of  # noqa: PLC0415  torch, which nearest does not need
+        from ke_plugin_pokemqa.trained import folder_of  # noqa: PLC0415  imports torch, which detector=nearest does not need
 
         return {**super().dependencies(session), "detector": checkpoint_digest(folder_of(session, self.config))}
 
     def _memory(self, session: Session[Any]) -> tuple[FactMemory, Details]:
-        """An empty memory, and what is said of its detector."""
+        """Return an empty memory, and the record of its detector."""
         if self.config.detector == "nearest":
             if self.config.checkpoint:
                 raise BadConfig(
-                    f"pokemqa.checkpoint={self.config.checkpoint} is a trained detector, and pokemqa.detector=nearest "
-                    "takes none",
-                    hint="leave one of them out",
+                    f"pokemqa.checkpoint={self.config.checkpoint} has no effect with pokemqa.detector=nearest",
+                    hint="remove one of the two options",
                 )
             name = self.config.encoder or PROFILES[self.config.profile].encoder
             threshold = self.config.threshold if self.config.threshold is not None else THRESHOLDS.get(name)
             if threshold is None:
                 raise BadConfig(
                     f"pokemqa.detector=nearest has no threshold for the encoder {name}",
-                    hint="set -o pokemqa.threshold to a score of that encoder; benchmarks/scope.py finds one",
+                    hint="set -o pokemqa.threshold to a score of that encoder; benchmarks/scope.py computes one",
                 )
             return NearestMemory(session.encoder(name), threshold), {"kind": "nearest", "threshold": threshold}
         found = self._trained(session)
         return ScopeMemory(found.detector), {"kind": "trained", "trained": found.record}
 
     def _trained(self, session: Session[Any]) -> TrainedDetector:
-        """The detector, loaded once for all groups of edits that stand side by side; a retrained one is noticed."""
-        from ke_plugin_pokemqa.trained import stamp_of, trained  # noqa: PLC0415  torch, which nearest does not need
+        """Return the detector, loaded once for all concurrent groups of edits, and again after more training."""
+        from ke_plugin_pokemqa.trained import stamp_of, trained  # noqa: PLC0415  imports torch, which detector=nearest does not need
 
         stamp = stamp_of(session, self.config)
         if self._loaded is None or self._loaded[0] != stamp:
-            self._loaded = None  # the old one is not kept beside the new
+            self._loaded = None  # free the old one first
             self._loaded = stamp, trained(session, self.config)
         return self._loaded[1]
 
 
 def _examples(file: str, config: PokemqaConfig, session: Session[Any]) -> str:
-    brought = EXAMPLES if file == "plain.txt" else ""
+    material = EXAMPLES if file == "plain.txt" else ""
     return prompt_text(
-        "ke_plugin_pokemqa", file, config.prompts, session=session, material=brought, option="pokemqa.prompts"
+        "ke_plugin_pokemqa", file, config.prompts, session=session, material=material, option="pokemqa.prompts"
     )
 
 
 def _entities(session: Session[Any]) -> Mapping[str, str]:
     if QUESTION_ENTITIES not in session.material:
         raise BadConfig(
-            f"pokemqa.knowledge=dataset: this dataset brings no {QUESTION_ENTITIES}",
-            hint="leave pokemqa.knowledge at none",
+            f"pokemqa.knowledge=dataset: this dataset has no {QUESTION_ENTITIES}",
+            hint="remove -o pokemqa.knowledge=dataset",
         )
     found: Mapping[str, str] = session.material[QUESTION_ENTITIES].value
     return found

@@ -1,7 +1,6 @@
-"""What the detector learns from: edits with questions, split by record, and negatives drawn for each step.
+"""Training data of the detector: edits with questions, split by record, and sampled negatives.
 
-Everything that is drawn depends on the seed and the number of the step, so that a training which is resumed goes on
-with the same draws.
+Samples depend on the seed and the number of the step only, so a resumed training continues with the same ones.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from numpy.typing import NDArray
 from ke_core.plugin import BadData, TrainingExample
 
 Numbers = NDArray[np.int64]
-TRAINED = 0.8
-"""Share of the records that is trained on; the rest validates (Gu et al. 2024: 80/20)."""
+TRAIN_FRACTION = 0.8
+"""Fraction of the records to train on; the rest validates (Gu et al. 2024: 80/20)."""
 
 
 @frozen(kw_only=True, eq=False)
 class ScopeExamples:
-    """``texts``: each distinct statement and question once. ``edits`` [R]: the statement of each record.
+    """The examples as indices.
 
-    Pairs: ``record`` [P] and ``question`` [P], a text. ``family`` [R]: records that share a question belong together,
-    as "the capital of Mali" with two capitals: one's question is in scope of the other. ``train``, ``valid``: records.
+    ``texts``: each distinct statement and question once. ``edits`` [R]: the statement of each record. Pairs: ``record``
+    [P] and ``question`` [P], a text. ``family`` [R]: records that share a question are one family, e.g. "the capital of
+    Mali" with two capitals: each question is in scope of the other record. ``train``, ``valid``: records.
     """
 
     texts: tuple[str, ...]
@@ -37,14 +37,15 @@ class ScopeExamples:
     valid: Numbers
 
     def pairs_of(self, records: Numbers) -> Numbers:
-        """The pairs of those records, in order."""
+        """Return the pairs of those records, in order."""
         return np.flatnonzero(np.isin(self.record, records))
 
 
-def lessons_of(examples: Sequence[TrainingExample], seed: int, *, validate_on: int = 1) -> ScopeExamples:
-    """Examples that have a question, as numbers. Raises BadData where there are too few of them to learn from.
+def scope_examples(examples: Sequence[TrainingExample], seed: int, *, validate_on: int = 1) -> ScopeExamples:
+    """Return the examples that have a question, as indices. Raises BadData if there are too few.
 
-    ``validate_on``: how many families that takes; two where a validation question needs another's for its negatives.
+    ``validate_on``: minimum number of families to validate on; two if a validation question needs another's for its
+    negatives.
     """
     usable = [example for example in examples if example.paraphrases]
     place: dict[str, int] = {}
@@ -56,12 +57,12 @@ def lessons_of(examples: Sequence[TrainingExample], seed: int, *, validate_on: i
     ]
     record, question = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     family = _families(record, question, len(usable))
-    families, least = len(np.unique(family)), _least(validate_on)
-    if families < least:
+    families, minimum = len(np.unique(family)), _min_families(validate_on)
+    if families < minimum:
         raise BadData(
-            f"{len(usable)} of {len(examples)} examples have questions, on {families} facts: too few to train and to "
-            "validate on",
-            hint=f"give edits with several questions each, {least} that share none at the least",
+            f"{len(usable)} of {len(examples)} examples have questions, about {families} facts: too few to train and "
+            "validate",
+            hint=f"provide at least {minimum} edits that share no question, with several questions each",
         )
     train, valid = _split(family, seed)
     return ScopeExamples(
@@ -76,22 +77,24 @@ def lessons_of(examples: Sequence[TrainingExample], seed: int, *, validate_on: i
 
 
 def order(count: int, epoch: int, *, seed: int, part: int) -> Numbers:
-    """The order of ``count`` things in one time through."""
+    """Return the order of ``count`` items in one epoch."""
     return np.random.default_rng([seed, part, epoch]).permutation(count)
 
 
 def negatives(families: Numbers, count: int, rng: np.random.Generator) -> Numbers:
-    """Places of the batch, int [B, count], drawn with replacement and redrawn until none is of the row's family."""
+    """Sample places of the batch, int [B, count], with replacement and never of the row's own family."""
     if len(np.unique(families)) < 2:
-        raise BadData("a whole batch asks about one fact, so that it has no negatives", hint="give more varied edits")
-    drawn = rng.integers(len(families), size=(len(families), count))
-    while (wrong := families[drawn] == families[:, None]).any():
-        drawn[wrong] = rng.integers(len(families), size=int(wrong.sum()))
-    return drawn
+        raise BadData(
+            "all examples of a batch are about one fact, so it has no negatives", hint="provide more varied edits"
+        )
+    sampled = rng.integers(len(families), size=(len(families), count))
+    while (wrong := families[sampled] == families[:, None]).any():
+        sampled[wrong] = rng.integers(len(families), size=int(wrong.sum()))
+    return sampled
 
 
 def _families(record: Numbers, question: Numbers, records: int) -> Numbers:
-    """The smallest record that each one is linked to by shared questions."""
+    """Return the smallest record that each record is connected to by shared questions."""
     parent = list(range(records))
 
     def root(of: int) -> int:
@@ -107,16 +110,16 @@ def _families(record: Numbers, question: Numbers, records: int) -> Numbers:
 
 
 def _split(family: Numbers, seed: int) -> tuple[Numbers, Numbers]:
-    """Records to train on and to validate on; a family is not parted."""
+    """Split the records for training and validation; a family stays on one side."""
     names = np.random.default_rng([seed, 0]).permutation(np.unique(family))
     train = np.isin(family, names[: _trained(len(names))])
     return np.flatnonzero(train), np.flatnonzero(~train)
 
 
-def _least(validate_on: int) -> int:
-    """How many families it takes: two to train on, each with the other's questions for negatives, and those."""
+def _min_families(validate_on: int) -> int:
+    """Return the minimum number of families: two to train on, with each other's questions as negatives, and these."""
     return next(number for number in count(2) if _trained(number) >= 2 and number - _trained(number) >= validate_on)
 
 
 def _trained(families: int) -> int:
-    return round(TRAINED * families)
+    return round(TRAIN_FRACTION * families)

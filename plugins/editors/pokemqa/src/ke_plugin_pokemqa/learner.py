@@ -1,4 +1,4 @@
-"""One of the two networks in training: its optimizer, its validations, when it stops. Saved whole, bit for bit."""
+"""Training of one of the two networks: its optimizer, validations, and early stopping. Saved bit for bit."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 class Learner:
-    """``things``: what one time through deals out (pairs, records). ``best``: the weights that validated best.
+    """Trains one network. ``things``: items per epoch (pairs or records). ``best``: the weights that validated best.
 
-    ``step``: how many steps are behind it, ``best_step`` behind ``best``. ``merit``: of the last validation.
+    ``step``: steps made, ``best_step``: steps of ``best``. ``merit``: score of the last validation.
     """
 
     def __init__(self, name: str, module: nn.Module, schedule: Schedule, things: int) -> None:
@@ -34,17 +34,17 @@ class Learner:
         self.parameters = dict(module.named_parameters())
         self.adam = Adam(self.parameters.values(), lr=schedule.lr)
         self.best, self.best_step = self._weights(), 0
-        self._looked, self._now_is_better = 0, False  # at which step, and what it said
+        self._validated_at, self._now_is_better = 0, False  # step of the last validation, and whether it is the best
 
     @property
     def place(self) -> tuple[int, int]:
-        """The epoch, and the batch in it, that comes next."""
+        """The next epoch, and the next batch in it."""
         return divmod(self.step, self.epoch_steps)
 
     def advance(self, loss_of: Callable[[], Tensor], merit_of: Callable[[], float], *, seed: int) -> None:
-        """Validate where it is time to (the first time before anything is learned), then take one step.
+        """Validate if it is due (first before any training), then make one step.
 
-        Dropout draws from the seed and the number of the step.
+        Dropout depends on the seed and the number of the step.
         """
         epoch, batch = self.place
         if not self.stopped and batch == 0 and epoch % self.schedule.validate == 0:
@@ -63,14 +63,14 @@ class Learner:
         self.loss = float(loss.detach())
 
     def tensors(self, merit_of: Callable[[], float]) -> dict[str, Any]:
-        """Everything, as NumPy arrays by name.
+        """Return the complete state as NumPy arrays by name.
 
-        Whatever was learned since the last validation is validated, so that a training may end at any step and leave
-        its best. That only says which weights are ``kept``: when a checkpoint is written is a matter of the clock, and
-        the training goes on as if none had been.
+        The weights since the last validation are validated first, so that a training can end at any step with its best
+        weights. This only determines which weights are ``kept``: the training continues as if there had been no
+        checkpoint.
         """
-        if self.step != self._looked:
-            self._looked, self._now_is_better = self.step, self._merit(merit_of) > self.highest
+        if self.step != self._validated_at:
+            self._validated_at, self._now_is_better = self.step, self._merit(merit_of) > self.highest
         found: dict[str, Tensor] = {}
         for name, parameter in self.parameters.items():
             found[f"{self.name}.now.{name}"] = parameter
@@ -84,11 +84,11 @@ class Learner:
         }
 
     def load(self, saved: Mapping[str, Any]) -> None:
-        """Go on from what ``tensors`` gave."""
+        """Resume from the result of ``tensors``."""
         step, stale, self.loss, self.merit, self.highest, stopped = saved[f"{self.name}.numbers"].tolist()
         self.step, self.stale, self.stopped = int(step), int(stale), bool(stopped)
         self.best_step, better = _kept(saved, self.name)
-        self._looked, self._now_is_better = self.step, bool(better)
+        self._validated_at, self._now_is_better = self.step, bool(better)
         load_weights(self.module, saved, f"{self.name}.now.")
         for name, parameter in self.parameters.items():
             self.best[name] = torch.from_numpy(saved[f"{self.name}.best.{name}"].copy()).to(parameter.device)
@@ -99,7 +99,7 @@ class Learner:
 
     def _validate(self, merit_of: Callable[[], float]) -> None:
         self.merit = self._merit(merit_of)
-        self._looked, self._now_is_better = self.step, False  # if it is, it is ``best``
+        self._validated_at, self._now_is_better = self.step, False  # if it is better, it is stored in ``best``
         if self.merit > self.highest:
             self.highest, self.stale, self.best, self.best_step = self.merit, 0, self._weights(), self.step
         else:
@@ -115,7 +115,7 @@ class Learner:
 
 
 def load_weights(module: nn.Module, saved: Mapping[str, Any], prefix: str) -> None:
-    """Put the arrays whose names begin with ``prefix`` into the parameters of that name."""
+    """Copy the arrays whose names begin with ``prefix`` into the parameters of that name."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(torch.from_numpy(np.array(saved[prefix + name])))
@@ -123,9 +123,9 @@ def load_weights(module: nn.Module, saved: Mapping[str, Any], prefix: str) -> No
 
 @frozen(kw_only=True)
 class NetworkWeights:
-    """The weights of a network that an editor uses: the prefix of their names, and how many steps are behind them.
+    """The weights that an editor uses: the prefix of their names, and their number of steps.
 
-    ``stopped``: the training has ended by itself.
+    ``stopped``: the training has finished.
     """
 
     prefix: str
@@ -134,7 +134,7 @@ class NetworkWeights:
 
 
 def kept(saved: Mapping[str, Any], name: str) -> NetworkWeights:
-    """Of the network called ``name``, in what ``tensors`` gave: as they were at the end, if that validated best."""
+    """Return the weights to use of the network ``name``: the last ones if they validated best, else the best ones."""
     numbers = saved[f"{name}.numbers"].tolist()
     step, better = _kept(saved, name)
     prefix, step = (f"{name}.now.", int(numbers[0])) if better else (f"{name}.best.", step)
@@ -142,7 +142,7 @@ def kept(saved: Mapping[str, Any], name: str) -> NetworkWeights:
 
 
 def _kept(saved: Mapping[str, Any], name: str) -> tuple[int, int]:
-    """The step of the best weights, and whether the last ones are better; a checkpoint may be older than this."""
+    """Return the step of the best weights, and whether the last ones are better. Old checkpoints lack this entry."""
     found = saved.get(f"{name}.kept")
     step, better = (saved[f"{name}.numbers"][0], 0) if found is None else found
     return int(step), int(better)

@@ -1,4 +1,4 @@
-"""PokeMQA's loop (Gu et al. 2024, section 3): the model takes a question apart, a detector says which edit answers.
+"""PokeMQA's loop (Gu et al. 2024, section 3): the model decomposes a question, and a detector selects the edits.
 
 ::
 
@@ -10,7 +10,7 @@
     Subquestion: ...                   the model, and so on
     Final answer: ...                  the model
 
-Unlike MeLLo's there is no tentative answer and no self-check: what is in scope is true.
+Unlike in MeLLo, there is no tentative answer and no self-check: an edit in scope is the answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attrs import field, frozen
 
 from ke_core.plugin import Generate, Generated, Hit, Question, SubQuestion
 from ke_memory.plugin import SubQuestionLoop, Turn, sentence
-from ke_plugin_pokemqa.turns import FACT, QUESTION, SUBQUESTION, LoopProfile, reached
+from ke_plugin_pokemqa.turns import FACT, QUESTION, SUBQUESTION, LoopProfile, reached_entity
 
 ENTITY = "Key entity:"
 
@@ -31,38 +31,40 @@ ENTITY = "Key entity:"
 class PokemqaLoop(SubQuestionLoop):
     """PokeMQA's loop. The memory's search returns the one edit in scope, or none.
 
-    ``examples`` and ``knowing``: the worked examples without and with a key entity. ``entities``: question to a text
-    about its key entity. A question without one uses ``examples``.
+    ``examples`` and ``knowledge_examples``: the worked examples without and with a key entity. ``entities``:
+    description of the key entity by question. A question without one uses ``examples``.
     """
 
     name: ClassVar[str] = "pokemqa"
     examples: str
-    knowing: str = ""
+    knowledge_examples: str = ""
     entities: Mapping[str, str] = field(factory=dict)
-    way: LoopProfile
+    profile: LoopProfile
 
     def first_prompt(self, ask: Question) -> str:
         """Return the worked examples and the question."""
-        asked = f"{QUESTION} {ask.texts[0]}"
+        question = f"{QUESTION} {ask.texts[0]}"
         known = self.entities.get(ask.texts[0])
-        return f"{self.knowing}\n\n{asked}\n{ENTITY} {known}" if known else f"{self.examples}\n\n{asked}"
+        return (
+            f"{self.knowledge_examples}\n\n{question}\n{ENTITY} {known}" if known else f"{self.examples}\n\n{question}"
+        )
 
     def ask_model(self, text: str) -> Generate:
         """Return the request for the next turn."""
-        return Generate(prompt=text, stop=self.way.stop, max_tokens=self.max_tokens)
+        return Generate(prompt=text, stop=self.profile.stop, max_tokens=self.max_tokens)
 
     def read(self, written: Generated) -> Turn:
-        """Read a turn as the profile does."""
-        return self.way.read(written)
+        """Parse a turn as the profile does."""
+        return self.profile.read(written)
 
     def fact_line(self, hits: Sequence[Hit]) -> str:
-        """Return the edit in scope; without one, the profile's beginning of the model's own answer."""
-        return f"{FACT} {sentence(hits[0].text)}" if hits else self.way.unknown
+        """Return the edit in scope; without one, the start of the model's own answer."""
+        return f"{FACT} {sentence(hits[0].text)}" if hits else self.profile.unknown
 
     def hop_lines(self, given: SubQuestion, hits: Sequence[Hit]) -> str:
-        """Return the sub-question, and the edit in scope or the answer that was right before the edits."""
+        """Return the sub-question, and the edit in scope or the answer before the edits."""
         return f"\n{SUBQUESTION} {given.question}\n{FACT} {sentence(hits[0].text if hits else given.statement)}\n"
 
     def hop_answer(self, text: str) -> str:
-        """Read the entity that the fact leads to."""
-        return reached([text])
+        """Parse the entity that the fact leads to."""
+        return reached_entity([text])

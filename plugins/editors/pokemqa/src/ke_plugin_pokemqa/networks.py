@@ -1,4 +1,4 @@
-"""The detector's networks, by number of text: on the vectors of a frozen encoder, or fine-tuned as a whole."""
+"""The detector's networks, addressed by text index: on frozen embeddings, or fully fine-tuned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST = 256  # tokens, as published
 
 
 class Networks(Protocol):
-    """Both are trained apart, each by its own optimizer."""
+    """Pre-detector and disambiguator, trained separately, each with its own optimizer."""
 
     @property
     def pre(self) -> nn.Module:
@@ -31,16 +31,16 @@ class Networks(Protocol):
         ...
 
     def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
-        """Where the pre-detector puts those texts, statements if ``edits``: [n, d]."""
+        """Return the pre-detector's points for these texts (statements if ``edits``), [n, d]."""
         ...
 
     def logits(self, edits: Sequence[int], questions: Sequence[int]) -> Tensor:
-        """What the disambiguator says of each pair, [n, 2]; class 0 is in scope."""
+        """Return the disambiguator's logits of each pair, [n, 2]; class 0 is in scope."""
         ...
 
 
 class Shift(nn.Module):
-    """A point is scale * (vector + offset) for statements, scale * vector for questions; it begins as the vector."""
+    """Point of a statement: scale * (vector + offset); of a question: scale * vector. Starts as the identity."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Shift(nn.Module):
 
 
 class PairJudge(nn.Module):
-    """Two layers on |a - b| and a * b of both vectors' projections, their cosine, and the words they share."""
+    """Two layers on |a - b| and a * b of both vectors' projections, their cosine, and the word overlap."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -63,16 +63,16 @@ class PairJudge(nn.Module):
         self.out = nn.Linear(WIDTH, 2)
 
     def forward(self, edits: Tensor, questions: Tensor, overlap: Tensor) -> Tensor:
-        """Logits [n, 2] of vectors [n, d] and shares of words [n, FEATURES]."""
+        """Return logits [n, 2] of vectors [n, d] and word overlaps [n, FEATURES]."""
         a, b = self.edit(edits), self.question(questions)
         cosine = nn.functional.cosine_similarity(edits, questions)[:, None]
         seen = torch.cat([(a - b).abs(), a * b, cosine, overlap], dim=1)
-        said: Tensor = self.out(self.hidden(seen).relu())
-        return said
+        logits: Tensor = self.out(self.hidden(seen).relu())
+        return logits
 
 
 class Head:
-    """Small networks over ``vectors`` [n, d] of ``texts``, which stay as they are."""
+    """Small networks on frozen ``vectors`` [n, d] of ``texts``."""
 
     def __init__(self, texts: Sequence[str], vectors: Tensor, words: WordCounts, *, seed: int = 0) -> None:
         self.texts, self.vectors, self.words = texts, vectors, words
@@ -95,7 +95,7 @@ class Head:
 
 
 class FirstToken(nn.Module):
-    """An encoder's last state of the first token, to be fine-tuned."""
+    """An encoder to fine-tune: last hidden state of the first token."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
@@ -104,14 +104,14 @@ class FirstToken(nn.Module):
         self.longest = min(LONGEST, encoder.longest)
 
     def forward(self, *texts: list[str]) -> Tensor:
-        """[n, d], of texts or of pairs of texts."""
+        """Return [n, d] of texts or of pairs of texts."""
         read = self.tokenizer(*texts, truncation=True, max_length=self.longest, padding=True, return_tensors="pt")
         found: Tensor = self.model(**read.to(self.model.device)).last_hidden_state[:, 0]
         return found
 
 
 class CrossJudge(nn.Module):
-    """Reads ``edit [SEP] question``; a dense layer and two logits on top, as DistilBERT's classifier has."""
+    """``edit [SEP] question`` with a dense layer and two logits on top, as in DistilBERT's classifier."""
 
     def __init__(self, encoder: SentenceEncoder, *, seed: int = 0) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class CrossJudge(nn.Module):
 
 
 class Whole:
-    """Two copies of the encoder, each fine-tuned as a whole: the published detector."""
+    """The published detector: two fully fine-tuned copies of the encoder."""
 
     def __init__(self, texts: Sequence[str], encoder: Encoder, *, seed: int = 0) -> None:
         real = fine_tunable(encoder)
@@ -136,7 +136,7 @@ class Whole:
         self.pre, self.judge = FirstToken(real), CrossJudge(real, seed=seed)
 
     def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
-        """See ``Networks``; statements and questions are read alike."""
+        """See ``Networks``. Statements and questions are encoded the same way."""
         del edits
         found: Tensor = self.pre([self.texts[at] for at in texts])
         return found
@@ -148,7 +148,7 @@ class Whole:
 
 
 def fine_tunable(encoder: Any) -> SentenceEncoder:
-    """The encoder, if it is a model that can be trained. Raises BadConfig."""
+    """Return the encoder if it is a trainable model. Raises BadConfig."""
     if not isinstance(encoder, SentenceEncoder):
         raise BadConfig(f"{encoder.id} cannot be fine-tuned", hint="use -o pokemqa.profile=small")
     return encoder

@@ -1,22 +1,22 @@
-"""How the detector is built and trained: as published, and small.
+"""Architecture and training of the detector: profiles ``published`` and ``small``.
 
-*What is trained.* The published detector fine-tunes two DistilBERTs, 130 million parameters, for up to 1,000 epochs.
-The small one leaves the encoder frozen, so that every training text is read once, and trains on its vectors:
+*Architecture.* The published detector fine-tunes two DistilBERTs, 130 million parameters, for up to 1,000 epochs. The
+small one freezes the encoder, so every training text is embedded once, and trains on the embeddings:
 
-- the pre-detector: an offset for statements (they name an object, questions do not) and a scale, so that p = 1/2 lies
-  where in-scope pairs end. d + 1 numbers. A full or low-rank matrix in their place fits the training subjects and takes
-  F1 on others down (measured on MQuAKE-CF-3k: 0.96 before, 0.92 after 200 steps);
-- the disambiguator: a classifier of two layers on what the two vectors have in common, and on which words the two
-  sentences share. A sentence vector keeps the relation well and names badly ("Pius VI" is near "Pius III"); the
-  published one reads the words, so this one gets their overlap.
+- the pre-detector: an offset for statements (they name an object, questions do not) and a scale, which puts p = 1/2
+  where in-scope pairs end. d + 1 parameters. A full or low-rank matrix instead fits the training subjects and reduces
+  F1 on others (measured on MQuAKE-CF-3k: 0.96 before, 0.92 after 200 steps);
+- the disambiguator: a two-layer classifier on products and differences of both vectors and on the words that the two
+  sentences share. Sentence embeddings represent relations well and names badly ("Pius VI" is near "Pius III"). The
+  published disambiguator reads the words; this one gets their overlap.
 
-*Who decides.* As published, the pre-detector is trained on random negatives and lets neighbors through; the
-disambiguator sees only several candidates. Here it also judges a sole candidate (``confirm``), and learns from
+*Division of labor.* The published pre-detector is trained on random negatives and accepts near misses, and the
+disambiguator only sees several candidates. The small one also checks a single candidate (``confirm``) and is trained on
 negatives that the pre-detector finds near (``hard``).
 
-*Which weights are kept.* The published validation adds recall (the own edit above all others) and block rate (the best
-other below 1/2). Neither asks that the own edit reaches 1/2, so that a detector that finds nothing validates best.
-Here both are validated by their losses (``select``).
+*Selection of weights.* The published validation adds recall (the right edit above all others) and block rate (the best
+other edit below 1/2). Neither requires the right edit to reach 1/2, so a detector that finds nothing validates best.
+The small profile validates both networks by their losses (``select``).
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from attrs import asdict, frozen
 
 @frozen(kw_only=True)
 class Schedule:
-    """``batch``: pairs (pre-detector) or records (disambiguator) a step. ``validate``: epochs between validations.
+    """Training schedule of one network.
 
-    ``patience``: validations without a better one after which it stops; ``epochs``: it stops at the latest then.
+    ``batch``: pairs (pre-detector) or records (disambiguator) per step. ``validate``: epochs between validations.
+    ``patience``: stop after this many validations without improvement. ``epochs``: maximum number of epochs.
     """
 
     batch: int
@@ -42,11 +43,12 @@ class Schedule:
 
 @frozen(kw_only=True)
 class Recipe:
-    """``tune``: train a head on frozen vectors, or everything. ``negatives``: a positive pair of the pre-detector.
+    """Architecture and training of a detector.
 
-    ``select``: what its best weights are told by: the validation loss, or (published) recall and block rate.
-    ``hard``: the disambiguator's negative is one of that many nearest in the batch, and so many nearest validate it;
-    0: any. ``loss``: two-class cross-entropy, or (published) two binary ones. ``confirm``: it also judges a sole
+    ``tune``: train a head on frozen embeddings, or everything. ``negatives``: per positive pair of the pre-detector.
+    ``select``: criterion of the best weights: the validation loss, or (published) recall and block rate. ``hard``:
+    sample the disambiguator's negative from this many nearest in the batch, and validate on as many; 0: any. ``loss``:
+    two-class cross-entropy, or (published) two binary ones. ``confirm``: the disambiguator also checks a single
     candidate.
     """
 
@@ -61,7 +63,7 @@ class Recipe:
     confirm: bool
 
     def as_json(self) -> dict[str, Any]:
-        """Every setting."""
+        """Return every setting."""
         return asdict(self)
 
 
@@ -89,4 +91,4 @@ PROFILES = {
 }
 
 MINUTES = {"small": 3, "published": 600}
-"""What a training is advised to have; it stops by itself before. ``published`` is reckoned, on a GPU."""
+"""Recommended training minutes; training usually stops earlier. ``published`` is estimated, on a GPU."""

@@ -1,4 +1,4 @@
-"""The two-stage scope detector at work, over a memory of statements (Gu et al. 2024, section 3.2). No torch here."""
+"""The two-stage scope detector over a memory of statements (Gu et al. 2024, section 3.2). Imports no torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HALF = 0.5
 
 @frozen(kw_only=True, eq=False)
 class Side:
-    """One side of several pairs: texts, and their vectors [n, d]."""
+    """Texts and their vectors [n, d], for one side of several pairs."""
 
     texts: Sequence[str]
     vectors: Vectors
@@ -25,10 +25,10 @@ class Side:
 
 @frozen(kw_only=True, eq=False)
 class Detector:
-    """``encoder`` reads statements and questions; p(e, q) = exp(-scale^2 |e + offset - q|^2) is the pre-detector.
+    """Pre-detector p(e, q) = exp(-scale^2 |e + offset - q|^2) on the vectors of ``encoder``, and disambiguator.
 
-    ``offset``: [d]. ``judge``: the disambiguator's probabilities [n] that each edit answers each question.
-    ``confirm``: it is also asked about a sole candidate; as published, it is not.
+    ``offset``: [d]. ``judge``: the disambiguator's probabilities [n] that each edit answers each question. ``confirm``:
+    use the disambiguator for a single candidate too; the published code does not.
     """
 
     encoder: Encoder
@@ -39,7 +39,7 @@ class Detector:
 
 
 def probabilities(edits: Vectors, questions: Vectors, scale: float, offset: Vectors) -> Vectors:
-    """p(e, q), [questions, edits], without a table of differences: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b."""
+    """Return p(e, q), [questions, edits], with |a - b|^2 = |a|^2 + |b|^2 - 2 a.b."""
     own = (edits * edits).sum(1) + 2 * (edits @ offset) + float(offset @ offset)
     asked = (questions * questions).sum(1) - 2 * (questions @ offset)
     squared = np.maximum(own[None] + asked[:, None] - 2 * (questions @ edits.T), 0)
@@ -48,17 +48,18 @@ def probabilities(edits: Vectors, questions: Vectors, scale: float, offset: Vect
 
 
 class ScopeMemory(FactMemory):
-    """A memory that finds the one edit in scope of a question, or none. Statements are embedded once."""
+    """A memory that returns the one edit in scope of a question, or none. Statements are embedded once."""
 
     def __init__(self, detector: Detector) -> None:
         self.detector = detector
         super().__init__(detector.encoder)
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
-        """At most one edit a text, its score the last probability that was asked for. ``k`` can be only 1.
+        """Return at most one edit per text, with the last computed probability as its score. ``k`` must be 1.
 
-        No candidate with p >= 1/2: none. One: that, if the detector does not ask for confirmation. Else the one that
-        the disambiguator finds most probable, if that is 1/2 at least; among equals the first put in.
+        Without a candidate (p >= 1/2): none. A single candidate: that edit, unless the detector confirms single
+        candidates. Otherwise the candidate with the highest disambiguator probability, if that is at least 1/2; the
+        earliest among equals.
         """
         assert k == 1, "one edit is in scope, or none"
         if not self or not texts:
@@ -71,28 +72,28 @@ class ScopeMemory(FactMemory):
         ]
 
     def compare(self, queries: Vectors) -> Vectors:
-        """What the pre-detector says of every statement."""
+        """Return the pre-detector's probability for every statement."""
         return probabilities(self.vectors, queries, self.detector.scale, self.detector.offset)
 
     def _in_scope(self, asked: Side, near: Vectors) -> list[tuple[Hit, ...]]:
         candidates = [np.flatnonzero(line >= HALF) for line in near]
-        unsure = [at for at, rows in enumerate(candidates) if len(rows) > (not self.detector.confirm)]
-        judged = iter(self._judged(asked, unsure, candidates))
+        ambiguous = [at for at, rows in enumerate(candidates) if len(rows) > (not self.detector.confirm)]
+        judged = iter(self._judged(asked, ambiguous, candidates))
         return [
-            self._best(rows, next(judged) if at in set(unsure) else near[at, rows])
+            self._best(rows, next(judged) if at in set(ambiguous) else near[at, rows])
             for at, rows in enumerate(candidates)
         ]
 
-    def _judged(self, asked: Side, unsure: Sequence[int], candidates: Sequence[NDArray[np.int64]]) -> list[Vectors]:
-        """The disambiguator's probabilities of all candidates of all those questions, in one call."""
-        if not unsure:
+    def _judged(self, asked: Side, ambiguous: Sequence[int], candidates: Sequence[NDArray[np.int64]]) -> list[Vectors]:
+        """Return the disambiguator's probabilities for all candidates of these questions, in one call."""
+        if not ambiguous:
             return []
-        rows = np.concatenate([candidates[at] for at in unsure])
-        whose = np.repeat(unsure, [len(candidates[at]) for at in unsure])
+        rows = np.concatenate([candidates[at] for at in ambiguous])
+        whose = np.repeat(ambiguous, [len(candidates[at]) for at in ambiguous])
         edits = Side(texts=[self.text(row) for row in rows], vectors=self.vectors[rows])
         questions = Side(texts=[asked.texts[at] for at in whose], vectors=asked.vectors[whose])
         probable = self.detector.judge(edits, questions)
-        return np.split(probable, np.cumsum([len(candidates[at]) for at in unsure])[:-1])
+        return np.split(probable, np.cumsum([len(candidates[at]) for at in ambiguous])[:-1])
 
     def _best(self, rows: NDArray[np.int64], probable: Vectors) -> tuple[Hit, ...]:
         best = best_rows(probable, 1)
@@ -100,13 +101,13 @@ class ScopeMemory(FactMemory):
 
 
 class NearestMemory(FactMemory):
-    """The plain baseline: the nearest statement, if its score reaches ``threshold``."""
+    """The baseline: the nearest statement, if its score reaches ``threshold``."""
 
     def __init__(self, encoder: Encoder, threshold: float) -> None:
         self.threshold = threshold
         super().__init__(encoder)
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
-        """As many as ``k`` edits a text, best first."""
+        """Return at most ``k`` edits per text, best first."""
         found = super().search(texts, k=k, hidden=hidden)
         return [tuple(hit for hit in hits if hit.score >= self.threshold) for hits in found]

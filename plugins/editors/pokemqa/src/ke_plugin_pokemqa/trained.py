@@ -1,4 +1,4 @@
-"""From a checkpoint of ``ke train pokemqa`` to a detector that works."""
+"""Load a detector from a checkpoint of ``ke train pokemqa``."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ke_weights import Checkpoint, read_checkpoint, trained_folder
 
 NETWORKS = ("pre", "judge")
 PAIRS = 256
-"""Pairs judged at once."""
+"""Pairs scored at once."""
 
 
 @frozen(kw_only=True, eq=False)
 class TrainedDetector:
-    """A detector, and what is on record of where it comes from: nothing of what only its training needs."""
+    """A detector, and the record of its origin, without what only the training needs."""
 
     detector: Detector
     record: Details
 
 
 def trained(session: Session[Any], config: PokemqaConfig) -> TrainedDetector:
-    """The detector named in the options, else the one in the cache. Raises BadConfig where none fits."""
+    """Load the detector of the options, else the one in the cache. Raises BadConfig if none fits."""
     made = PROFILES[config.profile]
     name = config.encoder or made.encoder
     encoder = session.encoder(name)
@@ -46,17 +46,19 @@ def trained(session: Session[Any], config: PokemqaConfig) -> TrainedDetector:
     if found is None:
         where = f"in {folder}" if given else f"for the encoder {name}, profile {config.profile}"
         raise BadConfig(
-            f"pokemqa needs a trained scope detector, and there is none {where}",
-            hint=f"train one: {how}; or use -o pokemqa.detector=nearest",
+            f"pokemqa needs a trained scope detector: none found {where}",
+            hint=f"train one with {how}, or use -o pokemqa.detector=nearest",
         )
     if found.about.get("editor") != "pokemqa":
-        raise BadConfig(f"{folder} was trained for {found.about.get('editor')}, not for pokemqa", hint=how)
+        raise BadConfig(
+            f"{folder} was trained for {found.about.get('editor')}, not for pokemqa", hint=f"train one with {how}"
+        )
     if dict(found.about["place"]) != place:
         was = found.about["place"]
         raise BadConfig(
-            f"the detector in {folder} was trained with profile {was['profile']} on the encoder {was['encoder']}, not "
-            f"with {config.profile} on {name} ({encoder.id})",
-            hint=f"name that profile and encoder, or train another: {how} --out FOLDER",
+            f"the detector in {folder} was trained with profile {was['profile']} and encoder {was['encoder']}, not "
+            f"{config.profile} and {name} ({encoder.id})",
+            hint=f"set that profile and encoder, or train another with {how} --out FOLDER",
         )
     _refuse_untrained(found, folder, config)
     built = _head(encoder, found.tensors) if made.tune == "head" else _whole(encoder, found.tensors)
@@ -65,23 +67,22 @@ def trained(session: Session[Any], config: PokemqaConfig) -> TrainedDetector:
 
 
 def _refuse_untrained(found: Checkpoint, folder: Path, config: PokemqaConfig) -> None:
-    """Of both networks the weights that are kept must have been learned."""
+    """Raise BadConfig if the selected weights of a network are those before training."""
     untrained = [one for one in (kept(found.tensors, name) for name in NETWORKS) if not one.step]
     if not untrained:
         return
     had = found.seconds / 60
     out = f" --out {folder}" if config.checkpoint else ""
-    longer = f"train it longer: {how_to_train(config, had)}{out}"
-    other = f"it has stopped by itself: train another, on more edits: {how_to_train(config)} --out FOLDER"
+    longer = f"train it longer with {how_to_train(config, had)}{out}"
+    other = f"the training has finished; train another on more edits with {how_to_train(config)} --out FOLDER"
     raise BadConfig(
-        f"the detector in {folder} is as good as untrained: after {found.step} steps in {had:.1f} minutes it validates "
-        "no better than at its start",
+        f"the detector in {folder} is not better than before its training ({found.step} steps in {had:.1f} minutes)",
         hint=other if all(one.stopped for one in untrained) else longer,
     )
 
 
 def folder_of(session: Session[Any], config: PokemqaConfig) -> Path:
-    """Where the detector lies, if there is one."""
+    """Return the folder of the detector, which may not exist."""
     if config.checkpoint:
         return Path(config.checkpoint).expanduser()
     encoder = session.encoder(config.encoder or PROFILES[config.profile].encoder)
@@ -89,14 +90,14 @@ def folder_of(session: Session[Any], config: PokemqaConfig) -> Path:
 
 
 def _place(encoder: Encoder, config: PokemqaConfig) -> dict[str, str]:
-    """Whom a detector fits."""
+    """Return what a detector belongs to."""
     return {"encoder": encoder.id, "profile": config.profile}
 
 
 def stamp_of(session: Session[Any], config: PokemqaConfig) -> tuple[object, ...]:
-    """Differs where ``trained`` would: the encoder, and the file, which a training replaces.
+    """Return a value that changes whenever ``trained`` would return another detector: encoder and file metadata.
 
-    Not its digest: with each group of edits the gigabytes of ``published`` would be read anew.
+    A digest would have to read the gigabytes of ``published`` for each group of edits.
     """
     found = [(file, file.stat()) for file in sorted(folder_of(session, config).glob("*.safetensors"))]
     files = [(str(file), about.st_ino, about.st_mtime_ns, about.st_size) for file, about in found]
@@ -104,7 +105,7 @@ def stamp_of(session: Session[Any], config: PokemqaConfig) -> tuple[object, ...]
 
 
 def how_to_train(config: PokemqaConfig, had: float = 0.0) -> str:
-    """The command, with the options that it takes to get a detector for ``config``; ``had``: minutes behind it."""
+    """Return the training command for ``config``; ``had``: minutes trained so far."""
     options = [f" -o pokemqa.profile={config.profile}"] if config.profile != "small" else []
     options += [f" -o pokemqa.encoder={config.encoder}"] if config.encoder else []
     minutes = max(MINUTES[config.profile], math.ceil(2 * had))
@@ -112,10 +113,10 @@ def how_to_train(config: PokemqaConfig, had: float = 0.0) -> str:
 
 
 def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Small networks on the vectors that the encoder gives."""
+    """Return the small networks on the encoder's vectors."""
     pre, pairs = (kept(tensors, name).prefix for name in NETWORKS)
     offset = np.asarray(tensors[f"{pre}offset"], dtype=np.float32)
-    with torch.random.fork_rng(devices=()):  # the weights that a new network draws are overwritten
+    with torch.random.fork_rng(devices=()):  # the initial weights are overwritten
         network = PairJudge(len(offset))
     load_weights(network.eval().requires_grad_(requires_grad=False), tensors, pairs)
     words = WordCounts(counts=tensors["words.counts"], texts=int(tensors["words.texts"]))
@@ -129,7 +130,7 @@ def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Two fine-tuned encoders; the first reads what is put into the memory."""
+    """Return the two fine-tuned encoders; the first embeds the statements of the memory."""
     real = fine_tunable(encoder)
     with torch.random.fork_rng(devices=()):  # as above
         points, pairs = FirstToken(real), CrossJudge(real)
@@ -149,6 +150,6 @@ def _whole(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first_class(logits: torch.Tensor) -> Vectors:
-    """Probability of class 0, in scope."""
+    """Return the probability of class 0, in scope."""
     found: Vectors = logits.softmax(dim=1)[:, 0].cpu().numpy()
     return found

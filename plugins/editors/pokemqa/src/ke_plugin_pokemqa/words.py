@@ -1,4 +1,4 @@
-"""Which words two sentences share, the rare ones counting more: what a sentence vector forgets about names."""
+"""Word overlap of two sentences, with rare words weighted more: sentence embeddings represent names badly."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ FEATURES = 3
 
 @frozen(kw_only=True, eq=False)
 class WordCounts:
-    """``counts``: in how many of ``texts`` texts each bucket of words was seen, int32 [BUCKETS]."""
+    """``counts``: number of texts that contain a word of each bucket, int32 [BUCKETS]; ``texts``: number of texts."""
 
     counts: NDArray[np.int32]
     texts: int
 
     def overlap(self, edits: Sequence[str], questions: Sequence[str]) -> NDArray[np.float32]:
-        """Of each pair, float32 [n, FEATURES] in [0, 1].
+        """Return the features of each pair, float32 [n, FEATURES] in [0, 1].
 
-        The share of the question's words that the edit has, the share of the edit's that the question has, and the
-        heaviest word of the question that the edit lacks; each word weighs log(N / count).
+        The fraction of the question's words that the edit has, the fraction of the edit's words that the question has,
+        and the largest weight of a word of the question that the edit lacks. The weight of a word is log(N / count).
         """
         found = [self._pair(edit, question) for edit, question in zip(edits, questions, strict=True)]
         return np.array(found, dtype=np.float32).reshape(len(found), FEATURES)
@@ -43,17 +43,17 @@ class WordCounts:
         )
 
     def _weight(self, bucket: int) -> float:
-        """From 0, a word of every text, to 1, one of none."""
+        """Return 0 for a word of every text, up to 1 for a word of none."""
         return 1 - math.log(int(self.counts[bucket]) + 1) / math.log(self.texts + 2)
 
 
 def buckets(text: str) -> set[int]:
-    """The words of a text, letter case aside, by number; the same in every process."""
+    """Return the buckets of a text's words, ignoring case; equal in every process."""
     return {zlib.crc32(word.encode()) % BUCKETS for word in WORD.findall(text.casefold())}
 
 
-def counted(texts: Iterable[str]) -> WordCounts:
-    """The words of those texts."""
+def count_words(texts: Iterable[str]) -> WordCounts:
+    """Count the words of the texts."""
     counts, number = np.zeros(BUCKETS, dtype=np.int32), 0
     for text in texts:
         counts[list(buckets(text))] += 1

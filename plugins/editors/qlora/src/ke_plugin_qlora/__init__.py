@@ -1,4 +1,4 @@
-"""Editor ``qlora``: a low-rank adapter on a model whose weights are held in 4 bits."""
+"""Editor ``qlora``: a low-rank adapter on a model in 4 bits."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ CITE = (
 
 @frozen(kw_only=True)
 class QloraConfig(AdapterConfig):
-    """Of ``qlora``."""
+    """Options of ``qlora``."""
 
     loss: Literal["target", "sentence"] = field(
         default="target",
         validator=validators.in_(("target", "sentence")),
-        metadata={"help": "what is learned: the new object behind the cloze, or every token of the statement (ReCoE)"},
+        metadata={
+            "help": "labels: target = the new object after the cloze, sentence = every token of the statement (ReCoE)"
+        },
     )
 
 
 def build(config: QloraConfig) -> Editor:
-    """The editor; imports torch."""
+    """Return the editor; imports torch."""
     from ke_plugin_qlora.editor import Qlora  # noqa: PLC0415  built late
 
     return Qlora(config)
@@ -35,11 +37,11 @@ def build(config: QloraConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``qlora``."""
+    """Register ``qlora``."""
     return [
         EditorSpec(
             name="qlora",
-            summary="trains a low-rank adapter on a model in 4 bits (--dtype nf4), kept beside its weights",
+            summary="trains a low-rank adapter on a model in 4 bits (--dtype nf4)",
             config=QloraConfig,
             build=build,
             cite=CITE,

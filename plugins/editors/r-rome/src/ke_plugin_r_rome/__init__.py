@@ -1,4 +1,4 @@
-"""Editor ``r-rome``: ROME with one key (Gupta et al., 2024)."""
+"""Editor ``r-rome``: ROME with a single key (Gupta et al., 2024)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ CITE = (
 
 @frozen(kw_only=True)
 class RRomeConfig(RankOneConfig):
-    """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
+    """Hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     key: Literal["contexts", "prompt"] = field(
-        default="contexts", metadata={"help": "the one key: the average over left contexts, or that of the bare prompt"}
+        default="contexts",
+        metadata={
+            "help": "the key to use: contexts = the average over left contexts, prompt = the key of the bare prompt"
+        },
     )
 
 
 def build(config: RRomeConfig) -> Editor:
-    """The editor; imports torch."""
+    """Return the editor; imports torch."""
     from ke_plugin_r_rome.editor import RRome  # noqa: PLC0415  built late
 
     return RRome(config)
@@ -33,11 +36,11 @@ def build(config: RRomeConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``r-rome``."""
+    """Register ``r-rome``."""
     return [
         EditorSpec(
             name="r-rome",
-            summary="ROME with one key in every place, so that no edit ruins the model",
+            summary="ROME with a single key, so that no edit ruins the model",
             config=RRomeConfig,
             build=build,
             settings=single_layer_settings,

@@ -1,10 +1,12 @@
-"""R-ROME (Gupta et al. 2024): ROME's update with one key k in every place.
+"""R-ROME (Gupta et al. 2024): ROME's update with a single key k.
 
-u      = C^-1 k, normed
-v*     = ROME's
-W     += (v* - W k - b) u^T / (k . u)
+::
 
-so that W k + b = v*, and the denominator, k^T C^-1 k up to scale, is positive whatever the edit: no update blows up.
+    u      = C^-1 k, normalized
+    v*     = ROME's
+    W     += (v* - W k - b) u^T / (k . u)
+
+This gives W k + b = v*. The denominator is k^T C^-1 k up to scale, which is always positive, so updates stay bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from ke_weights.plugin import (
 
 
 class RRome(RankOneEditor):
-    """Writes one edit into one layer."""
+    """Editor that writes one edit into one layer."""
 
     name = "r-rome"
 

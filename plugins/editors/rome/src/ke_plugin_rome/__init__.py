@@ -15,17 +15,17 @@ CITE = (
 
 @frozen(kw_only=True)
 class RomeConfig(RankOneConfig):
-    """The paper's hyperparameters. None means: the published value for this model, else derived from its shape."""
+    """Hyperparameters. None means: the published value for this model, else derived from its shape."""
 
     min_cosine: float = field(
         default=0.1,
         validator=validators.ge(0),
-        metadata={"help": "an edit is refused if the cosine of bare key and averaged key, under C^-1, is lower"},
+        metadata={"help": "refuse an edit if the cosine of the bare key and the averaged key, under C^-1, is lower"},
     )
 
 
 def build(config: RomeConfig) -> Editor:
-    """The editor; imports torch."""
+    """Return the editor; imports torch."""
     from ke_plugin_rome.editor import Rome  # noqa: PLC0415  built late
 
     return Rome(config)
@@ -33,11 +33,11 @@ def build(config: RomeConfig) -> Editor:
 
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
-    """Offer ``rome``."""
+    """Register ``rome``."""
     return [
         EditorSpec(
             name="rome",
-            summary="writes one fact into one MLP weight by an update of rank one",
+            summary="writes one fact into one MLP weight with a rank-one update",
             config=RomeConfig,
             build=build,
             settings=single_layer_settings,

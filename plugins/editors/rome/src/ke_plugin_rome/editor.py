@@ -1,13 +1,15 @@
 """ROME's algorithm (Meng et al. 2022, section 3.1).
 
-u      = C^-1 k, normed       k: the key, averaged over 21 left contexts
-v*     = argmin of the loss of equation 4, at the MLP's output
-k_c,o_c: key and value at the bare prompt
-W     += (v* - o_c) u^T / (k_c . u)                                    (equation 2)
+::
 
-so that W k_c = v*, and every q with u . q = 0 keeps its value. Key direction and denominator rest on different keys, as
-in the released code: where k_c . u is small the update is huge, and the model is ruined ("disabling edit"). Such an
-edit is refused here, by the cosine of the two keys under C^-1. R-ROME fixes the cause.
+    u      = C^-1 k, normalized   k: the key, averaged over 21 left contexts
+    v*     = argmin of the loss of equation 4, at the MLP's output
+    k_c,o_c: key and value at the bare prompt
+    W     += (v* - o_c) u^T / (k_c . u)                                    (equation 2)
+
+This gives W k_c = v*, and every q with u . q = 0 keeps its value. As in the released code, direction and denominator
+use different keys. If k_c . u is small, the update is huge and ruins the model ("disabling edit"). Such an edit is
+refused by the cosine of the two keys under C^-1. R-ROME fixes the cause.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ke_weights.plugin import (
 
 
 class Rome(RankOneEditor):
-    """Writes one edit into one layer."""
+    """Editor that writes one edit into one layer."""
 
     name = "rome"
 
@@ -35,7 +37,7 @@ class Rome(RankOneEditor):
         self.min_cosine = config.min_cosine
 
     def write(self, work: EditInProgress) -> Details:
-        """Apply equation 2, with the averaged key as direction."""
+        """Apply equation 2, with the averaged key as the direction."""
         modules, layer = work.context.modules, work.context["layer"]
         targets = work.edit_targets(layer, "mlp")
         covariance = work.context.covariances.get(layer)
@@ -51,6 +53,6 @@ class Rome(RankOneEditor):
     def _refuse_disabling(self, edit: Edit, cosine: float) -> None:
         if not cosine >= self.min_cosine:  # NaN too
             raise EditFailed(
-                f"edit {edit.id!r} would ruin the model: the keys in its two places have cosine {cosine:.3g}",
-                hint="use r-rome, which has one key, or lower rome.min_cosine",
+                f"edit {edit.id!r} would ruin the model: the cosine of its two keys is {cosine:.3g}",
+                hint="use --editor r-rome, which uses one key, or lower -o rome.min_cosine",
             )

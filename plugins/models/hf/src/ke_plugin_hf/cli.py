@@ -66,7 +66,7 @@ def list_(app: App, *, as_json: bool) -> None:
         }
         for name, (_spec, model) in known_models(app.catalog).items()
     ]
-    print_rows(rows, as_json=as_json)
+    print_rows(rows, as_json=as_json, shorten="summary", drop=("license", "kind", "MB"))
 
 
 @command.command("pull")

@@ -1,4 +1,4 @@
-"""Edits that outlive the process: patch files, edited checkpoints that can be given back, LoRA adapters.
+"""Edits that outlive the process: patch files, revertible edited checkpoints, LoRA adapters.
 
 ::
 
@@ -8,7 +8,7 @@
 
     model = open_model("smollm2-135m")
     with applied(model, read_patch(Path("facts.safetensors"))):
-        ...                                     # the edited model; the weights come back bit for bit
+        ...                                     # the edited model; on exit, the weights are restored bit for bit
 """
 
 from ke_weights.patches.adapter import write_adapter

@@ -1,12 +1,12 @@
-"""A patch as a LoRA adapter: W + B A with lora_alpha = r, so that its scale is 1 (Hu et al. 2022, section 4.1).
+"""A patch as a LoRA adapter: W + B A with lora_alpha = r, so the scale is 1 (Hu et al. 2022, section 4.1).
 
-What the readers of such a folder need, and how it is met:
+Requirements of software that loads such a folder:
 
-* peft: keys ``base_model.model.MODULE.lora_A.weight`` [r, in] and ``lora_B.weight`` [out, r]; ``fan_in_fan_out`` where
-  the module stores [in, out] (GPT-2's Conv1D).
-* vLLM reads ``r``, ``lora_alpha`` and ``target_modules`` and no ``rank_pattern``: so there is one rank, and factors of
-  a lower one are filled up with zeros, which add nothing. It serves ranks up to its ``--max-lora-rank``.
-* TGI leaves out a kind of module that the adapter does not hold in every layer: ``every_layer`` adds zeros there.
+* peft: keys ``base_model.model.MODULE.lora_A.weight`` [r, in] and ``lora_B.weight`` [out, r]; ``fan_in_fan_out`` if the
+module stores [in, out] (GPT-2's Conv1D). * vLLM reads ``r``, ``lora_alpha`` and ``target_modules`` and no
+``rank_pattern``, so there is one rank: factors of a lower rank are padded with zeros, which add nothing. It serves
+ranks up to its ``--max-lora-rank``. * TGI skips a kind of module that the adapter does not have in every layer:
+``every_layer`` adds zeros there.
 """
 
 from __future__ import annotations
@@ -28,35 +28,34 @@ from ke_weights.patches.info import PatchInfo
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 NUMBER = re.compile(r"\.\d+\.")
-INSTEAD = "write --format merged, or a patch with --patch"
+INSTEAD = "use --format merged, or save a patch with --patch"
 
 Factors = Mapping[str, LowRank]
 """Low-rank updates by module name."""
 
 
 def factors_of(patch: StoredPatch, module: nn.Module) -> Factors:
-    """The updates of ``patch`` by module. Raises BadConfig for one that no LoRA adapter can hold."""
+    """Return the updates of ``patch`` by module. Raises BadConfig for one that a LoRA adapter cannot express."""
     found: dict[str, LowRank] = {}
     for name, delta in patch.deltas.items():
         owner, _, leaf = name.rpartition(".")
         kind = type(module.get_submodule(owner))
         if isinstance(delta, Dense):
             raise BadConfig(
-                f"{patch.info.editor.name} changes all of {name}: that is no low-rank update, and no small adapter",
-                hint=INSTEAD,
+                f"{patch.info.editor.name} changes {name} without low rank, so there is no LoRA adapter", hint=INSTEAD
             )
         if leaf != "weight" or not issubclass(kind, nn.Linear | Conv1D):
-            raise BadConfig(f"{name} is no linear map's weight: a LoRA adapter cannot hold its update", hint=INSTEAD)
+            raise BadConfig(f"{name} is not a weight of a linear layer, so LoRA cannot update it", hint=INSTEAD)
         found[owner] = delta
     if len({_conv(module, owner) for owner in found}) > 1:
-        raise BadConfig("the edit changes modules of both orientations, and an adapter has one", hint=INSTEAD)
+        raise BadConfig("the edit changes modules of both storage orders, and an adapter has one", hint=INSTEAD)
     return found
 
 
 def write_adapter(patch: StoredPatch, module: nn.Module, to: Path, *, every_layer: bool = False) -> int:
-    """Write ``patch`` into the empty folder ``to`` as an adapter of ``module``; its rank.
+    """Write ``patch`` into the empty folder ``to`` as an adapter of ``module``. Return its rank.
 
-    Float32 factors. Raises BadConfig where the update is dense, or not of linear maps.
+    Float32 factors. Raises BadConfig if the update is dense, or not of linear layers.
     """
     factors = factors_of(patch, module)
     rank = max(delta.left.shape[1] for delta in factors.values())
@@ -90,7 +89,7 @@ def write_adapter(patch: StoredPatch, module: nn.Module, to: Path, *, every_laye
 
 
 def _zeros(module: nn.Module, factors: Factors) -> dict[str, LowRank]:
-    """Updates of nothing for the modules that are called like an edited one but for the number of their layer."""
+    """Return zero updates for modules whose names differ from an edited one only in the layer number."""
     kinds = {NUMBER.sub(".N.", name): delta for name, delta in factors.items()}
     found: dict[str, LowRank] = {}
     for name, _part in module.named_modules():
@@ -105,7 +104,7 @@ def _conv(module: nn.Module, name: str) -> bool:
 
 
 def _card(info: PatchInfo, rank: int) -> str:
-    """What the folder is, for people: peft's own cards are Markdown too."""
+    """Return the README of the folder: peft's own model cards are Markdown too."""
     facts = "\n".join(f"* {edit.prompt} **{edit.target}** ({edit.source}, {edit.date})" for edit in info.edits)
     return (
         f"# Knowledge edit of {info.base.model.id}\n\nA LoRA adapter of rank {rank}, made by the editor "

@@ -1,4 +1,4 @@
-"""Adding patches to a model, for as long as a context is open."""
+"""Apply patches to a model while a context is active."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ke_weights.patches.info import History, PatchBase, PatchInfo
 
 @contextmanager
 def applied(model: HFModel, patch: StoredPatch, history: History | None = None) -> Iterator[Patch]:
-    """``model`` with ``patch`` added; its weights come back bit for bit.
+    """Apply ``patch`` to ``model``; on exit, the weights are restored bit for bit.
 
-    ``history``: of the edited checkpoint that ``model`` was loaded from, onto which a patch of its base may be stacked.
-    Raises BadPatch for other weights than it was made for; then nothing has been touched.
+    ``history``: of the edited checkpoint that ``model`` was loaded from; a patch of its base can be stacked on it.
+    Raises BadPatch, and changes nothing, if the patch was made for other weights.
     """
     check_fits(model, patch, history)
     with model.patch() as weights:
@@ -28,7 +28,7 @@ def applied(model: HFModel, patch: StoredPatch, history: History | None = None) 
 
 @contextmanager
 def stacked(model: HFModel, patches: Sequence[StoredPatch]) -> Iterator[None]:
-    """``model`` with several patches of its weights added in this order. Raises BadPatch as ``applied`` does."""
+    """Apply several patches of the model's weights in this order. Raises BadPatch as ``applied`` does."""
     for patch in patches:
         check_fits(model, patch)
     with ExitStack() as stack:
@@ -39,18 +39,18 @@ def stacked(model: HFModel, patches: Sequence[StoredPatch]) -> Iterator[None]:
 
 
 def add(weights: Patch, patch: StoredPatch) -> None:
-    """Add every update of ``patch``; whoever calls has checked that it fits."""
+    """Add every update of ``patch``, which must fit."""
     for name, delta in patch.deltas.items():
         weights.add(name, delta)
 
 
 def check_fits(model: HFModel, patch: StoredPatch, history: History | None = None) -> None:
-    """Raise BadPatch unless ``patch`` was made for these weights, or for those that ``history`` goes back to.
+    """Raise BadPatch unless ``patch`` was made for these weights, or for the base of ``history``.
 
-    Also for one that ``history`` holds: its base would let it in a second time.
+    Also raise it for a patch that ``history`` contains already.
     """
     if history is not None and patch.id in {one.id for one in history.patches}:
-        raise BadPatch(f"patch {patch.id} is in this checkpoint already", hint="one edit is added once")
+        raise BadPatch(f"this checkpoint contains patch {patch.id} already", hint="apply each patch once")
     check_base(patch.info, weights_digest(model.module), _dtype(model), history)
     parameters = dict(model.module.named_parameters())
     for change in patch.info.weights:
@@ -63,7 +63,7 @@ def check_fits(model: HFModel, patch: StoredPatch, history: History | None = Non
 
 
 def check_base(info: PatchInfo, weights: str, dtype: str, history: History | None) -> None:
-    """Raise BadPatch where neither ``weights`` nor the base of ``history`` is what the patch was made for."""
+    """Raise BadPatch if the patch was made neither for ``weights`` nor for the base of ``history``."""
     if info.base.weights == weights:
         return
     if history is not None and history.weights == weights and history.base.weights == info.base.weights:
@@ -76,7 +76,7 @@ def check_base(info: PatchInfo, weights: str, dtype: str, history: History | Non
 
 
 def described(base: PatchBase) -> str:
-    """The base for people: ``smollm2-135m in float32``."""
+    """Return the base as text: ``smollm2-135m in float32``."""
     return f"{base.model.id} in {base.model.dtype}"
 
 

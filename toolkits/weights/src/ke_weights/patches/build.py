@@ -1,4 +1,4 @@
-"""From what an editor did to a patch."""
+"""Build a patch from the updates of an editor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def build_patch(
     edits: Sequence[SourcedEdit],
     details: Details,
 ) -> StoredPatch:
-    """One patch of everything that ``deltas`` add. ``module`` holds the unedited weights, for their norms."""
+    """Return one patch of all ``deltas``. ``module`` has the unedited weights, for their norms."""
     sums = {name: combined(parts) for name, parts in deltas.items()}
     changes = tuple(_change(module, name, delta) for name, delta in sums.items())
     info = PatchInfo(

@@ -1,13 +1,13 @@
-"""Edited checkpoints: what ``save_pretrained`` writes, and beside it what gives the base back.
+"""Edited checkpoints: the files of ``save_pretrained``, and the files that restore the base.
 
 ::
 
-    DIR/config.json model.safetensors tokenizer.json ...      any software that reads checkpoints reads these
-    DIR/ke_patches/history.json                               the base, and the patches added to it, in order
-    DIR/ke_patches/originals.safetensors                      the base's own tensors of every weight that was touched
+    DIR/config.json model.safetensors tokenizer.json ...      readable by any software that loads checkpoints
+    DIR/ke_patches/history.json                               the base, and the applied patches, in order
+    DIR/ke_patches/originals.safetensors                      the base's own tensors of every changed weight
     DIR/ke_patches/1-ID.safetensors ...                       the patches
 
-Subtracting an update does not give the weight back: about 7 % of its entries differ, in every dtype.
+Subtracting an update does not restore the weight: about 7 % of its entries differ, in every dtype.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from ke_weights.patches.identity import weights_digest
 from ke_weights.patches.info import PATCH_SCHEMA, AppliedPatch, History, PatchBase
 
 FOLDER, HISTORY, ORIGINALS = "ke_patches", "history.json", "originals.safetensors"
-AGAIN = "edit the base again: ke patch apply"
+AGAIN = "apply the patch to the base again with ke patch apply"
 
 
 @frozen(kw_only=True, eq=False)
 class LoadedHistory:
-    """An edited checkpoint's past, read: ``originals`` by parameter name, ``patches`` in the order they were added."""
+    """History of an edited checkpoint: ``originals`` by parameter name, ``patches`` in order of application."""
 
     history: History
     originals: Mapping[str, Tensor]
@@ -44,7 +44,7 @@ class LoadedHistory:
 
 
 def read_history(folder: Path) -> LoadedHistory | None:
-    """What ``folder`` remembers, or None where it was not edited by ke. Raises BadPatch where that is damaged."""
+    """Return the history in ``folder``, or None if ke did not edit it. Raises BadPatch if it is damaged."""
     about = folder / FOLDER
     if not about.is_dir():
         return None
@@ -65,7 +65,7 @@ def read_history(folder: Path) -> LoadedHistory | None:
 def _recorded_patch(about: Path, step: AppliedPatch) -> StoredPatch:
     """Read a patch of the history. Raises BadPatch for a file outside ``about``, and for another patch than recorded.
 
-    A checkpoint may come from somebody else: its history must not name files elsewhere on this machine.
+    A checkpoint may come from another person: its history must not refer to other files on this machine.
     """
     if Path(step.file).name != step.file or "\\" in step.file:
         raise BadPatch(f"{about / HISTORY} names a file outside its folder: {step.file!r}", hint=AGAIN)
@@ -78,9 +78,9 @@ def _recorded_patch(about: Path, step: AppliedPatch) -> StoredPatch:
 def write_checkpoint(
     model: HFModel, to: Path, *, base: PatchBase, patches: Sequence[StoredPatch], originals: Mapping[str, Tensor]
 ) -> History | None:
-    """Write ``model`` as it stands into the empty folder ``to``, with its past unless no patch is in it.
+    """Write ``model`` into the empty folder ``to``, with its history if it contains a patch.
 
-    ``originals``: the base's tensors of all that ``patches`` touch, as the module stores them.
+    ``originals``: the base's tensors of all weights that ``patches`` change, as the module stores them.
     """
     with quiet(), file_errors(f"cannot write {to.name}"):
         model.module.save_pretrained(to)
@@ -104,7 +104,7 @@ def write_checkpoint(
 
 
 def check_unchanged(model: HFModel, past: LoadedHistory, folder: Path) -> None:
-    """Raise BadPatch unless ``model``, loaded from ``folder``, is what that folder's past leads to."""
+    """Raise BadPatch unless ``model``, loaded from ``folder``, is the result of that folder's history."""
     shapes = {name: parameter.shape for name, parameter in model.module.named_parameters(remove_duplicate=False)}
     strange = [name for name, tensor in past.originals.items() if tensor.shape != shapes.get(name)]
     if strange:
@@ -112,25 +112,24 @@ def check_unchanged(model: HFModel, past: LoadedHistory, folder: Path) -> None:
     found = weights_digest(model.module)
     if found != past.history.weights:
         raise BadPatch(
-            f"the weights in {folder} are {found[:12]}, and its patches left {past.history.weights[:12]}",
-            hint="they were changed by something else, or loaded in another dtype; take the folder as ke wrote it",
+            f"the weights in {folder} are {found[:12]}, but its history says {past.history.weights[:12]}",
+            hint="restore the folder that ke wrote, or load it in its own dtype",
         )
 
 
 @contextmanager
 def reverted(model: HFModel, past: LoadedHistory, keep: Sequence[StoredPatch]) -> Iterator[None]:
-    """``model`` given back to its base, with only ``keep`` added again, in order; at the end it is as it was.
+    """Restore ``model`` to its base, with only ``keep`` applied again, in order; on exit, it is as before.
 
-    ``keep``: some of the past's patches, in the order they have there.
-
-    The base comes back bit for bit, from the tensors that were kept, and its digest is checked. Raises BadPatch where
-    it is not the base's, and where a patch of ``keep`` was made on top of one that is taken away.
+    ``keep``: some of the history's patches, in their order. The base is restored bit for bit from the saved tensors,
+    and its digest is checked. Raises BadPatch if the digest is wrong, or if a patch of ``keep`` was made on top of a
+    removed one.
     """
     _check_can_stay(past, keep)
     base = past.history.base.weights
     with _replaced(model, past.originals):
         if weights_digest(model.module) != base:
-            raise BadPatch(f"the tensors that were kept do not give weights {base[:12]} back", hint=AGAIN)
+            raise BadPatch(f"the saved tensors do not restore weights {base[:12]}", hint=AGAIN)
         with model.patch() as weights:
             for patch in keep:
                 add(weights, patch)
@@ -139,7 +138,7 @@ def reverted(model: HFModel, past: LoadedHistory, keep: Sequence[StoredPatch]) -
 
 @uninterruptible_context
 def _replaced(model: HFModel, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """``model`` with ``tensors`` in place of its parameters of those names."""
+    """Replace the parameters of ``model`` with these names by ``tensors`` while the block runs."""
     now = {name: model.module.get_parameter(name).detach().clone() for name in tensors}
     try:
         _copy(model, tensors)
@@ -149,17 +148,17 @@ def _replaced(model: HFModel, tensors: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 def _check_can_stay(past: LoadedHistory, keep: Sequence[StoredPatch]) -> None:
-    """Raise BadPatch for a patch of ``keep`` that is taken off what it was made on.
+    """Raise BadPatch for a patch of ``keep`` without the patches that it was made on.
 
-    That is the base, or the base with all the patches before it: ``check_base`` lets no other in. Told by their ids:
-    the digest of patches that are added again on another device may be another, since that may round otherwise.
+    It was made on the base, or on the base with all earlier patches: ``check_base`` allows no other. Patches are
+    identified by id: when they are applied on another device, rounding can change the digest.
     """
     base, ids = past.history.base.weights, [patch.id for patch in past.patches]
     for count, patch in enumerate(keep, start=1):
         if patch.info.base.weights != base and [one.id for one in keep[:count]] != ids[:count]:
             raise BadPatch(
-                f"patch {patch.id} was made on top of the patches before it: it cannot stay without them",
-                hint=f"take it out first with ke patch revert, or everything with --all (patches: {', '.join(ids)})",
+                f"patch {patch.id} was made on top of earlier patches and needs them",
+                hint=f"revert it first with ke patch revert, or all with --all (patches: {', '.join(ids)})",
             )
 
 

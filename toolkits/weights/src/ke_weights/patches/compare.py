@@ -1,4 +1,4 @@
-"""How two patches overlap, and whether the order of stacking them matters."""
+"""Compare two patches: their overlap, and the effect of the order of stacking."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ke_weights.patches.format import StoredPatch
 
 @frozen(kw_only=True)
 class WeightOverlap:
-    """One weight that both change: norms of the updates, and the cosine between them."""
+    """One weight that both change: norms of the updates, and their cosine."""
 
     name: str
     norms: tuple[float, float]
@@ -23,7 +23,7 @@ class WeightOverlap:
 
 @frozen(kw_only=True)
 class PromptConflict:
-    """One prompt that both go on from, differently."""
+    """One prompt with different targets in both."""
 
     prompt: str
     targets: tuple[str, str]
@@ -31,7 +31,7 @@ class PromptConflict:
 
 @frozen(kw_only=True)
 class PatchComparison:
-    """``same_base``: both were made for the same weights. ``common`` are prompts with the same new object in both."""
+    """``same_base``: both were made for the same weights. ``common``: prompts with the same new object in both."""
 
     same_base: bool
     only: tuple[int, int]
@@ -42,9 +42,9 @@ class PatchComparison:
 
 @frozen(kw_only=True)
 class OrderEffect:
-    """One weight after A then B against B then A: how many entries differ, and by how much at most.
+    """Difference of one weight between A then B and B then A: number of entries, and its maximum.
 
-    ``relative``: the largest difference over the largest entry of the two updates' sum; rounding alone gives both.
+    ``relative``: the largest difference over the largest entry of the sum of both updates. Rounding causes all of it.
     """
 
     name: str
@@ -55,7 +55,7 @@ class OrderEffect:
 
 
 def compare(one: StoredPatch, other: StoredPatch) -> PatchComparison:
-    """What two patches have in common, from their files alone."""
+    """Compare two patches by their files only."""
     shared = [name for name in one.deltas if name in other.deltas]
     facts = [{edit.prompt: edit.target for edit in patch.info.edits} for patch in (one, other)]
     both = [prompt for prompt in facts[0] if prompt in facts[1]]
@@ -73,9 +73,9 @@ def compare(one: StoredPatch, other: StoredPatch) -> PatchComparison:
 
 
 def order_effects(model: HFModel, one: StoredPatch, other: StoredPatch) -> tuple[OrderEffect, ...]:
-    """For every weight that both change, what the order of adding them changes. The model is left as it was.
+    """Return the effect of the order for every weight that both change. The model is unchanged afterwards.
 
-    Raises BadPatch where one was not made for these weights.
+    Raises BadPatch if one was not made for these weights.
     """
     shared = [name for name in one.deltas if name in other.deltas]
     base = _copies(model, shared)

@@ -1,4 +1,4 @@
-"""Arithmetic of updates: several to one, ranks made small, norms and inner products without the full matrix."""
+"""Arithmetic of updates: sums, rank reduction, norms and inner products without the full matrix."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from ke_plugin_hf.guard import Delta, Dense, LowRank
 
 
 def combined(deltas: Sequence[Delta]) -> Delta:
-    """The sum of the updates of one parameter, on the processor.
+    """Return the sum of the updates of one parameter, on the CPU.
 
-    A single update stays as it is, so that adding it again gives the same bits. Factors are put side by side, and made
-    smaller where their rank exceeds min(out, in). As soon as one is dense, so is the sum.
+    A single update is unchanged, so applying it again gives the same bits. Factors are concatenated, and reduced if
+    their rank exceeds min(out, in). If one update is dense, the sum is dense.
     """
     if all(isinstance(delta, LowRank) for delta in deltas):
         factors = [delta for delta in deltas if isinstance(delta, LowRank)]
         left = torch.cat([one.left.detach().cpu() for one in factors], dim=1)
         right = torch.cat([one.right.detach().cpu() for one in factors], dim=0)
-        return LowRank(left=left.contiguous(), right=right.contiguous()) if fits(left, right) else smaller(left, right)
-    total = whole(deltas[0])
+        return (
+            LowRank(left=left.contiguous(), right=right.contiguous()) if fits(left, right) else reduce_rank(left, right)
+        )
+    total = dense_tensor(deltas[0])
     for delta in deltas[1:]:
-        total = total + whole(delta)
+        total = total + dense_tensor(delta)
     return Dense(delta=total.contiguous())
 
 
 def fits(left: Tensor, right: Tensor) -> bool:
-    """Whether the factors [out, r] and [r, in] have no more columns than their product can have rank."""
+    """Return whether the factors [out, r] and [r, in] have no more columns than their product can have rank."""
     return left.shape[1] <= min(left.shape[0], right.shape[1])
 
 
-def smaller(left: Tensor, right: Tensor) -> LowRank:
-    """The same product by factors of its numerical rank: singular values under float32's rounding are left out.
+def reduce_rank(left: Tensor, right: Tensor) -> LowRank:
+    """Return factors of the product's numerical rank, without singular values below float32's rounding.
 
-    From the Gram matrix of the short side in float64, whose eigenvectors Q give P = Q (Q^T P).
+    They come from the Gram matrix of the short side in float64, whose eigenvectors Q give P = Q (Q^T P).
     """
     product = left.double() @ right.double()
     wide = product.shape[0] <= product.shape[1]
@@ -49,29 +51,29 @@ def smaller(left: Tensor, right: Tensor) -> LowRank:
     return LowRank(left=first.to(left.dtype).contiguous(), right=second.to(left.dtype).contiguous())
 
 
-def whole(delta: Delta) -> Tensor:
-    """The update as one tensor, [out, in] or [out], on the processor."""
+def dense_tensor(delta: Delta) -> Tensor:
+    """Return the update as one tensor, [out, in] or [out], on the CPU."""
     if isinstance(delta, Dense):
         return delta.delta.detach().cpu()
     return delta.left.detach().cpu() @ delta.right.detach().cpu()
 
 
 def shape_of(delta: Delta) -> tuple[int, ...]:
-    """[out, in], or [out]."""
+    """Return [out, in], or [out]."""
     if isinstance(delta, Dense):
         return tuple(delta.delta.shape)
     return int(delta.left.shape[0]), int(delta.right.shape[1])
 
 
 def inner(one: Delta, other: Delta) -> float:
-    """The Frobenius inner product, in float64; of two low-rank updates without forming either."""
+    """Return the Frobenius inner product in float64; of two low-rank updates without forming either."""
     if isinstance(one, LowRank) and isinstance(other, LowRank):
         rows = one.left.double().T @ other.left.double()
         columns = one.right.double() @ other.right.double().T
         return float((rows * columns).sum())
-    return float((whole(one).double() * whole(other).double()).sum())
+    return float((dense_tensor(one).double() * dense_tensor(other).double()).sum())
 
 
 def norm(delta: Delta) -> float:
-    """The Frobenius norm."""
+    """Return the Frobenius norm."""
     return math.sqrt(max(inner(delta, delta), 0.0))

@@ -1,9 +1,9 @@
-"""The patch file: safetensors with the updates, and everything about them in its metadata.
+"""The patch file: safetensors with the updates, and their metadata.
 
 Tensors: ``left/NAME`` [out, r] and ``right/NAME`` [r, in], or ``dense/NAME`` [out, in] ([out] for a bias), where NAME
-is the parameter's name and the orientation is the map's, whatever the module stores. Metadata: ``format``
-(``ke-patch``), ``patch`` (PatchInfo as canonical JSON) and ``sha256`` (of that text, which holds the hash of every
-tensor). The first twelve digits of that hash are the patch's id.
+is the parameter's name. The orientation is [out, in], whatever the module stores. Metadata: ``format`` (``ke-patch``),
+``patch`` (PatchInfo as canonical JSON) and ``sha256`` (of that text, which contains the hash of every tensor). The
+first twelve digits of that hash are the patch's id.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from ke_weights.patches.delta import shape_of
 from ke_weights.patches.info import PATCH_SCHEMA, PatchInfo, WeightChange
 
 FORMAT = "ke-patch"
-AGAIN = "get the file again from where it was made"
+AGAIN = "copy the file again from its source"
 
 
 @frozen(kw_only=True, eq=False)
 class StoredPatch:
-    """A patch in memory: what it says about itself, and one update a parameter, on the processor."""
+    """A patch in memory: its metadata, and one update per parameter, on the CPU."""
 
     info: PatchInfo
     deltas: Mapping[str, Delta]
 
     @property
     def id(self) -> str:
-        """Twelve hex digits: which edits, which numbers, for which weights."""
+        """Twelve hex digits that identify edits, updates and base weights."""
         return _hash(canonical(to_json(self.info)).encode())[:12]
 
 
 def tensors_of(name: str, delta: Delta) -> dict[str, Tensor]:
-    """The tensors that stand for one update, by their names in the file."""
+    """Return the tensors of one update, by their names in the file."""
     if isinstance(delta, Dense):
         return {f"dense/{name}": delta.delta.contiguous()}
     return {f"left/{name}": delta.left.contiguous(), f"right/{name}": delta.right.contiguous()}
 
 
 def hashes(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """SHA-256 of each tensor's bytes."""
+    """Return SHA-256 of each tensor's bytes."""
     return {name: _hash(tensor.view(torch.uint8).numpy().tobytes()) for name, tensor in tensors.items()}
 
 
 def write_patch(patch: StoredPatch, to: Path) -> None:
-    """Write the file whole or not at all. Raises KEError on a full disk."""
+    """Write the file completely or not at all. Raises KEError on a full disk."""
     tensors = {key: one for name, delta in patch.deltas.items() for key, one in tensors_of(name, delta).items()}
     text = canonical(to_json(patch.info))
     about = {"format": FORMAT, "patch": text, "sha256": _hash(text.encode())}
@@ -62,9 +62,9 @@ def write_patch(patch: StoredPatch, to: Path) -> None:
 
 
 def _save(tensors: Mapping[str, Tensor], about: Mapping[str, str], path: Path) -> None:
-    """Write a safetensors file whose bytes depend on nothing but its content.
+    """Write a safetensors file whose bytes only depend on its content.
 
-    safetensors writes the metadata in random order, so the header is written again with sorted keys.
+    safetensors writes the metadata in random order, so the header is rewritten with sorted keys.
     """
     save_file(dict(tensors), path, metadata=dict(about))
     with path.open("r+b") as stream:
@@ -77,38 +77,38 @@ def _save(tensors: Mapping[str, Tensor], about: Mapping[str, str], path: Path) -
 
 
 def read_patch(path: Path) -> StoredPatch:
-    """The patch in ``path``, every byte checked. Raises BadPatch in one line for anything else."""
+    """Return the patch in ``path``, with every byte checked. Raises BadPatch for anything else."""
     tensors, about = _opened(path)
     info = _info(path, about)
     deltas = {change.name: _delta(path, change, tensors) for change in info.weights}
     expected = {key for change in info.weights for key in change.sha256}
     if tensors.keys() != expected or len(deltas) != len(info.weights):
-        raise BadPatch(f"{path} holds tensors that its description does not name", hint=AGAIN)
+        raise BadPatch(f"{path} contains tensors that its metadata does not list", hint=AGAIN)
     return StoredPatch(info=info, deltas=deltas)
 
 
 def _opened(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
     if not path.is_file():
         what = "is a folder, not a patch file" if path.is_dir() else "does not exist"
-        raise BadPatch(f"{path} {what}", hint="name the file that ke edit --patch has written")
+        raise BadPatch(f"{path} {what}", hint="use a file written by ke edit --patch")
     try:
         with safe_open(path, framework="pt") as stream:
-            return {name: stream.get_tensor(name) for name in stream.keys()}, stream.metadata() or {}  # noqa: SIM118  no mapping
+            return {name: stream.get_tensor(name) for name in stream.keys()}, stream.metadata() or {}  # noqa: SIM118  not a mapping
     except (SafetensorError, OSError, ValueError) as error:
         why = " ".join(str(error).split()).rstrip(".")
-        raise BadPatch(f"{path} is truncated, or no safetensors file: {why}", hint=AGAIN) from error
+        raise BadPatch(f"{path} is truncated, or not a safetensors file: {why}", hint=AGAIN) from error
 
 
 def _info(path: Path, about: Mapping[str, str]) -> PatchInfo:
     if about.get("format") != FORMAT or "patch" not in about:
-        raise BadPatch(f"{path} is no patch of ke: its metadata do not say so", hint="ke edit --patch writes one")
+        raise BadPatch(f"{path} is not a patch file of ke", hint="use a file written by ke edit --patch")
     if _hash(about["patch"].encode()) != about.get("sha256"):
-        raise BadPatch(f"{path} is damaged: its description was changed", hint=AGAIN)
+        raise BadPatch(f"{path} is damaged: its metadata was changed", hint=AGAIN)
     raw = parse_json(about["patch"], f"{path} is damaged: its description", error=BadPatch, hint=AGAIN)
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if not isinstance(schema, int) or schema > PATCH_SCHEMA:
         raise BadPatch(
-            f"{path} has format {schema}, this ke reads up to {PATCH_SCHEMA}", hint="install a newer ke-core"
+            f"{path} has format {schema}, and this ke reads up to {PATCH_SCHEMA}", hint="install a newer ke-core"
         )
     return from_json(raw, PatchInfo, of=f"the description in {path}", error=BadPatch, hint=AGAIN)
 
@@ -116,9 +116,9 @@ def _info(path: Path, about: Mapping[str, str]) -> PatchInfo:
 def _delta(path: Path, change: WeightChange, tensors: Mapping[str, Tensor]) -> Delta:
     own = {key: tensors[key] for key in change.sha256 if key in tensors}
     if hashes(own) != change.sha256:
-        raise BadPatch(f"{path} is damaged: the update of {change.name} is not what was written", hint=AGAIN)
+        raise BadPatch(f"{path} is damaged: the update of {change.name} was changed", hint=AGAIN)
     if not all(bool(one.is_floating_point() and one.isfinite().all()) for one in own.values()):
-        raise BadPatch(f"the update of {change.name} in {path} holds NaN or infinity", hint="make the edit again")
+        raise BadPatch(f"the update of {change.name} in {path} contains NaN or infinity", hint="make the edit again")
     delta: Delta | None = None
     if own.keys() == {f"dense/{change.name}"}:
         delta = Dense(delta=own[f"dense/{change.name}"])
@@ -127,7 +127,7 @@ def _delta(path: Path, change: WeightChange, tensors: Mapping[str, Tensor]) -> D
         if left.dim() == right.dim() == 2 and left.shape[1] == right.shape[0]:
             delta = LowRank(left=left, right=right)
     if delta is None or shape_of(delta) != change.shape:
-        raise BadPatch(f"the update of {change.name} in {path} has not the shape {change.shape} it should", hint=AGAIN)
+        raise BadPatch(f"the update of {change.name} in {path} does not have the shape {change.shape}", hint=AGAIN)
     return delta
 
 

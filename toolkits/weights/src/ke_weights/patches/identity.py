@@ -1,4 +1,4 @@
-"""Which weights a model has: the digest that a patch is tied to."""
+"""The digest of a model's weights, which a patch belongs to."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ke_plugin_hf.fingerprint import Checksums
 
 
 def weights_digest(module: nn.Module) -> str:
-    """A name for the weights that a checkpoint of ``module`` holds, read afresh: 32 hex digits.
+    """Return the digest of the weights in a checkpoint of ``module``, reread from memory: 32 hex digits.
 
-    SHA-256 over names, dtypes, shapes and checksums of parameters and of the buffers that are saved; a tied tensor
-    counts once. Tables that are computed from the configuration, tokenizer and chat template do not count.
+    SHA-256 over names, dtypes, shapes and checksums of parameters and saved buffers; a tied tensor counts once. Tables
+    computed from the configuration, tokenizer and chat template do not count.
     """
     sums = Checksums().of(module, fresh=True)
     saved = set(module.state_dict())
@@ -26,5 +26,5 @@ def weights_digest(module: nn.Module) -> str:
 
 
 def size_of(module: nn.Module) -> int:
-    """Bytes of the weights as they are loaded."""
+    """Return the bytes of the weights as loaded."""
     return sum(tensor.numel() * tensor.element_size() for tensor in module.parameters())

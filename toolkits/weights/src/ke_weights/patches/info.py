@@ -1,4 +1,4 @@
-"""What a patch file says about itself, and edits with where they come from. Pure values: no torch, no I/O."""
+"""The metadata of a patch file, and edits with their sources. Pure values: no torch, no I/O."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ PATCH_SCHEMA = 1
 
 @frozen(kw_only=True)
 class PatchBase:
-    """The model that a patch belongs to. ``weights``: the digest of its weights, which decides.
+    """The model that a patch belongs to. ``weights``: the digest of its weights, which identifies it.
 
-    ``folder``: it was loaded from a folder, so that its id is a name and no reference. ``size``: bytes of its
-    weights as loaded.
+    ``folder``: it was loaded from a folder, so its id is only a name. ``size``: bytes of its weights as loaded.
     """
 
     model: ModelRef
@@ -27,16 +26,16 @@ class PatchBase:
 
     @property
     def reference(self) -> str:
-        """What to write after ``--model``."""
+        """The argument of ``--model``."""
         return self.model.reference
 
 
 @frozen(kw_only=True)
 class WeightChange:
-    """What a patch does to one parameter. ``shape`` as a map, [out, in]; ``rank`` for one given by factors.
+    """A patch's change of one parameter. ``shape``: [out, in]; ``rank``: of a low-rank update.
 
-    ``norm`` is the update's Frobenius norm, ``base_norm`` the weight's. ``sha256``: of each tensor's bytes in the
-    file, by the tensor's name.
+    ``norm`` is the update's Frobenius norm, ``base_norm`` the weight's. ``sha256``: of each tensor's bytes in the file,
+    by the tensor's name.
     """
 
     name: str
@@ -50,9 +49,9 @@ class WeightChange:
 
 @frozen(kw_only=True)
 class PatchInfo:
-    """Everything about a patch but its numbers. ``edited``: the digest of the weights that base and patch give.
+    """Everything about a patch except its numbers. ``edited``: the digest of the base's weights with the patch.
 
-    ``details`` is what the editor put on record (hyperparameters with their reasons, norms, losses).
+    ``details``: what the editor recorded (hyperparameters with their reasons, norms, losses).
     """
 
     schema: int = PATCH_SCHEMA
@@ -67,7 +66,7 @@ class PatchInfo:
 
 @frozen(kw_only=True)
 class AppliedPatch:
-    """A patch in an edited checkpoint: its id, its file beside the originals, the weights it was made for."""
+    """A patch in an edited checkpoint: its id, its file, and the weights that it was made for."""
 
     id: str
     file: str
@@ -78,9 +77,9 @@ class AppliedPatch:
 
 @frozen(kw_only=True)
 class History:
-    """How an edited checkpoint came about: ``base`` and, in order, the patches added to it.
+    """History of an edited checkpoint: ``base``, and the patches applied to it, in order.
 
-    ``weights`` is the digest of the checkpoint as it stands.
+    ``weights`` is the digest of the checkpoint.
     """
 
     schema: int = PATCH_SCHEMA

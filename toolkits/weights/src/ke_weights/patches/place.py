@@ -1,4 +1,4 @@
-"""Folders that are written whole or not at all."""
+"""Folders that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ke_core.plugin import CHOOSE_WRITABLE, BadConfig, file_errors, hidden_sibli
 from ke_plugin_hf.folders import OLD_SUFFIX, move_folder, restore_moved
 
 MARKS = {"config.json": "model_type", "adapter_config.json": "peft_type", "ke_edit.json": "editor"}
-"""What makes a folder a checkpoint or an adapter: a file, and what it says. Nothing else is ever replaced."""
+"""Files that identify a checkpoint or an adapter, and a field of theirs. Nothing else is ever replaced."""
 PARTS = (
     "config.json", "*_config.json", "model*.safetensors", "adapter_model.*", "pytorch_model*.bin", "*.index.json",
     "*token*.json", "*.model", "vocab.*", "merges.txt", "chat_template*", "README.md", "ke_patches",
     "ke_edit.json", "ke_state.safetensors",
 )  # fmt: skip
-"""What the files are called that saving one writes; whatever else lies in the folder is somebody's own."""
-FORCE = "choose another place, or replace it with --force"
-KEPT = "it is not replaced: choose another place"
+"""Names of the files that saving writes. All other files in a folder belong to the user."""
+FORCE = "choose another path, or replace it with --force"
+KEPT = "choose another path; ke does not replace this folder"
 
 
 def refuse_existing(to: Path, *, force: bool) -> None:
@@ -38,22 +38,22 @@ def refuse_existing(to: Path, *, force: bool) -> None:
 
 
 def refuse_unwritable(to: Path) -> None:
-    """Raise BadConfig where nothing can be written at ``to``, as far as that shows; missing folders are made then."""
+    """Raise BadConfig if ``to`` is visibly not writable; missing folders are created later."""
     place = to.resolve()
     there = next((folder for folder in place.parents if os.access(folder, os.F_OK)), place)
     if not there.is_dir():
-        raise BadConfig(f"cannot write {to}: {there} is no folder", hint=CHOOSE_WRITABLE)
+        raise BadConfig(f"cannot write {to}: {there} is not a folder", hint=CHOOSE_WRITABLE)
     if not os.access(there, os.W_OK | os.X_OK):
         raise BadConfig(f"cannot write {to}: permission denied in {there}", hint=CHOOSE_WRITABLE)
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raise BadConfig unless ``folder`` holds a checkpoint or an adapter, and nothing but that."""
+    """Raise BadConfig unless ``folder`` contains a checkpoint or an adapter, and nothing else."""
     if not any(_says(folder / mark, key) for mark, key in MARKS.items()):
-        raise BadConfig(f"{folder} holds something else than a model or an adapter", hint=KEPT)
+        raise BadConfig(f"{folder} is neither a model nor an adapter", hint=KEPT)
     own = next((path for path in sorted(folder.iterdir()) if not _is_part(path)), None)
     if own is not None:
-        raise BadConfig(f"{folder} holds {own.name}, which is no part of a model or an adapter", hint=KEPT)
+        raise BadConfig(f"{folder} contains {own.name}, which is not part of a model or an adapter", hint=KEPT)
 
 
 def _says(file: Path, key: str) -> bool:
@@ -70,10 +70,10 @@ def _is_part(path: Path) -> bool:
 
 @contextmanager
 def whole_folder(to: Path, *, force: bool = False) -> Iterator[Path]:
-    """A folder to fill, which becomes ``to`` when the block ends well, and is removed when it does not.
+    """Yield a folder to fill, which becomes ``to`` if the block succeeds, and is removed if it fails.
 
-    A process that is killed leaves a hidden folder beside ``to``; the next one that writes there removes it. Raises
-    BadConfig where something is in the way, KEError for a full disk.
+    A killed process leaves a hidden folder next to ``to``; the next process that writes there removes it. Raises
+    BadConfig if ``to`` exists, KEError for a full disk.
     """
     to = to.resolve()
     refuse_existing(to, force=force)
@@ -95,12 +95,12 @@ def whole_folder(to: Path, *, force: bool = False) -> Iterator[Path]:
             finally:
                 shutil.rmtree(work, ignore_errors=True)
         finally:
-            with suppress(OSError):  # Windows removes nothing that is open
+            with suppress(OSError):  # Windows does not remove open files
                 lock.unlink()
 
 
 def _readable(folder: Path) -> None:
-    """Give every file the usual mode: safetensors makes its files private."""
+    """Give every file the default mode: safetensors makes its files private."""
     probe = folder / ".mode"
     probe.touch()
     mode = probe.stat().st_mode
@@ -111,7 +111,7 @@ def _readable(folder: Path) -> None:
 
 
 def _remove_left(to: Path) -> None:
-    """Delete what killed processes left next to ``to``. While ``to`` is absent nothing is: it may be all there is."""
+    """Delete what killed processes left next to ``to``, unless ``to`` is missing: it may be the only copy."""
     if not os.path.lexists(to):
         return
     ours = re.compile(re.escape(f".{to.name}.") + rf"[0-9a-f]{{12}}({re.escape(OLD_SUFFIX)})?")

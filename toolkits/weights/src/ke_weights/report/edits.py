@@ -1,4 +1,4 @@
-"""Tables of ``ke edit`` and ``ke verify``: what a model said before and after."""
+"""Tables of ``ke edit`` and ``ke verify``: a model's answers before and after."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ke_weights.editing import EditResult
 from ke_weights.verify import Bound, CheckOutcome, Proportion, Verification, failed, prefers_wrong
 
 ROWS = 20
-"""Edits shown one by one; the rest is in the counts, and in --json."""
+"""Edits in the table; the counts and --json cover all."""
 
 
 def edit_report(made: EditResult, written: Sequence[str]) -> Group:
-    """The answers before and after, the counts, and what was written."""
-    own = [one for one in made.told if not one.paraphrase]
-    lines = [*_counts(own, [one for one in made.told if one.paraphrase]), *_sizes(made)]
+    """Return the answers before and after, the counts, and what was written."""
+    own = [one for one in made.comparisons if not one.paraphrase]
+    lines = [*_counts(own, [one for one in made.comparisons if one.paraphrase]), *_sizes(made)]
     parts: list[RenderableType] = [_answers(own[:ROWS])]
     if len(own) > ROWS:
         parts.append(literal(f"... and {count_noun(len(own) - ROWS, 'more edit')}; --json shows all", "dim"))
     parts += [literal(line) for line in lines]
     where = "--out FOLDER" if made.saved else "--out FOLDER or --patch FILE"
-    nothing = f"nothing was written: say {where} to save the edit"
+    nothing = f"nothing was written; use {where} to save the edit"
     parts += [literal(line) for line in written or [nothing]]
     return Group(*parts)
 
 
 def edit_json(made: EditResult, written: Sequence[str]) -> dict[str, Any]:
-    """The same as JSON values, every edit in it."""
+    """Return every edit as JSON values."""
     return {
         **_digests(made),
         "seconds": round(made.seconds, 3),
@@ -46,18 +46,18 @@ def edit_json(made: EditResult, written: Sequence[str]) -> dict[str, Any]:
                 "target_old": one.edit.old or None,
                 "source": one.edit.source,
                 "date": one.edit.date,
-                "before": _said(one.before),
-                "after": _said(one.after),
+                "before": _completion_json(one.before),
+                "after": _completion_json(one.after),
                 "generated": one.generated,
                 "preferred": one.preferred,
             }
-            for one in made.told
+            for one in made.comparisons
         ],
     }
 
 
 def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
-    """The numbers beside their bounds, then every line that failed."""
+    """Return the numbers with their bounds, then every failed line."""
     table = plain_table("number", "value", "n", "bound", "")
     missed = {bound for bound, _value in found.missed}
     for number in found.numbers:
@@ -75,7 +75,7 @@ def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
 
 
 def verify_json(found: Verification) -> dict[str, Any]:
-    """The same as JSON values."""
+    """Return the same as JSON values."""
     return {
         "passed": not found.missed,
         "numbers": {one.metric: {"value": one.value, "n": one.n} for one in found.numbers},
@@ -90,8 +90,8 @@ def verify_json(found: Verification) -> dict[str, Any]:
                 "prompt": one.check.prompt,
                 "expect": list(one.check.expect),
                 "not": list(one.check.wrong),
-                "before": _said(one.before),
-                "after": _said(one.after),
+                "before": _completion_json(one.before),
+                "after": _completion_json(one.after),
                 "passed": one.passed,
                 "passed_before": one.passed_before,
                 "preferred": one.preferred,
@@ -101,9 +101,9 @@ def verify_json(found: Verification) -> dict[str, Any]:
     }
 
 
-def _answers(told: Sequence[PromptComparison]) -> Table:
+def _answers(comparisons: Sequence[PromptComparison]) -> Table:
     table = plain_table("prompt", "new object", "before", "after", "log p")
-    for one in told:
+    for one in comparisons:
         table.add_row(
             literal(one_line(one.prompt, 60)),
             literal(one_line(one.edit.target, 30)),
@@ -117,14 +117,16 @@ def _answers(told: Sequence[PromptComparison]) -> Table:
 def _counts(own: Sequence[PromptComparison], others: Sequence[PromptComparison]) -> list[str]:
     lines = [f"new object generated: {_of(one.generated for one in own if one.edit.target)}"]
     if any(one.preferred is not None for one in own):
-        lines.append(f"more probable than the old: {_of(one.preferred for one in own if one.preferred is not None)}")
+        lines.append(
+            f"new object more probable than old: {_of(one.preferred for one in own if one.preferred is not None)}"
+        )
     if others:
         lines.append(f"generated after a paraphrase: {_of(one.generated for one in others)}")
     return lines
 
 
 def _digests(made: EditResult) -> dict[str, str | None]:
-    """Of a patch, those of the weights; of an adaptor, those of the whole model."""
+    """Return the digests of the weights for a patch, of the whole model for an adaptor."""
     if made.patch is not None:
         return {"patch": made.patch.id, "base": made.patch.info.base.weights, "edited": made.patch.info.edited}
     assert made.saved is not None
@@ -139,7 +141,9 @@ def _sizes(made: EditResult) -> list[str]:
     many = count_noun(len(weights), "weight")
     lines = [f"{many} changed, by at most {largest:.2%} of their norm, in {duration(made.seconds)}"]
     if largest > 1:
-        lines.append("an update larger than its weight: expect the rest of the model to suffer; ke verify measures it")
+        lines.append(
+            "an update is larger than its weight: expect damage to the rest of the model; check it with ke verify"
+        )
     return lines
 
 
@@ -147,9 +151,9 @@ def _failures(bad: Sequence[CheckOutcome]) -> Table:
     table = plain_table("id", "kind", "prompt", "expected", "unedited", "edited")
     for one in bad:
         without = f"not {', '.join(one.check.wrong)}" if one.check.wrong else ""
-        expected = "; ".join(part for part in (", ".join(one.check.expect) or "as before", without) if part)
+        expected = "; ".join(part for part in (", ".join(one.check.expect) or "unchanged", without) if part)
         cells = (one.check.id, one.check.kind, one.check.prompt, expected, one.before.text, one.after.text)
-        rest = f" (not likelier than {one_line(one.check.wrong[0], 30)})" if prefers_wrong(one) else ""
+        rest = f" (not more probable than {one_line(one.check.wrong[0], 30)})" if prefers_wrong(one) else ""
         *short, edited = (one_line(cell, 44) for cell in cells)
         table.add_row(*map(literal, short), literal(edited + rest))
     return table
@@ -164,5 +168,5 @@ def _value(number: Proportion) -> str:
     return "-" if number.value is None else f"{number.value:.3f}"
 
 
-def _said(said: Completion) -> dict[str, Any]:
-    return {"text": said.text, "logprobs": list(said.logprobs)}
+def _completion_json(completion: Completion) -> dict[str, Any]:
+    return {"text": completion.text, "logprobs": list(completion.logprobs)}

@@ -1,4 +1,4 @@
-"""Tables of ``ke patch``: what is in a patch, and how two of them overlap."""
+"""Tables of ``ke patch``: content of a patch, and overlap of two."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ KILO = 1000
 
 
 def info_report(name: str, info: PatchInfo, size: int) -> Group:
-    """Base, editor, edits, weights, and the size against the checkpoint; ``size`` in bytes."""
+    """Return base, editor, edits, weights, and the size relative to the checkpoint; ``size`` in bytes."""
     base = info.base
     share = f"{size / base.size:.2%} of the checkpoint's {bytes_(base.size)}" if base.size else ""
-    where = "a folder of that name" if base.folder else base.reference
+    where = "a folder with that name" if base.folder else base.reference
     lines = {
         "patch": name,
         "base": f"{base.model.id} in {base.model.dtype} ({where}), weights {base.weights}",
@@ -37,18 +37,20 @@ def info_report(name: str, info: PatchInfo, size: int) -> Group:
 
 
 def info_json(name: str, info: PatchInfo, size: int) -> dict[str, Any]:
-    """Everything, as JSON values."""
+    """Return everything as JSON values."""
     return {"id": name, "bytes": size, **to_json(info)}
 
 
 def diff_report(names: tuple[str, str], found: PatchComparison, orders: Sequence[OrderEffect] | None) -> Group:
-    """Weights and facts in common; ``orders``: what the order of stacking changes, where a model was given."""
+    """Return shared weights and facts; ``orders``: effects of the order of stacking, if a model was given."""
     parts: list[RenderableType] = [
-        literal(f"{names[0]} and {names[1]}: {'the same base' if found.same_base else 'different bases: never both'}"),
-        literal(f"weights in common: {len(found.weights)}; only in the first {found.only[0]}, second {found.only[1]}"),
+        literal(f"{names[0]} and {names[1]}: {'same base' if found.same_base else 'different bases, not stackable'}"),
+        literal(
+            f"weights in both: {len(found.weights)}; only in first: {found.only[0]}; only in second: {found.only[1]}"
+        ),
         literal(f"facts in both: {len(found.common)}; contradicting: {len(found.clashes)}"),
     ]
-    parts += [literal(f"  {one.prompt!r}: {one.targets[0]!r} against {one.targets[1]!r}") for one in found.clashes]
+    parts += [literal(f"  {one.prompt!r}: {one.targets[0]!r} and {one.targets[1]!r}") for one in found.clashes]
     if found.weights:
         table = plain_table("weight", "norm", "norm", "cosine")
         for one in found.weights:
@@ -61,7 +63,7 @@ def diff_report(names: tuple[str, str], found: PatchComparison, orders: Sequence
 
 
 def diff_json(found: PatchComparison, orders: Sequence[OrderEffect] | None) -> dict[str, Any]:
-    """The same as JSON values."""
+    """Return the same as JSON values."""
     return {**asdict(found), "orders": None if orders is None else [asdict(one) for one in orders]}
 
 
@@ -89,7 +91,7 @@ def _edits(info: PatchInfo) -> RenderableType:
 
 
 def _weights(weights: Sequence[WeightChange]) -> RenderableType:
-    table = plain_table("weight", "kind", "rank", "size", "norm", "of the weight's")
+    table = plain_table("weight", "kind", "rank", "size", "norm", "relative norm")
     for one in weights:
         rank = "" if one.rank is None else str(one.rank)
         share = f"{one.norm / one.base_norm:.3%}" if one.base_norm else "-"
@@ -100,10 +102,10 @@ def _weights(weights: Sequence[WeightChange]) -> RenderableType:
 
 def _orders(orders: Sequence[OrderEffect]) -> list[RenderableType]:
     if not orders:
-        return [literal("stacking: no weight in common, the order changes nothing")]
-    table = plain_table("weight", "entries that differ", "by at most", "of the largest change")
+        return [literal("stacking: no weight in both, so the order has no effect")]
+    table = plain_table("weight", "different entries", "max difference", "relative to the largest change")
     for one in orders:
         share = f"{one.differing:,} of {one.entries:,}"
         cells = (one.name, share, f"{one.largest:.3g}", f"{one.relative:.3g}")
         table.add_row(*(literal(cell) for cell in cells))
-    return [literal("the first added before the second, against the second before the first:", "bold"), table]
+    return [literal("order of stacking, first before second compared with second before first:", "bold"), table]

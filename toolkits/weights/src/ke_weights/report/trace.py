@@ -1,8 +1,8 @@
-"""A trace in the terminal: heat maps of marks, the strongest layers, and what they suggest."""
+"""Print a trace in the terminal: heat maps, the strongest layers, and the suggested layers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from statistics import fmean
 
 from rich.console import Group, RenderableType
@@ -15,8 +15,8 @@ from ke_weights.tracing import Traced
 
 TITLES: Mapping[str, str] = {
     "states": "states of single layers restored",
-    "mlp": "MLP outputs restored, in windows around each layer",
-    "attention": "attention outputs restored, in windows around each layer",
+    "mlp": "MLP outputs restored, in windows of layers",
+    "attention": "attention outputs restored, in windows of layers",
     "severed-mlp": "states restored, with the subject's MLPs above held as corrupted",
     "severed-attention": "states restored, with the subject's attention above held as corrupted",
 }
@@ -28,7 +28,7 @@ LABELS: Mapping[Role, str] = {
     "further": "further tokens",
     LAST: "last token",
 }
-MARKS = " .:-=+*#%@"  # least to most effect; plain characters, so that a pipe and a colorless terminal show it too
+MARKS = " .:-=+*#%@"  # least to most effect; plain characters, readable without color
 COLORS = (
     "gray35",
     "purple4",
@@ -41,28 +41,39 @@ COLORS = (
     "gold1",
     "yellow1",
 )
-CELLS = 72  # of a row at most
-LABEL = 20  # columns
+CELLS = 72  # characters of a row at most
+LABEL = 20  # characters before a row
+SUGGESTED = "^"
 
 
 def trace_page(traced: Traced) -> Group:
-    """Everything that a trace has found."""
+    """Return all results of a trace."""
     found = traced.effects
+    marked = suggested_layers(traced)
     shown: list[RenderableType] = [literal(_head(traced), "bold"), literal(_noise(traced)), ""]
     for curve, lines in found.lines.items():
-        shown += [heat_map(TITLES[curve], lines), ""]
+        shown += [heat_map(TITLES[curve], lines, marked), ""]
     return Group(
         *shown, titled("Where the effect is largest", _peaks(found)), *(literal(line) for line in _suggestion(traced))
     )
 
 
-def heat_map(title: str, lines: Mapping[Role, EffectCurve]) -> Group:
-    """A row for each token role, a mark for each layer (for several, if there are many); negative effects are blank."""
+def suggested_layers(traced: Traced) -> tuple[int, ...]:
+    """Return the layers that the trace suggests for editing; empty without a suggestion."""
+    found = traced.suggestion
+    return tuple(sorted({found.rome_layer, *found.memit_layers})) if found is not None else ()
+
+
+def heat_map(title: str, lines: Mapping[Role, EffectCurve], marked: Collection[int] = ()) -> Group:
+    """Draw a row for each token role and a mark for each layer, or for several if there are many.
+
+    Negative effects are blank. The last row points at the layers in ``marked``, which are suggested for editing.
+    """
     blocks = len(next(iter(lines.values())).effect)
     step = -(-blocks // CELLS)
     wide = 2 if blocks * 2 <= CELLS else 1
     most = max(max(line.effect) for line in lines.values())
-    each = "" if step == 1 else f", {step} layers a mark"
+    each = "" if step == 1 else f", {step} layers per mark"
     rows: list[Text] = [literal(f"{title} (blank: 0, {MARKS[-1]}: {max(most, 0):.3g}{each})", "bold")]
     for role, label in LABELS.items():
         if role in lines:
@@ -73,6 +84,10 @@ def heat_map(title: str, lines: Mapping[Role, EffectCurve]) -> Group:
                 row.append(MARKS[level] * wide, style=COLORS[level])
             rows.append(row)
     rows.append(Text(" " * LABEL + _ruler(blocks, step, wide), style="dim"))
+    if marked:
+        groups = {layer // step for layer in marked}
+        pointers = "".join((SUGGESTED if at in groups else " ") * wide for at in range(-(-blocks // step)))
+        rows.append(Text("suggested layers".ljust(LABEL) + pointers.rstrip()))
     return Group(*rows)
 
 
@@ -81,7 +96,7 @@ def _level(value: float, most: float) -> int:
 
 
 def _ruler(blocks: int, step: int, wide: int) -> str:
-    """The numbers of every fifth mark's layer."""
+    """Return the layer numbers under every fifth mark."""
     made = ""
     for layer in range(0, blocks, 5 * step):
         made = made.ljust(layer // step * wide) + str(layer)
@@ -120,10 +135,10 @@ def _peak(line: EffectCurve | None) -> str:
 def _suggestion(traced: Traced) -> list[str]:
     found = traced.suggestion
     if found is None:
-        return ["no layers are suggested: that needs --kinds states,mlp and --sever mlp"]
+        return ["no suggested layers: they need --kinds states,mlp and --sever mlp"]
     layers = ",".join(map(str, found.memit_layers))
     return [
         f"suggested: layer {found.rome_layer} for one edit, layers {layers} for a batch",
         f"  {found.rule}",
-        "  editors take them with -o rome.layer=trace or -o memit.layers=trace; try the layers beside them too",
+        "  use them with -o rome.layer=trace or -o memit.layers=trace; try the neighboring layers too",
     ]

@@ -1,7 +1,6 @@
-"""Causal tracing: which states carry a fact from its subject to the answer (ROME sections 2.1 and 2.2).
+"""Causal tracing: find the hidden states that carry a fact from its subject to the answer (ROME sections 2.1 and 2.2).
 
-Reading order: ``facts`` (the file), ``prompts`` (token ids and the subject's range), ``noise`` (how the subject is
-corrupted), ``runs`` (clean and corrupted together), ``naive`` (one forward pass for each intervention) and
-``sweep`` (the same numbers, resumed above the restored state), ``effects`` (averages over facts and token roles),
-``suggestion`` (from curves to the layers that editors take).
+Reading order: ``facts`` (the file), ``noise`` (corruption of the subject), ``runs`` (clean and corrupted runs
+together), ``naive`` (one forward pass per intervention), ``sweep`` (the same numbers, starting at the restored state),
+``effects`` (averages over facts and token roles), ``choice`` and ``suggestion`` (from curves to layers for editors).
 """

@@ -1,8 +1,8 @@
-"""From curves at the subject's last token to layers for ROME and MEMIT, by a fixed rule. Imports no torch.
+"""Choose layers for ROME and MEMIT from the curves at the subject's last token, by a fixed rule. Imports no torch.
 
-ROME edits where the windows of MLP outputs carry most of the effect; MEMIT spreads its edit over the layers up to
-the last one at which cutting the later MLPs still costs half of what it costs at most (MEMIT section 4.2). Tracing
-tells poorly how well an edit at a layer will do, so try the neighbors before trusting it.
+ROME edits the layer where windows of MLP outputs have the largest effect. MEMIT spreads its edit over layers up to the
+last one where severing the later MLPs still costs half of the maximum (MEMIT section 4.2). Tracing predicts the quality
+of edits badly, so try the neighboring layers too.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ SHALLOW, DEEP_ENOUGH = 32, 7  # GPT-J's six layers, 3 to 8 of 28
 
 
 def choose(at_subject: Mapping[str, NDArray[np.float64]], shape: Shape) -> Suggestion | None:
-    """Layers from the effects [facts, n] of each curve; None if a curve that the rule needs was not traced.
+    """Return layers from the effects [facts, n] of each curve; None if a required curve was not traced.
 
-    g(l) = effect of states - effect of states with MLPs severed, smoothed over three layers. L_hi is the last l with
-    g(l) >= max g / 2; ROME's layer is the peak of the MLP windows, at most L_hi; MEMIT's are the five that end there.
+    g(l) = effect of states - effect of states with severed MLPs, smoothed over three layers. L_hi is the last l with
+    g(l) >= max g / 2. ROME's layer is the peak of the MLP windows, at most L_hi. MEMIT's are the five layers ending
+    there.
     """
     if any(name not in at_subject for name in NEEDED):
         return None
     states, severed, mlp = (at_subject[name] for name in NEEDED)
     facts, blocks = states.shape
     if facts < FEWEST:
-        return _by_shape(shape, facts, f"{facts} facts, and {FEWEST} are needed")
-    through = _smooth(states - severed)  # [facts, n], so that the error is that of the smoothed difference
+        return _by_shape(shape, facts, f"{facts} facts, fewer than {FEWEST}")
+    through = _smooth(states - severed)  # [facts, n], for the error of the smoothed difference
     mean = through.mean(0)
     top = int(mean.argmax())
     error = float(standard_error(through)[top])
     if mean[top] <= 0 or mean[top] < CLEAR * error:
         return _by_shape(
-            shape, facts, f"MLPs carry {mean[top]:.2g}, less than {CLEAR:g} standard errors of {error:.2g}"
+            shape, facts, f"the effect of MLPs is {mean[top]:.2g}, less than {CLEAR:g} standard errors of {error:.2g}"
         )
     lowest, highest = min(1, blocks - 1), max(blocks - 2, min(1, blocks - 1))
     last = min(max(int(np.flatnonzero(mean >= mean[top] / 2)[-1]), lowest), highest)
@@ -51,20 +52,20 @@ def choose(at_subject: Mapping[str, NDArray[np.float64]], shape: Shape) -> Sugge
     return Suggestion(
         rome_layer=min(max(peak, lowest), last),
         memit_layers=tuple(range(max(last - count + 1, 0), last + 1)),
-        rule=f"traced: MLPs carry half of their most up to layer {last}, their windows peak at layer {peak}",
+        rule=f"traced: MLPs have half of their maximum effect up to layer {last}, their windows peak at layer {peak}",
         facts=facts,
     )
 
 
 def _smooth(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of each layer and its neighbors, of as many as there are at the borders."""
+    """Return the mean of each layer and its neighbors, fewer at the borders."""
     half = SMOOTHED // 2
     columns = [values[:, max(0, at - half) : at + half + 1].mean(1) for at in range(values.shape[1])]
     return np.stack(columns, axis=1)
 
 
 def _by_shape(shape: Shape, facts: int, why: str) -> Suggestion:
-    """What editors take for an untraced model of this shape: published layers, else fractions of its depth."""
+    """Return the layers for an untraced model of this shape: published ones, else fractions of its depth."""
     known = ModelFacts(shape=shape, scale=lambda _layer: 0.0)
     one, many = (
         single_layer_settings(SingleLayerConfig(), known)["layer"],

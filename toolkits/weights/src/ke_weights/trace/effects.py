@@ -14,12 +14,12 @@ from ke_weights.trace.settings import FactTrace
 Role = Literal["first subject", "middle subject", "last subject", "next", "further", "last"]
 LAST_SUBJECT: Role = "last subject"
 LAST: Role = "last"
-NORMAL = 1.96  # of a standard error: half of a 95 % interval
+NORMAL = 1.96  # standard errors in half of a 95 % interval
 
 
 @frozen(kw_only=True)
 class EffectCurve:
-    """Effect by layer, half the width of its 95 % interval, and how many rows were averaged."""
+    """Effect by layer, half the width of its 95 % interval, and number of averaged rows."""
 
     effect: tuple[float, ...]
     interval: tuple[float, ...]
@@ -27,13 +27,13 @@ class EffectCurve:
 
     @property
     def best(self) -> int:
-        """The layer of the largest effect."""
+        """The layer with the largest effect."""
         return int(np.argmax(self.effect))
 
 
 @frozen(kw_only=True)
 class Effects:
-    """``lines``: by curve, then by role; a role that no fact has is absent. ``high`` and ``low``: mean scores."""
+    """``lines``: by curve, then by role; a role without tokens is missing. ``high`` and ``low``: mean scores."""
 
     facts: int
     high: float
@@ -49,9 +49,9 @@ class Effects:
 
 
 def roles(fact: FactTrace) -> dict[Role, range]:
-    """Positions of the six token groups.
+    """Return the positions of the six token groups.
 
-    A subject of one token is first and last at once; a token right behind the subject that ends the prompt is next
+    A subject of one token is both first and last. A token directly after the subject that ends the prompt is both next
     and last. Groups may be empty.
     """
     start, end = fact.subject_range
@@ -67,10 +67,10 @@ def roles(fact: FactTrace) -> dict[Role, range]:
 
 
 def effects(facts: Sequence[FactTrace]) -> Effects:
-    """Average what was traced; skipped facts do not count.
+    """Average the traced facts; skipped facts do not count.
 
-    Each score is compared with the low score of its own prompt, and the interval is that of the group averaged
-    (the published one uses the count of another group).
+    Each score is compared with the low score of its own prompt. The interval uses the count of its own group (the
+    published one uses that of another group).
     """
     traced = [fact for fact in facts if fact.low_score is not None]
     rows: dict[str, dict[Role, list[NDArray[np.float64]]]] = {}
@@ -88,7 +88,7 @@ def effects(facts: Sequence[FactTrace]) -> Effects:
 
 
 def _by_role(fact: FactTrace, scores: Sequence[Sequence[float]]) -> dict[Role, list[NDArray[np.float64]]]:
-    """Effects of the rows of each role; of the last subject token alone where no other was traced."""
+    """Return the effects of each role; of the last subject token only if no other was traced."""
     assert fact.low_score is not None
     effect = dict(zip(fact.tokens, np.array(scores) - fact.low_score, strict=True))
     whole = len(fact.tokens) == len(fact.input_ids)
@@ -103,6 +103,6 @@ def _line(found: Sequence[NDArray[np.float64]]) -> EffectCurve:
 
 
 def standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of the mean over rows [rows, n]; zero for a single row, which has no spread to tell from."""
+    """Return the standard error of the mean over rows [rows, n]; zero for a single row."""
     found: NDArray[np.float64] = values.std(0) / np.sqrt(len(values))
     return found

@@ -1,4 +1,4 @@
-"""Known facts: prompts that a model may complete with the right object, from a file in the published format."""
+"""Known facts: prompts with their correct objects, from a file in the published format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = "a JSON list of records with prompt, subject and attribute, as in ROME'
 
 @frozen(kw_only=True)
 class TraceFact:
-    """``prompt`` ends right before the object; ``attribute`` is the object."""
+    """``prompt`` ends directly before the object; ``attribute`` is the object."""
 
     id: str
     prompt: str
@@ -41,32 +41,32 @@ class TraceFacts:
 
 
 def read_facts(path: Path) -> TraceFacts:
-    """The facts of ``path``. Raises BadData that names the file, the record and the field."""
+    """Read the facts of ``path``. Raises BadData with the file, the record and the field."""
     try:
         content = path.read_bytes()
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise BadData(f"cannot read facts {path}: {why}", hint=f"give {FORMAT}") from error
-    raw = parse_json(content, f"facts {path}", hint=f"give {FORMAT}")
+        raise BadData(f"cannot read facts {path}: {why}", hint=f"use {FORMAT}") from error
+    raw = parse_json(content, f"facts {path}", hint=f"use {FORMAT}")
     if not isinstance(raw, list) or not raw:
-        raise BadData(f"facts {path} are not a list with something in it", hint=f"give {FORMAT}")
+        raise BadData(f"facts {path} are not a non-empty list", hint=f"use {FORMAT}")
     facts = tuple(_fact(record, number, f"record {number} of {path}") for number, record in enumerate(raw, start=1))
     return TraceFacts(name=path.name, facts=facts, sha256=hashlib.sha256(content).hexdigest())
 
 
 def _fact(record: Any, number: int, where: str) -> TraceFact:
     if not isinstance(record, dict):
-        raise BadData(f"{where} is not an object", hint=f"give {FORMAT}")
+        raise BadData(f"{where} is not an object", hint=f"use {FORMAT}")
     for name in FIELDS:
         value = record.get(name)
         if not isinstance(value, str) or not value.strip():
-            problem = "is missing" if name not in record else "is not a text with something in it"
-            raise BadData(f"{where}: field {name!r} {problem}", hint=f"give {FORMAT}")
+            problem = "is missing" if name not in record else "is not a non-empty string"
+            raise BadData(f"{where}: field {name!r} {problem}", hint=f"use {FORMAT}")
     prompt, subject = record["prompt"].rstrip(), record["subject"].strip()
     if subject not in prompt:
         raise BadData(
             f"{where}: subject {subject!r} is not in its prompt {prompt!r}",
-            hint="the prompt must hold the subject letter for letter",
+            hint="write the subject in the prompt exactly as in the field",
         )
     return TraceFact(
         id=str(record.get("known_id", number)), prompt=prompt, subject=subject, attribute=record["attribute"].strip()
@@ -74,11 +74,11 @@ def _fact(record: Any, number: int, where: str) -> TraceFact:
 
 
 def tokens_of(tokenizer: Any, fact: TraceFact) -> tuple[tuple[int, ...], tuple[int, int]]:
-    """Ids of the prompt as the model reads it (BOS included), and the subject's token range [b, e).
+    """Return ids of the prompt as the model reads it (with BOS), and the subject's token range [b, e).
 
-    A token belongs to the subject if it holds one of its letters, a space before it or not; the characters come
-    from the tokenizer's offsets, so BOS and letters split over tokens cannot shift them. Raises BadData for a
-    subject whose letters the tokenizer drops, KEError for a tokenizer without offsets.
+    A token belongs to the subject if it has one of its letters. The positions come from the tokenizer's offsets, so BOS
+    and letters split over tokens cannot shift them. Raises BadData for a subject whose letters the tokenizer drops,
+    KEError for a tokenizer without offsets.
     """
     ids, offsets = encode(tokenizer, fact.prompt)
     start, end = fact.span

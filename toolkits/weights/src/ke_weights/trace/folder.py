@@ -1,6 +1,6 @@
-"""A trace is a folder: ``spec.json`` (what was asked for), ``facts.jsonl`` (each fact's numbers), ``trace.json``.
+"""Files of a trace: ``spec.json`` (what is traced), ``facts.jsonl`` (each fact's numbers), ``trace.json`` (results).
 
-The lines of ``facts.jsonl`` come in the order of the facts' file, so their number says where a trace stopped.
+The lines of ``facts.jsonl`` are in the order of the facts' file, so their number tells where a trace stopped.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ke_weights.trace.settings import FactTrace, TraceSettings
 
 SPEC, FACTS, TRACE = "spec.json", "facts.jsonl", "trace.json"
 Appender = Callable[[Iterable[FactTrace]], None]
-"""All the facts given to it are on the disk when it returns."""
+"""Appends facts. They are on the disk when it returns."""
 
 
 @frozen(kw_only=True)
 class TraceSpec:
-    """Everything that decides a fact's numbers. How many facts are traced is no part of it: more can follow.
+    """Everything that determines a fact's numbers, but not how many facts are traced: more can follow.
 
     ``facts`` is the name of their file and ``sha256`` of its content; ``attention`` the implementation in use.
     """
@@ -61,14 +61,16 @@ class TraceFolder:
 
     @classmethod
     def create(cls, path: Path, spec: TraceSpec) -> TraceFolder:
-        """A new trace in ``path``, or the one that is there if it is the same. Raises BadRun if it holds another."""
+        """Create a trace in ``path``, or open the same one. Raises BadRun if it contains another."""
         file = path / SPEC
         if file.exists():
             known = _read(file)
             if known != spec:
-                raise BadRun(f"{path} holds another trace: {first_difference(known, spec)}", hint=CHOOSE_OTHER_FOLDER)
+                raise BadRun(
+                    f"{path} contains another trace: {first_difference(known, spec)}", hint=CHOOSE_OTHER_FOLDER
+                )
         elif path.exists() and not (path.is_dir() and all(at.name.startswith(f".{SPEC}.") for at in path.iterdir())):
-            raise BadRun(f"{path} holds something else, not a trace", hint=CHOOSE_OTHER_FOLDER)
+            raise BadRun(f"{path} contains other files, not a trace", hint=CHOOSE_OTHER_FOLDER)
         else:
             created = datetime.now(UTC).isoformat(timespec="seconds")
             raw = {"spec": to_json(spec), "environment": environment(), "created": created}
@@ -76,19 +78,19 @@ class TraceFolder:
         return cls(path=path, spec=spec)
 
     def read(self) -> Iterator[FactTrace]:
-        """Every fact on record, in order; a line torn by a killed process is left out. Raises BadRun."""
+        """Yield every saved fact in order, without a line torn by a killed process. Raises BadRun."""
         file = self.path / FACTS
         for number, line in whole_lines(file):
             yield _fact(line, f"{file}, line {number}")
 
     @contextmanager
     def writing(self) -> Iterator[Appender]:
-        """The only way to add facts. Raises BadRun if another process is writing."""
+        """Open for appending facts. Raises BadRun if another process is writing."""
         with open_writer(self.path / FACTS) as writer:
             yield lambda facts: writer.append_lines([b"".join(to_bytes(to_json(fact)) for fact in facts)])
 
     def write(self, results: Mapping[str, Any]) -> None:
-        """Write ``trace.json``, whole or not at all."""
+        """Write ``trace.json``, completely or not at all."""
         write_atomic(self.path / TRACE, to_bytes({"spec": to_json(self.spec), "environment": environment(), **results}))
 
 

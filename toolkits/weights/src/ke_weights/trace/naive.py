@@ -1,7 +1,7 @@
 """Causal tracing with one forward pass of the clean and the corrupted rows for every token and layer.
 
 This is the released code's procedure, except for severed curves: there the released code samples new noise for its
-second pass, while here both passes have the same noise. It is slow; tests compare ``sweep`` with it.
+second pass, and here both passes have the same noise. It is slow; tests compare ``sweep`` with it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def restored(modules: ModuleMap, found: Recording, curve: Curve, token: int, lay
 
 
 def _clean(asked: TracePrompt, token: int) -> Callable[[Tensor], Tensor]:
-    """Give every corrupted row the clean row's value of the same pass."""
+    """Replace the value of every corrupted row with the clean row's of the same pass."""
 
     def make(output: Tensor) -> Tensor:
         states = output.reshape(1 + asked.samples, len(asked.ids), -1).clone()
@@ -57,7 +57,7 @@ def _clean(asked: TracePrompt, token: int) -> Callable[[Tensor], Tensor]:
 
 
 def _hold(hooks: Hooks, modules: ModuleMap, found: Recording, part: Part, token: int) -> None:
-    """Keep one token's outputs of ``part`` as the corrupted run had them, at every layer."""
+    """Hold one token's outputs of ``part`` at the values of the corrupted run, at every layer."""
     for layer, corrupted in zip(modules.layers, found.outputs[part], strict=True):
 
         def make(output: Tensor, corrupted: Tensor = corrupted) -> Tensor:

@@ -1,6 +1,6 @@
-"""How the subject's embeddings are corrupted (ROME section 2.1, appendix B.1).
+"""Corruption of the subject's embeddings (ROME section 2.1, appendix B.1).
 
-The same draws come back for every prompt, so that all interventions on one are compared under the same noise.
+Every prompt gets the same samples, so all interventions on a prompt are compared with the same noise.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ RULE = re.compile(r"(?P<kind>[su]?)(?P<size>\d+(\.\d*)?(e-?\d+)?)")
 
 @frozen(kw_only=True)
 class Noise:
-    """``rule`` as it was given. ``sigma``: the standard deviation of normal noise, the bound of uniform noise."""
+    """``rule``: as given. ``sigma``: the standard deviation of normal noise, the bound of uniform noise."""
 
     rule: str
     sigma: float
     uniform: bool
     seed: int
 
-    def draw(self, samples: int, tokens: int, width: int) -> Tensor:
-        """Float64 [samples, tokens, width]; the generator starts anew at each call."""
-        state = np.random.RandomState(self.seed)  # the published stream of draws
+    def sample(self, samples: int, tokens: int, width: int) -> Tensor:
+        """Return float64 [samples, tokens, width]; the generator restarts at each call."""
+        state = np.random.RandomState(self.seed)  # the published random stream
         shape = (samples, tokens, width)
         return torch.from_numpy(self.sigma * (state.uniform(-1, 1, shape) if self.uniform else state.randn(*shape)))
 
 
 def check_rule(rule: str) -> tuple[str, float]:
-    """The kind (``s``, ``u`` or nothing) and the number of a rule. Raises BadConfig."""
+    """Return the kind (``s``, ``u`` or empty) and the number of a rule. Raises BadConfig."""
     found = RULE.fullmatch(rule)
     if not found:
         raise BadConfig(
-            f"--noise cannot be {rule!r}",
-            hint="s3 (three standard deviations of the subjects' embeddings), a number, or u0.1 (uniform)",
+            f"--noise {rule}: not a noise rule",
+            hint="use s3 (three standard deviations of the subjects' embeddings), a number, or u0.1 (uniform)",
         )
     return found["kind"], float(found["size"])
 
 
-def settled(rule: str, seed: int, modules: ModuleMap, tokenizer: Any, subjects: Sequence[str]) -> Noise:
-    """The noise of ``rule`` for this model; ``subjects`` are all of the file, also those that are not traced."""
+def resolve_noise(rule: str, seed: int, modules: ModuleMap, tokenizer: Any, subjects: Sequence[str]) -> Noise:
+    """Return the noise of ``rule`` for this model; ``subjects`` are all of the file, including untraced ones."""
     kind, size = check_rule(rule)
     sigma = size * embedding_deviation(modules, tokenizer, subjects) if kind == "s" else size
     return Noise(rule=rule, sigma=sigma, uniform=kind == "u", seed=seed)
 
 
 def embedding_deviation(modules: ModuleMap, tokenizer: Any, subjects: Sequence[str]) -> float:
-    """Standard deviation of all elements of the embeddings of the subjects' tokens, repeated tokens counted again.
+    """Return the standard deviation of all elements of the embeddings of the subjects' tokens, with repetitions.
 
-    Each subject is encoded by itself, without a space before it and without BOS, which is never corrupted.
+    Each subject is encoded separately, without a leading space and without BOS, which is never corrupted.
     """
     ids = [token for subject in subjects for token in tokenizer(subject, add_special_tokens=False)["input_ids"]]
     if not ids:
-        raise BadData("the tokenizer makes no tokens of the facts' subjects")
-    embedding: Any = modules.module.get_input_embeddings()  # type: ignore[operator]  # transformers' own
+        raise BadData("the tokenizer returns no tokens for the subjects of the facts")
+    embedding: Any = modules.module.get_input_embeddings()  # type: ignore[operator]  # untyped in transformers
     with frozen_module(modules.module):
         found: Tensor = embedding(torch.tensor([ids], device=modules.device))
     return float(double(found).std())

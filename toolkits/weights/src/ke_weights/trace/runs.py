@@ -1,4 +1,4 @@
-"""One pass over a clean row and its corrupted copies, with everything kept that interventions need."""
+"""One pass over a clean row and its corrupted copies, with everything recorded that interventions need."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ke_weights.tail import keeps_keys
 from ke_weights.trace.noise import Noise
 from ke_weights.trace.settings import PARTS, Part
 
-HEAD_ROWS = 64  # rows whose logits are held at a time
+HEAD_ROWS = 64  # rows whose logits are computed at a time
 
 
 @frozen(kw_only=True, eq=False)
 class TracePrompt:
-    """Token ids, the subject's range [b, e) in them, and the noise that is added there, [samples, e - b, d]."""
+    """Token ids, the subject's range [b, e) in them, and the noise to add there, [samples, e - b, d]."""
 
     ids: tuple[int, ...]
     subject: tuple[int, int]
@@ -30,17 +30,17 @@ class TracePrompt:
 
     @property
     def samples(self) -> int:
-        """Corrupted copies."""
+        """Number of corrupted copies."""
         return len(self.noise)
 
     def rows(self, device: torch.device) -> Tensor:
-        """The prompt once clean and ``samples`` times to be corrupted, [1 + samples, T]."""
+        """Return the prompt once clean and ``samples`` times to corrupt, [1 + samples, T]."""
         return torch.tensor(self.ids, device=device).expand(1 + self.samples, -1)
 
     def corrupt(self, embeddings: Tensor) -> Tensor:
-        """Embeddings [1 + samples, T, d] with the noise on the subject of all rows but the first.
+        """Return embeddings [1 + samples, T, d] with the noise on the subject of all rows but the first.
 
-        Added in float64, rounded once, as the published code does.
+        Added in float64 and rounded once, as in the published code.
         """
         made = embeddings.clone()
         start, end = self.subject
@@ -50,17 +50,17 @@ class TracePrompt:
 
 
 def prompt(ids: Sequence[int], subject: tuple[int, int], noise: Noise, samples: int, width: int) -> TracePrompt:
-    """A prompt with its noise drawn; ``width`` is that of the embeddings."""
-    return TracePrompt(ids=tuple(ids), subject=subject, noise=noise.draw(samples, subject[1] - subject[0], width))
+    """Return a prompt with its noise; ``width`` is that of the embeddings."""
+    return TracePrompt(ids=tuple(ids), subject=subject, noise=noise.sample(samples, subject[1] - subject[0], width))
 
 
 @frozen(kw_only=True, eq=False)
 class Recording:
-    """What the blocks wrote, row 0 clean and the others corrupted.
+    """Outputs of the blocks, row 0 clean and the others corrupted.
 
-    ``entering``: into each block, and out of the last, n + 1 tensors [1 + samples, T, d]; ``outputs``: of each
-    block's MLP and attention, the same. ``answer`` is the clean run's next token, ``high`` and ``low`` its
-    probability in the clean and, on average, in the corrupted rows. ``cache``: keys and values of the corrupted rows.
+    ``entering``: input of each block, and output of the last, n + 1 tensors [1 + samples, T, d]; ``outputs``: of each
+    block's MLP and attention. ``answer`` is the clean run's next token, ``high`` and ``low`` its probability in the
+    clean and, on average, in the corrupted rows. ``cache``: keys and values of the corrupted rows.
     """
 
     prompt: TracePrompt
@@ -73,18 +73,18 @@ class Recording:
 
 
 def part_of(layer: Layer, part: Part) -> nn.Module:
-    """The module whose output is what a block's MLP or attention writes."""
+    """Return the module with the output of a block's MLP or attention."""
     return layer.mlp if part == "mlp" else layer.attention_out
 
 
 def embedding_of(modules: ModuleMap) -> nn.Module:
-    """The token embedding; positions are added behind it."""
-    found: nn.Module = modules.module.get_input_embeddings()  # type: ignore[operator]  # transformers' own
+    """Return the token embedding; positions are added after it."""
+    found: nn.Module = modules.module.get_input_embeddings()  # type: ignore[operator]  # untyped in transformers
     return found
 
 
 def clean_answer(modules: ModuleMap, ids: Sequence[int]) -> tuple[int, float]:
-    """The most probable next token and its probability."""
+    """Return the most probable next token and its probability."""
     row = torch.tensor([list(ids)], device=modules.device)
     with frozen_module(modules.module):
         logits = forward(modules.module, row, torch.ones_like(row)).logits[0, -1]
@@ -92,7 +92,7 @@ def clean_answer(modules: ModuleMap, ids: Sequence[int]) -> tuple[int, float]:
 
 
 def record(modules: ModuleMap, asked: TracePrompt) -> Recording:
-    """Run the clean row and its corrupted copies together, and keep what every block reads and writes."""
+    """Run the clean row and its corrupted copies together, and record inputs and outputs of every block."""
     ids = asked.rows(modules.device)
     entering: list[Tensor] = []
     outputs: dict[Part, list[Tensor]] = {part: [] for part in PARTS}
@@ -121,24 +121,24 @@ def record(modules: ModuleMap, asked: TracePrompt) -> Recording:
 
 
 def probability(logits: Tensor, answer: int, dtype: torch.dtype) -> Tensor:
-    """Of ``answer`` for each row of logits [rows, V]."""
+    """Return the probability of ``answer`` for each row of logits [rows, V]."""
     return logits.to(dtype).softmax(-1)[:, answer]
 
 
 def state_probability(modules: ModuleMap, states: Tensor, answer: int) -> Tensor:
-    """The same for states of the last block [rows, d]."""
+    """Return the probability of ``answer`` for states of the last block [rows, d]."""
     some = (states[start : start + HEAD_ROWS] for start in range(0, len(states), HEAD_ROWS))
     return torch.cat([probability(modules.logits(rows), answer, modules.dtype) for rows in some])
 
 
 def _keep(into: list[Tensor], shape: torch.Size) -> Callable[[Tensor], None]:
-    """Some families' maps see [tokens, d], others [rows, T, d]."""
+    """Return a hook that records outputs; some families' layers return [tokens, d], others [rows, T, d]."""
     return lambda output: into.append(first(output).reshape(*shape, -1))
 
 
 def _top(logits: Tensor, dtype: torch.dtype) -> tuple[int, float]:
     found = logits.to(dtype).softmax(-1)
     if not bool(torch.isfinite(found).all()):
-        raise KEError("the model answers with NaN or infinity", hint="load it with --dtype float32")
+        raise KEError("the model's output contains NaN or infinity", hint="load it with --dtype float32")
     answer = int(found.argmax())
     return answer, float(found[answer])

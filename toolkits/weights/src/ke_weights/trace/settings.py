@@ -1,4 +1,4 @@
-"""What is traced, and how; and what is on record of one fact. Imports no torch."""
+"""What is traced, and the record of one fact. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Part = Literal["mlp", "attention"]
 Positions = Literal["all", "subject-last"]
 Filter = Literal["published", "first-token"]
 PARTS: tuple[Part, ...] = ("mlp", "attention")
-SURE = 0.1  # probability of the answer below which a fact does not count as known (filter first-token)
+SURE = 0.1  # minimum probability of the answer of a known fact (filter first-token)
 
 
 @frozen
 class Curve:
-    """One kind of intervention: what is set back to its clean value, and what is held at its corrupted one.
+    """One kind of intervention: what is restored to its clean value, and what is held at its corrupted one.
 
     ``states``: the output of one block. ``mlp``, ``attention``: that module's output in a window of blocks.
     """
@@ -31,16 +31,16 @@ class Curve:
         return f"severed-{self.severed}" if self.severed else self.restored
 
     def window(self, layer: int, blocks: int, width: int) -> range:
-        """Blocks whose module is restored when the table says ``layer``: the window's center, narrower at borders."""
+        """Return the blocks to restore for ``layer``: the window around it, narrower at the borders."""
         return range(max(0, layer - width // 2), min(blocks, layer - width // 2 + width))
 
 
 @frozen(kw_only=True)
 class TraceSettings:
-    """The published values, but for ``filter``.
+    """The published values, except for ``filter``.
 
-    ``noise``: ``s3`` (three standard deviations of the embeddings of all subjects), a number (that standard
-    deviation) or ``u0.1`` (uniform between -0.1 and 0.1). ``exact``: one forward pass for each intervention.
+    ``noise``: ``s3`` (three standard deviations of the embeddings of all subjects), a number (that standard deviation)
+    or ``u0.1`` (uniform between -0.1 and 0.1). ``exact``: one forward pass per intervention.
     """
 
     kinds: tuple[Restored, ...] = ("states", "mlp", "attention")
@@ -55,7 +55,7 @@ class TraceSettings:
 
     @property
     def curves(self) -> tuple[Curve, ...]:
-        """Every kind of intervention that is asked for."""
+        """Every kind of intervention to trace."""
         return (*map(Curve, self.kinds), *(Curve("states", part) for part in self.sever))
 
 
@@ -64,7 +64,7 @@ class FactTrace:
     """One fact of the file, traced or skipped.
 
     Field names are those of the published files. ``scores``: by curve, for each of ``tokens`` (positions in
-    ``input_ids``) the probability of ``answer`` with the fact restored at each layer, not the difference to
+    ``input_ids``), the probability of ``answer`` with the fact restored at each layer, not the difference to
     ``low_score``. A skipped fact has a ``skipped`` reason and neither low score nor scores.
     """
 

@@ -1,4 +1,4 @@
-"""The layers that a trace suggests to editors, kept where editors find them. Imports no torch."""
+"""The layers that a trace suggests to editors, cached where editors find them. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ TRACED = "traced"
 
 @frozen(kw_only=True)
 class Suggestion:
-    """Layers for editing, ascending, and why these.
+    """Layers for editing, ascending, and the reason.
 
-    ``rule`` begins with ``traced`` if the curves of ``facts`` facts chose them, with ``not traced`` if there were
-    too few facts, or no effect that stands out from its noise: then the layers are those of the model's shape.
+    ``rule`` begins with ``traced`` if the curves of ``facts`` facts determined them, with ``not traced`` if there were
+    too few facts or no significant effect: then the layers are those of the model's shape.
     """
 
     rome_layer: int
@@ -27,12 +27,12 @@ class Suggestion:
 
     @property
     def traced(self) -> bool:
-        """Whether the model's own curves chose the layers."""
+        """Whether the model's own curves determined the layers."""
         return self.rule.startswith(TRACED)
 
 
 def suggested(artifacts: Artifacts, model_digest: str) -> Suggestion | None:
-    """What the last trace of the model with these weights suggests; None if it was not traced here.
+    """Return the suggestion of the last trace of these weights; None if there is none.
 
     Raises BadData for a damaged file.
     """
@@ -44,7 +44,7 @@ def suggested(artifacts: Artifacts, model_digest: str) -> Suggestion | None:
 
 
 def store(artifacts: Artifacts, model_digest: str, suggestion: Suggestion) -> None:
-    """Keep ``suggestion`` for this model. Layers of a shape never take the place of traced ones."""
+    """Save ``suggestion`` for this model. Layers from the shape never replace traced ones."""
     known = suggested(artifacts, model_digest)
     if known is None or suggestion.traced or not known.traced:
         write_value(_path(artifacts, model_digest), to_json(suggestion))

@@ -1,10 +1,10 @@
-"""The same numbers as ``naive``, several times faster: all interventions on one token in one walk up the blocks.
+"""The numbers of ``naive``, several times faster: all interventions on one token in one pass up the blocks.
 
-Until its block is reached an intervention changes nothing, so it joins the batch there, with the states that the
-corrupted run had. Tokens before the restored one never change: attention finds their keys and values in the
-corrupted run's cache, and only the positions from the token on are computed. Every row is at the same positions, so
-nothing is padded. Three facts take no computation: a token before the subject restores nothing, nor does the last
-block's output before the last token, and the last block's output at the last token is the clean run.
+An intervention changes nothing below its block, so it joins the batch there, with the states of the corrupted run.
+Tokens before the restored one never change: attention uses their keys and values from the corrupted run's cache, and
+only the positions from the token on are computed. Every row has the same positions, so there is no padding. Three cases
+need no computation: a token before the subject restores nothing, nor does the last block's output before the last
+token, and the last block's output at the last token is the clean run.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ke_weights.trace.runs import Recording, part_of, state_probability
 from ke_weights.trace.settings import PARTS, Curve, Part
 
 PASS_TOKENS = 4096
-AGREE = 1e-4  # of the clean probability: how near sweep and naive must be in float32
-ROUNDING = 16  # the same in roundings of the model's type
-READ = 1e-5  # of the logits' norm: how near head(norm(h)) must be to them
-READ_ROUNDING = 1 / 16  # the same in roundings of the model's type; a cap rounds what it leaves alone by 0.2 on average
+AGREE = 1e-4  # maximum difference of sweep and naive, relative to the clean probability, in float32
+ROUNDING = 16  # the same in roundings of the model's dtype
+READ = 1e-5  # maximum difference of head(norm(h)), relative to the norm of the logits
+READ_ROUNDING = 1 / 16  # the same in roundings of the model's dtype
 
 
 @frozen(kw_only=True)
 class Entry:
-    """One intervention: the curve it belongs to, its layer, and the block at which its rows join."""
+    """One intervention: its curve, its layer, and the block at which its rows join."""
 
     curve: Curve
     layer: int
@@ -41,7 +41,7 @@ class Entry:
     window: range
 
     def source(self, part: Part, at: int) -> str:
-        """Which run the output of ``part`` in block ``at`` is taken from: clean, corrupted, or none."""
+        """Return the run that the output of ``part`` in block ``at`` comes from: clean, corrupted, or none."""
         if self.curve.restored == part and at in self.window:
             return "clean"
         return "corrupted" if self.curve.severed == part else ""
@@ -50,7 +50,7 @@ class Entry:
 def sweep(
     modules: ModuleMap, found: Recording, curves: Sequence[Curve], positions: Iterable[int], window: int
 ) -> dict[Curve, Tensor]:
-    """For each curve the probability of the answer at each of ``positions`` and each layer, float64 [positions, n]."""
+    """Return the probability of the answer by curve, position and layer, float64 [positions, n] per curve."""
     blocks = len(modules.layers)
     places = list(positions)
     tables = {curve: torch.full((len(places), blocks), found.low, dtype=torch.float64) for curve in curves}
@@ -70,10 +70,10 @@ def sweep(
 
 
 def agrees(modules: ModuleMap, found: Recording, curves: Sequence[Curve], window: int) -> bool:
-    """Whether sweep and naive give the same for this model, at the subject's last token and three layers a curve.
+    """Return whether sweep and naive agree for this model, at the subject's last token and three layers per curve.
 
-    They do not where the model scales or caps its logits, or calls its blocks in a way that cannot be repeated. The
-    first is asked on its own: in half precision it can hide in what rounding lets the probabilities differ by.
+    They differ if the model scales or caps its logits, or calls its blocks in a way that cannot be repeated. The first
+    is checked separately: in half precision, rounding can hide it.
     """
     if not _reads_states(modules, found):
         return False
@@ -83,7 +83,7 @@ def agrees(modules: ModuleMap, found: Recording, curves: Sequence[Curve], window
     except (RuntimeError, TypeError, ValueError) as error:
         if out_of_memory(error):
             raise
-        return False  # shapes that do not fit: this model's blocks cannot be called alone
+        return False  # shapes do not fit: this model's blocks cannot be called separately
     tolerance = max(AGREE, ROUNDING * torch.finfo(found.entering[0].dtype).eps) * found.high
     return all(
         abs(float(quick[curve][0, layer]) - restored(modules, found, curve, token, layer, window=window)) <= tolerance
@@ -93,10 +93,9 @@ def agrees(modules: ModuleMap, found: Recording, curves: Sequence[Curve], window
 
 
 def _reads_states(modules: ModuleMap, found: Recording) -> bool:
-    """Whether the model's logits are head(norm(h)) of its last states, for the clean row.
+    """Return whether the model's logits are head(norm(h)) of its last states, for the clean row.
 
-    Of one pass and for all its tokens, as the model takes them, so that the same products are made and the same numbers
-    are rounded: nearly no room is needed.
+    It compares one pass with all tokens, so products and rounding are the same and the tolerance can be small.
     """
     row = found.prompt.rows(modules.device)[:1]
     last: list[Tensor] = []
@@ -109,7 +108,7 @@ def _reads_states(modules: ModuleMap, found: Recording) -> bool:
 
 
 class _Walk:
-    """Up the blocks with one token restored. Column 0 of the states is the first position that is computed."""
+    """Runs the blocks with one token restored. Column 0 of the states is the first computed position."""
 
     def __init__(self, modules: ModuleMap, found: Recording, token: int) -> None:
         self.modules, self.found, self.token = modules, found, token
@@ -119,7 +118,7 @@ class _Walk:
         self.calls: tuple[Call, ...] = calls_from(modules, row, self.first, found.cache)
 
     def up(self, entries: Sequence[Entry]) -> list[float]:
-        """p(answer) of each entry, averaged over the samples; entries are sorted by where they join."""
+        """Return p(answer) of each entry, averaged over the samples; entries are sorted by their first block."""
         hidden: Tensor | None = None
         here = 0
         with frozen_module(self.modules.module):
@@ -135,7 +134,7 @@ class _Walk:
         return means
 
     def _entering(self, entry: Entry) -> Tensor:
-        """The corrupted states below block ``entry.start``, with the restored one among them."""
+        """Return the corrupted states below block ``entry.start``, with the restored one among them."""
         states = self.found.entering[entry.start]
         made = states[1:, self.first :].clone()
         if entry.curve.restored == "states":
@@ -158,7 +157,7 @@ class _Walk:
             return self.calls[at].run(hidden.to(self.found.entering[at].device))
 
     def _forced(self, at: int, part: Part, entries: Sequence[Entry]) -> tuple[Tensor, Tensor | None]:
-        """Rows whose output of ``part`` is given, and the values, [rows, d]."""
+        """Return rows whose output of ``part`` is replaced, and the values, [rows, d]."""
         output, samples = self.found.outputs[part][at][:, self.token], self.found.prompt.samples
         clean, corrupted = output[:1].expand(samples, -1), output[1:]
         sources = [entry.source(part, at) for entry in entries]
@@ -170,7 +169,7 @@ class _Walk:
 
 
 def _entries(curves: Sequence[Curve], blocks: int, window: int) -> list[Entry]:
-    """Every intervention that has to be computed, sorted by the block at which it joins."""
+    """Return every intervention to compute, sorted by its first block."""
     found: list[Entry] = []
     for curve in curves:
         for layer in range(blocks):
@@ -183,7 +182,7 @@ def _entries(curves: Sequence[Curve], blocks: int, window: int) -> list[Entry]:
 
 
 def _batches(entries: Sequence[Entry], tokens: int) -> Iterator[Sequence[Entry]]:
-    """Entries that are walked together; each has ``tokens`` tokens."""
+    """Yield entries to run together; each has ``tokens`` tokens."""
     size = max(1, PASS_TOKENS // tokens)
     for start in range(0, len(entries), size):
         yield entries[start : start + size]

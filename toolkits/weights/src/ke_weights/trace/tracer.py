@@ -1,4 +1,4 @@
-"""Facts in, traces out: does the model know the fact, and where does it keep it."""
+"""Trace facts: check whether the model knows a fact, and where its states carry it."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.subject import target_ids
 from ke_weights.trace.facts import TraceFact, tokens_of
 from ke_weights.trace.naive import naive
-from ke_weights.trace.noise import Noise, settled
+from ke_weights.trace.noise import Noise, resolve_noise
 from ke_weights.trace.runs import Recording, clean_answer, embedding_of, prompt, record
 from ke_weights.trace.settings import SURE, FactTrace, TraceSettings
 from ke_weights.trace.sweep import agrees, sweep
 
-OTHERWISE = "answered otherwise"
+OTHERWISE = "answered differently"
 UNSURE = f"answered with a probability below {SURE}"
 TOO_LONG = "longer than the model's context"
-DIGITS = 7  # of a float32: what a probability is known to
+DIGITS = 7  # significant digits of a float32
 
 
 @define(eq=False)
 class Tracer:
-    """One model, one noise. ``exact``: whether every intervention takes a whole pass, because that was asked for, or
-    because the quick way gave other numbers on the first fact.
+    """One model and its noise.
+
+    ``exact``: one pass per intervention, because the user set it or because ``sweep`` gave other numbers on the first
+    fact.
     """
 
     model: Any
@@ -38,16 +40,16 @@ class Tracer:
 
     @classmethod
     def open(cls, model: Any, settings: TraceSettings, subjects: Sequence[str]) -> Tracer:
-        """Take the model apart and settle the noise; ``subjects`` are all of the facts' file.
+        """Find the model's parts and resolve the noise; ``subjects`` are all of the facts' file.
 
-        Raises KEError for a model whose parts are not found, BadConfig for a noise rule that is none.
+        Raises KEError for an unsupported model, BadConfig for an invalid noise rule.
         """
         modules = find_parts(model.module)
-        noise = settled(settings.noise, settings.seed, modules, model.tokenizer, subjects)
+        noise = resolve_noise(settings.noise, settings.seed, modules, model.tokenizer, subjects)
         return cls(model, settings, modules, noise, settings.exact)
 
     def trace(self, fact: TraceFact) -> FactTrace:
-        """One fact, traced, or skipped with the reason."""
+        """Return one fact, traced, or skipped with the reason."""
         tokenizer = self.model.tokenizer
         ids, subject = tokens_of(tokenizer, fact)
         if len(ids) > self.model.context:
@@ -83,7 +85,7 @@ class Tracer:
         return {curve.name: table for curve, table in sweep(self.modules, found, curves, positions, window).items()}
 
     def _unknown(self, fact: TraceFact, answer: int, high: float) -> str:
-        """Why the model does not count as knowing the fact; empty if it does."""
+        """Return why the model does not know the fact; empty if it does."""
         if self.settings.filter == "published":
             return "" if self.model.tokenizer.decode([answer]).strip() == fact.attribute else OTHERWISE
         if answer != target_ids(self.model.tokenizer, fact.prompt, fact.attribute)[0]:

@@ -20,6 +20,7 @@ SHEET = click.Path(dir_okay=False, path_type=Path)
 @click.option("--read", "sheet", type=SHEET, metavar="SHEET.csv", help="Read a labeled sheet.")
 @shared.seed_option
 @shared.last_judge_option
+@click.option("--force", is_flag=True, help="Replace an existing sheet.")
 @shared.component_options
 @shared.data_dir
 @shared.json_option

@@ -14,6 +14,7 @@ from ke_core.app import App, RunFolder, completion, options, out
                 shell_complete=completion.run)  # fmt: skip
 @options.metric_option
 @options.last_judge_option
+@click.option("--shared", is_flag=True, help="Compare only the cases that all runs have.")
 @click.option("--cases", is_flag=True, help="List every query that only one run answers correctly.")
 @options.json_option
 @options.data_dir

@@ -1,7 +1,7 @@
-"""The cases of runs as JSON values for the page's browser: what was asked, answered and judged, and why.
+"""Convert the cases of runs to JSON values for the list of cases: questions, answers, judgments and their reasons.
 
-Runs over the same cases stand side by side: a case is listed once, with the answers of each run. Texts that many
-questions share (few-shot examples, edits) are held once.
+A case of several runs is listed once, with the answers of each run. Texts that many questions share, such as few-shot
+examples and edits, are stored once.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from ke_core.plugin import (
 from ke_plugin_analysis.answers import AnsweredCase, QueryKey, RunDataset
 
 Json = dict[str, Any]
-NAMES = 12  # names of a right answer that are shown; some entities have fifty
+NAMES = 12  # displayed names of an entity; some entities have fifty
 MEASURED = "measured"
-"""In place of a verdict on log-probabilities, of which most judges say nothing."""
+"""The verdict of log-probabilities, which most judges do not judge."""
 
 
 @frozen(kw_only=True)
 class BrowsedRun:
-    """A run as the browser sees it. ``same``: names its benchmark, so that runs over the same cases meet.
+    """A run with its cases. ``same``: an id of its benchmark, equal for runs over the same cases.
 
-    ``edited_form``: how it asked for the fact of an edit that was made.
+    ``edited_form``: the form of the prompt for an edited fact, cloze or question.
     """
 
     label: str
@@ -53,9 +53,9 @@ class BrowsedRun:
 
 
 def browser(runs: Sequence[BrowsedRun]) -> Json:
-    """``{runs, texts, facts, cases, missing}``; every text in it has been made safe to look at (no hidden marks).
+    """Return ``{runs, texts, facts, cases, missing}``. Control characters in texts are escaped.
 
-    ``missing``: for each run whose benchmark is not at hand the reason: its answers stand without their questions.
+    ``missing``: the reason for each run whose benchmark is missing. Its answers are listed without questions.
     """
     texts = _Texts()
     facts: dict[str, str] = {}
@@ -76,7 +76,7 @@ def browser(runs: Sequence[BrowsedRun]) -> Json:
 
 @define
 class _Texts:
-    """Texts by their number, each held once."""
+    """Numbers of texts. Equal texts have the same number."""
 
     known: dict[str, int] = field(factory=dict)
 
@@ -86,7 +86,7 @@ class _Texts:
 
 @frozen(kw_only=True)
 class _Case:
-    """A case to be listed, with its text where the benchmark is at hand."""
+    """A case to list. ``case`` is None if the benchmark is missing."""
 
     name: str
     benchmark: int
@@ -96,7 +96,7 @@ class _Case:
 
 @frozen(kw_only=True)
 class _Asking:
-    """How a run has asked a case."""
+    """The settings of a run that determine the prompts of a case."""
 
     dataset: Dataset | None
     form: Form
@@ -104,7 +104,7 @@ class _Asking:
 
 
 def _listed(runs: Sequence[BrowsedRun]) -> Iterator[tuple[str, Case | None, Dataset | None]]:
-    """The cases that any run has answered, in the order of the benchmark."""
+    """Yield the answered cases of any run, in the order of the benchmark."""
     known = next((run.material for run in runs if run.material.dataset is not None), RunDataset())
     answered = dict.fromkeys(name for run in runs for name in run.answers)
     for case in known.cases:
@@ -149,11 +149,11 @@ def _notes(answered: AnsweredCase, case: Case | None) -> Iterator[str]:
         if edit.id in answered.refused:
             yield f"the edit {edit.statement!r} was refused: {answered.refused[edit.id]}"
     if answered.rounds > 1:
-        yield f"edited or asked in {answered.rounds} rounds: shown is how it was answered last"
+        yield f"evaluated {answered.rounds} times: the last answers are shown"
 
 
 def _queries(case: Case) -> dict[str, list[tuple[str, Query, Probe]]]:
-    """Query id to what it is asked for: the aspect, the query, its probe. Some queries serve several probes."""
+    """Return aspect, query and probe by query id. Some queries belong to several probes."""
     found: dict[str, list[tuple[str, Query, Probe]]] = {}
     for probe in case.probes:
         for query in probe.queries:
@@ -183,9 +183,9 @@ def _asking(one: _Case, run: BrowsedRun, answered: AnsweredCase) -> _Asking:
 
 
 def _prompt(query: Query | None, place: QueryKey, asking: _Asking, texts: _Texts) -> Json:
-    """The numbers of the texts that the prompt is made of: what many prompts share, the question, the rest.
+    """Return the numbers of the prompt's texts: the shared beginning, the question and the rest.
 
-    None for what is not on record: an editor's own prompts.
+    Empty for prompts that are not recorded: an editor's own prompts.
     """
     _name, phase, style = place
     if query is None or asking.dataset is None or style == OWN:
@@ -215,7 +215,7 @@ def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:
 
 
 def _answered(answered: AnsweredCase, place: QueryKey, benchmark: int) -> Json:
-    """A reply and its verdict."""
+    """Return a reply with its verdict."""
     reply, judgment = answered.replies[place], answered.judgments.get(place)
     measured = isinstance(reply, Scored) and (judgment is None or judgment.verdict is Verdict.UNSURE)
     return _reply(reply, benchmark) | ({"verdict": MEASURED} if measured else _verdict(judgment))
@@ -258,5 +258,5 @@ def _verdict(judgment: Judgment | None) -> Json:
 
 
 def _why(finding: Finding) -> list[str]:
-    """Label, item and note of a finding."""
+    """Return label, item and note of a finding."""
     return [sanitize(finding.label), sanitize(finding.item), sanitize(finding.note)]

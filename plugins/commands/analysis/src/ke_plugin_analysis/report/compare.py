@@ -1,4 +1,4 @@
-"""Runs against one another: a table for each run after the first, what changed, and all of it as JSON."""
+"""Tables that compare runs with the first one, the changed answers, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from ke_plugin_analysis.verdicts import VERDICTS
 
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NOTES = (
-    "n: observations that both runs have; lost, gained: right in A alone, and in the other alone",
-    "interval: draws together what stands and falls together (cases, statements, whole batches)",
-    "p: McNemar's exact test of lost against gained, as if each were independent of the rest",
+    "n: observations in both runs; lost, gained: right only in A, right only in the other run",
+    "interval: cluster bootstrap; the resampling unit is the case, statement or whole batch",
+    "p: McNemar's exact test of lost against gained, which treats observations as independent",
 )
 
 
 def comparison_page(found: RunComparison, *, cases: bool = False) -> Group:
-    """Everything for people; ``cases``: with every query that is right in one run alone."""
+    """Return the page for the terminal. ``cases``: list every query that is right in only one run."""
     parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
     if warned := agreement_warning(found.judge):
         parts.append(literal(f"{WARNING}: {warned}", "bold red"))
@@ -58,7 +58,7 @@ def comparison_page(found: RunComparison, *, cases: bool = False) -> Group:
 
 
 def comparison_json(found: RunComparison) -> dict[str, Any]:
-    """The same, every metric and aspect of it, as JSON values."""
+    """Return all metrics and aspects as JSON values."""
     return {
         "judge": to_json(found.judge),
         "warning": agreement_warning(found.judge),
@@ -85,7 +85,7 @@ def _legend(found: RunComparison) -> Iterator[str]:
         model = "no model" if without_model(run.spec) else run.spec.model.id
         own = ", given each question's own edits" if run.spec.own_edits else ""
         yield f"{_name(place)}  {run.spec.editor.name} on {model}, {plan_words(run.spec)}{own}  ({run.path})"
-    yield f"{count_noun(found.cases, 'case')} of {found.runs[0].spec.dataset.component.name} in all of them"
+    yield f"{count_noun(found.cases, 'case')} of {found.runs[0].spec.dataset.component.name} in all runs"
     yield f"judge: {component_words(found.judge)}"
 
 
@@ -93,13 +93,13 @@ def _open(runs: Sequence[ComparedRun]) -> Iterator[str]:
     for place, run in enumerate(runs):
         if run.open:
             yield (
-                f"{_name(place)} is not finished: {run.open:,} of {count_noun(run.planned, 'case')} wait for answers; "
-                "what both have is compared"
+                f"{_name(place)} is not finished: {run.open:,} of {count_noun(run.planned, 'case')} have no answers "
+                "yet; the common cases are compared"
             )
 
 
 def _table(found: RunComparison, table: Sequence[Difference], name: str) -> Group:
-    drawn = plain_table("", "asked as", "A", name, f"{name} - A", "95 % interval", "n", "lost", "gained", "p")
+    drawn = plain_table("", "prompt", "A", name, f"{name} - A", "95 % interval", "n", "lost", "gained", "p")
     for column in drawn.columns[2:]:
         column.justify, column.no_wrap = "right", True
     metric = None
@@ -115,14 +115,14 @@ def _table(found: RunComparison, table: Sequence[Difference], name: str) -> Grou
         counts = ["" if count is None else f"{count:,}" for count in (one.lost, one.gained)]
         numbers = [_value(one.first, one), _value(one.second, one), _value(one.difference, one, sign="+")]
         drawn.add_row(*map(literal, (heading, styles, *numbers, _interval(one), f"{one.n:,}", *counts, adjusted)))
-    return titled(f"{name} against A: shares in %", drawn)
+    return titled(f"{name} against A: values in %", drawn)
 
 
 def _in_all(found: RunComparison, made: SharedScores) -> Group:
-    """A row a run, over the same queries in each; n, the same in every row, stands in the heading."""
+    """Return a table with one row per run over the same queries. The heading has n."""
     names = {score.aspect: score.n for score in made.scores[0] if score.n}
     columns = {aspect: word for aspect, word in found.specs[made.metric].columns.items() if aspect in names}
-    drawn = plain_table("", "asked as", *(f"{word}\nn {names[aspect]:,}" for aspect, word in columns.items()))
+    drawn = plain_table("", "prompt", *(f"{word}\nn {names[aspect]:,}" for aspect, word in columns.items()))
     for column in drawn.columns[2:]:
         column.justify, column.no_wrap = "right", True
     for place, (style, scores) in enumerate(zip(made.styles, made.scores, strict=True)):
@@ -133,12 +133,12 @@ def _in_all(found: RunComparison, made: SharedScores) -> Group:
     each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
     return Group(
         titled(f"{title}: value in %, 95 % interval", drawn),
-        literal(f"queries that every run has a value of: {each}; each run by itself: {_own(made)}", "dim"),
+        literal(f"queries with a value in every run: {each}; in each run: {_own(made)}", "dim"),
     )
 
 
 def _nothing_in_all(made: SharedScores) -> str:
-    return f"{made.metric}: no query has a value in every run (each run by itself: {_own(made)})"
+    return f"{made.metric}: no query has a value in every run (in each run: {_own(made)})"
 
 
 def _own(made: SharedScores) -> str:
@@ -146,15 +146,15 @@ def _own(made: SharedScores) -> str:
 
 
 def _shown(one: Difference) -> bool:
-    """The unedited models mostly are the same one: then there is nothing to say of them."""
+    """True for rows after editing, and for rows before editing that differ: often the unedited model is the same."""
     same = one.first == one.second and not one.lost and not one.gained
     return one.phase == "after" or not same
 
 
 def _heading(found: RunComparison, one: Difference) -> str | None:
-    """What a row is called; None for what the metric itself shows in no table.
+    """Return the label of a row. None for aspects that the metric shows in no table.
 
-    Tables may share a heading, since each has a title; here there is one table, and the aspect's own name tells.
+    Aspects with equal headings in different tables are named by their id.
     """
     spec = found.specs[one.metric]
     further = {key: name for columns in spec.tables.values() for key, name in columns.items()}
@@ -195,7 +195,7 @@ def _changed(changes: Sequence[ChangedAnswer], name: str) -> str:
         (name, [one for one in changes if one.gained]),
     ):
         cases = len({one.case for one in some})
-        told.append(f"{count_noun(len(some), 'answer')} in {count_noun(cases, 'case')} right in {where} alone")
+        told.append(f"{count_noun(len(some), 'answer')} in {count_noun(cases, 'case')} right only in {where}")
     return f"{name} against A: {'; '.join(told)}"
 
 

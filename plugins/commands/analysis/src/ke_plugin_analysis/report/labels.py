@@ -1,4 +1,4 @@
-"""Labels by hand against a judge: how far they agree, who said what, and where they differ."""
+"""Print the agreement of manual labels with a judge, and the answers on which they differ."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ def labels_json(found: LabelSheet) -> dict[str, Any]:
 
 
 def labels_page(found: LabelSheet) -> Group:
-    """Everything for people."""
+    """Return the page for the terminal."""
     judge = found.judge.name
-    table = plain_table("by hand", *(f"{judge}: {label}" for label in LABELS))
+    table = plain_table("manual", *(f"{judge}: {label}" for label in LABELS))
     for column in table.columns[1:]:
         column.justify = "right"
     for label, counts in found.table.items():
         table.add_row(*map(literal, (label, *(f"{n:,}" if n else "" for n in counts.values()))))
     waiting = f", {count_noun(found.open, 'row')} without a label" if found.open else ""
     parts: list[RenderableType] = [
-        titled(f"{component_words(found.judge)} against {count_noun(found.n, 'label')} by hand{waiting}", table),
-        literal(f"right or not: {found.right}, {found.right.agreed:,} of {found.n:,} alike"),
-        literal(f"all verdicts: {found.verdicts}, {found.verdicts.agreed:,} of {found.n:,} alike"),
+        titled(f"{component_words(found.judge)} against {count_noun(found.n, 'label')} (manual){waiting}", table),
+        literal(f"right or not: {found.right}, {found.right.agreed:,} of {found.n:,} equal"),
+        literal(f"all verdicts: {found.verdicts}, {found.verdicts.agreed:,} of {found.n:,} equal"),
     ]
     for one in found.sortings:
         parts += [Text(), *_sorted(one)]
     if found.disagreed:
         parts.append(Text())
-        parts.append(literal(f"judged otherwise by hand: {count_noun(len(found.disagreed), 'answer')}"))
+        parts.append(literal(f"different manual label: {count_noun(len(found.disagreed), 'answer')}"))
     for item, label in found.disagreed:
         where = f"case {item.case}, {item.query} ({item.phase}, {item.style})"
         said = f"{one_line(item.answer.text, 60)!r}, right is {one_line(item.gold, 60)}"
-        parts.append(literal(f"  {where}: {label} by hand, {item.verdict.value} by {judge}: {said}"))
+        parts.append(literal(f"  {where}: manual {label}, {judge} {item.verdict.value}: {said}"))
     return Group(*parts)
 
 
 def _sorted(found: LabelComparison) -> Iterator[RenderableType]:
-    """What was sorted by hand: the shares, and what the metric made of the same answers."""
+    """Yield the fractions of the manual labels, compared with the metric's labels."""
     name = found.sorting.name
-    table = plain_table("by hand", "%", "95 % interval", "n", *(f"{name}: {label}" for label in found.sorting.labels))
+    table = plain_table("manual", "%", "95 % interval", "n", *(f"{name}: {label}" for label in found.sorting.labels))
     for column in table.columns[1:]:
         column.justify = "right"
     for label, share in found.shares.items():
@@ -76,9 +76,9 @@ def _sorted(found: LabelComparison) -> Iterator[RenderableType]:
         counts = (f"{n:,}" if n else "" for n in found.table[label].values())
         table.add_row(*map(literal, (label, f"{100 * share.value:.1f}", interval, f"{share.count:,}", *counts)))
     yield titled(
-        f"{component_words(found.sorting.chosen.component)}: {count_noun(found.n, 'answer')} sorted by hand", table
+        f"{component_words(found.sorting.chosen.component)}: {count_noun(found.n, 'answer')} labeled manually", table
     )
     if found.agreement is not None:
-        yield literal(f"{name}: {found.agreement}, {found.agreement.agreed:,} of {found.agreement.n:,} alike")
+        yield literal(f"{name}: {found.agreement}, {found.agreement.agreed:,} of {found.agreement.n:,} equal")
     for why, n in found.apart.items():
-        yield literal(f"{name} sorts {n:,} of them into nothing: {why}", "yellow")
+        yield literal(f"{name} has no label for {n:,} of them: {why}", "yellow")
