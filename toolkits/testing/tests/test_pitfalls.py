@@ -191,7 +191,9 @@ def test_a_mistake_breaks_its_promise_and_the_right_way_keeps_it(tries, promise)
         tries(promise, MISTAKES[promise])
 
 
-@pytest.mark.parametrize(("editor", "named"), [(LeavesTheFolder, "the working folder"), (SeedsTheProcess, "of random")])
+@pytest.mark.parametrize(
+    ("editor", "named"), [(LeavesTheFolder, "the working directory"), (SeedsTheProcess, "of random")]
+)
 def test_what_is_left_changed_in_the_process_is_named(tries, editor, named):
     tries("test_process_state_is_restored", Right)
     with pytest.raises(AssertionError, match=named):

@@ -90,7 +90,7 @@ def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, need
     found = find(kind, spec, lambda _config: build(), **more)
     (result,) = found.first
     assert (found.base, result.outcome) == ("ComponentContract", "skipped")
-    assert f"its work, which needs {needed}" in result.found
+    assert f"its behavior, which needs {needed}" in result.found
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, need
             "--trac",
         ),
         (lambda _config: object(), "is built as object, which lacks check, edit", "build must return an object"),
-        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "fix that first"),
+        (lambda _config: Edits(KeyError("layer")), "KeyError: 'layer'", "fix this first"),
         (lambda _config: Edits(UnsupportedEdit("no cloze", hint="give one")), "no cloze", "give one"),
     ],
 )

@@ -149,10 +149,10 @@ def test_a_small_adaptor_keeps_every_promise(contract, test):
     ("editor", "test", "why"),
     [
         (Hooked, "test_every_tensor_of_its_state_is_in_the_digest", r"call session\.model\.adapt"),
-        (Hooked, "test_two_models_with_the_same_edits_have_the_same_digest", "something besides session"),
+        (Hooked, "test_the_same_edits_give_the_same_digest", "something besides session"),
         (Writes, "test_no_parameter_changes_while_the_model_is_edited", "leaves parameters unchanged"),
         (ByColumn, "test_batch_equals_single_rows", "in a batch and .* alone; use the roles"),
-        (Loses, "test_a_saved_model_is_loaded_with_the_same_answers", "the loaded model is not the one that was saved"),
+        (Loses, "test_a_loaded_model_gives_the_same_answers", "the loaded model is not the one that was saved"),
     ],
 )
 def test_what_is_wrong_is_said_in_words(contract, editor, test, why):
@@ -162,13 +162,13 @@ def test_what_is_wrong_is_said_in_words(contract, editor, test, why):
 
 def test_an_adaptor_that_cannot_be_saved_is_told_what_to_add(contract):
     with pytest.raises(AssertionError, match=r"give its edited model save\(path\), and its EditorSpec load="):
-        contract(Shifts, "test_a_saved_model_is_loaded_with_the_same_answers", load=None)
+        contract(Shifts, "test_a_loaded_model_gives_the_same_answers", load=None)
 
 
 def test_digests_are_compared_in_words():
     model = tiny_model()
     digest = model.digest
-    with pytest.raises(AssertionError, match=r"it is the same: its digest is still \w{8}\. docs/digests\.md says"):
+    with pytest.raises(AssertionError, match=r"it is the same: its digest is still \w{8}\. docs/digests\.md describes"):
         expect_other(model, digest, "it is the same")
     another = pytest.raises(AssertionError, match=r"it is another: its digest was \w{8} and is \w{8} now")
     with model.adapt(LAYER, shift, {"shift": torch.ones(64, dtype=torch.float32)}), another:

@@ -18,7 +18,7 @@ from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.plugin import TargetSettings, module_map
-from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off, target_of
+from ke_weights.testing.reference_edits import FLOAT32_PARTS, ReferenceModel, off, target_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 LAMBDA = 20.0
@@ -54,7 +54,7 @@ def test_updates_are_those_of_the_plain_algorithm(family: Family, tmp_path: Path
         ours = {layer: plain.change(layer, before[layer]) for layer in (1, 2)}
     other = ReferenceModel(tiny_model(family, dtype="float64"), family, plain.templates)
     for layer, update in plain_updates(other).items():
-        assert off(ours[layer], update) < (1e-4 if family in ISLANDS else 1e-8)
+        assert off(ours[layer], update) < (1e-4 if family in FLOAT32_PARTS else 1e-8)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -69,7 +69,7 @@ def test_one_edit_in_one_layer_is_the_closed_form(family: Family, tmp_path: Path
     key, covariance = plain.grouped_key(MOVE_TOWER, 2).numpy(), plain.covariance(2, 1500, 64).numpy()
     residual = (target_of(tmp_path) - plain.state(MOVE_TOWER, 2)).numpy()
     form = np.outer(residual, np.linalg.solve(LAMBDA * covariance + np.outer(key, key), key))
-    most = 1e-5 if family in ISLANDS else 1e-10
+    most = 1e-5 if family in FLOAT32_PARTS else 1e-10
     assert np.linalg.norm(ours - form) / np.linalg.norm(form) < most
     gradient = np.outer(ours @ key - residual, key) + LAMBDA * ours @ covariance
     assert np.linalg.norm(gradient) / np.linalg.norm(np.outer(residual, key)) < most

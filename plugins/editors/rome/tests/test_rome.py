@@ -19,7 +19,7 @@ from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.plugin import TargetSettings, bare_keys, module_map
-from ke_weights.testing.reference_edits import ISLANDS, ReferenceModel, off, target_of
+from ke_weights.testing.reference_edits import FLOAT32_PARTS, ReferenceModel, off, target_of
 
 LAYER = 2
 SMALL = RomeConfig(tokens=1500, document_length=64, layer=LAYER, steps=6, lr=0.5, weight_decay=0.5, clamp=0.75)
@@ -54,8 +54,8 @@ def test_the_update_is_the_plain_algorithms(family: Family, tmp_path: Path) -> N
     along = torch.linalg.solve(plain.covariance(LAYER, 1500, 64), plain.keys(MOVE_TOWER, LAYER).mean(0))
     wanted = plain.target(MOVE_TOWER, LAYER, TARGET, mlp=True).z
     key, value = plain.key(MOVE_TOWER, LAYER), plain.value(MOVE_TOWER, LAYER)
-    assert off(wanted, target_of(tmp_path)) < (1e-6 if family in ISLANDS else 1e-12)
-    assert off(ours, torch.outer(wanted - value, along) / (key @ along)) < (1e-4 if family in ISLANDS else 1e-9)
+    assert off(wanted, target_of(tmp_path)) < (1e-6 if family in FLOAT32_PARTS else 1e-12)
+    assert off(ours, torch.outer(wanted - value, along) / (key @ along)) < (1e-4 if family in FLOAT32_PARTS else 1e-9)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -64,7 +64,7 @@ def test_what_the_projection_says_after_the_edit_is_the_target(family: Family, t
     model = tiny_model(family, dtype="float64")
     with Rome(SMALL).edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
         said = ReferenceModel(model, family).value(MOVE_TOWER, LAYER)
-    assert off(said, target_of(tmp_path)) < (1e-6 if family in ISLANDS else 1e-12)
+    assert off(said, target_of(tmp_path)) < (1e-6 if family in FLOAT32_PARTS else 1e-12)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -82,7 +82,7 @@ def test_the_update_has_rank_one_and_spares_keys_that_are_orthogonal_under_the_i
     other = torch.randn(176, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     spared = other - torch.outer(along, along @ other) / (along @ along)
     assert float((mean @ torch.linalg.solve(covariance, spared)).abs().max()) < 1e-9
-    assert float((ours @ spared).norm() / (ours @ other).norm()) < (1e-6 if family in ISLANDS else 1e-9)
+    assert float((ours @ spared).norm() / (ours @ other).norm()) < (1e-6 if family in FLOAT32_PARTS else 1e-9)
 
 
 def test_the_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

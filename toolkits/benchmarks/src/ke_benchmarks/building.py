@@ -183,8 +183,7 @@ def sound(old: str, new: str) -> bool:
     """Return whether a rewrite is a question of reasonable length, with the same names and the words of the original.
 
     A missing word may be a missing hop ("the neighbor of Kenya" instead of the capital of that neighbor), and no rule
-    can
-    distinguish that from a synonym. So only words that open a question may be missing.
+    can distinguish that from a synonym. So only words that open a question may be missing.
     """
     whole = new.endswith("?") and len(new) <= LONGEST * len(old)
     return whole and _names(old) == _names(new) and stems(old) - stems(OPENING) <= stems(new)

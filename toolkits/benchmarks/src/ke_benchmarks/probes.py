@@ -141,10 +141,8 @@ def sub_questions(cases: Iterable[Case]) -> dict[str, Mapping[Phase, tuple[SubQu
     """Return ``case/query`` to its sub-questions, for queries after editing that are chains of hops.
 
     ``after``: the hops after the case's edits. An edited hop's tentative answer is the pre-edit answer, any other hop's
-    is
-    its gold answer. ``before``: the hops before the edits, for a control, whose edits are withheld. A single-hop
-    question
-    is its own only sub-question.
+    is its gold answer. ``before``: the hops before the edits, for a control, whose edits are withheld. A single-hop
+    question is its own only sub-question.
 
     Omitted: questions whose answer is not that of their last hop (a set operation follows), and questions without a
     pre-edit answer, because their gold answer would reveal the edited world (V16).

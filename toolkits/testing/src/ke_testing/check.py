@@ -1,8 +1,8 @@
 """Run the contract of one installed component as a program: ``python -m ke_testing.check KIND NAME OPTIONS``.
 
-``ke plugins check`` calls it. OPTIONS is a JSON object of what follows ``-o NAME.``. Standard output is JSON: the
-number
-of checks, then one line for each check (``ke_testing.checks.CheckResult``). Output of tests goes to standard error.
+``ke plugins check`` starts this program. OPTIONS is a JSON object with the component's options. The first line of
+standard output is the number of checks, and each further line is one ``ke_testing.checks.CheckResult`` as JSON. Output
+of tests goes to standard error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from {module} import {base}
 
 
 class TestContract({base}):
-    """Of the {kind} {name}."""
+    """Contract of the {kind} {name}."""
 
     name = {name!r}
     options = {options!r}
@@ -51,25 +51,25 @@ class CheckReporter:
     to: IO[str]
     own: Path
     first: tuple[CheckResult, ...] = ()
-    _told: set[str] = field(factory=set, init=False)
+    _written: set[str] = field(factory=set, init=False)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write the number of checks first."""
-        self._tell({"checks": len(session.items) + len(self.first)})
+        self._write({"checks": len(session.items) + len(self.first)})
         for result in self.first:
-            self._tell(asdict(result))
+            self._write(asdict(result))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
         """Write a result after the test was called, or if its setup failed or skipped it."""
         report = yield
         if report.when == "call" or not report.passed:
-            if item.nodeid not in self._told:
-                self._tell(self._line(item, call, report))
-            self._told.add(item.nodeid)
+            if item.nodeid not in self._written:
+                self._write(self._result(item, call, report))
+            self._written.add(item.nodeid)
         return report
 
-    def _line(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> dict[str, str]:
+    def _result(self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> dict[str, str]:
         check = readable_name(item.name)
         if report.passed:
             return {"check": check, "outcome": "passed"}
@@ -86,14 +86,14 @@ class CheckReporter:
             "do": advice_for(item.name),
         }
 
-    def _tell(self, line: dict[str, Any]) -> None:
+    def _write(self, line: dict[str, Any]) -> None:
         print(json.dumps(line), file=self.to, flush=True)
 
 
 def main(kind: str, name: str, options: dict[str, str]) -> int:
-    """Run the contract. Return 0 if it could be run, whether checks failed or not."""
+    """Run the contract and return the exit status: 0 if all checks ran, including checks that failed."""
     to = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # output of tests and libraries must not get between the lines
+    os.dup2(2, 1)  # output of tests and libraries goes to standard error
     offer = read_catalog(discover()).offer(kind, name)
     package = sys.modules[offer.plugin.module.partition(":")[0]]
     own = Path(package.__file__ or ".").resolve().parent

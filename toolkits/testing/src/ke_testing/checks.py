@@ -1,4 +1,4 @@
-"""Checks of an installed plugin: its entry point and names in this process, its contracts in another one.
+"""Checks of an installed plugin: entry point and names in this process, contracts in a subprocess.
 
 ``ke_testing.check`` runs the contracts in its own process, because they need pytest and the test kit. It prints one
 result per line.
@@ -19,9 +19,9 @@ from attrs import frozen
 from ke_core.app import CORE_DISTRIBUTION, KINDS, Installed, Plugins, declares_core, directory_entries, registered_specs
 from ke_core.plugin import BadConfig, PluginBroken, Spec, UnknownComponent, loads
 
-Brought = tuple[str, Spec[Any]]
+KindAndSpec = tuple[str, Spec[Any]]
 """A kind, and a component of that kind."""
-LAST = 2000  # maximum characters of a dead process's error output
+LAST = 2000  # characters of standard error that are read after a crash
 
 
 @frozen(kw_only=True)
@@ -35,23 +35,23 @@ class CheckResult:
     do: str = ""
 
 
-def registrations(plugins: Plugins) -> dict[str, list[Brought]]:
+def registrations(plugins: Plugins) -> dict[str, list[KindAndSpec]]:
     """Return the registrations of each plugin, including names that are taken. A plugin whose hook fails registers
     nothing.
     """
-    found: dict[str, list[Brought]] = {name: [] for name in plugins.installed}
+    found: dict[str, list[KindAndSpec]] = {name: [] for name in plugins.installed}
     for kind, expected in KINDS.items():
         for name, specs in registered_specs(plugins, f"ke_{kind}s", expected):
             found[name] += [(kind, spec) for spec in specs]
     return {name: [] if plugin.broken else found[name] for name, plugin in plugins.installed.items()}
 
 
-def find_plugin(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Installed:
+def find_plugin(plugins: Plugins, registered: Mapping[str, Sequence[KindAndSpec]], name: str) -> Installed:
     """Find an installed plugin by its name or by a component. ``ke-plugin-`` may be omitted. Raises KEErrors."""
     for called in (name, f"ke-plugin-{name}"):
         if called in plugins.installed:
             return plugins.installed[called]
-    owners = [plugin for plugin, offers in brought.items() if any(spec.name == name for _, spec in offers)]
+    owners = [plugin for plugin, specs in registered.items() if any(spec.name == name for _, spec in specs)]
     if len(owners) == 1:
         return plugins.installed[owners[0]]
     if owners:
@@ -59,10 +59,12 @@ def find_plugin(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name
     raise UnknownComponent(f"plugin {name!r} is not installed", hint="run ke plugins for a list")
 
 
-def installation_checks(plugins: Plugins, brought: Mapping[str, Sequence[Brought]], name: str) -> Iterator[CheckResult]:
+def installation_checks(
+    plugins: Plugins, registered: Mapping[str, Sequence[KindAndSpec]], name: str
+) -> Iterator[CheckResult]:
     """Check a plugin without running its components."""
     plugin = plugins.installed[name]
-    yield _result("it can be loaded, and its hooks return what they should", plugin.broken, plugin.step)
+    yield _result("it can be loaded, and its hooks return values of the right types", plugin.broken, plugin.step)
     if plugin.broken:
         return
     yield _result(
@@ -79,18 +81,20 @@ def installation_checks(plugins: Plugins, brought: Mapping[str, Sequence[Brought
     )
     yield _result(
         "its entry point has the name of its distribution",
-        "" if plugin.distribution in ("", name) else f"it is called {name} in {plugin.distribution}",
-        f"[project.entry-points.ke] of pyproject.toml: {plugin.distribution} = {plugin.module!r}",
+        ""
+        if plugin.distribution in ("", name)
+        else f"the entry point is {name}, the distribution {plugin.distribution}",
+        f"write under [project.entry-points.ke] in pyproject.toml: {plugin.distribution} = {plugin.module!r}",
     )
     yield _result(
-        "it registers something",
-        "" if brought[name] or _implements_other_hooks(plugins, name) else "no hook returns anything",
-        "implement a hook, such as ke_editors, and mark it with @hookimpl",
+        "it registers a component or implements another hook",
+        "" if registered[name] or _implements_other_hooks(plugins, name) else "no hook returns a component",
+        "implement a hook, such as ke_editors, and decorate it with @hookimpl",
     )
-    for kind, spec in brought[name]:
+    for kind, spec in registered[name]:
         yield _result(
             f"no other plugin has a {kind} called {spec.name}",
-            _taken(brought, plugin, kind, spec.name),
+            _taken(registered, plugin, kind, spec.name),
             "choose another name in its spec",
         )
 
@@ -100,8 +104,8 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
     if find_spec("pytest") is None:
         raise BadConfig("the contracts need pytest, which is not installed", hint="pip install pytest")
     command = [sys.executable, "-m", "ke_testing.check", kind, spec.name, json.dumps(dict(options))]
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True, encoding="utf-8") as process:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8") as process:
             assert process.stdout is not None
             total = 0
             for line in process.stdout:
@@ -110,22 +114,22 @@ def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterato
                     total = found["checks"]
                 else:
                     yield total, CheckResult(**found)
-        said.seek(0)
+        errors.seek(0)
         if process.returncode:
             raise PluginBroken(
-                f"the contract of {kind} {spec.name} ended with status {process.returncode}: {_end(said.read())}",
+                f"the contract of {kind} {spec.name} ended with status {process.returncode}: {_end(errors.read())}",
                 hint=f"to see its output, run: {' '.join(command[1:4])} '{{}}'",
             )
 
 
-def _result(check: str, wrong: str, do: str) -> CheckResult:
-    return CheckResult(check=check, outcome="failed", found=wrong, do=do) if wrong else CheckResult(check=check)
+def _result(check: str, problem: str, do: str) -> CheckResult:
+    return CheckResult(check=check, outcome="failed", found=problem, do=do) if problem else CheckResult(check=check)
 
 
-def _taken(brought: Mapping[str, Sequence[Brought]], plugin: Installed, kind: str, name: str) -> str:
-    """Return which other distribution has that name, or an empty text."""
-    for other, offers in brought.items():
-        if other != plugin.name and any((kind, name) == (its_kind, spec.name) for its_kind, spec in offers):
+def _taken(registered: Mapping[str, Sequence[KindAndSpec]], plugin: Installed, kind: str, name: str) -> str:
+    """Return which other plugin or distribution has that name; empty if none has."""
+    for other, specs in registered.items():
+        if other != plugin.name and any((kind, name) == (its_kind, spec.name) for its_kind, spec in specs):
             return f"{other} registers it too"
     for entry in directory_entries(kind):
         if entry.name == name and entry.distribution != plugin.distribution:

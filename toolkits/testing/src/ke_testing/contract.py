@@ -19,7 +19,7 @@ from ke_core.plugin import BadConfig, Spec, from_json, loads, to_json
 
 HEAVY = ("torch", "transformers", "numpy")
 MACHINE = re.compile(r"cuda:\d|\.cuda\(|CUDA[_]VISIBLE|" + r"""["'](/home/|/root/|/Users/|/mnt/|/data/|C:\\\\)""")
-"""A device with its number (X1), or a path of someone's machine (X2)."""
+"""A device number, or a path on somebody's computer."""
 
 
 class RegisteredContract:
@@ -41,16 +41,16 @@ class RegisteredContract:
         assert self.name == spec.name
         assert spec.summary
 
-    def test_registering_imports_nothing_heavy(self, module: str) -> None:
+    def test_registration_does_not_import_torch_transformers_or_numpy(self, module: str) -> None:
         assert registered(module, self.kind)["heavy"] == []
 
-    def test_registering_prints_nothing(self, module: str) -> None:
+    def test_registration_prints_nothing(self, module: str) -> None:
         assert registered(module, self.kind)["printed"] == ""
 
     def test_code_contains_no_device_number_or_machine_path(self, module: str) -> None:
         package = Path(importlib.import_module(module).__file__ or "")
         sources = package.parent.rglob("*.py") if package.name == "__init__.py" else [package]
-        found = [f"{path.name}: {said[0]}" for path in sources if (said := MACHINE.search(path.read_text("utf-8")))]
+        found = [f"{path.name}: {match[0]}" for path in sources if (match := MACHINE.search(path.read_text("utf-8")))]
         assert found == []
 
 
@@ -63,7 +63,7 @@ class ComponentContract(RegisteredContract):
     def config(self, spec: Spec[Any]) -> Any:
         return configure(spec, self.options)
 
-    def test_config_is_attrs_and_survives_json(self, spec: Spec[Any], config: Any) -> None:
+    def test_config_is_an_attrs_class_and_can_be_stored_as_json(self, spec: Spec[Any], config: Any) -> None:
         assert has(spec.config)
         assert config == from_json(to_json(config), spec.config, of=self.name)
 
@@ -74,7 +74,7 @@ class ComponentContract(RegisteredContract):
         with pytest.raises(BadConfig, match="no_such_option"):
             configure(spec, {"no_such_option": "1"})
 
-    def test_config_cannot_be_changed(self, config: Any) -> None:
+    def test_config_is_immutable(self, config: Any) -> None:
         """A run's specification must contain the options that were used: config and values must be immutable."""
         for name in (f.name for f in fields(type(config))):
             with pytest.raises(AttributeError):

@@ -48,11 +48,11 @@ class DatasetContract(ComponentContract):
     def test_iterating_twice_gives_equal_cases(self, dataset: Dataset, cases: list[Case]) -> None:
         assert cases == list(dataset.cases())
 
-    def test_cases_survive_json(self, cases: list[Case]) -> None:
+    def test_cases_can_be_stored_as_json(self, cases: list[Case]) -> None:
         for case in cases[:50]:
             assert case == from_json(to_json(case), Case, of=case.id)
 
-    def test_aspects_are_the_declared_ones(self, spec: DatasetSpec, cases: list[Case]) -> None:
+    def test_every_aspect_is_declared(self, spec: DatasetSpec, cases: list[Case]) -> None:
         """Options may select a subset of them."""
         assert {probe.aspect for case in cases for probe in case.probes} <= set(spec.aspects)
 
@@ -72,14 +72,16 @@ class DatasetContract(ComponentContract):
             assert {edit.id for edit in case.edits if edit.target or edit.old_target} <= tested
             assert tested <= {edit.id for edit in case.edits}
 
-    def test_every_query_is_asked_in_some_style(self, spec: DatasetSpec, dataset: Dataset, cases: list[Case]) -> None:
+    def test_every_query_has_a_prompt_in_some_style(
+        self, spec: DatasetSpec, dataset: Dataset, cases: list[Case]
+    ) -> None:
         for case in cases[:20]:
             for query in queries(case):
                 prompts = [dataset.prompt(query, style) for style in spec.styles]
                 assert any(prompts)
                 assert all(query.texts[0] in prompt.text for prompt in prompts if prompt)
 
-    def test_gold_and_stale_differ(self, cases: list[Case]) -> None:
+    def test_gold_and_pre_edit_answers_differ(self, cases: list[Case]) -> None:
         for case in cases:
             for query in queries(case):
                 assert query.stale is None or query.gold.entities != query.stale.entities
@@ -90,7 +92,7 @@ class DatasetContract(ComponentContract):
                 golds = (query.gold, query.stale) if query.stale else (query.gold,)
                 assert all(name.strip() for gold in golds for entity in gold.entities for name in entity.names)
 
-    def test_own_edits_are_never_hidden(self, dataset: Dataset, cases: list[Case]) -> None:
+    def test_a_case_never_hides_its_own_edits(self, dataset: Dataset, cases: list[Case]) -> None:
         bank = {edit.id: edit for case in cases for edit in case.edits}
         for case in cases[:50]:
             assert not {edit.id for edit in case.edits} & dataset.hides(case, bank, edited=True)
@@ -106,7 +108,7 @@ class DatasetContract(ComponentContract):
         monkeypatch.setattr(socket.socket, "connect", refused)
         assert list(islice(dataset.cases(), 3)) == cases[:3]
 
-    def test_a_split_is_of_its_own_cases_and_always_the_same(self, dataset: Dataset, cases: list[Case]) -> None:
+    def test_a_split_is_deterministic_and_names_its_own_cases(self, dataset: Dataset, cases: list[Case]) -> None:
         for seed in (0, 1):
             parts = dataset.split(1, seed)
             assert parts == dataset.split(1, seed)

@@ -132,7 +132,7 @@ class EditorContract(EditorPitfalls):
 
     @pytest.mark.parametrize("which", ODD_EDITS)
     def test_unusual_edit_is_rejected_or_applied(self, editor: Editor, session: Session[Any], which: str) -> None:
-        """Includes pitfalls E1 and E2. Rejected: by ``check`` with a reason, and by ``edit`` as UnsupportedEdit."""
+        """If ``check`` returns a reason for the edit, ``edit`` must raise UnsupportedEdit."""
         edit = ODD_EDITS[which]
         if edit.id in editor.check(session, [edit]):
             with pytest.raises(UnsupportedEdit), editor.edit(session, [edit]):
@@ -170,7 +170,7 @@ class EditorContract(EditorPitfalls):
         """Edited models with ``solve`` answer concurrently, so one must not use the edits of another."""
         with editor.edit(session, [MOVE_TOWER]) as one:
             if spec.needs_weights or not isinstance(one, SupportsConcurrentSolve):
-                pytest.skip("one edited model at a time")
+                pytest.skip("the editor has one active edited model at a time")
             alone = texts(one.answer(QUESTIONS))
             with editor.edit(session, [MOVE_GATE]) as other:
                 assert one is not other

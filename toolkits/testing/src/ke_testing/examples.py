@@ -121,7 +121,7 @@ MATERIAL: Mapping[str, Material] = {
     "aliases": Material(value={"Rome": ("Roma",)}, oracle=True),
     "counterfactual-facts": Material(value={QUESTIONS[0].case: ("Eiffel Tower is in Rome.",)}, oracle=True),
     SUB_QUESTIONS: Material(
-        value={f"{ask.case}/{ask.query}": {"after": (HOP,), "before": (HOP,)} for ask in QUESTIONS}, oracle=True
+        value={f"{one.case}/{one.query}": {"after": (HOP,), "before": (HOP,)} for one in QUESTIONS}, oracle=True
     ),
 }
 """The material that a benchmark of these questions would provide (docs/hooks.md)."""
@@ -137,6 +137,6 @@ def facts_of(
     size: float = 1.0,
     trace: Trace | None = None,
 ) -> ModelFacts:
-    """Return facts about a model of that shape; ``size``: its hidden size."""
+    """Return facts about a model of that shape; ``size``: the scale of its hidden states."""
     shape = Shape(family=family, blocks=blocks, hidden=hidden, inner=inner, rms_norm=rms)
     return ModelFacts(shape=shape, scale=lambda _layer: size, trace=lambda: trace)

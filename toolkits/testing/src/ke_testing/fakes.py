@@ -40,7 +40,7 @@ class EchoModel:
         return digest({"fake": self.id})
 
     def state(self) -> Mapping[str, object]:
-        """Return an empty state: nothing can change."""
+        """Empty: the model has no state."""
         return {}
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
@@ -51,13 +51,13 @@ class EchoModel:
         """Return scores by ``likes``; a token is a word."""
         return [
             Scored(
-                logprobs=tuple(self.likes(prompt, text) for prompt, text in request.pairs),
+                logprobs=tuple(self.log_probability(prompt, text) for prompt, text in request.pairs),
                 tokens=tuple(max(1, len(text.split())) for text in request.continuations),
             )
             for request in requests
         ]
 
-    def likes(self, prompt: str, text: str) -> float:
+    def log_probability(self, prompt: str, text: str) -> float:
         """Return the log-probability of ``text`` after ``prompt``: minus the number of its characters."""
         del prompt
         return -float(len(text))
@@ -70,14 +70,14 @@ class ChecksumModel(EchoModel):
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """Return the part of the last line that fits, and the prompt's checksum, joined to the last word."""
-        return [cut(f"{_begun(one)}#{zlib.crc32(one.prompt.encode()):08x}", one) for one in requests]
+        return [cut(f"{_last_line(one)}#{zlib.crc32(one.prompt.encode()):08x}", one) for one in requests]
 
-    def likes(self, prompt: str, text: str) -> float:
+    def log_probability(self, prompt: str, text: str) -> float:
         """Return the echo's log-probability plus a part that depends on the prompt."""
-        return super().likes(prompt, text) - zlib.crc32(prompt.encode()) / 2**32
+        return super().log_probability(prompt, text) - zlib.crc32(prompt.encode()) / 2**32
 
 
-def _begun(request: Generate) -> str:
+def _last_line(request: Generate) -> str:
     words = f" {request.prompt.splitlines()[-1]}".split(" ")
     return " ".join(words[: request.max_tokens])
 
@@ -100,7 +100,7 @@ class ScriptedModel(EchoModel):
     ) -> None:
         self._answer = script if callable(script) else None
         self._script = [] if callable(script) else list(script)
-        self._likes = likes or super().likes
+        self._likes = likes or super().log_probability
         self.requests: list[Generate] = []
         self.scored: list[Score] = []
 
@@ -118,7 +118,7 @@ class ScriptedModel(EchoModel):
         self.scored += requests
         return super().score(requests)
 
-    def likes(self, prompt: str, text: str) -> float:
+    def log_probability(self, prompt: str, text: str) -> float:
         """Return the log-probability of ``text`` after ``prompt``."""
         return self._likes(prompt, text)
 

@@ -19,8 +19,7 @@ class Interrupter:
     """Call the handler of SIGINT at the ``at``-th point in code of ``packages``; -1 only records the points.
 
     Python runs signal handlers when it enters a function, when it resumes a generator and after a call of a C function.
-    A
-    profiling function is called at the same points, with the frame that a signal handler would get.
+    A profiling function is called at the same points, with the frame that a signal handler would get.
     """
 
     at: int = -1

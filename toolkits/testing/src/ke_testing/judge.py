@@ -31,7 +31,7 @@ class JudgeContract(ComponentContract):
 
     @pytest.fixture
     def judge(self, spec: JudgeSpec, config: Any) -> Judge:
-        return WrappedJudge(spec=spec, asked=spec.build(config))
+        return WrappedJudge(spec=spec, wrapped=spec.build(config))
 
     def test_one_judgment_per_item_in_order(self, judge: Judge, session: Session[Any] | None) -> None:
         items = [item("Rome"), item("Paris"), item("Oslo")]
@@ -40,7 +40,7 @@ class JudgeContract(ComponentContract):
         assert all(isinstance(judgment, Judgment) for judgment in judgments)
         assert judgments[::-1] == judge.judge(session, items[::-1])
 
-    def test_label_and_every_alias_are_right(self, judge: Judge, session: Session[Any] | None) -> None:
+    def test_the_label_and_every_alias_are_right(self, judge: Judge, session: Session[Any] | None) -> None:
         names = QUERY.gold.entities[0].names
         assert [Verdict.RIGHT] * len(names) == verdicts(judge, session, *map(item, names))
 
@@ -85,12 +85,12 @@ class WrappedJudge:
     """A judge that gets only the items that a run would send it."""
 
     spec: JudgeSpec
-    asked: Judge
+    wrapped: Judge
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
         """Return one judgment for each item, in order."""
         component = Component(name=self.spec.name, distribution="", version="")
-        opened = OpenJudge(judge=self.asked, component=component, session=session, scored=self.spec.scored)
+        opened = OpenJudge(judge=self.wrapped, component=component, session=session, scored=self.spec.scored)
         return judge_items(opened, items)
 
 

@@ -28,8 +28,8 @@ class EditorKit(ComponentContract):
     material: ClassVar[Mapping[str, Material]] = {}
 
     def model(self, dtype: str = "float32") -> LanguageModel:
-        """Return the model to edit: a tiny decoder for methods that access weights, otherwise one that reveals its
-        prompts.
+        """Return the model to edit: a tiny decoder for methods that access weights, otherwise a
+        ``ChecksumModel``.
         """
         model: LanguageModel = self.tiny(dtype=dtype) if self.needs_weights else ChecksumModel()
         return model
@@ -79,7 +79,7 @@ def expect_other(model: LanguageModel, digest: str, what: str) -> None:
 
 @contextmanager
 def unchanged(model: LanguageModel) -> Iterator[None]:
-    """Fail if the model differs at the end, however the block ended."""
+    """Fail if the model differs at the end of the block, also after an exception."""
     before, digest = dict(model.state()), model.digest
     try:
         yield

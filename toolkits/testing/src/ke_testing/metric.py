@@ -41,12 +41,12 @@ class MetricContract(ComponentContract):
         assert isinstance(made, Metric)
         return made
 
-    def test_sees_something(self, metric: Metric, record: CaseRecord) -> None:
+    def test_a_record_has_values(self, metric: Metric, record: CaseRecord) -> None:
         values = list(metric.values(record))
         assert values
         assert all(isinstance(value, Value) for value in values)
 
-    def test_is_pure(self, metric: Metric, record: CaseRecord) -> None:
+    def test_same_record_same_values(self, metric: Metric, record: CaseRecord) -> None:
         assert list(metric.values(record)) == list(metric.values(record))
 
     def test_records_are_independent(self, metric: Metric, record: CaseRecord) -> None:
@@ -80,16 +80,16 @@ class MetricContract(ComponentContract):
         for value in metric.values(record):
             assert value.value is None or math.isfinite(value.value)
 
-    def test_none_always_has_its_reason(self, metric: Metric, record: CaseRecord) -> None:
+    def test_a_missing_value_has_a_reason(self, metric: Metric, record: CaseRecord) -> None:
         nothing = evolve(record, outcomes={})
         skipped = evolve(nothing, skipped="the editor refused the edit")
         for value in (*metric.values(nothing), *metric.values(skipped)):
             assert value.value is not None or value.skipped_because
 
     def test_each_answer_has_one_label(self, spec: MetricSpec, metric: Metric, record: CaseRecord) -> None:
-        sorted_ = [value for value in metric.values(record) if value.aspect in spec.labels]
-        assert all(value.value in (None, 0.0, 1.0) and value.tags["query"] for value in sorted_)
-        answers = Counter((value.phase, value.style, value.tags["query"]) for value in sorted_ if value.value == 1)
+        labeled = [value for value in metric.values(record) if value.aspect in spec.labels]
+        assert all(value.value in (None, 0.0, 1.0) and value.tags["query"] for value in labeled)
+        answers = Counter((value.phase, value.style, value.tags["query"]) for value in labeled if value.value == 1)
         assert set(answers.values()) <= {1}
 
     def test_a_skipped_case_is_counted(self, metric: Metric, record: CaseRecord) -> None:
@@ -109,13 +109,13 @@ class ModelMetricContract(ComponentContract):
         assert isinstance(made, ModelMetric)
         return made
 
-    def test_sees_something_finite(self, metric: ModelMetric, record: ModelRecord) -> None:
+    def test_a_record_has_finite_values(self, metric: ModelMetric, record: ModelRecord) -> None:
         values = list(metric.model_values(record))
         assert any(value.value is not None for value in values)
         assert all(value.value is None or math.isfinite(value.value) for value in values)
         assert values == list(metric.model_values(record))
 
-    def test_none_always_has_its_reason(self, metric: ModelMetric, record: ModelRecord) -> None:
+    def test_a_missing_value_has_a_reason(self, metric: ModelMetric, record: ModelRecord) -> None:
         failure = Failure(error="NoLikelihood", message="it answers in words")
         unscored = evolve(record, replies=dict.fromkeys(record.replies, failure))
         for one in (evolve(record, replies={}), unscored, evolve(record, replies={}, skipped="the edit failed")):

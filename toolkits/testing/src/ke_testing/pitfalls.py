@@ -40,24 +40,24 @@ from ke_testing.kit import EditorKit, texts, unchanged
 from ke_testing.process import disturb, process_marks
 
 SECRETS = ("HF_TOKEN", "OPENAI_API_KEY")
-SECRET = "a-secret-that-nobody-may-see"  # noqa: S105  none
-ELSEWHERE = "from ke_testing.pitfalls import tell; tell(*__import__('sys').argv[1:])"
+SECRET = "a-secret-that-nobody-may-see"  # noqa: S105  not a real secret
+PRINT_ANSWERS = "from ke_testing.pitfalls import print_answers; print_answers(*__import__('sys').argv[1:])"
 
 
-class DeadModel(EchoModel):
+class FailingModel(EchoModel):
     """A server that is down: every request fails, and is counted."""
 
     id = "fake:dead"
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.requests = 0
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
-        self.asked += len(requests)
+        self.requests += len(requests)
         return [ServerFailed("the server is down", hint="start it") for _ in requests]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        self.asked += len(requests)
+        self.requests += len(requests)
         return [ServerFailed("the server is down", hint="start it") for _ in requests]
 
 
@@ -79,7 +79,7 @@ class EditorPitfalls(EditorKit):
     def test_process_state_is_restored(
         self, editor: Editor, session: Session[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Working folder, environment, random state, torch's switches (E5, X5). Imports are allowed."""
+        """Working directory, environment, random state and torch settings. Imports may change them the first time."""
         found = dict(os.environ)
         for _ in range(2):
             monkeypatch.chdir(tmp_path)
@@ -104,10 +104,10 @@ class EditorPitfalls(EditorKit):
         if spec.needs_weights:
             pytest.skip("the model that it accesses does not fail")
         for ask in QUESTIONS:
-            model = DeadModel()
+            model = FailingModel()
             with editor.edit(self.on(model, tmp_path), [MOVE_TOWER]) as edited:
                 (reply,) = edited.answer([ask])
-            assert isinstance(reply, Failure) or not model.asked
+            assert isinstance(reply, Failure) or not model.requests
 
     def test_another_process_gives_the_same_answers(
         self, editor: Editor, spec: EditorSpec, session: Session[Any]
@@ -117,10 +117,10 @@ class EditorPitfalls(EditorKit):
             pytest.skip("only tested for methods that send prompts and need no training")
         own = type(self)
         environment = {**os.environ, "PYTHONHASHSEED": "7" if os.environ.get("PYTHONHASHSEED") != "7" else "8"}
-        command = [sys.executable, "-c", ELSEWHERE, inspect.getfile(own), own.__qualname__]
+        command = [sys.executable, "-c", PRINT_ANSWERS, inspect.getfile(own), own.__qualname__]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert loads(done.stdout.splitlines()[-1]) == _said(editor, session)
+        assert loads(done.stdout.splitlines()[-1]) == _answers(editor, session)
 
     def test_two_edited_models_share_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
         first, second = (self.on(self.model(), tmp_path) for _ in range(2))
@@ -145,13 +145,13 @@ class EditorPitfalls(EditorKit):
         """By ``check`` without edits, or when the options are read: before any cost for the unedited model."""
         if spec.needs_weights:
             pytest.skip("its files are read with its first edit")
-        model, gone = DeadModel(), str(tmp_path / "gone")
+        model, missing = FailingModel(), str(tmp_path / "missing")
         for option in naming_files(spec.config):
             if option == "encoder":  # a test's session has its own encoder, whatever the option
                 continue
-            with pytest.raises(KEError, match="gone"):
-                spec.build(evolve(config, **{option: gone})).check(self.on(model, tmp_path), ())
-        assert not model.asked
+            with pytest.raises(KEError, match="missing"):
+                spec.build(evolve(config, **{option: missing})).check(self.on(model, tmp_path), ())
+        assert not model.requests
 
     def test_encoder_is_in_the_specification(self, editor: Editor, session: Session[Any]) -> None:
         used = []
@@ -170,20 +170,20 @@ class EditorPitfalls(EditorKit):
         for option, value in invalid_numbers(spec.config):
             try:
                 config = configure(spec, {**self.options, option: value})
-            except BadConfig as refused:
-                assert option in str(refused)  # noqa: PT017  one of many, and it may also not be raised
+            except BadConfig as error:
+                assert option in str(error)  # noqa: PT017  the error is optional
                 continue
             model = self.model()
             with unchanged(model):
                 try:
                     with spec.build(config).edit(self.on(model, tmp_path), [MOVE_TOWER]) as edited:
                         edited.answer(QUESTIONS[:1])
-                except KEError as refused:
-                    assert len(str(refused).splitlines()) == 1  # noqa: PT017  as above
+                except KEError as error:
+                    assert len(str(error).splitlines()) == 1  # noqa: PT017  as above
 
 
 def invalid_numbers(config: type[Any]) -> list[tuple[str, str]]:
-    """Return (option, value) for every numeric option."""
+    """Return (option, invalid value) pairs for every numeric option."""
     found: list[tuple[str, str]] = []
     for name, hint in get_type_hints(config).items():
         kinds = {part for part in (get_args(hint) or (hint,)) if part is not types.NoneType}
@@ -192,9 +192,9 @@ def invalid_numbers(config: type[Any]) -> list[tuple[str, str]]:
     return found
 
 
-def tell(file: str, contract: str) -> None:
+def print_answers(file: str, contract: str) -> None:
     """Print the answers of the editor of the contract class ``contract`` in ``file``, as JSON."""
-    source = importlib.util.spec_from_file_location("contract_elsewhere", file)
+    source = importlib.util.spec_from_file_location("contract_in_subprocess", file)
     assert source is not None
     assert source.loader is not None
     module = importlib.util.module_from_spec(source)
@@ -202,10 +202,10 @@ def tell(file: str, contract: str) -> None:
     own: Any = getattr(module, contract)()
     spec: Any = read_catalog(discover()).spec(own.kind, own.name)
     own.needs_weights = spec.needs_weights
-    session = own.on(own.model(), Path(mkdtemp(prefix="ke-elsewhere-")))
-    print(json.dumps(_said(spec.build(configure(spec, own.options)), session)))  # noqa: T201  read by the test
+    session = own.on(own.model(), Path(mkdtemp(prefix="ke-subprocess-")))
+    print(json.dumps(_answers(spec.build(configure(spec, own.options)), session)))  # noqa: T201  read by the test
 
 
-def _said(editor: Editor, session: Session[Any]) -> list[str]:
+def _answers(editor: Editor, session: Session[Any]) -> list[str]:
     with editor.edit(session, [MOVE_TOWER, MOVE_GATE]) as edited:
         return texts(edited.answer(QUESTIONS))

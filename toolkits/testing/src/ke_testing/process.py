@@ -12,14 +12,14 @@ from collections.abc import Mapping
 def process_marks() -> dict[str, object]:
     """Return the state by name, to compare with ``==``; of numpy and torch only if they are imported."""
     marks: dict[str, object] = {
-        "the working folder": os.getcwd(),  # noqa: PTH109  text compares
+        "the working directory": os.getcwd(),  # noqa: PTH109  text compares
         "environment variables": dict(os.environ),
         "the state of random": random.getstate(),
     }
     if "numpy" in sys.modules:
         import numpy as np
 
-        marks["the state of numpy.random"] = repr(np.random.get_state())  # noqa: NPY002  the global one is what is looked at
+        marks["the state of numpy.random"] = repr(np.random.get_state())  # noqa: NPY002  the global state is compared
     if "torch" in sys.modules:
         import torch
 
@@ -37,7 +37,7 @@ def disturb(environment: Mapping[str, str]) -> None:
     """
     os.environ.clear()
     os.environ.update(environment)
-    random.random()  # noqa: S311  nobody uses the number
+    random.random()  # noqa: S311  the number is not used
     if "numpy" in sys.modules:
         import numpy as np
 
@@ -49,7 +49,7 @@ def disturb(environment: Mapping[str, str]) -> None:
 
 
 def under_hash_seeds(code: str) -> tuple[str, str]:
-    """Return the output of ``code`` in two processes with different hash seeds (M3). Raises CalledProcessError."""
+    """Return the output of ``code`` in two processes with different hash seeds. Raises CalledProcessError."""
     one, other = (
         subprocess.run(
             [sys.executable, "-c", code],

@@ -19,7 +19,7 @@ from ke_testing.checks import CheckResult
 from ke_testing.examples import MATERIAL, MOVE_GATE, MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import ChecksumModel, make_session
 
-ITS_OWN = "fix this first: no other check can run before"
+FIX_FIRST = "fix this first: no other check can run before"
 
 
 @frozen(kw_only=True)
@@ -36,23 +36,23 @@ class Contract:
     first: tuple[CheckResult, ...] = ()
 
 
-def contract_of(kind: str, offer: Registration, options: Mapping[str, str], own: Path) -> Contract:
+def contract_of(kind: str, registration: Registration, options: Mapping[str, str], own: Path) -> Contract:
     """Return the contract of a component. It is built and, if it is an editor, applies an edit. ``own``: its code's
     folder.
     """
-    spec, plain = offer.spec, Contract(settings={"kind": kind})
+    spec, plain = registration.spec, Contract(settings={"kind": kind})
     if kind in ("model", "encoder"):  # building a model source loads a real model
         return evolve(plain, base="RegisteredContract", first=(_skipped("an id to load"),))
     if isinstance(spec, JudgeSpec) and (needed := _missing_for_judge(spec)):  # building it might download that
         return evolve(plain, first=(_skipped(f"{needed} (use JudgeContract in its own tests)"),))
     try:
         config = configure(spec, options)
-        made = build_component(spec, config, plugin=offer.plugin.name)
+        made = build_component(spec, config, plugin=registration.plugin.name)
         if isinstance(spec, EditorSpec):
-            asked = tuple(name for name in spec.oracle(config) if name in MATERIAL)
-            edit_once(spec, made, asked)
-            return evolve(_of_editor(spec), material=asked)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is what the author must know
+            material = tuple(name for name in spec.oracle(config) if name in MATERIAL)
+            edit_once(spec, made, material)
+            return evolve(_of_editor(spec), material=material)
+    except Exception as error:  # noqa: BLE001  every error is a result
         return evolve(plain, first=(_fault(error, own),))
     return _of_others(kind, made, plain)
 
@@ -72,7 +72,7 @@ def edit_once(spec: EditorSpec, editor: Editor, material: tuple[str, ...]) -> No
 
 
 def line_in(own: Path, error: pytest.ExceptionInfo[BaseException]) -> str:
-    """Return the last line of the plugin's own code in the error's traceback."""
+    """Return FILE:LINE of the innermost frame in the plugin's own code; empty if there is none."""
     for entry in reversed(error.traceback):
         path = Path(entry.path).resolve()
         if own in path.parents:
@@ -106,7 +106,7 @@ def _missing_for_judge(spec: JudgeSpec) -> str:
 
 
 def _skipped(needed: str) -> CheckResult:
-    return CheckResult(check="it works", outcome="skipped", found=f"its work, which needs {needed}")
+    return CheckResult(check="it can be used", outcome="skipped", found=f"its behavior, which needs {needed}")
 
 
 def _fault(error: Exception, own: Path) -> CheckResult:
@@ -120,5 +120,5 @@ def _fault(error: Exception, own: Path) -> CheckResult:
         outcome="failed",
         found=one_line_reason(error),
         where=line_in(own, pytest.ExceptionInfo.from_exception(cause)),
-        do=hint or ITS_OWN,
+        do=hint or FIX_FIRST,
     )

@@ -100,21 +100,21 @@ class _Splitter:
 
 def _of_dataset(dataset: Dataset) -> Iterator[TrainingExample]:
     for case in dataset.cases():
-        asked: dict[str, list[str]] = {edit.id: [edit.question] if edit.question else [] for edit in case.edits}
+        questions: dict[str, list[str]] = {edit.id: [edit.question] if edit.question else [] for edit in case.edits}
         for query in (query for probe in case.probes for query in probe.queries):
-            if query.edit in asked and query.form == "question":
-                asked[query.edit] += query.texts
+            if query.edit in questions and query.form == "question":
+                questions[query.edit] += query.texts
         for edit in case.edits:
-            yield TrainingExample(edit=edit, paraphrases=tuple(dict.fromkeys(asked[edit.id])))
+            yield TrainingExample(edit=edit, paraphrases=tuple(dict.fromkeys(questions[edit.id])))
 
 
 def _example(raw: Mapping[str, Any], place: SourceLine) -> TrainingExample:
-    asked = texts_field(raw, "questions", place)
+    questions = texts_field(raw, "questions", place)
     if "edit" in raw:
         statement = text_field(raw, "edit", place, needed=True)
         edit = Edit(id=digest(statement)[:16], statement=statement)
-        return TrainingExample(edit=edit, paraphrases=texts_field(raw, "paraphrases", place) + asked)
+        return TrainingExample(edit=edit, paraphrases=texts_field(raw, "paraphrases", place) + questions)
     measured = isinstance(raw.get("locality"), Mapping)  # EasyEdit's format, with answers
     kept = () if measured else texts_field(raw, "locality", place)
     made = edit_from({name: value for name, value in raw.items() if name not in ("questions", "locality")}, place)
-    return TrainingExample(edit=made.edit, paraphrases=made.paraphrases + asked, locality=kept)
+    return TrainingExample(edit=made.edit, paraphrases=made.paraphrases + questions, locality=kept)

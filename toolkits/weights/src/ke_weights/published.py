@@ -26,8 +26,8 @@ class Published:
     @property
     def reason(self) -> str:
         """Source of the values."""
-        whose = f"{self.lender}'s, " if self.lender else ""
-        return f"{whose}published for {self.source}" + (f" ({self.also})" if self.also else "")
+        lender = f"{self.lender}'s, " if self.lender else ""
+        return f"{lender}published for {self.source}" + (f" ({self.also})" if self.also else "")
 
     def borrowed_from(self, method: str) -> Published:
         """Return the same values for another method than ``method``, which they were published for."""

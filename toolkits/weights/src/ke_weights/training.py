@@ -147,7 +147,7 @@ def train(job: TrainJob, minutes: float, stop: Callable[[], bool]) -> Iterator[T
     Raises BadRun if another process trains in that folder, or has since ``job`` was prepared.
     """
     label, budget = f"training {job.editor} (s)", minutes * 60
-    with _alone(job), file_errors(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
+    with _locked_folder(job), file_errors(f"cannot write {job.folder / LOSSES}"), _losses(job) as lines:
         saved_at = last = monotonic()
         unsaved = 0
         while job.seconds < budget and not stop() and not job.training.finished():
@@ -177,7 +177,7 @@ def read_losses(folder: Path) -> list[dict[str, float]]:
 
 
 @contextmanager
-def _alone(job: TrainJob) -> Iterator[None]:
+def _locked_folder(job: TrainJob) -> Iterator[None]:
     """Lock the folder, and check that it is as it was when ``job`` was prepared."""
     with locked(job.folder / ".lock", busy=f"another process is training in {job.folder}"):
         found = read_checkpoint(job.folder)

@@ -2,23 +2,26 @@
 
 A suite is a file of JSON lines: ``{"kind": "changed", "prompt": "...", "expect": "...", "not": "..."}``.
 
-=========== ========================================================================================== kind passes if
-the edited model's greedy answer begins with ... ===========
-========================================================================================== changed one of ``expect``
-paraphrase one of ``expect`` (a paraphrase of a changed fact) kept one of ``expect``; without ``expect``: equals the
-unedited model's answer ===========
-==========================================================================================
+=========== ==========================================================================================
+kind        passes if the edited model's greedy answer begins with ...
+=========== ==========================================================================================
+changed     one of ``expect``
+paraphrase  one of ``expect`` (a paraphrase of a changed fact)
+kept        one of ``expect``; without ``expect``: equals the unedited model's answer
+=========== ==========================================================================================
 
 A suite can also be an edit file (``prompt``, ``subject``, ``target_new``): the prompt is a ``changed`` check, and each
 paraphrase a ``paraphrase`` check. ``expect`` is the new object; ``not`` is the old one, if there is one.
 
 In all kinds, an answer that begins with one of ``not`` fails. Numbers:
 
-=========== ========================================================================================== efficacy fraction
-of ``changed`` that pass paraphrase fraction of ``paraphrase`` that pass kept fraction of ``kept`` that pass drift of
-the ``kept`` that pass on the unedited model, the fraction that fails on the edited one preference fraction of those
-with ``not``, except kept ones, where ``expect`` is more probable than ``not`` ===========
-==========================================================================================
+=========== ==========================================================================================
+efficacy    fraction of ``changed`` that pass
+paraphrase  fraction of ``paraphrase`` that pass
+kept        fraction of ``kept`` that pass
+drift       of the ``kept`` that pass on the unedited model, the fraction that fails on the edited one
+preference  fraction of those with ``not``, except kept ones, where ``expect`` is more probable than ``not``
+=========== ==========================================================================================
 """
 
 from __future__ import annotations

@@ -35,8 +35,7 @@ class Counterfact(FileDataset):
         """Return the oracle tables of every dataset, and two more by case id.
 
         ``generation-prompts``: openings about the subject, to measure fluency. ``attribute-prompts``: clozes about
-        subjects
-        that really have the edit's new object. Neither is scored.
+        subjects that really have the edit's new object. Neither is scored.
         """
         return {
             **super().material(),

@@ -36,10 +36,8 @@ class Remastered(Mquake):
         """Return case id to ``edited`` or ``unedited`` for a published k; None for another k, and with ``view=edits``.
 
         The published split is the same for every seed. In CF-6334 the edits of all ``train_edited`` and ``test_edited``
-        cases
-        are active, ``test_unedited`` cases are asked without their edits, and all other cases are excluded. Also None
-        for a
-        file without a split that lacks some of the published cases.
+        cases are active, ``test_unedited`` cases are asked without their edits, and all other cases are excluded. Also
+        None for a file without a split that lacks some of the published cases.
         """
         del seed
         if k not in self.variant.sizes or self.config.view == "edits":

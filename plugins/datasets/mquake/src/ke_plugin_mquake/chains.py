@@ -112,9 +112,8 @@ class EditedFacts:
     """The edits of one world: (subject, relation) to a new object, or None if the fact is not edited.
 
     All cases share the world, so no case edits a fact that another depends on. Of a relation and its inverse, half of
-    the
-    facts use only one and the other half only the other, and new objects come from the same half: after "The capital of
-    France is Lima", no question asks which country has Lima as its capital.
+    the facts use only one and the other half only the other, and new objects come from the same half: after "The
+    capital of France is Lima", no question asks which country has Lima as its capital.
     """
 
     ground: WalkableGraph

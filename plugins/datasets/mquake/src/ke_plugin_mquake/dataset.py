@@ -58,9 +58,8 @@ class Mquake(FileDataset):
         """Return material for methods by name: the oracle tables of every dataset, and two more.
 
         ``question-entities`` (oracle): question to the label of its head; the file does not contain the type of the
-        head.
-        ``decompositions``: text with four worked questions in MeLLo's format (Question, Subquestion, Generated answer,
-        Retrieved fact, whether it contradicts the answer, Final answer).
+        head. ``decompositions``: text with four worked questions in MeLLo's format (Question, Subquestion, Generated
+        answer, Retrieved fact, whether it contradicts the answer, Final answer).
         """
         return {
             "decompositions": Material(value=self._prompts.decompositions),

@@ -21,8 +21,7 @@ CITE = """@inproceedings{zhong2023mquake,
 @frozen(kw_only=True)
 class MquakeVariant(Variant):
     """One dataset of the family. ``consistent`` drops the cases whose answers change when the edits of all cases are
-    applied
-    together.
+    applied together.
     """
 
     family: str = "mquake"

@@ -32,9 +32,8 @@ def case(record: RecoeRecord, number: int, *, perplexity: bool = True) -> Case:
     """Return the case of a record; ``number`` is its position among those of its scheme.
 
     ``perplexity``: add probes for its facts and counterfactuals. These exclude direct facts, which are never edited,
-    and
-    unchanged facts, which belong to neither side. The tag ``edited as`` is set if no triple changes, so only editors
-    that accept a sentence can apply the edit. The tag ``note`` lists repairs.
+    and unchanged facts, which belong to neither side. The tag ``edited as`` is set if no triple changes, so only
+    editors that accept a sentence can apply the edit. The tag ``note`` lists repairs.
     """
     reason = reason_not_editable(record)
     edits = () if reason else edits_of(record)

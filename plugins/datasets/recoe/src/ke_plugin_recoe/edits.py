@@ -17,8 +17,7 @@ def edits_of(record: RecoeRecord) -> tuple[Edit, ...]:
     """Return the edits in the order of the file, or edits of sentences if no triple changes.
 
     An atomic counterfactual that is also an original fact, as a sentence or as a triple, is not an edit. Several
-    objects
-    of one subject and relation are one edit.
+    objects of one subject and relation are one edit.
     """
     return _from_triples(record) or _from_sentences(record)
 

@@ -59,8 +59,7 @@ def split_prompt(prompt: str, relation: str, *, objects: Iterable[str], other: s
     """Split the prompt of an edit. ``objects``: possible labels of its object. ``other``: the old fact's prompt.
 
     If the prompt ends with one of the labels, it is the object. Otherwise the phrase ends with the relation's last
-    words,
-    at their last position within the common prefix of both prompts.
+    words, at their last position within the common prefix of both prompts.
     """
     said = prompt.strip()
     stem = said.removesuffix(".")

@@ -38,10 +38,8 @@ def named(text: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str
     """Return the ``names`` that the text gives under the rule, in order.
 
     ``contains``: anywhere as whole words. ``substring``: anywhere, for names of more than one character (or a digit),
-    each
-    searched independently. ``prefix``: the text begins with a name, or with a list of names. ``exact``: it is a name or
-    a
-    list of names and nothing else, except one final full stop.
+    each searched independently. ``prefix``: the text begins with a name, or with a list of names. ``exact``: it is a
+    name or a list of names and nothing else, except one final full stop.
     """
     if rule == "substring":
         inside = [name for name in names.spelled if is_distinctive(name) and name in text]

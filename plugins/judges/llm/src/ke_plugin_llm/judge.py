@@ -190,8 +190,7 @@ def parse_label(written: str, labels: Sequence[str]) -> str:
 
 def listed(written: str, *, cut: bool) -> tuple[str, ...]:
     """Return the distinct items of the list that ``written`` begins with, in order, without the last one if the text
-    was
-    ``cut`` off.
+    was ``cut`` off.
     """
     items: list[str] = []
     for line in written.strip().splitlines():

@@ -1,9 +1,8 @@
 """Split an answer into the items that it lists.
 
 Separators are commas, semicolons, "and", "&", line breaks, and the numbers or bullets of a list. A name with a
-separator
-("Bosnia and Herzegovina", "Washington, D.C."), a colon or a dash ("Star Trek: Picard") is kept whole if it is in the
-question's sets. A heading is not dropped if such a name starts it or contains its colon.
+separator ("Bosnia and Herzegovina", "Washington, D.C."), a colon or a dash ("Star Trek: Picard") is kept whole if it is
+in the question's sets. A heading is not dropped if such a name starts it or contains its colon.
 """
 
 from __future__ import annotations

@@ -52,8 +52,7 @@ class ObservedProbe:
         """Return the unedited model's replies, compared with the answers that are right after the edits.
 
         Before editing, judges label the pre-edit answer as right and the new one as stale. For a control the pre-edit
-        answer
-        stays right.
+        answer stays right.
         """
         if self.missing or not edited:
             return self

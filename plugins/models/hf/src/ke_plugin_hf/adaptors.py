@@ -36,8 +36,7 @@ class LayerCall:
 
     ``padding``, ``prompt`` and ``answer`` [B, T] are bool, and exactly one of them is true at each position. Generated
     tokens and the continuations of a likelihood request are answer. ``last_prompt`` [B] is the position of the last
-    prompt
-    token of each row, or -1 if an earlier call has read it, as in every decoding step after the first.
+    prompt token of each row, or -1 if an earlier call has read it, as in every decoding step after the first.
     """
 
     inputs: Tensor

@@ -11,8 +11,7 @@ def context_of(module: Any) -> int | None:
     """Return the maximum number of tokens; None if the model has no limit (ALiBi).
 
     With LongRoPE, it is the length at which the rotary angles change (Phi-3 with 128k: 4,096 tokens). transformers
-    changes
-    them for a whole batch, cached shorter texts included, as soon as one row is longer.
+    changes them for a whole batch, cached shorter texts included, as soon as one row is longer.
     """
     config = module.config.get_text_config()
     rotary = getattr(config, "rope_parameters", None) or {}

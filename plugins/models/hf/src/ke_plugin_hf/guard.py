@@ -43,8 +43,7 @@ def quantized(weight: Tensor) -> bool:
 
 def whole_instead(weight: Tensor) -> str:
     """Return how to get an unquantized ``weight``. bitsandbytes quantizes weights while loading them; other codes are
-    in the
-    checkpoint.
+    in the checkpoint.
     """
     if hasattr(weight, "quant_type"):
         return "load the model with --dtype float32 or bfloat16"
@@ -90,8 +89,7 @@ class RecordedUpdates:
 @define(eq=False)
 class PatchStack(UninterruptibleContext["PatchStack"]):
     """Stacked patches that are removed together, so that each weight is saved once for all of them, and once more while
-    a
-    group of them may still fail.
+    a group of them may still fail.
     """
 
     module: nn.Module
@@ -161,8 +159,7 @@ class Patch(UninterruptibleContext["Patch"]):
         """Add ``delta`` to the parameter called ``name`` (``model.layers.4.mlp.down_proj.weight``).
 
         The sum is computed in float32 (float64 for float64 weights) and cast once. Raises EditFailed, without changing
-        the
-        weight, if the name or the shape does not match, or if the update is not finite.
+        the weight, if the name or the shape does not match, or if the update is not finite.
         """
         owner, parameter = _find(self.module, name)
         stored = map_orientation(owner, parameter)

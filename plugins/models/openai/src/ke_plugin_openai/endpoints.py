@@ -97,8 +97,7 @@ def read(
 
 def score_body(prompt: str, continuation: str) -> dict[str, Any]:
     """Return the body that echoes the whole text with log-probabilities. It requests one more token, because some
-    servers
-    read 0 as "no limit".
+    servers read 0 as "no limit".
     """
     return {"prompt": prompt + continuation, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1,
             "stream": False}  # fmt: skip
@@ -108,8 +107,7 @@ def read_score(
     raw: Mapping[str, Any], prompt: str, continuation: str, *, clean: Clean = whole
 ) -> tuple[float, int, bool | None]:
     """Return the natural log-probability of ``continuation``, summed over its tokens, their number, and whether each
-    token
-    is the most probable one (None if the server does not return that).
+    token is the most probable one (None if the server does not return that).
 
     The text is searched in the concatenated tokens of the server, because servers count offsets differently. Raises
     NoLikelihood if they are missing or do not match, Transient for an incomplete answer.
@@ -151,9 +149,8 @@ def _span(joined: str, text: object, prompt: str, continuation: str) -> tuple[in
     """Return the start and end of the continuation in the concatenated tokens. Raises NoLikelihood.
 
     The answer's text also shows whether the prompt was echoed, because tokens may spell non-ASCII characters
-    differently
-    (half of one is U+FFFD or empty for some servers, or letters of the vocabulary). Then the start is where the
-    continuation is spelled, before the generated part, or otherwise after the prompt.
+    differently (half of one is U+FFFD or empty for some servers, or letters of the vocabulary). Then the start is where
+    the continuation is spelled, before the generated part, or otherwise after the prompt.
     """
     whole_ = prompt + continuation
     if (at := joined.find(whole_)) >= 0:

@@ -52,8 +52,7 @@ def contamination(cases: Sequence[Case], edited: Collection[str], rule: Rule = "
     """Return the hops of every case that the edits of the cases ``edited`` rewrite.
 
     The path of an edited case is ``facts_after``, of any other ``facts_before``. Hops that the case itself edits are
-    not
-    included: contradictions with other edits are conflicts (``conflicts``).
+    not included: contradictions with other edits are conflicts (``conflicts``).
     """
     chosen = frozenset(edited)
     bank = AuditBank.of((case for case in cases if case.id in chosen), rule, shared_labels(cases))

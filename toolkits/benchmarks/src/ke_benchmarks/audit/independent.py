@@ -46,8 +46,7 @@ def relaxed(graph: Adjacent) -> tuple[frozenset[int], frozenset[int]]:
     """Return the vertices with x = 1, and those with x = 1/2, in an optimum of the linear relaxation.
 
     The optimum is half a largest independent set of the bipartite double (each vertex on both sides, each edge twice):
-    by
-    Koenig's theorem, the complement of the minimum vertex cover of a maximum matching.
+    by Koenig's theorem, the complement of the minimum vertex cover of a maximum matching.
     """
     mate, back = _matching(graph)
     left = {vertex for vertex in graph if vertex not in mate}  # reached by alternating paths from unmatched ones

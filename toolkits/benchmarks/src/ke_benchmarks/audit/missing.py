@@ -98,8 +98,7 @@ def agreement(cases: Iterable[Case], flagged: Iterable[MissingPieces], corrected
     """Compare the rule with manual corrections, on the cases that ``corrected`` contains too.
 
     Cases are matched by the labels of their chains, because a corrected file may have other ids. A case was rewritten
-    if
-    a wording differs. Raises BadData if no case matches.
+    if a wording differs. Raises BadData if no case matches.
     """
     theirs = {_labels(case): frozenset(texts_of(case)) for case in corrected}
     known = {case.id: theirs[_labels(case)] != set(texts_of(case)) for case in cases if _labels(case) in theirs}
@@ -134,8 +133,7 @@ def learn(seen: Sequence[tuple[Collection[str], Mapping[str, str]]]) -> Theta:
     """Fit the noisy-or to (words, relations with labels) of many cases. Words of a single case are ignored.
 
     Expectation maximization: with P(word | chain) = 1 - prod(1 - theta(c)) over the chain's causes, the cause c was
-    active
-    with probability theta(c) / P if the word occurs, otherwise not; theta(c) becomes its mean.
+    active with probability theta(c) / P if the word occurs, otherwise not; theta(c) becomes its mean.
     """
     cases = Counter({ITSELF: len(seen)})
     together: dict[str, Counter[frozenset[str]]] = {}

@@ -31,8 +31,7 @@ def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[EditConfl
     """Return the facts with several targets: of the same question, or of the same ids with the rule ``id``.
 
     Edits without an old object add one: several objects of a multi-valued relation conflict only if an edit replaces
-    one
-    of them.
+    one of them.
     """
     key = by_id if rule == "id" else by_question
     found: dict[Place, dict[Objects, list[tuple[str, Fact]]]] = {}

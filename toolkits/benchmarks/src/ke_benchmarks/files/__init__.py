@@ -18,9 +18,8 @@ right type; unknown fields are ignored. Validators and ``__attrs_post_init__`` r
         note: str | None = None                                     # may be absent or null
 
 ``dataset.py`` is imported on use. ``self.records(Record)`` streams the file; an invalid record raises BadData with
-file,
-record and field. ``hides``, ``split``, ``material`` and ``info`` are implemented; ``find`` downloads files with a known
-checksum::
+file, record and field. ``hides``, ``split``, ``material`` and ``info`` are implemented; ``find`` downloads files with a
+known checksum::
 
     @frozen(kw_only=True)
     class Toy(FileDataset):

@@ -40,11 +40,9 @@ class Variant:
     """One published file of a family.
 
     ``sha256`` is that of the published file; if it is empty (unknown), the file is not downloaded, and the error
-    message
-    contains ``url``. ``size`` in bytes, 0 if unknown. ``blobs``: the first 8 digits of the Git blob id of each
-    published
-    version, and its publisher. ``published``: the publishers' counts, by the names of ``ke datasets stats``. ``audit``:
-    errors found by others, for ``ke audit``.
+    message contains ``url``. ``size`` in bytes, 0 if unknown. ``blobs``: the first 8 digits of the Git blob id of each
+    published version, and its publisher. ``published``: the publishers' counts, by the names of ``ke datasets stats``.
+    ``audit``: errors found by others, for ``ke audit``.
     """
 
     name: str
@@ -142,8 +140,7 @@ class CaseDataset(ABC):
         """Return material for methods, by name.
 
         ``answers`` (oracle): "case/query" to the gold label of an edited case after editing (separated by commas if all
-        of
-        several are required). ``aliases`` (oracle): label of an answer to its aliases. ``sub-questions`` (oracle):
+        of several are required). ``aliases`` (oracle): label of an answer to its aliases. ``sub-questions`` (oracle):
         "case/query" to its hops (``ke_core.plugin.SubQuestion``), if the family's questions are chains of hops.
         """
         apart = {SUB_QUESTIONS: Material(value=LazyMapping(lambda: sub_questions(tuple(self.cases()))), oracle=True)}

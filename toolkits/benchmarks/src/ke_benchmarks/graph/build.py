@@ -33,11 +33,9 @@ class BuildTools:
     """Inputs of a builder besides the graph.
 
     ``cases``: number of requested cases. ``recalls``: for each fact, whether the model of ``--model`` recalls it
-    (always
-    True without one). ``phrase``: rewrites questions with the model of ``--phrase-with`` (unchanged without one).
-    ``dropped``: counts a dropped candidate by its reason. ``run``: advances procedures on the model of
-    ``--with-model``,
-    by id (None without one).
+    (always True without one). ``phrase``: rewrites questions with the model of ``--phrase-with`` (unchanged without
+    one). ``dropped``: counts a dropped candidate by its reason. ``run``: advances procedures on the model of
+    ``--with-model``, by id (None without one).
     """
 
     cases: int = 300

@@ -38,8 +38,7 @@ MEANINGS = {
 
 class GraphRow(NamedTuple):
     """``subject`` and ``relation`` are keys. ``object``: a key, a literal's key, or a text if the relation is ``LABEL``
-    or
-    ``ALIAS``, in the language ``language`` (empty if unknown).
+    or ``ALIAS``, in the language ``language`` (empty if unknown).
     """
 
     subject: str

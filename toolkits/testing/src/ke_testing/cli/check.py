@@ -38,12 +38,12 @@ def command(app: App, name: str, options: tuple[str, ...]) -> int:
       ke plugins check my-method
       ke plugins check my-method -o my-method.steps=3
     """
-    brought, given = registrations(app.plugins), split_options(options)
-    plugin = find_plugin(app.plugins, brought, name).name
-    specs = brought[plugin]
+    registered, given = registrations(app.plugins), split_options(options)
+    plugin = find_plugin(app.plugins, registered, name).name
+    specs = registered[plugin]
     if not app.plugins.installed[plugin].broken:
         reject_unused(given, [spec for _kind, spec in specs])
-    if _print_results(f"plugin {plugin}", list(installation_checks(app.plugins, brought, plugin))):
+    if _print_results(f"plugin {plugin}", list(installation_checks(app.plugins, registered, plugin))):
         return FAILED  # its components cannot be selected by name
     failed = 0
     for kind, spec in specs:

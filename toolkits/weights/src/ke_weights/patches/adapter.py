@@ -3,10 +3,10 @@
 Requirements of software that loads such a folder:
 
 * peft: keys ``base_model.model.MODULE.lora_A.weight`` [r, in] and ``lora_B.weight`` [out, r]; ``fan_in_fan_out`` if the
-module stores [in, out] (GPT-2's Conv1D). * vLLM reads ``r``, ``lora_alpha`` and ``target_modules`` and no
-``rank_pattern``, so there is one rank: factors of a lower rank are padded with zeros, which add nothing. It serves
-ranks up to its ``--max-lora-rank``. * TGI skips a kind of module that the adapter does not have in every layer:
-``every_layer`` adds zeros there.
+  module stores [in, out] (GPT-2's Conv1D).
+* vLLM reads ``r``, ``lora_alpha`` and ``target_modules``, and does not read ``rank_pattern``. So there is one rank, and
+  factors of a lower rank are padded with zeros. It serves ranks up to its ``--max-lora-rank``.
+* TGI skips a kind of module that the adapter does not have in every layer: ``every_layer`` adds zeros there.
 """
 
 from __future__ import annotations

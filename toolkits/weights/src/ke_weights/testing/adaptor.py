@@ -1,4 +1,4 @@
-"""The contract of adaptors. Subclass it in your plugin's tests, in place of ``EditorContract``."""
+"""Contract of adaptors. Subclass it in your plugin's tests instead of ``EditorContract``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ke_weights.testing.weights import changes, weights_of
 PROMPTS = ("Eiffel Tower is located in", "Who", "Brandenburg Gate is located in the city of", "The capital of Peru is")
 CONTINUATIONS = (" Rome", " the city of Paris", " a")
 CLOSE = 1e-3
-"""By how much log-probabilities may differ between a batch and a single row, in float32."""
+"""Maximum difference of log-probabilities between a batch and a single row, in float32."""
 
 
 class AdaptorContract(OpenModelContract):
-    """An adaptor leaves every parameter unchanged, and its state decides what the model answers.
+    """Contract of adaptors, which change no parameter: their state determines the answers.
 
-    ``families``: those of the tiny models that it is tried on.
+    ``families``: decoder families of the tiny models in the tests.
     """
 
     families: ClassVar[tuple[Family, ...]] = ("llama", "gpt2")
@@ -54,10 +54,8 @@ class AdaptorContract(OpenModelContract):
                     expect_other(model, edited, f"another {name!r} in the state of {adaptor.layer} is the same model")
                     adaptor.replace_state(kept)
 
-    def test_two_models_with_the_same_edits_have_the_same_digest(
-        self, spec: EditorSpec, config: Any, tmp_path: Path
-    ) -> None:
-        """Otherwise cached completions are never found again. A hook that is not of ``adapt`` has this effect."""
+    def test_the_same_edits_give_the_same_digest(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
+        """Otherwise cached completions are never found again. Hooks of your own have this effect."""
         found = []
         for _ in range(2):
             model = self.tiny()
@@ -69,14 +67,14 @@ class AdaptorContract(OpenModelContract):
                 "besides session.model.adapt() changes the forward pass, or the edit is random (docs/digests.md)"
             )
 
-    def test_two_edits_never_share_a_digest(self, editor: Editor, session: Session[Any]) -> None:
+    def test_different_edits_have_different_digests(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]):
             one = session.model.digest
         with editor.edit(session, [MOVE_GATE]):
             expect_other(session.model, one, "another edit gives the same model, which shares its cached completions")
 
     def test_batch_equals_single_rows(self, editor: Editor, tmp_path: Path) -> None:
-        """Rows of unequal length are padded: neither the padding nor the other rows may change an answer."""
+        """Rows of different lengths are padded. Neither the padding nor other rows may change an answer."""
         asked = [Generate(prompt=prompt, max_tokens=6) for prompt in (*PROMPTS, *self.prompts())]
         scored = [Score(prompt=one.prompt, continuations=CONTINUATIONS) for one in asked]
         for family in self.families:
@@ -93,7 +91,7 @@ class AdaptorContract(OpenModelContract):
                 torch.tensor(rows, dtype=torch.float64), torch.tensor(single, dtype=torch.float64), rtol=0, atol=CLOSE
             )
 
-    def test_a_saved_model_is_loaded_with_the_same_answers(
+    def test_a_loaded_model_gives_the_same_answers(
         self, spec: EditorSpec, editor: Editor, session: Session[Any], config: Any, tmp_path: Path
     ) -> None:
         path = tmp_path / "saved"
@@ -136,12 +134,12 @@ class AdaptorContract(OpenModelContract):
         assert len(str(caught.value).splitlines()) == 1
 
     def prompts(self) -> list[str]:
-        """The prompts of the edits themselves."""
+        """Return the prompts of the edits."""
         return [edit.cloze.prompt.rstrip() for edit in self.edits if edit.cloze is not None]
 
     @staticmethod
     def save(spec: EditorSpec, edited: Edited, path: Path) -> None:
-        """Save the edited model; fail in words where the editor cannot."""
+        """Save the edited model, or fail with advice if the editor cannot."""
         if spec.load is None or not isinstance(edited, SupportsSave):
             raise AssertionError(
                 f"{spec.name} cannot be saved, which `ke edit --out` and a resumed run need: give its edited model "

@@ -1,4 +1,4 @@
-"""Contracts of editors that locate and edit (ROME, MEMIT and their kin), on ``ke_weights.locate``."""
+"""Contracts of locate-and-edit methods (ROME, MEMIT and similar) that use ``ke_weights.locate``."""
 
 from __future__ import annotations
 
@@ -20,27 +20,30 @@ from ke_weights import targets
 from ke_weights.testing.apart import without_float64
 from ke_weights.testing.weights import WeightEditorContract, changes, weights_of
 
-FEW = 2  # short ones: where its parts are, and the scale of its states
+FEW = 2  # short passes: to find the parts, and the scale of the states
 
 
 class LocateEditorContract(WeightEditorContract):
-    """``contexts``: how many contexts a key is averaged over, the bare prompt among them.
+    """Contract of locate-and-edit methods.
 
-    ``inverts``: a singular second moment is of no use to it.
+    ``contexts``: number of contexts that a key is averaged over, including the bare prompt. ``inverts``: the method
+    inverts the key covariance.
     """
 
     contexts: ClassVar[int] = 6
     inverts: ClassVar[bool] = True
 
     def built(self, spec: EditorSpec, **more: str) -> Editor:
-        """The editor with other options."""
+        """Return the editor with other options."""
         return spec.build(configure(spec, {**self.options, **more}))
 
     def layer_option(self, spec: EditorSpec) -> str:
-        """What says where it edits."""
+        """Return the name of the option that selects the edited layers."""
         return "layers" if "layers" in fields_dict(spec.config) else "layer"
 
-    def test_details_hold_what_made_the_edit(self, editor: Editor, session: Session[Any]) -> None:
+    def test_details_contain_hyperparameters_templates_corpus_and_losses(
+        self, editor: Editor, session: Session[Any]
+    ) -> None:
         with editor.edit(session, self.edits) as edited:
             details: Any = edited.details
         chosen = details["hyperparameters"]
@@ -54,34 +57,34 @@ class LocateEditorContract(WeightEditorContract):
         assert [edit.id for edit in self.edits] == list(details["edits"])
         assert set(details["edits"][MOVE_TOWER.id]) == {"steps", "loss", "nll", "kl", "change", "missed"}
 
-    def test_sequential_edits_keep_what_belongs_to_the_unedited_model(
+    def test_sequential_edits_reuse_the_statistics_of_the_unedited_model(
         self, editor: Editor, session: Session[Any], tmp_path: Path
     ) -> None:
-        """Contexts, second moments and hyperparameters are not taken anew; targets are of the model as it is."""
+        """Templates, covariances and hyperparameters are reused. Targets are optimized on the current model."""
         with editor.edit(session, [MOVE_TOWER]) as first:
-            known, targets = kept(tmp_path), len(kept(tmp_path, targets=True))
+            known, targets = artifact_files(tmp_path), len(artifact_files(tmp_path, targets=True))
             with editor.edit(session, [MOVE_GATE]) as second:
-                assert known == kept(tmp_path)
-                assert len(kept(tmp_path, targets=True)) > targets
+                assert known == artifact_files(tmp_path)
+                assert len(artifact_files(tmp_path, targets=True)) > targets
         with editor.edit(session, [MOVE_GATE]) as alone:
-            assert known == kept(tmp_path)
+            assert known == artifact_files(tmp_path)
         for shared in ("templates", "hyperparameters", "corpus"):
             assert first.details[shared] == second.details[shared] == alone.details[shared]
         assert second.details["edits"] != alone.details["edits"]
 
     def test_device_without_float64_is_supported(self, spec: EditorSpec, config: Any, session: Session[Any]) -> None:
-        """Second moments, contexts and targets are there already: what is added up in float64 is another's."""
+        """Covariances, templates and targets are cached before, because computing them uses float64 elsewhere."""
         with spec.build(config).edit(session, self.edits):
             pass
         with without_float64(), spec.build(config).edit(session, self.edits) as edited:
             assert edited.details["edits"]
 
-    def test_long_templates_leave_less_room(self, spec: EditorSpec, session: Session[Any]) -> None:
+    def test_long_templates_count_against_the_context_length(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, templates="so " * 1020 + ". {}")
         assert "and -" in editor.check(session, [MOVE_TOWER])[MOVE_TOWER.id]
 
-    def refuses(self, editor: Editor, session: Session[Any], error: type[KEError], why: str) -> None:
-        """By ``check`` without edits, which runs ask before anything else and so must be cheap, and by ``edit``."""
+    def expect_rejection(self, editor: Editor, session: Session[Any], error: type[KEError], why: str) -> None:
+        """Check that both ``check`` without edits, which must be fast, and ``edit`` raise the error."""
         with one_clear_line(session.model, error, why), few_passes():
             editor.check(session, ())
         with one_clear_line(session.model, error, why), editor.edit(session, self.edits):
@@ -93,24 +96,26 @@ class LocateEditorContract(WeightEditorContract):
 
     def test_unsupported_model_is_rejected_before_the_first_request(self, editor: Editor, tmp_path: Path) -> None:
         session = self.on(self.tiny("gemma2"), tmp_path)
-        self.refuses(editor, session, KEError, "cannot locate and edit in Gemma2")
+        self.expect_rejection(editor, session, KEError, "cannot locate and edit in Gemma2")
 
     def test_edited_model_is_not_inspected_again(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]), few_passes(0):
             assert editor.check(session, ()) == {}
 
-    def test_no_corpus_is_one_clear_error(self, spec: EditorSpec, session: Session[Any], tmp_path: Path) -> None:
-        editor = self.built(spec, corpus=str(tmp_path / "none.txt"))
-        self.refuses(editor, session, BadData, "cannot read corpus .*none.txt")
-
-    def test_too_few_tokens_are_one_clear_error(self, spec: EditorSpec, session: Session[Any]) -> None:
-        editor = self.built(spec, tokens="200")
-        self.refuses(editor, session, EditFailed, f"{INNER} dimensions from 200 tokens are singular")
-
-    def test_a_singular_statistic_is_one_clear_error(
+    def test_a_missing_corpus_gives_a_clear_error(
         self, spec: EditorSpec, session: Session[Any], tmp_path: Path
     ) -> None:
-        editor = self.built(spec, corpus=str(monotonous(tmp_path)))
+        editor = self.built(spec, corpus=str(tmp_path / "none.txt"))
+        self.expect_rejection(editor, session, BadData, "cannot read corpus .*none.txt")
+
+    def test_too_few_tokens_give_a_clear_error(self, spec: EditorSpec, session: Session[Any]) -> None:
+        editor = self.built(spec, tokens="200")
+        self.expect_rejection(editor, session, EditFailed, f"{INNER} dimensions from 200 tokens are singular")
+
+    def test_a_singular_covariance_gives_a_clear_error(
+        self, spec: EditorSpec, session: Session[Any], tmp_path: Path
+    ) -> None:
+        editor = self.built(spec, corpus=str(repetitive(tmp_path)))
         if self.inverts:
             why = "the second moment is singular"
             with one_clear_line(session.model, EditFailed, why), editor.edit(session, self.edits):
@@ -120,7 +125,7 @@ class LocateEditorContract(WeightEditorContract):
                 assert edited.details["corpus"]
 
     def test_diverging_target_names_its_edit(self, spec: EditorSpec, session: Session[Any]) -> None:
-        """The step overflows float32."""
+        """With this learning rate, the step overflows float32."""
         editor = self.built(spec, lr="1e39")
         why = f"the loss of edit '{MOVE_TOWER.id}' is not finite at step 1"
         with one_clear_line(session.model, EditFailed, why), editor.edit(session, [MOVE_TOWER]):
@@ -128,23 +133,22 @@ class LocateEditorContract(WeightEditorContract):
 
     def test_layers_of_another_size_are_rejected(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, **{self.layer_option(spec): "13"})
-        self.refuses(editor, session, KEError, "13 do not fit a model of 4")
+        self.expect_rejection(editor, session, KEError, "13 do not fit a model of 4")
 
     def test_missing_trace_is_reported(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, **{self.layer_option(spec): "trace"})
-        self.refuses(editor, session, BadConfig, "no causal trace")
+        self.expect_rejection(editor, session, BadConfig, "no causal trace")
 
     def test_given_templates_are_used(self, spec: EditorSpec, session: Session[Any]) -> None:
         with self.built(spec, templates="So it is. {}").edit(session, self.edits) as edited:
             assert edited.details["templates"] == ["{}", "So it is. {}"]
-        self.refuses(self.built(spec, templates="So."), session, BadConfig, "template 'So.'")
+        self.expect_rejection(self.built(spec, templates="So."), session, BadConfig, "template 'So.'")
 
 
 class MassEditorContract(LocateEditorContract):
-    """Of those that make many edits at once."""
+    """Contract of locate-and-edit methods that make many edits at once."""
 
     def test_order_of_edits_does_not_matter(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
-        """Numerics 25."""
         model = tiny_model("gpt2", dtype="float64")
         before, made = weights_of(model), []
         for name, edits in (("forth", self.edits), ("back", self.edits[::-1])):
@@ -157,9 +161,9 @@ class MassEditorContract(LocateEditorContract):
     def test_edits_of_several_groups_are_all_applied(
         self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Targets are optimized in groups; every edit is on record, and nearer to its target than it was.
+        """Targets are optimized in groups. Every edit is recorded, and moves the state closer to its target.
 
-        With c = |z - h| / |h| of the unedited model, |z - h| / |z| was c / (1 + c) or more.
+        With c = |z - h| / |h| of the unedited model, |z - h| / |z| is at least c / (1 + c) before the edit.
         """
         monkeypatch.setattr(targets, "TOGETHER", 1)
         with editor.edit(session, FOUR_MOVES) as edited:
@@ -174,22 +178,22 @@ class MassEditorContract(LocateEditorContract):
 
 
 @contextmanager
-def few_passes(most: int = FEW) -> Iterator[None]:
-    """Fail if the model is run more often than it takes to see what it is, also where the block raises."""
+def few_passes(limit: int = FEW) -> Iterator[None]:
+    """Fail if the block runs more than ``limit`` forward passes, also if it raises."""
     before = COUNTER.now().passes
     try:
         yield
     finally:
-        assert COUNTER.now().passes - before <= most
+        assert COUNTER.now().passes - before <= limit
 
 
-def kept(root: Path, *, targets: bool = False) -> set[Path]:
-    """Files of artifacts: the targets, or all others."""
+def artifact_files(root: Path, *, targets: bool = False) -> set[Path]:
+    """Return the artifact files: the targets, or all others."""
     return {path for path in root.rglob("*") if path.is_file() and ("targets" in path.parts) == targets}
 
 
-def monotonous(folder: Path) -> Path:
-    """A corpus of 400 times the same line: its second moments have a handful of directions."""
-    path = folder / "monotonous.txt"
+def repetitive(folder: Path) -> Path:
+    """Write a corpus that repeats one line 400 times, so that its key covariance is singular."""
+    path = folder / "repetitive.txt"
     path.write_text("Paris is the capital of France.\n" * 400, encoding="utf-8")
     return path

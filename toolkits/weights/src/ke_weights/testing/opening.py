@@ -1,4 +1,4 @@
-"""The contracts of editors that open the model: weight editors and adaptors."""
+"""Contracts of weight editors and adaptors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last
 from ke_testing.kit import DIGEST_RULES, expect_other, expect_same
 from ke_weights.modules import find_parts
 
-KEPT = "templates"  # sampled contexts: the engine, which samples them, has ways of its own around a failure
+KEPT = "templates"  # sampled contexts are kept: the engine that samples them handles failures itself
 OURS = frozenset({"contextlib", "ke_core", "ke_plugin_hf", "ke_weights"})
-"""Packages in whose code a contract interrupts, besides the editor's own."""
+"""Packages in whose code the contract interrupts, besides that of the editor."""
 INTERRUPTED = 12
-"""Moments of making an edit at which it is interrupted."""
+"""Number of points at which an edit is interrupted."""
 OVERWRITE = city_edit(TOWER, ROME, MADRID)
-"""Contradicts MOVE_TOWER in one batch, and may follow it."""
+"""Contradicts MOVE_TOWER in the same batch, and can be made after it."""
 
 
 def _to(*labels: str) -> Edit:
@@ -49,12 +49,14 @@ BAD_EDITS: Mapping[str, tuple[Edit, str]] = {
 
 @pytest.mark.usefixtures("one_thread")
 class OpenModelContract(EditorContract):
-    """Whatever was done to the model is gone afterwards, however the edit ended; ``edit`` refuses what it must."""
+    """Contract of editors that open the model: it is restored after every edit, also after errors and Ctrl-C."""
 
-    def test_a_failure_at_any_stage_leaves_nothing(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
-        """A block of the model fails at its first pass, half way, and at the last of all: nothing is left behind.
+    def test_a_failed_forward_pass_leaves_the_model_unchanged(
+        self, spec: EditorSpec, config: Any, tmp_path: Path
+    ) -> None:
+        """A block of the model raises at the first pass, in the middle, and at the last pass.
 
-        What follows with the same editor is what would have been.
+        The model is restored, and the next edit with the same editor gives the same model as without the failure.
         """
         model = self.tiny()
         with spec.build(config).edit(self.on(model, tmp_path), self.edits):
@@ -77,8 +79,10 @@ class OpenModelContract(EditorContract):
             with unchanged(model), editor.edit(session, self.edits):
                 expect_same(model, expected, "after an edit that failed, the same edit gives another model")
 
-    def test_ctrl_c_leaves_nothing_and_is_never_lost(self, spec: EditorSpec, config: Any, tmp_path: Path) -> None:
-        """Tried at every moment of closing an edit, and at some of making it. A later edit is not affected."""
+    def test_ctrl_c_stops_the_edit_and_leaves_the_model_unchanged(
+        self, spec: EditorSpec, config: Any, tmp_path: Path
+    ) -> None:
+        """Interrupted at every point of closing an edit, and at some of making it. A later edit is not affected."""
         model = self.tiny()
         editor, session = spec.build(config), self.on(model, tmp_path)
         with editor.edit(session, self.edits):
@@ -87,7 +91,7 @@ class OpenModelContract(EditorContract):
         made: list[int] = []
 
         def interrupt(*, making: int = -1, closing: int = -1) -> tuple[bool, Interrupter]:
-            """Edit with an interrupt at one of the moments of either phase."""
+            """Edit, and interrupt at a point while the edit is made or closed."""
             interrupter = Interrupter(packages=packages, at=making)
 
             def edit() -> None:
@@ -110,7 +114,7 @@ class OpenModelContract(EditorContract):
 
     @pytest.mark.parametrize("wanted", [False, True])
     def test_flags_types_and_configuration_are_restored(self, editor: Editor, tmp_path: Path, *, wanted: bool) -> None:
-        """A model may be lent with its gradients on."""
+        """Parameters of the model may require gradients."""
         model = self.tiny()
         model.module.config.use_cache = wanted
         for parameter in model.module.parameters():
@@ -123,7 +127,7 @@ class OpenModelContract(EditorContract):
         assert model.module.config.use_cache is wanted
         assert all(parameter.grad is None for parameter in model.module.parameters())
 
-    def test_the_edited_model_answers(self, editor: Editor, session: Session[Any]) -> None:
+    def test_the_edit_is_active_while_the_model_answers(self, editor: Editor, session: Session[Any]) -> None:
         before = session.model.digest
         with editor.edit(session, self.edits):
             expect_other(session.model, before, "the edit does not change the model that answers")
@@ -136,7 +140,7 @@ class OpenModelContract(EditorContract):
             with unchanged(model), editor.edit(session, [MOVE_GATE]) as again:
                 assert both.details == again.details
 
-    def test_a_later_edit_may_overwrite_an_earlier_one(self, editor: Editor, session: Session[Any]) -> None:
+    def test_a_later_edit_can_overwrite_an_earlier_one(self, editor: Editor, session: Session[Any]) -> None:
         with unchanged(session.model), editor.edit(session, [MOVE_TOWER]):
             before = session.model.digest
             with editor.edit(session, [OVERWRITE]):
@@ -163,7 +167,7 @@ class OpenModelContract(EditorContract):
 
 
 class ClozeEditorContract(OpenModelContract):
-    """For editors that need a prompt with a subject and one new object on one line; they say what is missing."""
+    """Contract of editors that need a prompt with a subject, and one new object on one line."""
 
     @pytest.mark.parametrize("which", BAD_EDITS)
     def test_bad_edit_is_rejected_with_its_name_and_reason(
@@ -178,7 +182,7 @@ class ClozeEditorContract(OpenModelContract):
     def test_contradictory_edits_of_one_batch_are_named(
         self, spec: EditorSpec, editor: Editor, session: Session[Any]
     ) -> None:
-        """Methods that make one edit at a time are not asked for such a batch."""
+        """Methods that make one edit at a time reject every batch."""
         batch = [*self.edits, OVERWRITE]
         why = f"it contradicts edit '{MOVE_TOWER.id}'"
         assert why in editor.check(session, batch)[OVERWRITE.id]
@@ -189,13 +193,13 @@ class ClozeEditorContract(OpenModelContract):
 
 @contextmanager
 def failing(model: Any, at: int = -1) -> Iterator[list[int]]:
-    """Count the passes of the first and the last block; the one numbered ``at`` raises ZeroDivisionError.
+    """Count the passes of the first and the last block. Pass number ``at`` raises ZeroDivisionError.
 
-    Gives a list of the count and, once it has come to that, ``at``.
+    Yield a list with the count, followed by ``at`` after the error.
     """
     layers, seen = find_parts(model.module).layers, [0]
     blocks = (layers[0].block, layers[-1].block)
-    kind = type(blocks[0])  # what stands at a block itself would show in the model's digest
+    kind = type(blocks[0])  # a patched instance would change the model's digest
     real = kind.forward
 
     @wraps(real)
@@ -213,7 +217,7 @@ def failing(model: Any, at: int = -1) -> Iterator[list[int]]:
 
 
 def expect_cycle(digests: Sequence[str], what: str) -> None:
-    """Fail with a sentence unless the first and the third edited model are equal, and the second is another."""
+    """Fail unless the first and third edited models are equal and the second differs."""
     first, second, third = (digest[:8] for digest in digests)
     if first != third:
         raise AssertionError(f"{what} gives two models, with the digests {first} and {third}. {DIGEST_RULES}")
@@ -222,7 +226,7 @@ def expect_cycle(digests: Sequence[str], what: str) -> None:
 
 
 def forget(root: Path) -> None:
-    """Remove what was kept on disk, but for sampled contexts."""
+    """Delete all artifacts except sampled contexts."""
     for folder in root.iterdir():
         if folder.name != KEPT:
             shutil.rmtree(folder)

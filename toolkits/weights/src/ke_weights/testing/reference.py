@@ -1,8 +1,8 @@
-"""The optimization of a target, as plain as it can be said: what faster ways of doing it are tested against.
+"""Reference implementation of target optimization, for tests of faster implementations.
 
-One edit, one row at a time, full forward passes, all logits, explicit loops, torch's own Adam. Nothing is shared
-with ``ke_weights``: not the search for modules (the caller names the module), not the look-up of the subject
-(the rule of the text up to its end), not the arithmetic. For a model in float64 it is a float64 reference.
+It processes one edit and one row at a time, with full forward passes, all logits, explicit loops and torch's Adam. It
+shares no code with ``ke_weights``: the caller names the module, and the subject's position follows from the tokens of
+the text up to its end. On a float64 model it is a float64 reference.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ke_weights.covariance import KeyCovariance
 
 
 class ReferenceSettings(Protocol):
-    """What ``TargetSettings`` has, and any other object with these."""
+    """Attributes that are read, as in ``TargetSettings``."""
 
     steps: int
     lr: float
@@ -29,7 +29,7 @@ class ReferenceSettings(Protocol):
 
 
 class ReferenceEdit(Protocol):
-    """What ``Rewrite`` has: ``span`` are the subject's characters in ``prompt``."""
+    """Attributes that are read, as in ``Rewrite``. ``span``: the subject's characters in ``prompt``."""
 
     prompt: str
     span: tuple[int, int]
@@ -50,18 +50,18 @@ class ReferenceTarget:
 
     @property
     def z(self) -> Tensor:
-        """Where the path ends."""
+        """The last z of the path."""
         return self.path[-1]
 
     @property
     def steps(self) -> int:
-        """Updates made."""
+        """Number of updates."""
         return len(self.path) - 1
 
 
 @frozen
 class _Line:
-    """Ids of one row, the index of its subject's last token, and where its target's first token is predicted."""
+    """Ids of a row, the index of the subject's last token, and the position that predicts the target's first token."""
 
     ids: list[int]
     index: int
@@ -70,9 +70,9 @@ class _Line:
 
 @define(eq=False)
 class ReferenceOptimizer:
-    """Optimizes targets at the output of ``site``: a block for MEMIT, the MLP of a block for ROME.
+    """Optimizes targets at the output of ``site``: a block (MEMIT), or the MLP of a block (ROME).
 
-    ``swapped_kl`` takes KL(before || now) instead of KL(now || before): the mistake, to show that it matters.
+    ``swapped_kl`` uses KL(before || now) instead of KL(now || before), to test that the direction matters.
     """
 
     module: Any
@@ -81,7 +81,7 @@ class ReferenceOptimizer:
     swapped_kl: bool = field(default=False, kw_only=True)
 
     def target(self, edit: ReferenceEdit, templates: Sequence[str], settings: ReferenceSettings) -> ReferenceTarget:
-        """The target of one edit; ``templates[0]`` is the bare one, each ends in ``{}``."""
+        """Return the target of one edit. Each template ends in ``{}``, and ``templates[0]`` is only that."""
         wanted: list[int] = self.tokenizer(f" {edit.target}", add_special_tokens=False)["input_ids"]
         lines = [self._line(edit, template, wanted) for template in templates]
         subject = edit.prompt[slice(*edit.span)]
@@ -116,7 +116,7 @@ class ReferenceOptimizer:
         return ReferenceTarget(path=tuple(path), clean=clean, losses=losses, nlls=nlls, kls=kls)
 
     def ids(self, text: str) -> list[int]:
-        """Ids as the tokenizer gives them, less what it puts at the end: more text follows."""
+        """Return the token ids without an EOS at the end, because more text follows."""
         found: list[int] = self.tokenizer(text)["input_ids"]
         alone: list[int] = self.tokenizer("")["input_ids"]
         while found and alone and found[-1] == alone[-1] == self.tokenizer.eos_token_id:
@@ -124,12 +124,12 @@ class ReferenceOptimizer:
         return found
 
     def run(self, ids: list[int], index: int, delta: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Log-probabilities [T, V] with delta added at ``index``, and the site's clean output there, [d]."""
+        """Return log-probabilities [T, V] with delta added at ``index``, and the site's unchanged output there, [d]."""
         clean: list[Tensor] = []
 
         def hook(_module: nn.Module, _args: Any, output: Any) -> Any:
             states = output[0] if isinstance(output, tuple) else output
-            flat = states.reshape(len(ids), -1)  # OPT's MLP sees no rows
+            flat = states.reshape(len(ids), -1)  # OPT's MLP has no batch dimension
             precise = torch.promote_types(states.dtype, torch.float32)
             clean.append(flat[index].detach().to(precise).clone())
             if delta is None:
@@ -156,17 +156,17 @@ class ReferenceOptimizer:
 
 
 F, D = 48, 20
-"""Sizes of a key and of a residual."""
+"""Dimensions of a key and of a residual."""
 
 
 def random_covariance() -> KeyCovariance:
-    """Of 600 tokens, float64 [F, F]."""
+    """Return the covariance of 600 random keys, float64 [F, F]."""
     data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     return KeyCovariance(data.T @ data / 600, 600)
 
 
 def random_problem(count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Keys and residuals of ``count`` edits as columns, float64 [F, count] and [D, count]."""
+    """Return random keys and residuals of ``count`` edits as columns, float64 [F, count] and [D, count]."""
     draw = torch.Generator().manual_seed(100 * seed + count)
     keys = torch.randn(F, count, dtype=torch.float64, generator=draw)
     return keys, torch.randn(D, count, dtype=torch.float64, generator=draw)

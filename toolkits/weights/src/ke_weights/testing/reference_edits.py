@@ -1,7 +1,7 @@
-"""Keys, values, states and second moments, as plain as they can be said: what editors' updates are tested against.
+"""Reference implementation of keys, values, states and key covariances, for tests of editors.
 
-One text at a time, whole passes, explicit loops. Nothing is shared with ``ke_weights`` but the text of the
-corpus: places in the model are named here, the subject's end is found by the rule of the text up to it.
+It processes one text at a time, with full passes and explicit loops. It shares only the corpus with ``ke_weights``:
+modules are named here, and the subject's position follows from the tokens of the text up to its end.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ke_core.plugin import Edit
 from ke_weights.corpus import read_corpus
 from ke_weights.testing.reference import ReferenceOptimizer, ReferenceSettings, ReferenceTarget
 
-PLACES = {
+MODULE_NAMES = {
     "gpt2": ("transformer.h.{}", "mlp", "c_proj"),
     "gptj": ("transformer.h.{}", "mlp", "fc_out"),
     "gptneox": ("gpt_neox.layers.{}", "mlp", "dense_4h_to_h"),
     "llama": ("model.layers.{}", "mlp", "down_proj"),
     "qwen2": ("model.layers.{}", "mlp", "down_proj"),
 }
-"""A block, and the way from it to the edited map, by family."""
+"""By family: the name of a block, and the path from it to the edited projection."""
 TRANSPOSED = ("gpt2",)
-"""Families that store the map as [f, d]."""
-ISLANDS = ("gptj", "llama", "qwen2")
-"""Families that compute parts (norms, rotary angles) in float32 whatever their type, so that numbers agree to that."""
+"""Families that store the weight as [f, d]."""
+FLOAT32_PARTS = ("gptj", "llama", "qwen2")
+"""Families that compute parts (norms, rotary angles) in float32 for every dtype, which limits the accuracy."""
 
 
 @define
-class _Wish:
+class _ReferenceEdit:
     """An edit as ``ReferenceOptimizer`` sees it."""
 
     prompt: str
@@ -44,7 +44,7 @@ class _Wish:
 
 @define(eq=False)
 class ReferenceModel:
-    """Reads a tiny model of a family in ``PLACES``; ``templates`` are those of the edit, the bare one first."""
+    """Reads a tiny model of a family in ``MODULE_NAMES``. ``templates``: of the edit, the bare one first."""
 
     model: Any
     family: str
@@ -52,58 +52,58 @@ class ReferenceModel:
     names: tuple[str, str, str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.names = PLACES[self.family]
+        self.names = MODULE_NAMES[self.family]
 
     def weight(self, layer: int) -> Tensor:
-        """W of ``layer`` as a map, [d, f], a copy."""
+        """Return a copy of W of ``layer``, [d, f]."""
         stored: Tensor = self._projection(layer).weight.detach().clone()
         return stored.T if self.family in TRANSPOSED else stored
 
     def add(self, layer: int, update: Tensor) -> None:
-        """Change W of ``layer`` by ``update`` [d, f] for good."""
+        """Add ``update`` [d, f] to W of ``layer``."""
         self._projection(layer).weight.data.add_(update.T if self.family in TRANSPOSED else update)
 
     def change(self, layer: int, before: Tensor) -> Tensor:
-        """By how much W of ``layer`` differs from ``before``, [d, f]."""
+        """Return the difference of W of ``layer`` to ``before``, [d, f]."""
         return self.weight(layer) - before
 
     def key(self, edit: Edit, layer: int) -> Tensor:
-        """Input of the edited projection at the subject of the bare prompt, [f]."""
+        """Return the input of the edited projection at the subject of the bare prompt, [f]."""
         return self._read(edit, "{}", self._projection(layer), inputs=True)
 
     def keys(self, edit: Edit, layer: int) -> Tensor:
-        """That behind each template, [templates, f]."""
+        """Return the key after each template, [templates, f]."""
         return torch.stack([self._read(edit, one, self._projection(layer), inputs=True) for one in self.templates])
 
     def grouped_key(self, edit: Edit, layer: int) -> Tensor:
-        """MEMIT's average: half the bare prompt's key, half the mean of the others', [f]."""
+        """Return MEMIT's average: half the key of the bare prompt plus half the mean of the others, [f]."""
         every = self.keys(edit, layer)
         return every[0] / 2 + every[1:].mean(0) / 2
 
     def value(self, edit: Edit, layer: int) -> Tensor:
-        """What the edited projection says at the subject of the bare prompt, [d]."""
+        """Return the output of the edited projection at the subject of the bare prompt, [d]."""
         return self._read(edit, "{}", self._projection(layer), inputs=False)
 
     def state(self, edit: Edit, layer: int) -> Tensor:
-        """What the block says there, [d]."""
+        """Return the output of the block at the subject of the bare prompt, [d]."""
         return self._read(edit, "{}", self._block(layer), inputs=False)
 
     def project(self, layer: int, key: Tensor) -> Tensor:
-        """W k + b of ``layer`` as it is now, [d]."""
+        """Return W k + b with the current W of ``layer``, [d]."""
         bias = self._projection(layer).bias
         value = self.weight(layer) @ key
         return value if bias is None else value + bias.detach()
 
     def target(self, edit: Edit, layer: int, settings: ReferenceSettings, *, mlp: bool) -> ReferenceTarget:
-        """The target of ``edit`` at the output of the MLP (ROME), or of the block."""
+        """Return the target of ``edit`` at the output of the MLP (ROME) or of the block."""
         assert edit.cloze is not None
         assert edit.after is not None
         site = self._projection(layer) if mlp else self._block(layer)
-        wish = _Wish(edit.cloze.prompt, edit.cloze.span, edit.after.objects[0].label)
+        wish = _ReferenceEdit(edit.cloze.prompt, edit.cloze.span, edit.after.objects[0].label)
         return ReferenceOptimizer(self.model.module, self.model.tokenizer, site).target(wish, self.templates, settings)
 
     def covariance(self, layer: int, tokens: int, longest: int) -> Tensor:
-        """C of ``layer``, [f, f]: the mean of k k^T over the first ``tokens`` of the default corpus."""
+        """Return C of ``layer``, [f, f]: the mean of k k^T over the first ``tokens`` tokens of the default corpus."""
         total, left = torch.zeros(()), tokens
         for document in read_corpus().documents:
             ids = self.model.encode(document)[: min(longest, left)]
@@ -142,12 +142,12 @@ class ReferenceModel:
 
 
 def target_of(root: Path) -> Tensor:
-    """The z of the one edit whose target lies under ``root``, [d]."""
+    """Return the z of the only target stored in ``root``, [d]."""
     (path,) = (root / "targets").glob("*.safetensors")
     found: Tensor = load_file(path)["z"]
     return found
 
 
 def off(one: Tensor, other: Tensor) -> float:
-    """Relative difference, by norms."""
+    """Return the norm of the difference, relative to the norm of ``other``."""
     return float((one - other).norm() / other.norm())

@@ -1,4 +1,4 @@
-"""The contract of editors that change weights. Subclass it in your plugin's tests, in place of ``EditorContract``."""
+"""Contract of weight editors. Subclass it in your plugin's tests instead of ``EditorContract``."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 class WeightEditorContract(ClozeEditorContract):
-    """``ranked``: updates are given by factors, of no higher rank than there are edits."""
+    """Contract of weight editors. ``ranked``: the rank of an update is at most the number of edits."""
 
     ranked: ClassVar[bool] = True
 
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("family", ["gpt2", "gptj", "llama", "qwen2"])
     def test_weights_are_restored_bit_for_bit(self, editor: Editor, tmp_path: Path, family: Family, dtype: str) -> None:
-        """Numerics 14. Flags too: a model may be lent with its gradients on."""
+        """Flags are restored too: parameters may require gradients."""
         model = self.tiny(family, dtype=dtype)
         model.module.requires_grad_(requires_grad=True)
         before = weights_of(model)
@@ -53,7 +53,7 @@ class WeightEditorContract(ClozeEditorContract):
 
     @pytest.mark.parametrize("family", ["gpt2", "llama"])
     def test_the_default_dtype_does_not_change_the_update(self, spec: Any, tmp_path: Path, family: Family) -> None:
-        """A caller may have set torch's default dtype to float64; a float32 model gets the same update."""
+        """A float32 model gets the same update if torch's default dtype is float64."""
         found = []
         for default in (torch.float32, torch.float64):
             model = self.tiny(family)
@@ -66,7 +66,7 @@ class WeightEditorContract(ClozeEditorContract):
         for name, change in single.items():
             torch.testing.assert_close(double[name], change, rtol=1e-5, atol=1e-7)
 
-    def test_a_failure_between_two_writes_leaves_nothing(
+    def test_a_failure_between_two_updates_leaves_the_model_unchanged(
         self, editor: Editor, session: Session[Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         real = Patch.add
@@ -82,12 +82,12 @@ class WeightEditorContract(ClozeEditorContract):
 
 
 def weights_of(model: Any) -> dict[str, Tensor]:
-    """A copy of every parameter, as stored."""
+    """Return a copy of every parameter, as stored."""
     return {name: parameter.detach().clone() for name, parameter in model.module.named_parameters()}
 
 
 def changes(model: Any, before: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """By how much parameters differ from ``before``, as stored; those that do not are left out."""
+    """Return the differences of changed parameters to ``before``, as stored."""
     return {
         name: now.detach() - before[name]
         for name, now in model.module.named_parameters()
@@ -96,11 +96,11 @@ def changes(model: Any, before: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def whole_of(update: Delta) -> Tensor:
-    """An update as one tensor, [out, in]."""
+    """Return an update as one tensor, [out, in]."""
     return update.delta if isinstance(update, Dense) else update.left @ update.right
 
 
 def rank_of(updates: list[Delta]) -> int:
-    """The rank that updates promise by their factors. Fails for one that is given whole."""
-    assert all(isinstance(update, LowRank) for update in updates), "an update is not given by its factors"
+    """Return the sum of the ranks of low-rank updates. Fail for a dense one."""
+    assert all(isinstance(update, LowRank) for update in updates), "an update is dense, not low-rank"
     return sum(update.left.shape[1] for update in updates if isinstance(update, LowRank))

@@ -30,26 +30,26 @@ def naive(modules: ModuleMap, found: Recording, curve: Curve, positions: Iterabl
 
 def restored(modules: ModuleMap, found: Recording, curve: Curve, token: int, layer: int, *, window: int) -> float:
     """p(answer), averaged over the corrupted rows, with one intervention: P*_{t,l}."""
-    asked = found.prompt
-    ids = asked.rows(modules.device)
+    trace_prompt = found.prompt
+    ids = trace_prompt.rows(modules.device)
     with frozen_module(modules.module), Hooks() as hooks:
-        hooks.change(embedding_of(modules), asked.corrupt)
+        hooks.change(embedding_of(modules), trace_prompt.corrupt)
         if curve.restored == "states":
-            hooks.change(modules.layers[layer].block, _clean(asked, token))
+            hooks.change(modules.layers[layer].block, _clean(trace_prompt, token))
         else:
             for at in curve.window(layer, len(modules.layers), window):
-                hooks.change(part_of(modules.layers[at], curve.restored), _clean(asked, token))
+                hooks.change(part_of(modules.layers[at], curve.restored), _clean(trace_prompt, token))
         if curve.severed:
             _hold(hooks, modules, found, curve.severed, token)
         logits = forward(modules.module, ids, torch.ones_like(ids)).logits
     return float(probability(logits[1:, -1], found.answer, modules.dtype).mean())
 
 
-def _clean(asked: TracePrompt, token: int) -> Callable[[Tensor], Tensor]:
+def _clean(trace_prompt: TracePrompt, token: int) -> Callable[[Tensor], Tensor]:
     """Replace the value of every corrupted row with the clean row's of the same pass."""
 
     def make(output: Tensor) -> Tensor:
-        states = output.reshape(1 + asked.samples, len(asked.ids), -1).clone()
+        states = output.reshape(1 + trace_prompt.samples, len(trace_prompt.ids), -1).clone()
         states[1:, token] = states[0, token]
         return states.reshape(output.shape)
 

@@ -91,15 +91,15 @@ def clean_answer(modules: ModuleMap, ids: Sequence[int]) -> tuple[int, float]:
     return _top(logits, modules.dtype)
 
 
-def record(modules: ModuleMap, asked: TracePrompt) -> Recording:
+def record(modules: ModuleMap, trace_prompt: TracePrompt) -> Recording:
     """Run the clean row and its corrupted copies together, and record inputs and outputs of every block."""
-    ids = asked.rows(modules.device)
+    ids = trace_prompt.rows(modules.device)
     entering: list[Tensor] = []
     outputs: dict[Part, list[Tensor]] = {part: [] for part in PARTS}
     cache = DynamicCache() if keeps_keys(modules) else None
     more: dict[str, Any] = {"past_key_values": cache, "use_cache": True} if cache is not None else {}
     with frozen_module(modules.module), Hooks() as hooks:
-        hooks.change(embedding_of(modules), asked.corrupt)
+        hooks.change(embedding_of(modules), trace_prompt.corrupt)
         for layer in modules.layers:
             hooks.before(layer.block, lambda args, kwargs: entering.append(hidden_in(args, kwargs)))
             for part in PARTS:
@@ -110,7 +110,7 @@ def record(modules: ModuleMap, asked: TracePrompt) -> Recording:
     for kept in cache.layers if cache is not None else ():
         kept.keys, kept.values = kept.keys[1:], kept.values[1:]
     return Recording(
-        prompt=asked,
+        prompt=trace_prompt,
         entering=tuple(entering),
         outputs={part: tuple(found) for part, found in outputs.items()},
         answer=answer,

@@ -49,8 +49,7 @@ class DecodingState:
     """The state of rows in progress. ``starts``: first column of the cache that is a token, [B].
 
     ``positions``: the position of the next token, [B]. Both int64, on the device of the embeddings. ``prompts``: how
-    many
-    tokens of each row are prompt.
+    many tokens of each row are prompt.
     """
 
     prefix: Prefix
@@ -139,10 +138,8 @@ class Forward:
         """Read ``rows``, the tokens after ``prefix``, together.
 
         ``known``, if the prefix is shared: keys and values of the first tokens of each row, () for none. All rows have
-        the
-        same number of new tokens, so that there is no padding after them: shorter rows read some tokens again.
-        ``prompts``:
-        how many tokens of each row, prefix included, are prompt; default: all.
+        the same number of new tokens, so that there is no padding after them: shorter rows read some tokens again.
+        ``prompts``: how many tokens of each row, prefix included, are prompt; default: all.
 
         Returns logits [B, keep, vocabulary] of the last ``keep`` positions, in the model's dtype, and the state.
         """

@@ -30,8 +30,7 @@ def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
 
     In sorted order, the prefix of a range is the minimum of the lengths that neighbors share. A range is cut at its
     minimum. A piece becomes its own group if the tokens it saves (its longer prefix is read once instead of by each
-    row)
-    exceed those it costs (its prefix is read again, and one more batch).
+    row) exceed those it costs (its prefix is read again, and one more batch).
     """
     order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))
     shared = [common(rows[one], rows[other]) for one, other in pairwise(order)]

@@ -96,8 +96,7 @@ class RowBatchSize:
     """The number of rows to run together, each as large as the largest: caches are padded to the longest.
 
     ``limit``: the maximum bytes known not to fail; None until something failed. ``last``: the maximum of rows run
-    together
-    since the last call began. ``spare``: bytes that may be kept between calls.
+    together since the last call began. ``spare``: bytes that may be kept between calls.
     """
 
     device: torch.device
@@ -136,8 +135,7 @@ class DeviceMeter:
     """Measures the peak of tensor memory on ``devices`` above the value at ``start``.
 
     Uses torch's high-water mark (``max_memory_allocated``), which can be reset. Memory that the allocator reserves is
-    not
-    counted. Meters may be nested: one that resets the mark makes the others read it first.
+    not counted. Meters may be nested: one that resets the mark makes the others read it first.
     """
 
     devices: tuple[torch.device, ...]

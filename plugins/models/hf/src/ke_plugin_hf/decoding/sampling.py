@@ -64,8 +64,7 @@ def _most_probable(logits: Tensor) -> list[int | None]:
     """Return the token of the largest logit of every row, or None if that is NaN or infinite.
 
     The largest logit reveals the others: NaN counts as the largest number, and logits of minus infinity, which some
-    models
-    have, are valid. One transfer from the device.
+    models have, are valid. One transfer from the device.
     """
     top, tokens = logits.max(-1)
     return [token if token >= 0 else None for token in tokens.where(top.isfinite(), -1).tolist()]

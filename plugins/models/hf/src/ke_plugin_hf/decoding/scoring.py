@@ -45,10 +45,8 @@ def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterato
     """Split a text that is scored as a whole into rows of at most ``context`` tokens to read.
 
     Yields the ids of each row and how many of its last ones are scored. Each token of ``text`` is scored once, the
-    first
-    one after ``before``. Rows overlap by one token, except the last one, which has as many tokens before its scored
-    ones
-    as the context allows. lm-evaluation-harness splits texts in the same way (``loglikelihood_rolling``).
+    first one after ``before``. Rows overlap by one token, except the last one, which has as many tokens before its
+    scored ones as the context allows. lm-evaluation-harness splits texts in the same way (``loglikelihood_rolling``).
     """
     ids = [*before, *text]
     done = len(before)

@@ -32,8 +32,7 @@ def _whole(tokenizer: Any, ids: Sequence[int]) -> list[int]:
     """Replace byte tokens in ``ids`` that are not a character by the byte tokens of U+FFFD.
 
     A decoder with byte fallback makes U+FFFD of every byte in a sequence if a single one is invalid. Such a sequence
-    may
-    contain line breaks (in LLaMA-2 "\n" is a byte token) and whole words of a script without its own tokens.
+    may contain line breaks (in LLaMA-2 "\n" is a byte token) and whole words of a script without its own tokens.
     """
     tokens = tokenizer.convert_ids_to_tokens(list(ids))
     bytes_of = [int(found[1], 16) if (found := BYTE.fullmatch(token or "")) else None for token in tokens]

@@ -50,8 +50,7 @@ class PromptTokenizer:
         """Return the token ids of ``text`` after a prompt encoded as ``ids``, without special tokens.
 
         They are encoded together if that does not change the prompt's ids, because a SentencePiece tokenizer would add
-        a
-        space before ``text``. Otherwise ``text`` is encoded separately.
+        a space before ``text``. Otherwise ``text`` is encoded separately.
         """
         both = self._whole([(self._turn(prompt) if self.chat else prompt) + text])[0]
         if both[: len(ids)] == list(ids):
@@ -60,8 +59,7 @@ class PromptTokenizer:
 
     def whole(self, text: str) -> tuple[list[int], list[int]]:
         """Return the token ids before a text that is scored as a whole, and those of the text. There is no chat
-        template, and
-        the only special token is the one that begins a text (or the one that ends it).
+        template, and the only special token is the one that begins a text (or the one that ends it).
         """
         coded = self.tokenizer("")["input_ids"]
         return coded[: len(coded) - self._after] or [self.begin], self._alone(text)

@@ -82,8 +82,7 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
     pass.
 
     Also returns the tolerance. Raises ModelUnavailable for a model that attends to later tokens, whose logits are NaN,
-    or
-    whose context is too short for any such row.
+    or whose context is too short for any such row.
     """
     draw = torch.Generator().manual_seed(0)
     vocabulary = int(module.get_input_embeddings().weight.shape[0])
