@@ -429,8 +429,8 @@ def closed(tmp_path, monkeypatch):
     [("same", "same", "overlap"),
      ("same", "./same/p.safetensors", "overlap"),
      ("p/inner", "p", "overlap"),
-     ("file/edited", "p", "cannot write file/edited: file is no folder"),
-     ("edited", "file/deep/p", "cannot write file/deep/p: file is no folder"),
+     ("file/edited", "p", "cannot write file/edited: file is not a folder"),
+     ("edited", "file/deep/p", "cannot write file/deep/p: file is not a folder"),
      ("edited", "closed/p", "cannot write closed/p: permission denied in closed"),
      ("closed/deep/edited", "p", "cannot write closed/deep/edited: permission denied in closed")],
 )  # fmt: skip

@@ -205,10 +205,10 @@ def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
 @pytest.mark.parametrize(
     ("more", "error"),
     [
-        (("--tokens", "300"), "second moments of 176 dimensions from 300 tokens are singular"),
+        (("--tokens", "300"), "the key covariance of 176 dimensions from 300 tokens is singular"),
         (("--text", "nowhere.txt"), "cannot read corpus nowhere.txt: no such file or directory"),
         (("--text", "picture"), "corpus picture is not UTF-8 text: byte 0"),
-        (("--text", "blank"), "corpus blank holds no text"),
+        (("--text", "blank"), "corpus blank is empty"),
         (
             ("--text", "wikimedia/wikipedia:20231101.en"),
             "corpus not found: wikimedia/wikipedia:20231101.en is not a file, and",

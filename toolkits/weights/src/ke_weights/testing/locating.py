@@ -80,7 +80,7 @@ class LocateEditorContract(WeightEditorContract):
 
     def test_long_templates_leave_less_room(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, templates="so " * 1020 + ". {}")
-        assert "and -" in editor.check(session, [MOVE_TOWER])[MOVE_TOWER.id]
+        assert "more than -" in editor.check(session, [MOVE_TOWER])[MOVE_TOWER.id]
 
     def refuses(self, editor: Editor, session: Session[Any], error: type[KEError], why: str) -> None:
         """By ``check`` without edits, which runs ask before anything else and so must be cheap, and by ``edit``."""
