@@ -124,7 +124,7 @@ def test_a_file_is_taken_before_a_dataset_of_its_name(hub: list[Any], tmp_path: 
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
-        (ConnectionError("no\n network"), "cannot load the dataset some/text from the hub: no network"),
+        (ConnectionError("no\n network"), "cannot load the dataset some/text from the Hub: no network"),
         (Rows(body=["a"]), "some/text has no column 'text'"),
         (Rows(text=[1, 2]), "column 'text' of dataset some/text is not text"),
         (Rows(text=["", " \n"]), "some/text has no text"),

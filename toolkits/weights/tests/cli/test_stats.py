@@ -187,10 +187,7 @@ def test_memory_for_some_layers_only_is_said_in_one_line(stats, monkeypatch, fol
 def test_fewer_than_twenty_tokens_a_dimension_are_warned_of(stats):
     """LLaMA-3-8B's keys have 14,336 elements, so that the default of 100,000 tokens is 7 for each."""
     warned = stats(*COMPUTE, "--layers", "1")[2]
-    assert (
-        "warning: 1,500 tokens are few for a key covariance of 176 dimensions (8.5 per dimension): use 20 per dimension, 3,520"
-        in warned
-    )
+    assert "warning: 1,500 tokens are few for a key covariance of 176 dimensions (8.5 per dimension)" in warned
     assert "warning" not in stats(*COMPUTE, "--layers", "1", "--tokens", "3520")[2]
 
 

@@ -42,7 +42,7 @@ BAD_EDITS: Mapping[str, tuple[Edit, str]] = {
     "old-object": (_to("Paris"), "its new object 'Paris' is the old one"),
     "too-long": (
         evolve(MOVE_TOWER, cloze=Cloze(template="so " * 1100 + "{} is in", subject="Eiffel Tower")),
-        "its prompt and target have .* tokens, and 10.. fit",
+        "its prompt and target have .* tokens, more than 10..",
     ),
 }
 
