@@ -39,7 +39,7 @@ def test_a_text_file_is_read_by_lines_or_by_paragraphs(text: str, documents: tup
     ("content", "why"),
     [
         (None, "cannot read corpus .*no such file"),
-        (b" \n\n", "holds no text"),
+        (b" \n\n", "is empty"),
         (b"caf\xe9", "not UTF-8 text: byte 3"),
         (b"a\0b", "not text: it contains zero"),
     ],
@@ -124,10 +124,10 @@ def test_a_file_is_taken_before_a_dataset_of_its_name(hub: list[Any], tmp_path: 
 @pytest.mark.parametrize(
     ("rows", "why"),
     [
-        (ConnectionError("no\n network"), "cannot load the dataset some/text from the hub: no network"),
+        (ConnectionError("no\n network"), "cannot load the dataset some/text from the Hub: no network"),
         (Rows(body=["a"]), "some/text has no column 'text'"),
         (Rows(text=[1, 2]), "column 'text' of dataset some/text is not text"),
-        (Rows(text=["", " \n"]), "some/text holds no text"),
+        (Rows(text=["", " \n"]), "some/text has no text"),
     ],
 )
 def test_a_dataset_that_gives_no_text_is_named(rows: Any, why: str, hub: list[Any]) -> None:

@@ -113,7 +113,7 @@ def test_e13_layers_are_distinct_and_ascending(layers: list[int], tmp_path: Path
 
 def test_fewer_tokens_than_twice_the_dimension_are_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
-    with pytest.raises(EditFailed, match="176 dimensions from 300 tokens are singular") as caught:
+    with pytest.raises(EditFailed, match="176 dimensions from 300 tokens is singular") as caught:
         CovarianceCache(evolve(SETTINGS, tokens=300)).of(session_of(model, tmp_path), module_map(model.module), [1])
     assert "352" in caught.value.hint
 

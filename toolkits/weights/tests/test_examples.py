@@ -128,7 +128,7 @@ def test_a_bad_file_is_one_line_that_says_where(text, why, tmp_path, catalog):
 
 
 def test_no_such_file_and_no_such_dataset_are_told_apart(catalog):
-    with pytest.raises(BadData, match=r"no file nowhere\.json"):
+    with pytest.raises(BadData, match=r"training data not found: nowhere\.json"):
         read_examples("nowhere.json", catalog, {})
     with pytest.raises(UnknownComponent, match="no dataset called 'toi'"):
         read_examples("toi", catalog, {})

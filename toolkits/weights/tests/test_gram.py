@@ -283,7 +283,7 @@ def test_layers_that_memory_does_not_hold_together_are_taken_in_several_passes(
 def test_memory_that_does_not_hold_one_layer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = module_map(tiny_model("llama").module)
     monkeypatch.setattr(gram, "free_bytes", lambda _device: 100_000)
-    with pytest.raises(KEError, match=r"176 dimensions need 0.000743 GB of memory, and 0.0001 GB are free"):
+    with pytest.raises(KEError, match=r"176 dimensions needs 0.000743 GB of memory, and 0.0001 GB are free"):
         gram.passes(modules, [1])
 
 

@@ -19,7 +19,7 @@ def after(*objects: str) -> Fact:
 UNFIT: dict[str, Any] = {
     "it has no cloze": TEXT_ONLY,
     "its subject is blank": evolve(MOVE_TOWER, cloze=Cloze(template="{} is located in", subject=" ")),
-    "it names no new object": evolve(MOVE_TOWER, after=after()),
+    "it has no new object": evolve(MOVE_TOWER, after=after()),
     "its new object is blank": evolve(MOVE_TOWER, after=after(" ")),
     "its new text is blank": evolve(FREE_FORM, free_form=FreeForm(prompt="Who?", target=" ")),
     "its prompt is blank": evolve(FREE_FORM, free_form=FreeForm(prompt=" ", target="me")),
@@ -55,7 +55,7 @@ def test_contradictory_edits_of_one_batch_name_each_other() -> None:
 
 def test_an_edit_that_does_not_fit_the_context_is_refused() -> None:
     refused = unsupported_edits([MOVE_TOWER], tiny_tokenizer(), 3)
-    assert "and 3 fit" in refused[MOVE_TOWER.id]
+    assert "more than 3" in refused[MOVE_TOWER.id]
 
 
 def test_an_edit_to_the_old_object_is_refused_under_whatever_name() -> None:

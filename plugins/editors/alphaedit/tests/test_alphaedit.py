@@ -81,9 +81,7 @@ def test_keys_of_earlier_edits_are_moved_less_when_they_are_kept(space: NullSpac
 
 
 def test_a_threshold_below_every_eigenvalue_is_one_clear_error(data: Tensor) -> None:
-    with pytest.raises(
-        EditFailed, match=r"no direction of layer 3 lies below .* 1e-09: its smallest eigenvalue is 0\.00"
-    ):
+    with pytest.raises(EditFailed, match=r"no eigenvalue of layer 3 is below .* 1e-09: the smallest one is 0\.00"):
         null_space(KeyCovariance(data.T @ data / 2000, 2000), 3, 1e-9, 1.0)
 
 
@@ -126,7 +124,7 @@ def test_directions_that_are_no_null_space_are_warned_of(data: Tensor) -> None:
     found = null_space_details({1: narrow, 2: wide})
     assert found["1"]["share"] < 0.05
     assert "warning" not in found["1"]
-    assert found["2"]["warning"].startswith("the directions that are written to carry 100% of tr(C)")
+    assert found["2"]["warning"].startswith("the null space carries 100% of tr(C)")
 
 
 def test_keys_are_kept_while_edits_are_open_and_gone_afterwards(tmp_path: Path) -> None:

@@ -152,12 +152,12 @@ def test_targets_that_the_model_does_not_have_are_refused_with_those_it_has(tmp_
     model = tiny_model("llama")
     with (
         unchanged(model),
-        pytest.raises(BadConfig, match="called c_attn") as caught,
+        pytest.raises(BadConfig, match="named c_attn") as caught,
         Lora(evolve(SMALL, targets=("c_attn",))).edit(make_session(model, root=tmp_path), EDITS),
     ):
         pass
     assert "q_proj" in caught.value.hint
-    with pytest.raises(BadConfig, match="called c_attn"):
+    with pytest.raises(BadConfig, match="named c_attn"):
         Lora(evolve(SMALL, targets=("c_attn",))).check(make_session(model, root=tmp_path), ())
 
 
@@ -168,7 +168,7 @@ def test_targets_that_are_no_linear_maps_are_refused_before_anything_is_asked(
     target: str, where: str, tmp_path: Path
 ) -> None:
     editor = Lora(evolve(SMALL, targets=("q_proj", target)))
-    with pytest.raises(BadConfig, match=f"{where} is no linear map"):
+    with pytest.raises(BadConfig, match=f"{where} is not a linear layer"):
         editor.check(make_session(tiny_model("llama"), root=tmp_path), ())
 
 
@@ -199,7 +199,7 @@ def test_a_sentence_without_a_label_is_named() -> None:
     long, short = Example(edit="long", ids=tuple(range(9)), start=1), Example(edit="short", ids=(3,), start=1)
     assert unsupported_examples([long, short], 8) == {
         "short": "its statement has fewer than two tokens",
-        "long": "it has 9 tokens, and 8 fit",
+        "long": "it has 9 tokens, more than the context of 8",
     }
 
 

@@ -40,7 +40,7 @@ def test_an_unknown_model_gets_pefts_targets() -> None:
 def test_a_family_that_peft_does_not_know_gets_its_mlp_projections() -> None:
     found = settings(LoraConfig(), facts_of("nobody-knows", 6, 512, 2048))
     assert found["targets"].value == ()
-    assert "MLP projection" in found["targets"].reason
+    assert "MLP output projection" in found["targets"].reason
 
 
 def test_rank_alpha_dropout_and_learning_rate_are_the_published_ones() -> None:

@@ -31,7 +31,7 @@ def test_the_weight_of_old_keys_grows_with_the_length_of_a_key() -> None:
 def test_e13_another_size_of_the_family_gets_a_lambda_of_its_own() -> None:
     found = derive(MemitConfig(), facts_of("llama", 16, 2048, 8192))["mom2_weight"]
     assert found.value == 8192
-    assert "length of a key, 8192" in found.reason
+    assert "key dimension, 8192" in found.reason
 
 
 def test_a_given_lambda_wins_and_says_so() -> None:

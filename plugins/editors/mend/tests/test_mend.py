@@ -177,7 +177,7 @@ def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None
     with pytest.raises(BadConfig, match="mend needs a trained network"):
         Mend(MendConfig()).check(make_session(model, root=tmp_path), ())
     with (
-        pytest.raises(BadConfig, match=r"there is none in .*nowhere"),
+        pytest.raises(BadConfig, match=r"none found in .*nowhere"),
         Mend(MendConfig(checkpoint=str(tmp_path / "nowhere"))).edit(make_session(model, root=tmp_path), EDITS),
     ):
         pass

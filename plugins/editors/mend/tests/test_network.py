@@ -127,14 +127,14 @@ def test_a_quantized_map_is_refused_and_not_taken_for_one_of_another_shape() -> 
     parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
     codes = torch.zeros(14, 1, dtype=torch.uint8)  # two numbers a byte, one under the other
     parts["linear"].weight = torch.nn.Parameter(codes, requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is quantized \(torch\.uint8\)"):
+    with pytest.raises(BadConfig, match=r"linear\.weight is torch\.uint8"):
         shapes_of(parts, ["linear"])
 
 
 def test_eight_bit_floats_are_codes_too() -> None:
     parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
     parts["linear"].weight = torch.nn.Parameter(torch.ones(7, 4).to(torch.float8_e4m3fn), requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is quantized \(torch\.float8_e4m3fn\)") as caught:
+    with pytest.raises(BadConfig, match=r"linear\.weight is torch\.float8_e4m3fn") as caught:
         shapes_of(parts, ["linear"])
     assert "--dtype" not in caught.value.hint
 

@@ -78,7 +78,7 @@ def test_gradients_that_are_not_finite_change_nothing_and_many_end_the_training(
     assert training.advance().numbers["skipped"] == 1
     assert all(torch.equal(a, b) for a, b in zip(before, training.network.parameters(), strict=True))
     monkeypatch.setattr(training_module, "SKIPS", 2)
-    with pytest.raises(EditFailed, match="not finite, 2 steps in a row up to step 3"):
+    with pytest.raises(EditFailed, match="not finite in 2 consecutive steps up to step 3"):
         training.advance()
 
 
@@ -135,7 +135,7 @@ def test_an_example_longer_than_the_context_is_named(tmp_path: Path, kit: Any) -
     long = TrainingExample(edit=MOVE_TOWER, paraphrases=("so " * 2000,))
     config = evolve(kit.config, batch=8)
     training = MendTrainer(config).start(make_session(model, root=tmp_path), [long], None)
-    with pytest.raises(BadData, match=f"training example {MOVE_TOWER.id} has .* tokens, and 1024 fit"):
+    with pytest.raises(BadData, match=f"training example {MOVE_TOWER.id} has .* tokens, more than 1024"):
         training.advance()
 
 

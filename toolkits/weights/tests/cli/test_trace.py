@@ -104,7 +104,7 @@ def test_it_prints_heat_maps_peaks_and_what_was_skipped(ke, facts, tmp_path):
         assert words in flat
     for role in ("first subject token", "last subject token", "next token", "last token"):
         assert role in out
-    assert "not traced (3 facts, and 50 are needed)" in flat
+    assert "not traced (3 facts, fewer than 50)" in flat
     assert "everything is in t" in err
 
 

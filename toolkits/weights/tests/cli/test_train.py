@@ -257,7 +257,7 @@ def test_a_damaged_checkpoint_is_one_line(ke, tmp_path, data):
     ("words", "why"),
     [
         (("train", "plain", "--data", "toy", "--minutes", "1"), "editor plain needs no training"),
-        (("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"), "has none here"),
+        (("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"), "is not in this process"),
         (("train", "countr", "--data", "toy", "--minutes", "1"), "no editor called 'countr'"),
         (("train", "counter", "--data", "toy", "--minutes", "0"), "--minutes"),
         (("train", "counter", "--minutes", "1"), "--data"),

@@ -107,7 +107,7 @@ def test_factors_that_do_not_meet_are_refused(file):
 
 
 def test_a_tensor_too_many_is_refused(file):
-    with pytest.raises(BadPatch, match="does not name"):
+    with pytest.raises(BadPatch, match="does not list"):
         read_patch(rewritten(file, tensors={"dense/x": torch.zeros(1)}))
 
 

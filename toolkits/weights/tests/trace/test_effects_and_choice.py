@@ -135,7 +135,11 @@ def test_a_dent_of_one_layer_does_not_end_the_range() -> None:
 
 @pytest.mark.parametrize(
     ("facts", "spread", "level", "told"),
-    [(49, 0.0, 1.0, "49 facts, and 50 are needed"), (60, 9.0, 1.0, "standard errors"), (60, 0.0, -1.0, "MLPs carry")],
+    [
+        (49, 0.0, 1.0, "49 facts, fewer than 50"),
+        (60, 9.0, 1.0, "standard errors"),
+        (60, 0.0, -1.0, "the effect of MLPs"),
+    ],
 )
 def test_too_few_facts_or_no_clear_effect_give_the_layers_of_the_shape(
     facts: int, spread: float, level: float, told: str

@@ -36,13 +36,13 @@ def _to(*labels: str) -> Edit:
 BAD_EDITS: Mapping[str, tuple[Edit, str]] = {
     "no-cloze": (TEXT_ONLY, "it has no cloze"),
     "blank-subject": (evolve(MOVE_TOWER, cloze=Cloze(template="{} is in", subject=" ")), "its subject is blank"),
-    "no-object": (evolve(MOVE_TOWER, after=None), "it names no new object"),
+    "no-object": (evolve(MOVE_TOWER, after=None), "it has no new object"),
     "one-of-two-blank": (_to("Rome", " "), "its new object is blank"),
     "blank-object": (_to(" "), "its new object is blank"),
     "old-object": (_to("Paris"), "its new object 'Paris' is the old one"),
     "too-long": (
         evolve(MOVE_TOWER, cloze=Cloze(template="so " * 1100 + "{} is in", subject="Eiffel Tower")),
-        "its prompt and target have .* tokens, and 10.. fit",
+        "its prompt and target have .* tokens, more than 10..",
     ),
 }
 

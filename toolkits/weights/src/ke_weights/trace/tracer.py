@@ -17,7 +17,7 @@ from ke_weights.trace.runs import Recording, clean_answer, embedding_of, prompt,
 from ke_weights.trace.settings import SURE, FactTrace, TraceSettings
 from ke_weights.trace.sweep import agrees, sweep
 
-OTHERWISE = "answered differently"
+OTHERWISE = "answered otherwise"
 UNSURE = f"answered with a probability below {SURE}"
 TOO_LONG = "longer than the model's context"
 DIGITS = 7  # significant digits of a float32
