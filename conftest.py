@@ -15,11 +15,14 @@ import pytest
 BESIDE = Path(__file__).resolve().parents[1] / "shared/data"
 UNIT_FAMILIES = ("gpt2", "llama")
 """Families of decoders of the unit tests: learned and rotary positions, Conv1D and Linear, LayerNorm and RMSNorm."""
-SLOW_PROMISES = (
+SLOW_CONTRACTS = (
     "test_ctrl_c_stops_the_edit_and_leaves_the_model_unchanged",
     "test_a_failed_forward_pass_leaves_the_model_unchanged",
+    "test_another_process_gives_the_same_answers",
+    "test_registration_does_not_import_torch_transformers_or_numpy",
+    "test_registration_prints_nothing",
 )
-"""Contract tests that edit dozens of times, at one moment of failure after another."""
+"""Contract tests that edit dozens of times, at one moment of failure after another, or start a process."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -29,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         call = getattr(item, "callspec", None)
         if call is not None and call.params.get("family", UNIT_FAMILIES[0]) not in UNIT_FAMILIES:
             item.add_marker("families")
-        elif getattr(item, "originalname", "") in SLOW_PROMISES:
+        elif getattr(item, "originalname", "") in SLOW_CONTRACTS:
             item.add_marker("integration")
 
 

@@ -48,6 +48,8 @@ def _installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         sys.modules.pop(name, None)
 
 
+pytestmark = pytest.mark.integration
+
 SUITE = [
     {"kind": "changed", "prompt": "The capital of Peru is", "expect": "La Paz"},
     {"kind": "kept", "prompt": "The capital of France is"},
@@ -106,7 +108,6 @@ def edited(ke: Callable[..., Any], model: Path, *more: object) -> dict[str, Any]
     return json.loads(done.stdout)
 
 
-@pytest.mark.integration
 def test_a_run_killed_in_the_middle_does_not_make_its_edits_again(
     ke: Callable[..., Any], model: Path, tmp_path: Path
 ) -> None:
@@ -137,7 +138,6 @@ def test_a_run_killed_in_the_middle_does_not_make_its_edits_again(
     assert not (tmp_path / "cut" / "editor-state").exists()
 
 
-@pytest.mark.integration
 def test_what_ke_edit_saves_is_verified_and_served(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
     done = edited(ke, model, "--out", tmp_path / "saved")
     assert done["written"] == [f"adaptor: {tmp_path / 'saved'}"]
@@ -190,7 +190,6 @@ def test_options_of_weight_editors_are_refused_before_the_model_is_loaded(
     assert why in done.stderr
 
 
-@pytest.mark.integration
 def test_a_saved_adaptor_is_refused_by_another_model(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
     edited(ke, model, "--out", tmp_path / "saved")
     other = saved(tiny_model(seed=1), tmp_path / "other")
@@ -208,7 +207,6 @@ def test_ke_show_names_the_kind(ke: Callable[..., Any]) -> None:
     assert "memory editor, from" in ke("show", "mello").stdout
 
 
-@pytest.mark.integration
 def test_ke_plugins_check_finds_nothing_broken(ke: Callable[..., Any]) -> None:
     done = ke("plugins", "check", "grace-like", *OPTIONS)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -221,6 +221,7 @@ class Passing:
             yield passing
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=2, sequential=True, eval_every=1, eval_set="seen")])
 def test_judging_and_scoring_hold_no_case_that_is_done(fakes, tmp_path, plan):
     job = fakes.make_job(8, plan=plan)

@@ -83,6 +83,7 @@ def test_the_license_is_the_one_asked_for(license: str) -> None:
     assert len(made["LICENSE"]) > 1000
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["swap", "a-name-as-long-as-a-name-may-ever-be-ok", "3d", "none", "case", "judge"])
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_ruff_has_nothing_to_say(template: str, name: str, tmp_path: Path) -> None:

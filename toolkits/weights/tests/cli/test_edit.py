@@ -350,6 +350,7 @@ def test_an_edit_that_fails_leaves_nothing(ke, base, tmp_path, how, words):
     assert listing(tmp_path) == []
 
 
+@pytest.mark.integration
 def test_a_kill_while_the_checkpoint_is_written_leaves_nothing_under_its_name(ke, base, folder, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
     script = textwrap.dedent("""

@@ -349,6 +349,7 @@ def test_an_error_while_writing_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.integration
 def test_a_kill_while_writing_leaves_nothing_under_the_name(tmp_path):
     script = textwrap.dedent("""
         import sys, time
