@@ -48,6 +48,17 @@ def assemble(folder: Path) -> None:
     shutil.copy(OWN / "conf.py", folder)
 
 
+def llms_txt() -> str:
+    """Return ``llms.txt``, an index of the pages for language models: title, address and first sentence of each."""
+    lines = ["# ke: knowledge editing for language models", ""]
+    for place, text in everything():
+        paragraphs = [part.replace("\n", " ").strip() for part in text.split("\n\n")]
+        title = next((part.lstrip("# ") for part in paragraphs if part.startswith("# ")), place)
+        first = next((part for part in paragraphs if part[:1].isalpha() or part[:1] == "`" != part[1:2]), "")
+        lines.append(f"- [{title}]({place.removesuffix('.md')}.html): {first.partition('. ')[0].rstrip('.:')}")
+    return "\n".join(lines) + "\n"
+
+
 def main(words: list[str]) -> int:
     """Assemble the pages and run Sphinx with warnings as errors."""
     from sphinx.cmd.build import main as sphinx  # noqa: PLC0415  the tests assemble without it
@@ -58,6 +69,7 @@ def main(words: list[str]) -> int:
     assemble(target / "source")
     folders = [str(target / name) for name in ("doctrees", "source", "html")]
     status: int = sphinx(["-W", "--keep-going", "-n", "-q", "-b", "html", "-d", *folders])
+    (target / "html/llms.txt").write_text(llms_txt(), encoding="utf-8")
     return status
 
 
