@@ -54,7 +54,7 @@ def test_the_example_in_the_documentation_is_sound_and_runs(
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "tower.jsonl").write_text(typed[1], encoding="utf-8")
     assert main(("datasets", "validate", "tower.jsonl")) == 0
-    assert capsys.readouterr().out == "tower.jsonl: 1 case, nothing to report\n"
+    assert capsys.readouterr().out == "tower.jsonl: 1 case, no problems\n"
     on_file = ("--dataset", "cases", "-o", "cases.file=tower.jsonl")
     assert main(("eval", "--editor", "oracle", *on_file, "--out", "run")) == 0
     assert main(("eval", "--editor", "parrot", *on_file, "--out", "run2")) == 0

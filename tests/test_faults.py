@@ -261,7 +261,7 @@ def test_of_two_runs_in_one_folder_the_second_is_refused_and_the_first_is_none_t
         (tmp_path / f"{moment}.go").touch()
     out, err = first.communicate(timeout=120)
     assert first.returncode == 0, err
-    assert "run folder: run" in out
+    assert "ke report run --full" in out
     assert answers(tmp_path / "run") == answers(tmp_path / "calm")
     assert (tmp_path / "run/scores.json").read_bytes() == (tmp_path / "calm/scores.json").read_bytes()
     events = [json.loads(line)["event"] for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]

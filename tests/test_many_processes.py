@@ -166,7 +166,7 @@ def test_two_processes_record_what_one_does(tmp_path, model, plan):
     assert ke(tmp_path, *asked, "--out", "one")[0] == 0
     status, out, err = together(tmp_path, *asked, "--out", "two", "--processes", "2")
     assert status == 0, err
-    assert out.count("run folder: two") == 1  # one process speaks
+    assert out.count("ke report two --full") == 1  # one process speaks
     one, two = records(tmp_path / "one"), records(tmp_path / "two")
     assert [_words(line) for line in two] == [_words(line) for line in one]
     assert _numbers(two) == pytest.approx(_numbers(one), abs=1e-5)
@@ -179,7 +179,7 @@ def test_a_process_that_dies_fails_the_run_and_any_number_goes_on(tmp_path):
     asked = ("eval", "--editor", "fragile", "--dataset", "atlas", "--limit", "9", "--out", "run")
     status, out, err = together(tmp_path, *asked, script=("ke.py",))
     assert status != 0
-    assert "run folder: run" not in out
+    assert "ke report run" not in out
     assert re.search(r"error: (another of the 2 processes of|process 0 was told to end: another process of)", err)
     kept = sum(len(part.read_bytes().splitlines()) for part in (tmp_path / "run").glob("records.part*"))
     assert kept > 0
@@ -198,8 +198,8 @@ def test_one_failed_reply_in_another_process_ends_a_run_with_its_scores_and_stat
     asked = ("eval", "--editor", "flaky", "--dataset", "atlas", "--limit", "4", "--out", "run")
     status, out, err = together(tmp_path, *asked, script=("ke.py",))
     assert status == 1, err
-    assert "run folder: run" in out
-    assert "1 x Unlucky: once" in out
+    assert "1 failed reply, counted as wrong" in out
+    assert "1 x Unlucky: once" in ke(tmp_path, "report", "run", "--full", launch=(sys.executable, "ke.py"))[1]
     assert "was told to end" not in err
     assert (tmp_path / "run/scores.json").exists()
     ends = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines() if '"end"' in line]

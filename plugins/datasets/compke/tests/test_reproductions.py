@@ -148,7 +148,7 @@ def test_a_batch_is_no_larger_than_what_is_taken(filled: Mapping[str, FilledTabl
 def test_figures_have_the_same_runs_as_the_table(filled: Mapping[str, FilledTable]) -> None:
     assert values(filled["compke/figure-4"], "Llama-3.1-8B", "MEMIT") == [50.0] * 4
     assert values(filled["compke/figure-7"], "GPT-4o-mini", "MeLLo") == [50.0] * 4
-    assert unrun(filled["compke/figure-7"]) == ["GPT-3.5-Turbo: OpenAI switched gpt-3.5-turbo off on 23 October 2026"]
+    assert unrun(filled["compke/figure-7"]) == ["GPT-3.5-Turbo: OpenAI shut down gpt-3.5-turbo on 23 October 2026"]
 
 
 def test_statistics_are_those_of_the_dataset(filled: Mapping[str, FilledTable], atlas: Mapping[str, Case]) -> None:

@@ -21,15 +21,15 @@ def refused(dataset) -> str:
 
 def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path) -> None:
     spec = read_catalog(discover()).spec("dataset", "counterfact")
-    with pytest.raises(BadData, match=r"counterfact\.json of counterfact is not here") as caught:
+    with pytest.raises(BadData, match=r"counterfact\.json of counterfact is missing") as caught:
         list(spec.build(configure(spec, {})).cases())
     assert "https://rome.baulab.info/data/dsets/counterfact.json" in caught.value.hint
     assert str(tmp_path / "cache" / "data" / "counterfact" / "counterfact.json") in caught.value.hint
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    (b"", "is cut off"), (b"<html>]", "is not JSON"), (b'["\xff"]', "is not JSON"), (b"[]", "holds no case"),
-    (b"{}", "holds an object, not a list of cases"), (b"[3]", "record 1: must be an object, not a whole number"),
+    (b"", "is cut off"), (b"<html>]", "is not JSON"), (b'["\xff"]', "is not JSON"), (b"[]", "contains no case"),
+    (b"{}", "contains an object, not a list of cases"), (b"[3]", "record 1: must be an object, not a whole number"),
 ])  # fmt: skip
 def test_a_file_of_something_else_is_refused(stored, content, said) -> None:
     assert said in refused(stored(content))

@@ -21,15 +21,15 @@ def refused(dataset) -> str:
 
 def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path) -> None:
     spec = read_catalog(discover()).spec("dataset", "mquake-remastered-cf9k")
-    with pytest.raises(BadData, match=r"CF9k\.json of mquake-remastered is not here") as caught:
+    with pytest.raises(BadData, match=r"CF9k\.json of mquake-remastered is missing") as caught:
         list(spec.build(configure(spec, {})).cases())
     assert "huggingface.co/datasets/henryzhongsc/MQuAKE-Remastered" in caught.value.hint
     assert str(tmp_path / "cache" / "data" / "mquake-remastered" / "CF9k.json") in caught.value.hint
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    (b"", "is cut off"), (b"<html>]", "is not JSON"), (b'["\xff"]', "is not JSON"), (b"[]", "holds no case"),
-    (b"3", "holds a whole number, not a list of cases"), (b"[[]]", "record 1: must be an object, not a list"),
+    (b"", "is cut off"), (b"<html>]", "is not JSON"), (b'["\xff"]', "is not JSON"), (b"[]", "contains no case"),
+    (b"3", "contains a whole number, not a list of cases"), (b"[[]]", "record 1: must be an object, not a list"),
 ])  # fmt: skip
 def test_a_file_of_something_else_is_refused(stored, content, said) -> None:
     assert said in refused(stored(content))

@@ -104,7 +104,7 @@ def test_the_published_audit_of_cf_3k_comes_out_to_the_last_number(tmp_path: Pat
     measured = [part for part in found if part.status is not Status.NOT_RUN]
     assert [part.value for part in measured] == [part.printed for part in measured]
     assert len(measured) == 20
-    assert {part.why for part in found if part not in measured} == {"MQuAKE-T.json of mquake is not here"}
+    assert {part.why for part in found if part not in measured} == {"MQuAKE-T.json of mquake is missing"}
 
 
 SHARED, ALONE, TRAINED = range(1, 61), range(61, 91), range(91, 99)

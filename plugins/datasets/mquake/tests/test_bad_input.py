@@ -53,8 +53,8 @@ def test_nesting_without_end_is_refused(stored) -> None:
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    ({"case_id": 1}, "holds an object, not a list of cases"), ("[]", "holds a text"), (None, "holds null"),
-    ([], "holds no case"),
+    ({"case_id": 1}, "contains an object, not a list of cases"), ("[]", "contains a text"), (None, "contains null"),
+    ([], "contains no case"),
 ])  # fmt: skip
 def test_anything_but_a_list_of_cases_is_refused(stored, content, said) -> None:
     assert said in refused(stored(content))
@@ -138,7 +138,7 @@ def test_fields_that_nobody_knows_are_left_alone(record, stored) -> None:
 @pytest.mark.parametrize("name", ["mquake-cf", "mquake-t", "mquake-hard", "mquake-cf-3k-v2"])
 def test_a_file_that_is_nowhere_is_said_where_to_get_and_where_to_put(make, name, tmp_path) -> None:
     dataset = make(name)
-    with pytest.raises(BadData, match="is not here") as caught:
+    with pytest.raises(BadData, match="is missing") as caught:
         list(dataset.cases())
     assert dataset.variant.url in caught.value.hint
     assert str(tmp_path / "cache" / "data" / "mquake" / dataset.variant.file) in caught.value.hint

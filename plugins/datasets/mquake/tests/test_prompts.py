@@ -145,7 +145,7 @@ def test_published_prompts_are_read_from_the_data_folder(record, stored, tmp_pat
 
 
 def test_published_prompts_that_are_not_here_are_said_where_to_put(record, stored, tmp_path) -> None:
-    with pytest.raises(BadData, match=r"rel-prompts\.json of mquake is not here") as caught:
+    with pytest.raises(BadData, match=r"rel-prompts\.json of mquake is missing") as caught:
         list(stored([record], prompts="published").cases())
     assert "prompts/rel-prompts.json" in caught.value.hint
     assert str(tmp_path / "cache" / "data" / "mquake" / "rel-prompts.json") in caught.value.hint

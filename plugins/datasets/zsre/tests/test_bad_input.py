@@ -21,15 +21,15 @@ def refused(dataset) -> str:
 
 def test_an_absent_file_is_said_where_to_get_and_to_put(tmp_path) -> None:
     spec = read_catalog(discover()).spec("dataset", "zsre")
-    with pytest.raises(BadData, match=r"zsre_mend_eval\.json of zsre is not here") as caught:
+    with pytest.raises(BadData, match=r"zsre_mend_eval\.json of zsre is missing") as caught:
         list(spec.build(configure(spec, {})).cases())
     assert "https://rome.baulab.info/data/dsets/zsre_mend_eval.json" in caught.value.hint
     assert str(tmp_path / "cache" / "data" / "zsre" / "zsre_mend_eval.json") in caught.value.hint
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    (b"", "is cut off"), (b"<html>]", "is not JSON"), (b'["\xff"]', "is not JSON"), (b"[]", "holds no case"),
-    (b"{}", "holds an object, not a list of cases"), (b"[null]", "record 1: must be an object, not null"),
+    (b"", "is cut off"), (b"<html>]", "is not JSON"), (b'["\xff"]', "is not JSON"), (b"[]", "contains no case"),
+    (b"{}", "contains an object, not a list of cases"), (b"[null]", "record 1: must be an object, not null"),
 ])  # fmt: skip
 def test_a_file_of_something_else_is_refused(stored, content, said) -> None:
     assert said in refused(stored(content))

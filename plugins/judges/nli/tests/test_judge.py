@@ -68,7 +68,7 @@ def test_what_is_too_long_is_not_cut(classifier):
     long = item(held=("Aru is high. " * 20,))
     (found, short) = build(NLIConfig(model=classifier(0.0, 50.0, 0.0))).judge(None, [long, item()])
     assert {label for _item, label in labels(found)} == {"fact-unsure"}
-    assert "longer than 48 tokens" in found.findings[0].note
+    assert "more than 48 tokens" in found.findings[0].note
     assert {label for _item, label in labels(short)} == {"consistent"}
 
 
