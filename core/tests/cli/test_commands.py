@@ -51,11 +51,11 @@ def test_show_prints_options_with_type_default_help_citation_and_origin(ke):
     status, out, _err = ke("show", "sayer")
     flat = " ".join(out.split())
     assert status == 0
-    assert "sayer: says one word" in flat
+    assert "sayer: answers one word" in flat
     assert "editor, from toys" in flat
     assert "set with -o sayer.OPTION=VALUE" in flat
-    assert "word Rome what is answered (text)" in flat
-    assert "loud false say it in capitals (true or false)" in flat
+    assert "word Rome the answer (text)" in flat
+    assert "loud false write it in capitals (true or false)" in flat
     assert "leaves the model unchanged" in flat
     assert "cite: Nobody 2026" in flat
 

@@ -108,7 +108,7 @@ def test_a_list_that_is_none_is_one_line(ke, tmp_path, text, why):
     (tmp_path / "bad.json").write_text(text)
     status, _out, err = ke("plugins", "search", "--directory", "bad.json")
     assert status == 2
-    assert err.startswith(f"error: bad.json is no directory of plugins: {why}")
+    assert err.startswith(f"error: bad.json is not a directory of plugins: {why}")
 
 
 def test_an_empty_list_has_nothing(ke, tmp_path):
@@ -118,7 +118,7 @@ def test_an_empty_list_has_nothing(ke, tmp_path):
 
 def test_a_list_is_read_over_https_alone_and_must_be_there(ke):
     assert "begins with https://" in ke("plugins", "search", "--directory", "http://example.org/d.json")[2]
-    assert "is no directory of plugins" in ke("plugins", "search", "--directory", "nowhere.json")[2]
+    assert "is not a directory of plugins" in ke("plugins", "search", "--directory", "nowhere.json")[2]
 
 
 def test_install_shows_the_command_and_leaves_it_where_nobody_can_be_asked(ke, pip):

@@ -96,15 +96,15 @@ def ke(tmp_path):
 
 @pytest.mark.parametrize("source", HANGS)
 def test_a_plugin_that_hangs_while_it_is_imported_is_stopped(point, monkeypatch, source, capsys):
-    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "0.2")
+    monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "1")
     plugins = discover([good(point, "first"), point("slow", source), good(point, "last")])
     slow = plugins.broken["slow"]
     assert slow.broken == (
-        "it did not return within 0.2 s (KE_DISABLE_PLUGINS=slow leaves it out, "
+        "it did not return within 1 s (KE_DISABLE_PLUGINS=slow leaves it out, "
         "KE_PLUGIN_TIMEOUT=SECONDS sets another limit)"
     )
-    assert 0.2 <= slow.seconds < 20
-    assert capsys.readouterr().err.startswith("note: plugin slow is broken: it did not return within 0.2 s")
+    assert 1 <= slow.seconds < 20
+    assert capsys.readouterr().err.startswith("note: plugin slow is broken: it did not return within 1 s")
     assert read_catalog(plugins).names("editor") == ["first", "last"]
 
 
@@ -143,7 +143,7 @@ def test_help_works_and_names_the_plugin_with_its_time(ke, source, reason):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     flat = " ".join(out.split())
-    assert "Commands:" in flat
+    assert "Extend:" in flat
     assert "Broken plugin: bad, after 0." in flat
     assert f"s: {reason}" in flat
 
