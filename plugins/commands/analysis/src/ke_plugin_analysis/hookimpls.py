@@ -17,6 +17,10 @@ COMMANDS = {
     "annotate": ("annotate", "Inspect", "Label answers manually, and measure the judge's agreement."),
     "judges": ("judges", "Prepare", "List judges, and check one against human labels."),
 }
+SUBCOMMANDS = {
+    "show": "Show the settings, progress, phases and failures of a run.",
+    "prune": "Delete the unfinished and damaged runs in a folder.",
+}
 
 
 @hookimpl
@@ -24,6 +28,8 @@ def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
     for name, (module, section, summary) in COMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.{module}:command", summary, section))
+    for name, summary in SUBCOMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.runs:{name}", summary), f"runs {name}")
 
 
 FORMATS = {
