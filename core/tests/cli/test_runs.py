@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from ke_core.results.folder import SCORES
+from ke_testing.cli_fixtures import toys
 
 
 def test_runs_and_runs_folder_list_as_runs_list_does(ke, evaluated):
@@ -28,3 +29,10 @@ def test_runs_as_json_have_scores_counts_and_phases(ke, evaluated):
     assert not harmed["scores"]
     assert done["counts"]["done"] == harmed["counts"]["done"] == 2
     assert {"judging", "scoring"} <= {phase["phase"] for phase in done["phases"]}
+
+
+def test_full_without_a_plugin_prints_the_short_report_and_the_command_that_installs_it(ke, evaluated):
+    status, out, err = ke("report", "done", "--full", plugins=toys())
+    assert status == 0
+    assert out == ke("report", "done", plugins=toys())[1]
+    assert err.splitlines() == ["no plugin for --full is installed: pip install ke-plugin-analysis"]

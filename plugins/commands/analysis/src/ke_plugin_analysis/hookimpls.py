@@ -50,3 +50,11 @@ def _render(kind: str, runs: Any, catalog: Any, data_dir: str, slices: bool) -> 
 def ke_report_formats() -> list[ReportFormat]:
     """Register HTML, LaTeX, CSV and Markdown."""
     return [ReportFormat(name=name, help=text, render=partial(_render, name)) for name, text in FORMATS.items()]
+
+
+@hookimpl
+def ke_full_report(runs: Any, slices: bool) -> object:  # noqa: FBT001  a hook's signature
+    """Draw every table, and the lines under them."""
+    from ke_plugin_analysis.tables import report_page  # noqa: PLC0415  rich
+
+    return report_page(runs, slices=slices)

@@ -15,21 +15,20 @@ from ke_core.app import (
     Reported,
     RunFolder,
     Tally,
-    component_words,
     duration,
     literal,
-    model_words,
     one_line,
     plain_table,
     plan_words,
     read_report,
-    score_tables,
     spent_words,
     tally_of,
     whole_lines,
     without_model,
 )
 from ke_core.plugin import BadRun
+from ke_plugin_analysis.footer import component_words, model_words
+from ke_plugin_analysis.tables import score_tables
 
 GIB = 2**30
 LISTED = 10  # reasons of a kind
