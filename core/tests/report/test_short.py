@@ -71,7 +71,7 @@ def test_the_sentence_names_a_second_prompt_and_means_as_values():
 
 def test_each_kind_of_loss_is_one_line():
     lost = Tally(done=2, total=5, failures=Counter({"ServerGone: a": 3, "b": 1}), skipped=Counter({"x": 2}))
-    unsure = score(0.5, 6, skipped_because={"the judge could not say": 2})
+    unsure = score(0.5, 6, skipped_because={"the judge could not decide": 2})
     assert list(warnings([reported(unsure, tally=lost), reported(score(0.1), editor="mello", tally=lost)])) == [
         "warning: memit: not finished: 3 of 5 cases have no answers of the edited model yet",
         "warning: mello: not finished: 3 of 5 cases have no answers of the edited model yet",
