@@ -16,10 +16,9 @@ from ke_benchmarks.graph.opening import open_graph
 from ke_benchmarks.graph.relations import read_relations
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import elsewhere
-from ke_core.results.course import course_page
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.lines import to_bytes, to_line
-from ke_core.results.load import read_scores
+from ke_core.results.load import progress_json, read_scores
 from ke_core.results.seal import SEAL, Seal
 from ke_core.results.tally import tally_of
 from ke_core.runner.edit_files import read_edits
@@ -122,7 +121,7 @@ def open_run(path: Path) -> None:
     folder = RunFolder.open(path.parent)
     list(folder.read())
     tally_of(folder)
-    course_page(folder, EMPTY)
+    progress_json(folder, EMPTY)
     if (path.parent / "scores.json").exists():
         read_scores(folder)
     assert folder.finished in (True, False)

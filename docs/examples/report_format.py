@@ -1,6 +1,8 @@
-"""A file format of ``ke report``: ``ke report RUN --names FILE`` writes the editors of the runs, one per line."""
+"""``ke report RUN --names FILE`` writes the editors of the runs, one per line; ``--full`` prints the number of runs."""
 
-from ke_core.app import Catalog, LoadedRuns
+from collections.abc import Sequence
+
+from ke_core.app import Catalog, LoadedRuns, Reported
 from ke_core.plugin import ReportFormat, hookimpl
 
 
@@ -13,3 +15,9 @@ def render(runs: LoadedRuns, _catalog: Catalog, _data_dir: str, _slices: bool) -
 def ke_report_formats() -> list[ReportFormat]:
     """Register the format."""
     return [ReportFormat(name="names", help="write the names of the editors to FILE", render=render)]
+
+
+@hookimpl
+def ke_full_report(runs: Sequence[Reported], slices: bool) -> str:  # noqa: FBT001  called by ke
+    """Return what ``--full`` prints."""
+    return f"{len(runs)} runs, breakdowns: {slices}"

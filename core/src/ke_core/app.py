@@ -21,19 +21,23 @@ from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, declares_core, name_conflict, one_line_reason
 from ke_core.plugins.manager import Installed, Plugins, discover, empty_manager
 from ke_core.plugins.options import configure, option_text, reject_unused, split_options
-from ke_core.results.aggregate import PART_TAG, TESTED, Population, aggregate, observed_values
-from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, save_check
+from ke_core.results.aggregate import BUCKET, PART_TAG, TESTED, Population, aggregate, observed_values
+from ke_core.results.agreement import Agreement, AgreementCheck, agreement_warning, kept, save_check
 from ke_core.results.dataset_files import count_cases
 from ke_core.results.difference import first_difference
-from ke_core.results.folder import CHOOSE_OTHER_FOLDER, SCORES, RunFolder, environment, runs_in
-from ke_core.results.footer import (
-    WARNING,
-    component_words,
-    judge_warnings,
-    missing_answers,
-    run_summary,
-    shared_settings,
+from ke_core.results.folder import (
+    CHOOSE_OTHER_FOLDER,
+    DAMAGED,
+    PART,
+    RECORDS,
+    RUN,
+    SCORES,
+    RunFolder,
+    environment,
+    read_records,
+    runs_in,
 )
+from ke_core.results.footer import WARNING, judge_warnings, losses, spent_words, unfinished
 from ke_core.results.formatting import (
     NO_VALUE,
     SECONDS,
@@ -50,20 +54,22 @@ from ke_core.results.formatting import (
 from ke_core.results.grid import (
     AFTER,
     COST_MEASURES,
+    PROMPT,
     UNEDITED,
     ColumnHeader,
     Grid,
+    Line,
     ReportRow,
+    column_measure,
     edited_rows,
     prompt_name,
     score_grids,
-    slice_grids,
-    sorted_tag_values,
     unedited_rows,
+    value_notes,
 )
 from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES, bootstrap, bootstrap_average
-from ke_core.results.lines import refuse_other, to_bytes, whole_lines
-from ke_core.results.load import read_scores
+from ke_core.results.lines import LOG, refuse_other, to_bytes, whole_lines
+from ke_core.results.load import progress_json, read_report, read_scores
 from ke_core.results.reported import (
     MetricColumn,
     Reported,
@@ -75,8 +81,9 @@ from ke_core.results.reported import (
     without_model,
 )
 from ke_core.results.sanitize import escaped, one_line, sanitize, table_row
+from ke_core.results.seal import SEAL
 from ke_core.results.short import summary
-from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC
+from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC, Tally, tally_of
 from ke_core.results.writer import open_writer
 from ke_core.runner.apply import EditApplier, untouched
 from ke_core.runner.blinding import ByOpaqueId
@@ -102,12 +109,12 @@ from ke_core.runner.resolve import (
     Options,
     ResolvedComponent,
     build_component,
+    choose_again,
     naming_files,
     resolve_component,
     with_flag,
 )
 from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
-from ke_core.runner.saved_edits import SavedEdit, is_saved_edit, opened_edit, read_saved_edit, write_saved_edit
 from ke_core.runner.scoring import build_metrics, judge_and_metrics, measures_of, records_of, score_run
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.runner.steps import UNEDITED_BATCH
@@ -120,31 +127,32 @@ from ke_core.spec.runspec import IMPORTED, SCHEMA, Component, DataRef, ModelRef,
 from ke_core.storage.json_reading import SourceLine, parse_lines, read_lines, text_field, texts_field
 
 __all__ = [
-    "AFTER", "ANSWERS_TITLE", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "COST_MEASURES", "DATA_DIR", "DIGITS", "DONE",
-    "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN", "PART_TAG",
-    "RESAMPLES", "SCHEMA", "SCORES", "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED",
-    "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement", "AgreementCheck", "App", "BarProgress", "Batch",
-    "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier",
-    "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "LineProgress", "LoadedRuns", "MetricColumn",
-    "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan", "Plugins", "Population", "Probed", "Record",
-    "RecordedRun", "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup",
-    "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SavedEdit", "SourceLine", "StoredCases", "aggregate",
-    "agreement_warning", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin",
-    "columns_by_table", "completion", "component_options", "component_words", "configure", "console", "count_cases",
-    "count_failures", "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from",
-    "edit_from_sentence", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate",
-    "first_difference", "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form",
-    "is_saved_edit", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run",
-    "judge_warnings", "known_models", "literal", "load_model", "load_report", "load_runs", "main", "measured_phase",
-    "measures_of", "metric_columns", "metrics_of", "missing_answers", "model_choice", "name_conflict", "naming_files",
+    "AFTER", "ANSWERS_TITLE", "BUCKET", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "COST_MEASURES", "DAMAGED",
+    "DATA_DIR", "DIGITS", "DONE", "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "LOG", "NO_METRIC", "NO_MODEL",
+    "NO_VALUE", "OWN", "PART", "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL",
+    "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING",
+    "Agreement", "AgreementCheck", "App", "BarProgress", "Batch", "BatchingEngine", "ByOpaqueId", "Catalog",
+    "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier", "EvalRequest", "Grid", "Group", "Installed",
+    "JudgeModel", "Judged", "Line", "LineProgress", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel",
+    "OpenJudge", "Options", "Plan", "Plugins", "Population", "Probed", "Record", "RecordedRun", "Registration",
+    "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun",
+    "RunFolder", "RunSpec", "SourceLine", "StoredCases", "Tally", "aggregate", "agreement_warning", "bootstrap",
+    "bootstrap_average", "build_component", "build_metrics", "builtin", "choose_again", "column_measure",
+    "columns_by_table", "completion", "component_options", "configure", "console", "count_cases", "count_failures",
+    "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence",
+    "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "first_difference",
+    "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form", "json_option",
+    "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run", "judge_warnings", "kept",
+    "known_models", "literal", "load_model", "load_report", "load_runs", "losses", "main", "measured_phase",
+    "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict", "naming_files",
     "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
-    "open_writer", "opened_edit", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words",
-    "print_json", "print_report", "print_rows", "progress", "prompt_name", "queries_of", "read_catalog", "read_edits",
-    "read_lines", "read_rows", "read_saved_edit", "read_scores", "recorded_model_choice", "recorded_run", "records_of",
-    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component", "resolve_dataset",
-    "resolve_judge", "resolve_run", "run_labels", "run_names", "run_summary", "runs_in", "sanitize", "save_check",
-    "say_spent", "score_folder", "score_grids", "score_run", "select", "server_options", "shared_settings",
-    "shown_unit", "slice_grids", "sorted_tag_values", "split_options", "stages", "summary", "table_row", "text_field",
-    "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "untouched", "whole_lines", "with_flag",
-    "without_model", "world", "write_saved_edit",
+    "open_writer", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
+    "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of", "read_catalog",
+    "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_model_choice",
+    "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused",
+    "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run", "run_labels", "run_names", "runs_in",
+    "sanitize", "save_check", "say_spent", "score_folder", "score_grids", "score_run", "select", "server_options",
+    "shown_unit", "spent_words", "split_options", "stages", "summary", "table_row", "tally_of", "text_field",
+    "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "unfinished", "untouched", "value_notes",
+    "whole_lines", "with_flag", "without_model", "world",
 ]  # fmt: skip

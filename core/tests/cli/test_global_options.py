@@ -284,7 +284,7 @@ def completions(ke, monkeypatch, capsys, line):
         ("ke eval --model smol", ["smollm2-135m"]),
         ("ke eval --editor sayer -o sayer.", ["sayer.loud=", "sayer.word="]),
         ("ke show to", ["toy"]),
-        ("ke runs show runs/d", ["runs/demo/done"]),
+        ("ke score runs/d", ["runs/demo/done"]),
         ("ke datasets stats t", ["toy"]),
     ],
 )

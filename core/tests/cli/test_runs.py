@@ -1,20 +1,11 @@
-"""``ke runs``: listing as ever, one run in full, and the removal of what came to nothing."""
+"""``ke runs``: the list of runs."""
 
 import json
 import shutil
-from collections import Counter
 from pathlib import Path
 
-import pytest
-
-from ke_core.results.folder import PART, RECORDS, SCORES, RunFolder
-from ke_core.results.index import Index
-from ke_core.results.pruning import removable
-from ke_core.results.seal import SEAL
-from ke_core.results.writer import open_writer
-from ke_core.runner import evaluate as evaluation
-
-RUN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
+from ke_core.results.folder import SCORES
+from ke_testing.cli_fixtures import toys
 
 
 def test_runs_and_runs_folder_list_as_runs_list_does(ke, evaluated):
@@ -23,197 +14,25 @@ def test_runs_and_runs_folder_list_as_runs_list_does(ke, evaluated):
     assert " done " in listed[1]
     assert ke("runs", ".") == listed
     assert ke("runs")[2].startswith("error: there is no folder runs")
-    assert "prune" in ke("runs", "--help")[1]
-    assert "Delete the unfinished and damaged runs" in ke("runs", "prune", "--help")[1]
 
 
-def test_show_says_what_was_asked_for_how_far_it_got_and_what_each_phase_took(ke, evaluated):
-    status, out, err = ke("runs", "show", "done")
-    assert status == 0, err
-    words = " ".join(out.split())
-    assert RunFolder.open(evaluated).id in out.replace("\n", "").replace(" ", "")
-    assert "partition, each case edited alone, seed 0" in words
-    assert "finished: 2/2 cases, 2 edits, 12 answers" in words
-    assert "judged by exact, scored" in words
-    for name in ("reading the dataset", "loading the model", "unedited model", "edited model", "judging", "scoring"):
-        assert name in words
-    assert "GiB" in words
-    assert "toy on 1: value in %" in words
+def test_the_help_names_the_plugin_that_shows_and_deletes_runs(ke):
+    assert "pip install ke-plugin-analysis" in " ".join(ke("runs", "--help")[1].split())
 
 
-def test_a_run_is_read_once_to_be_shown(ke, evaluated, monkeypatch):
-    read = Counter()
-
-    def counting(name, of):
-        return lambda of_what: (read.update([name]), of(of_what))[1]
-
-    monkeypatch.setattr(RunFolder, "scores", counting("scores", RunFolder.scores))
-    monkeypatch.setattr(Index, "of", counting("records", Index.of))
-    for words in (("runs", "show", "done"), ("report", "done")):
-        read.clear()
-        assert ke(*words)[0] == 0
-        assert read == {"scores": 1, "records": 1}
-
-
-def test_show_says_why_a_run_ended_and_what_failed(ke):
-    ke(*RUN, "-o", "sayer.word=boom", "--out", "here")
-    status, out, _err = ke("runs", "show", "here")
-    words = " ".join(out.split())
-    assert status == 0
-    assert "failed at 20" in words
-    assert "failure: ZeroDivisionError: a bug" in words
-    assert "ended by ZeroDivisionError" in words
-    ke(*RUN, "-o", "sayer.word=fail", "--out", "there")
-    assert "replies failed: 6 x ServerGone: no answer [red]at 0[/red]" in ke("runs", "show", "there")[1]
-
-
-def test_show_says_that_a_run_was_interrupted(ke):
-    ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "here")
-    assert "interrupted at 20" in ke("runs", "show", "here")[1]
-    RunFolder.open(Path("here")).log("start")
-    assert "at work since 20" in ke("runs", "show", "here")[1]
-
-
-def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, evaluated):
-    ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
-    ke(*RUN, "--out", "broken")
-    with Path("broken/records.jsonl").open("a") as stream:
-        stream.write("{\n{}\n")
-    Path("broken/records.seal.json").unlink()
-    Path("broken/scores.json").unlink()
-    status, out, err = ke("runs", "prune", ".")
-    words = " ".join(out.split())
-    assert status == 0
-    assert "begun unfinished: 1 edits made, 0 cases asked after them" in words
-    assert "broken damaged: broken/records.jsonl, line " in words
-    assert "done" not in words
-    assert err == "to delete 2 runs: ke runs prune . --yes\n"
-    assert Path("begun/run.json").exists()
-    assert ke("runs", "prune", ".", "--yes")[0] == 0
-    assert not Path("begun").exists()
-    assert not Path("broken").exists()
-    assert (evaluated / "run.json").exists()
-    assert "nothing to delete: . has no unfinished run" in ke("runs", "prune", ".")[2]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda raw: {"lr": 0.1},
-        lambda raw: {**raw, "spec": {**raw["spec"], "schema": 2}},
-        lambda raw: {**raw, "id": "0"},
-    ],
-)
-def test_prune_keeps_a_run_that_cannot_be_read(ke, evaluated, change):
-    file = evaluated / "run.json"
-    file.write_text(json.dumps(change(json.loads(file.read_text()))))
-    there = sorted(evaluated.iterdir())
-    assert ke("runs", "prune", ".", "--yes")[0] == 0
-    assert sorted(evaluated.iterdir()) == there
-
-
-def test_prune_leaves_the_files_that_ke_has_not_written(ke):
-    ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
-    Path("begun/notes.txt").write_text("mine")
-    ke("runs", "prune", ".", "--yes")
-    assert [path.name for path in Path("begun").iterdir()] == ["notes.txt"]
-
-
-def test_prune_leaves_a_run_that_a_process_is_writing_to(ke):
-    ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
-    with RunFolder.open(Path("begun")).writing():
-        out = ke("runs", "prune", ".", "--yes")[1]
-    assert "(kept: in use)" in out
-    assert Path("begun/run.json").exists()
-
-
-def test_a_scored_run_without_a_log_counts_as_finished(ke, evaluated):
-    (evaluated / "log.jsonl").unlink()
-    assert "nothing to delete" in ke("runs", "prune", ".")[2]
-    assert "finished: 2/2 cases" in " ".join(ke("runs", "show", "done")[1].split())
-
-
-def test_a_finished_run_stays_finished_whatever_its_log_says(ke, evaluated):
-    before = (evaluated / "log.jsonl").read_bytes()
-    with RunFolder.open(evaluated).writing():
-        status, _out, err = ke(*RUN, "--out", "done")
-    assert status == 2
-    assert err.splitlines()[-2] == "error: another process is writing to done"
-    assert (evaluated / "log.jsonl").read_bytes() == before  # it did not get as far as working on the run
-    RunFolder.open(evaluated).log("end", ended="failed")
-    assert "nothing to delete" in ke("runs", "prune", ".", "--yes")[2]
-    assert "finished: 2/2 cases" in " ".join(ke("runs", "show", "done")[1].split())
-
-
-@pytest.mark.parametrize("step", ["judge_run", "score_run"])
-def test_prune_leaves_a_run_that_is_judged_or_scored(ke, monkeypatch, step):
-    whole, said = getattr(evaluation, step), []
-
-    def pruned(*given, **how):
-        said.extend((one.why, one.remove()) for one in removable(Path()))
-        return whole(*given, **how)
-
-    monkeypatch.setattr(evaluation, step, pruned)
-    assert ke(*RUN, "--out", "done")[0] == 0
-    assert said == [("unfinished: 2 edits made, 2 cases asked after them", "in use")]
-
-
-def test_prune_leaves_a_run_that_was_finished_after_it_was_listed(ke, evaluated):
-    for name in (SCORES, SEAL):
-        (evaluated / name).unlink()
-    (listed,) = removable(Path())
-    assert ke(*RUN, "--out", "done")[0] == 0
-    assert listed.remove() == "finished meanwhile"
-    assert RunFolder.open(evaluated).finished
-
-
-def test_scores_of_a_part_do_not_finish_a_run(ke, evaluated):
-    whole = (evaluated / RECORDS).read_bytes().splitlines(keepends=True)
-    for name in (SCORES, SEAL):
-        (evaluated / name).unlink()
-    (evaluated / RECORDS).write_bytes(
-        b"".join(line for line in whole if b'"judged"' not in line and b'"2"' not in line)
-    )
-    assert ke("judge", "done")[0] == 0
-    assert RunFolder.open(evaluated).scores()
-    assert "done unfinished: " in " ".join(ke("runs", "prune", ".")[1].split())
-    assert ke(*RUN, "--out", "done")[0] == 0
-    assert "nothing to delete" in ke("runs", "prune", ".")[2]
-    assert ke("score", "done")[0] == 0
-    assert RunFolder.open(evaluated).finished
-
-
-def test_prune_and_show_know_what_several_processes_have_recorded(ke):
-    ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
-    part = Path("begun", PART.format(rank=1))
-    Path("begun", RECORDS).rename(part)
-    lines = len(part.read_bytes().splitlines())
-    assert f"{lines} lines in records.part-*.jsonl wait to be put together" in ke("runs", "show", "begun")[1]
-    (found,) = removable(Path())
-    assert found.why == "unfinished: 1 edits made, 0 cases asked after them"
-    assert found.size == sum(file.stat().st_size for file in Path("begun").iterdir())
-    with open_writer(part):
-        assert found.remove() == "in use"
-    assert found.remove() == ""
-    assert not Path("begun").exists()
-
-
-HOSTILE = [b"[" * 100_000, b"\xff", b'{"id": ["\\ud800"]}', b"", b"[3]", b'{"kind": 3}\n{}\n']
-
-
-@pytest.mark.parametrize("file", ["run.json", RECORDS, SEAL, SCORES, "log.jsonl"])
-@pytest.mark.parametrize("content", HOSTILE, ids=["nested", "bytes", "surrogate", "empty", "list", "lines"])
-def test_one_damaged_run_is_listed_and_stops_neither_the_list_nor_prune(ke, evaluated, file, content):
+def test_runs_as_json_have_scores_counts_and_phases(ke, evaluated):
     shutil.copytree("done", "harmed")
-    (Path("harmed") / file).write_bytes(content)
-    status, out, err = ke("runs", ".")
-    assert status == 0, err
-    assert "done" in out
-    assert "harmed" in out
-    assert file == "log.jsonl" or (file == RECORDS and not content) or "damaged" in out
-    assert ke("runs", "prune", ".")[0] == 0
-    for words in (("runs", "show", "harmed"), ("report", "harmed"), ("report", "done", "harmed"), ("leaderboard", ".")):
-        status, out, err = ke(*words)
-        assert status in (0, 2), err
-        assert "Traceback" not in out + err
-    assert Path("done").exists()
+    Path("harmed", SCORES).write_bytes(b"[3]")
+    done, harmed = json.loads(ke("runs", ".", "--json")[1])
+    assert [done["run"], harmed["run"]] == ["done", "harmed"]
+    assert done["scores"]
+    assert not harmed["scores"]
+    assert done["counts"]["done"] == harmed["counts"]["done"] == 2
+    assert {"judging", "scoring"} <= {phase["phase"] for phase in done["phases"]}
+
+
+def test_full_without_a_plugin_prints_the_short_report_and_the_command_that_installs_it(ke, evaluated):
+    status, out, err = ke("report", "done", "--full", plugins=toys())
+    assert status == 0
+    assert out == ke("report", "done", plugins=toys())[1]
+    assert err.splitlines() == ["no plugin for --full is installed: pip install ke-plugin-analysis"]

@@ -8,15 +8,16 @@ from attrs import evolve
 from rich.console import Console
 
 from ke_core.engine.models import NO_MODEL
-from ke_core.results.footer import footer, spent_words
+from ke_core.results.footer import spent_words
 from ke_core.results.formatting import count_noun, duration, format_interval, format_score, literal
 from ke_core.results.reported import Reported, metric_columns, plan_words, run_labels
 from ke_core.results.sanitize import one_line, sanitize
-from ke_core.results.tables import report_page, score_tables, slice_tables
 from ke_core.results.tally import Effort, Tally, effort_scores, tally
 from ke_core.spec.records import Batch, Judged, Replied, Usage
 from ke_core.spec.results import Answer, Cost, Failure, Interval, MetricScore
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_plugin_analysis.footer import footer
+from ke_plugin_analysis.tables import report_page, score_tables, slice_tables
 
 JUDGE = Component(name="alias", distribution="d", version="0.1.0", options={"match": "exact", "fold": False})
 COLUMNS = {"multi": {"efficacy": "edit-wise", "multi-hop": "multi-hop", "never": "never measured"}}

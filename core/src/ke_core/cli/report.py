@@ -16,7 +16,6 @@ from ke_core.results.folder import RunFolder, runs_in
 from ke_core.results.formatting import literal
 from ke_core.results.reported import Reported, run_json
 from ke_core.results.short import WIDTH, short_page
-from ke_core.results.tables import report_page
 from ke_core.runner.evaluate import load_runs
 from ke_core.spec.errors import BadRun
 from ke_core.storage.files import write_atomic
@@ -102,14 +101,19 @@ def print_report(
 ) -> None:
     """Print the short report and the commands for more. With ``full``, print everything. ``paths``: the run folders.
 
+    A plugin draws the full report (hook ``ke_full_report``). Without one, print the short report.
+
     ``lead`` and ``note``: texts above and below.
     """
     if as_json:
         shared.print_json([run_json(run.path, run.spec, run.scores) for run in runs])
         return
     console = out()
-    page = report_page(runs, slices=slices) if full else short_page(runs)
-    parts = [literal(f"{lead}\n") if lead else None, page, literal(note, "dim") if note else None]
+    page = app.plugins.manager.hook.ke_full_report(runs=runs, slices=slices) if full else None
+    if full and page is None:
+        err().print(literal("no plugin for --full is installed: pip install ke-plugin-analysis", "yellow"))
+    full = page is not None
+    parts = [literal(f"{lead}\n") if lead else None, page or short_page(runs), literal(note, "dim") if note else None]
     console.print(*filter(None, parts), sep="\n", width=None if full else min(console.width, WIDTH))
     if full:
         return

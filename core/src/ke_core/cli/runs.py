@@ -1,4 +1,4 @@
-"""``ke runs``: list runs, show one, delete unfinished ones."""
+"""``ke runs``: list runs. ke-plugin-analysis adds ``ke runs show`` and ``ke runs prune``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-from ke_core.cli.console import err, out
-from ke_core.results.course import course_json, course_page
+from ke_core.cli.console import out
 from ke_core.results.folder import SCORES, RunFolder, runs_in
 from ke_core.results.footer import spent_words
-from ke_core.results.formatting import count_noun, format_score, literal, plain_table
-from ke_core.results.pruning import removable
+from ke_core.results.formatting import format_score, literal, plain_table
+from ke_core.results.load import progress_json
 from ke_core.results.reported import metric_columns
 from ke_core.results.tally import tally_of
 from ke_core.runner.evaluate import load_report
@@ -39,7 +38,7 @@ def command() -> None:
     """List runs, show one, delete unfinished ones.
 
     `ke runs` and `ke runs FOLDER` list the runs in a folder. FOLDER is runs by default. (Write ./list for a folder
-    named list.)
+    named list.) `pip install ke-plugin-analysis` adds `ke runs show` and `ke runs prune`.
 
     \b
     Examples:
@@ -65,7 +64,7 @@ def list_runs(app: App, *, folder: Path, as_json: bool) -> None:
         )
     if as_json:
         rows = [
-            {"run": str(path), "damaged": run.message} if isinstance(run, BadRun) else course_json(run, app.catalog)
+            {"run": str(path), "damaged": run.message} if isinstance(run, BadRun) else progress_json(run, app.catalog)
             for path, run in runs_in(folder)
         ]
         shared.print_json(rows)
@@ -85,53 +84,6 @@ def list_runs(app: App, *, folder: Path, as_json: bool) -> None:
     if not table.row_count:
         raise BadRun(f"there is no run in {folder}", hint="ke eval and ke demo make runs")
     out().print(table, *(literal(words) for words in notes), sep="\n")
-
-
-@command.command("show")
-@shared.run_argument
-@shared.json_option
-@click.pass_obj
-def show(app: App, *, run: Path, as_json: bool) -> None:
-    """Show the settings, progress, phases and failures of a run.
-
-    \b
-    Example: ke runs show runs/memit-atlas-1a2b3c4d
-    """
-    folder = RunFolder.open(run)
-    if as_json:
-        shared.print_json(course_json(folder, app.catalog))
-    else:
-        out().print(course_page(folder, app.catalog))
-
-
-@command.command("prune")
-@folder_argument
-@click.option("--yes", is_flag=True, help="Delete the runs instead of listing them.")
-@shared.json_option
-def prune(*, folder: Path, yes: bool, as_json: bool) -> None:
-    """Delete the unfinished and damaged runs in a folder. Without --yes, list them.
-
-    The command that started an unfinished run can still resume it. Finished runs, runs that a process is writing to,
-    and files of other programs are kept.
-
-    \b
-    Examples:
-      ke runs prune runs
-      ke runs prune runs --yes
-    """  # fmt: skip
-    if not folder.is_dir():
-        raise BadRun(f"there is no folder {folder}", hint="ke runs prune FOLDER looks in another folder")
-    rows = []
-    for each in removable(folder):
-        kept = each.remove() if yes else ""
-        why = f"{each.why} (kept: {kept})" if kept else each.why
-        rows.append({"run": str(each.path), "why": why, "MB": round(each.size / 1e6, 2)})
-    if rows or as_json:
-        shared.print_rows(rows, as_json=as_json)
-    if not rows:
-        err().print(literal(f"nothing to delete: {folder} has no unfinished run"))
-    elif not yes:
-        err().print(literal(f"to delete {count_noun(len(rows), 'run')}: ke runs prune {folder} --yes"), soft_wrap=True)
 
 
 def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:

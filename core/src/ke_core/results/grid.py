@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve, frozen
 
-from ke_core.results.aggregate import BUCKET, PART_TAG, TESTED
 from ke_core.results.formatting import shown_unit
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
 from ke_core.results.tally import NO_METRIC
@@ -19,12 +18,6 @@ from ke_core.spec.results import SHARE, MetricScore
 
 AFTER: Phase = "after"
 UNEDITED = "unedited"
-PARTS = {
-    PART_TAG: {"edited": "edited", "control": "unedited"},
-    BUCKET: {"test only": "test only", "shared": "shared", "unedited": "unedited"},
-}
-"""Tags that tell parts of a total apart: their values, and what each is called. The rest of a bucket is in no total."""
-TOTALS = (*PARTS, TESTED)
 PROMPT = "prompt"
 """The heading of the column of prompt styles."""
 COST_MEASURES = ("s", "MiB", "passes", "tokens")
@@ -125,7 +118,7 @@ def _score_grid(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Grid
         title=_title(runs, shown),
         names=("editor", PROMPT) if styled else ("editor",),
         heads=tuple(
-            ColumnHeader(words=column.heading, measure=_measure(rows, column), n=_common_n(rows, column))
+            ColumnHeader(words=column.heading, measure=column_measure(rows, column), n=_common_n(rows, column))
             for column in shown
         ),
         lines=tuple(
@@ -139,49 +132,6 @@ def _score_grid(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Grid
     )
 
 
-def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
-    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only.
-
-    A table for each of the metrics' own, as the main ones: together they would be too wide to read.
-    """
-    tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags if tag not in TOTALS)
-    return _part_grids(runs) + [
-        _slice_grid(runs, tag, group, sliced)
-        for tag in tags
-        for group in columns_by_table(metric_columns(runs))
-        if (sliced := [score for run in runs for score in run.scores if tag in score.tags and _is_in(score, group)])
-    ]
-
-
-def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
-    """The total and what it is made of, as MQuAKE-Remastered reports it; of CF-6334 by its three buckets of cases.
-
-    A total is pooled over cases, and no mean of the parts.
-    """
-    made, rows = [], edited_rows(runs)
-    tags = {pair for run in runs for score in run.scores for pair in score.tags.items()}
-    for key, parts in PARTS.items():
-        if not any((key, value) in tags for value in parts):
-            continue
-        whole = (TESTED, "yes") if key == BUCKET else None
-        asked: list[tuple[str, tuple[str, str] | None]] = [("total", whole)]
-        asked += [(name, (key, value)) for value, name in parts.items()]
-        lines = tuple(
-            Line(
-                names=(_headed(rows, column), row.label, prompt_name(row.style)),
-                scores=tuple(row.score(column, tag) for _, tag in asked),
-            )
-            for column in metric_columns(runs)
-            if not column.table
-            for row in rows
-            if any(row.score(column, tag) for _, tag in asked[1:])
-        )
-        title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
-        heads = tuple(ColumnHeader(words=name) for name, _ in asked)
-        made.append(Grid(title=title, names=("score", "editor", PROMPT), heads=heads, lines=lines, by=key))
-    return [grid for grid in made if grid.lines]
-
-
 def edited_rows(runs: Sequence[Reported]) -> list[ReportRow]:
     """A row for each run and each style it was asked in after editing."""
     return [
@@ -189,40 +139,6 @@ def edited_rows(runs: Sequence[Reported]) -> list[ReportRow]:
         for label, run in zip(run_labels(runs), runs, strict=True)
         for style in run.styles(AFTER)
     ]
-
-
-def sorted_tag_values(values: set[str]) -> list[str]:
-    """The values of a tag, sorted: 2 before 10."""
-    return sorted(values, key=lambda value: (len(value) if value.isdigit() else 0, value))
-
-
-def _slice_grid(
-    runs: Sequence[Reported], tag: str, group: Sequence[MetricColumn], sliced: Sequence[MetricScore]
-) -> Grid:
-    shown = [column for column in group if any(column.holds(score) for score in sliced)]
-    mains = {column.metric for column in metric_columns(runs) if not column.table}
-    rows = edited_rows(runs)
-    what = group[0].table or (group[0].metric if len(mains) > 1 else "")
-    return Grid(
-        title=f"{what} by {tag}, after editing: {', '.join(_values(runs, shown)) or 'value'} (n)".lstrip(),
-        names=(tag, "editor", PROMPT),
-        heads=tuple(ColumnHeader(words=column.heading, measure=_measure(rows, column)) for column in shown),
-        lines=tuple(
-            Line(
-                names=(value, row.label, prompt_name(row.style)),
-                scores=tuple(row.score(column, (tag, value)) for column in shown),
-            )
-            for value in sorted_tag_values({score.tags[tag] for score in sliced})
-            for row in rows
-            if any(row.score(column, (tag, value)) for column in shown)
-        ),
-        group=tuple(shown),
-        by=tag,
-    )
-
-
-def _is_in(score: MetricScore, group: Sequence[MetricColumn]) -> bool:
-    return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
 
 
 def unedited_rows(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> list[ReportRow]:
@@ -256,17 +172,11 @@ def _common_n(rows: Sequence[ReportRow], column: MetricColumn) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _measure(rows: Sequence[ReportRow], column: MetricColumn) -> str:
+def column_measure(rows: Sequence[ReportRow], column: MetricColumn) -> str:
     """The unit of a column; empty for plain numbers, and for percentages where the title says so."""
     found = {score.measure for row in rows for score in [row.score(column)] if score is not None}
     said = {"", SHARE} if column.metric != NO_METRIC else {""}
     return ", ".join(sorted(map(shown_unit, found - said)))
-
-
-def _headed(rows: Sequence[ReportRow], column: MetricColumn) -> str:
-    """Its heading, with what it is measured in."""
-    measure = _measure(rows, column)
-    return f"{column.heading} [{measure}]" if measure else column.heading
 
 
 def _title(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> str:
@@ -276,13 +186,13 @@ def _title(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> str:
     several = len({column.metric for column in metric_columns(runs) if not column.table}) > len(metrics) == 1
     title = shown[0].table if shown else ""
     what = f"{title or metrics.copy().pop()}: " if title or several else ""
-    values = ", ".join((*_values(runs, shown), "95 % interval"))
+    values = ", ".join((*value_notes(runs, shown), "95 % interval"))
     if metrics == {NO_METRIC}:
         values = "what a question took after editing, its mean"
     return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"
 
 
-def _values(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[str]:
+def value_notes(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[str]:
     """How the numbers of a table are read, where one word holds for them."""
     measures = {score.measure for run in runs for score in run.scores if any(column.holds(score) for column in shown)}
     if SHARE in measures or not measures:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from attrs import frozen
 
 from ke_core.plugins.catalog import Catalog
 from ke_core.results.folder import SCORES, RunFolder
-from ke_core.results.reported import Reported
+from ke_core.results.reported import Reported, run_json
 from ke_core.results.tally import HEADINGS, NO_METRIC, effort_scores, tally_of
-from ke_core.spec.codec import from_json
+from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.errors import BadRun
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import IMPORTED, Component
@@ -32,6 +33,21 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
         counts=dict(_counts(found.metrics, catalog)),
         tally=counted,
     )
+
+
+def progress_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
+    """Return a run with its scores, counts and phases as JSON values. Raises BadRun for damaged records."""
+    run = None
+    if (folder.path / SCORES).exists():
+        with suppress(BadRun):  # the records are counted without the scores
+            run = read_report(folder, catalog)
+    return {
+        **run_json(str(folder.path), folder.spec, () if run is None else run.scores),
+        "created": folder.created,
+        "finished": folder.finished,
+        "counts": to_json(tally_of(folder) if run is None else run.tally),
+        "phases": [line for line in folder.logged() if line["event"] == "phase"],
+    }
 
 
 def columns_of(metric: str, catalog: Catalog) -> Mapping[str, str]:

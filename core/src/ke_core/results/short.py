@@ -1,6 +1,6 @@
 """The short report: the main table, one sentence with counts, and warnings, in 80 columns.
 
-``ke eval``, ``ke demo`` and ``ke report`` print it. ``results/tables.py`` draws the full report.
+``ke eval``, ``ke demo`` and ``ke report`` print it. ke-plugin-analysis draws the full report.
 """
 
 from __future__ import annotations

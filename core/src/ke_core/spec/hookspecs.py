@@ -5,7 +5,7 @@ Hooks are called once, at start-up. They import nothing heavy and print nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pluggy
@@ -86,6 +86,17 @@ def ke_report_formats() -> Iterable[ReportFormat]:
     :return: one format per kind of file.
     """
     return ()
+
+
+@hookspec(firstresult=True)
+def ke_full_report(runs: Sequence[Any], slices: bool) -> object | None:  # noqa: FBT001  a hook's signature
+    """Return the report that ``--full`` prints on the terminal.
+
+    :param runs: the reports of the runs, as in ``ke_core.app.Reported``.
+    :param slices: include the breakdowns by tag.
+    :return: an object that rich can print, or None to leave it to another plugin.
+    """
+    return None
 
 
 @hookspec

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from ke_core.app import main
+from ke_plugin_serve import adaptor, server
 from ke_plugin_serve import cli as command
-from ke_plugin_serve import server
 from ke_plugin_serve.client import ServeClient
 
 
@@ -231,3 +231,13 @@ def test_help_does_not_import_the_server(ke, plugins):
         sys.modules.pop(name, None)
     status, out, _err = ke("serve", "--help", plugins=plugins)
     assert (status, "edits" in out, "starlette" in sys.modules) == (0, True, False)
+
+
+def test_an_adaptor_without_ke_weights_is_one_error_with_the_command_that_installs_it(ke, plugins, monkeypatch):
+    monkeypatch.setattr(adaptor, "find_spec", lambda _name: None)
+    status, _out, err = ke("serve", "--adaptor", "edited", plugins=plugins)
+    assert status == 2
+    assert err.splitlines() == [
+        "error: --adaptor needs ke-weights, which is not installed: edited",
+        "hint:  pip install 'ke-plugin-serve[adaptors]'",
+    ]

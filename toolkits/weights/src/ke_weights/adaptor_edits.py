@@ -9,10 +9,11 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from ke_core.app import Catalog, SavedEdit, opened_edit, untouched, write_saved_edit
+from ke_core.app import Catalog, untouched
 from ke_core.plugin import EditFailed, Session, SupportsSave
 from ke_weights.completions import Completion, PromptWithObjects, compare, compare_prompts, complete_prompts
 from ke_weights.editing import EditJob, EditResult, edits_made
+from ke_weights.saved_edits import SavedEdit, opened_edit, write_saved_edit
 
 
 def make_adaptor(work: EditJob, write: Callable[[SavedEdit, Path], None]) -> EditResult:

@@ -27,7 +27,6 @@ from ke_core.app import (
     ModelChoice,
     Options,
     ResolvedComponent,
-    SavedEdit,
     directory_entries,
     open_session,
     reject_unused,
@@ -50,6 +49,7 @@ from ke_core.plugin import (
 )
 from ke_weights.completions import PromptComparison, compare, compare_prompts, complete_prompts
 from ke_weights.patches.info import History, PatchBase
+from ke_weights.saved_edits import SavedEdit
 
 if TYPE_CHECKING:
     from ke_plugin_hf.model import HFModel

@@ -6,17 +6,9 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from ke_core.app import (
-    ANSWERS_TITLE,
-    NO_METRIC,
-    Reported,
-    agreement_warning,
-    component_words,
-    one_line,
-    plan_words,
-    run_labels,
-)
+from ke_core.app import ANSWERS_TITLE, NO_METRIC, Reported, agreement_warning, one_line, plan_words, run_labels
 from ke_core.plugin import MetricScore
+from ke_plugin_analysis.footer import component_words
 from ke_plugin_analysis.sheets import harmless
 
 HEADINGS = (

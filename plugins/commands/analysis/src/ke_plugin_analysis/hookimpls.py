@@ -17,6 +17,10 @@ COMMANDS = {
     "annotate": ("annotate", "Inspect", "Label answers manually, and measure the judge's agreement."),
     "judges": ("judges", "Prepare", "List judges, and check one against human labels."),
 }
+SUBCOMMANDS = {
+    "show": "Show the settings, progress, phases and failures of a run.",
+    "prune": "Delete the unfinished and damaged runs in a folder.",
+}
 
 
 @hookimpl
@@ -24,6 +28,8 @@ def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
     for name, (module, section, summary) in COMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.{module}:command", summary, section))
+    for name, summary in SUBCOMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.runs:{name}", summary), f"runs {name}")
 
 
 FORMATS = {
@@ -44,3 +50,11 @@ def _render(kind: str, runs: Any, catalog: Any, data_dir: str, slices: bool) -> 
 def ke_report_formats() -> list[ReportFormat]:
     """Register HTML, LaTeX, CSV and Markdown."""
     return [ReportFormat(name=name, help=text, render=partial(_render, name)) for name, text in FORMATS.items()]
+
+
+@hookimpl
+def ke_full_report(runs: Any, slices: bool) -> object:  # noqa: FBT001  a hook's signature
+    """Draw every table, and the lines under them."""
+    from ke_plugin_analysis.tables import report_page  # noqa: PLC0415  rich
+
+    return report_page(runs, slices=slices)

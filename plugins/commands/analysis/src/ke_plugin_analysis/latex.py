@@ -14,12 +14,11 @@ from ke_core.app import (
     judge_warnings,
     one_line,
     run_labels,
-    run_summary,
     score_grids,
-    shared_settings,
-    slice_grids,
 )
 from ke_core.plugin import MetricScore
+from ke_plugin_analysis.footer import run_summary, shared_settings
+from ke_plugin_analysis.slices import slice_grids
 
 LONG = 10_000  # characters of a text in one line
 SPECIAL = str.maketrans(

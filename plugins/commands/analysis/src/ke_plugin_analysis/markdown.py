@@ -14,15 +14,13 @@ from ke_core.app import (
     format_interval,
     format_score,
     judge_warnings,
-    missing_answers,
     run_labels,
-    run_summary,
     score_grids,
-    shared_settings,
-    slice_grids,
     table_row,
 )
 from ke_core.plugin import MetricScore
+from ke_plugin_analysis.footer import missing_answers, run_summary, shared_settings
+from ke_plugin_analysis.slices import slice_grids
 
 
 def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:

@@ -22,7 +22,6 @@ from ke_core.app import (
     out,
     plain_table,
     progress,
-    read_saved_edit,
     recorded_model_choice,
     split_options,
 )
@@ -113,7 +112,9 @@ def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
     for option, name in (("--editor", "editor"), ("-o", "options"), ("--edits", "edits"), ("--state", "state")):
         if given[name]:
             raise click.UsageError(f"{option} cannot be used with --adaptor, which sets it")
-    saved = read_saved_edit(given["adaptor"])
+    from ke_plugin_serve.adaptor import read_adaptor  # noqa: PLC0415  torch
+
+    saved = read_adaptor(given["adaptor"])
     return recorded_model_choice(context, given, saved.model, folder=saved.folder)
 
 

@@ -16,8 +16,6 @@ from ke_core.app import (
     Options,
     ResolvedComponent,
     open_session,
-    opened_edit,
-    read_saved_edit,
     refuse_weightless,
     reject_unused,
     resolve_component,
@@ -35,6 +33,7 @@ from ke_core.plugin import (
     find_model,
 )
 from ke_plugin_serve.active_edits import ActiveEdits, kept_edit
+from ke_plugin_serve.adaptor import read_adaptor
 from ke_plugin_serve.state import StateFile, first_edits, held
 
 TRIES, PUT_OFF = 2, 20.0
@@ -89,7 +88,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     Raises KEErrors for unknown names, a file that is unreadable or in use by another server, a weight editor with a
     remote model, and edits that the editor cannot apply, each with its reason.
     """
-    saved = read_saved_edit(request.adaptor) if request.adaptor else None
+    saved = read_adaptor(request.adaptor) if request.adaptor else None
     chosen = saved.editor_in(catalog) if saved else _editor_of(request, catalog)
     spec = chosen.spec
     assert isinstance(spec, EditorSpec)
@@ -118,6 +117,8 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         edits = [one.edit for one in bank.edits.values()]
         editor.check(session, ())  # raises for a model that it cannot edit at all
         if saved and request.adaptor:
+            from ke_weights.plugin import opened_edit  # noqa: PLC0415  optional, and imports torch
+
             opening = opened_edit(request.adaptor, saved, session, chosen)
         else:
             check(spec, editor, session, edits)

@@ -22,21 +22,19 @@ from ke_core.app import (
     format_interval,
     format_score,
     judge_warnings,
-    missing_answers,
     run_labels,
-    run_summary,
     sanitize,
     score_grids,
-    shared_settings,
-    slice_grids,
     summary,
     without_model,
 )
 from ke_core.plugin import SHARE
+from ke_plugin_analysis.footer import missing_answers, run_summary, shared_settings
 from ke_plugin_analysis.html.browser import BrowsedRun, browser
 from ke_plugin_analysis.html.panels import FEW, galleries
 from ke_plugin_analysis.html.svg import draw, key
 from ke_plugin_analysis.html.terms import STYLES, VERDICTS, Terms
+from ke_plugin_analysis.slices import slice_grids
 
 UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 """Characters that could end a script element or a line of JavaScript, with their JSON escapes."""

@@ -25,11 +25,11 @@ from ke_core.app import (
     run_labels,
     run_names,
     shown_unit,
-    sorted_tag_values,
     unedited_rows,
     without_model,
 )
 from ke_core.plugin import SHARE, MetricScore
+from ke_plugin_analysis.slices import sorted_tag_values
 
 GRAY = -1
 """The hue of the unedited model."""

@@ -13,7 +13,6 @@ from ke_core.app import (
     SHORTEST_SECONDS,
     WARNING,
     agreement_warning,
-    component_words,
     count_noun,
     format_interval,
     format_score,
@@ -27,6 +26,7 @@ from ke_core.app import (
 from ke_core.plugin import SHARE, to_json
 from ke_plugin_analysis.common import SharedScores
 from ke_plugin_analysis.comparing import ChangedAnswer, ComparedRun, RunComparison
+from ke_plugin_analysis.footer import component_words
 from ke_plugin_analysis.pairs import Difference
 from ke_plugin_analysis.verdicts import VERDICTS
 

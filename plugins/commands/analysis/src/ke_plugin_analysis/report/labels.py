@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ke_core.app import component_words, count_noun, literal, one_line, plain_table, titled
+from ke_core.app import count_noun, literal, one_line, plain_table, titled
 from ke_core.plugin import to_json
 from ke_plugin_analysis.annotating import LABELS, LabelSheet
+from ke_plugin_analysis.footer import component_words
 from ke_plugin_analysis.sorting import LabelComparison
 
 

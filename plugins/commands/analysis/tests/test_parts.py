@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from ke_core.results.grid import slice_grids
 from ke_core.results.reported import Reported
-from ke_core.results.tables import slice_tables
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_plugin_analysis.slices import slice_grids
+from ke_plugin_analysis.tables import slice_tables
 
 SPEC = RunSpec(
     ke="0.1.0",

@@ -9,13 +9,22 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.results.folder import DAMAGED, PART, RECORDS, RUN, SCORES, RunFolder, read_records, runs_in
-from ke_core.results.lines import LOG
-from ke_core.results.seal import SEAL
-from ke_core.results.writer import open_writer
-from ke_core.spec.errors import BadRun
-from ke_core.spec.records import Batch, Replied
-from ke_core.storage.files import file_errors
+from ke_core.app import (
+    DAMAGED,
+    LOG,
+    PART,
+    RECORDS,
+    RUN,
+    SCORES,
+    SEAL,
+    Batch,
+    Replied,
+    RunFolder,
+    open_writer,
+    read_records,
+    runs_in,
+)
+from ke_core.plugin import BadRun, file_errors
 
 OURS = (SCORES, SEAL, DAMAGED, PART.format(rank="*"), RECORDS, LOG, RUN)
 """``run.json`` is deleted last, so that an interrupted removal can be repeated."""

@@ -13,18 +13,20 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.plugins.catalog import Catalog
-from ke_core.results.lines import to_bytes
-from ke_core.runner.resolve import ResolvedComponent, choose_again
-from ke_core.spec.codec import from_json, to_json
-from ke_core.spec.errors import BadPatch
-from ke_core.spec.facts import SourcedEdit
-from ke_core.spec.protocols import Edited, Session
-from ke_core.spec.results import Details
-from ke_core.spec.runspec import Component, ModelRef
-from ke_core.spec.specs import EditorSpec
-from ke_core.storage.files import file_errors, write_atomic
-from ke_core.storage.json_reading import read_object
+from ke_core.app import Catalog, Component, ModelRef, ResolvedComponent, choose_again, to_bytes
+from ke_core.plugin import (
+    BadPatch,
+    Details,
+    Edited,
+    EditorSpec,
+    Session,
+    SourcedEdit,
+    file_errors,
+    from_json,
+    read_object,
+    to_json,
+    write_atomic,
+)
 
 INFO, STATE = "ke_edit.json", "ke_state.safetensors"
 EDIT_SCHEMA = 1

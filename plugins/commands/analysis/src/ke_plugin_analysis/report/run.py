@@ -8,18 +8,27 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from ke_core.plugins.catalog import Catalog
-from ke_core.results.folder import PART, SCORES, RunFolder
-from ke_core.results.footer import component_words, model_words, spent_words
-from ke_core.results.formatting import duration, literal, plain_table
-from ke_core.results.lines import whole_lines
-from ke_core.results.load import read_report
-from ke_core.results.reported import Reported, plan_words, run_json, without_model
-from ke_core.results.sanitize import one_line
-from ke_core.results.tables import score_tables
-from ke_core.results.tally import Tally, tally_of
-from ke_core.spec.codec import to_json
-from ke_core.spec.errors import BadRun
+from ke_core.app import (
+    PART,
+    SCORES,
+    Catalog,
+    Reported,
+    RunFolder,
+    Tally,
+    duration,
+    literal,
+    one_line,
+    plain_table,
+    plan_words,
+    read_report,
+    spent_words,
+    tally_of,
+    whole_lines,
+    without_model,
+)
+from ke_core.plugin import BadRun
+from ke_plugin_analysis.footer import component_words, model_words
+from ke_plugin_analysis.tables import score_tables
 
 GIB = 2**30
 LISTED = 10  # reasons of a kind
@@ -37,18 +46,6 @@ def course_page(folder: RunFolder, catalog: Catalog) -> Group:
     if phases := [line for line in lines if line["event"] == "phase"]:
         parts += [literal(""), _phases(phases)]
     return Group(*parts, *scores)
-
-
-def course_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
-    """Return the same as JSON values. Raises BadRun for damaged records."""
-    run, _shown = _scores(folder, catalog)
-    return {
-        **run_json(str(folder.path), folder.spec, () if run is None else run.scores),
-        "created": folder.created,
-        "finished": folder.finished,
-        "counts": to_json(tally_of(folder) if run is None else run.tally),
-        "phases": [line for line in folder.logged() if line["event"] == "phase"],
-    }
 
 
 def _facts(folder: RunFolder) -> Table:

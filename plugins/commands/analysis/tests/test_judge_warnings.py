@@ -9,7 +9,6 @@ from attrs import evolve
 
 from ke_core.results.agreement import Agreement, AgreementCheck, save_check
 from ke_core.results.reported import Reported
-from ke_core.results.tables import report_page
 from ke_core.results.tally import Tally
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
@@ -17,6 +16,7 @@ from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.document import html_page
 from ke_plugin_analysis.latex import latex
 from ke_plugin_analysis.markdown import markdown
+from ke_plugin_analysis.tables import report_page
 
 MODEL = ModelRef(source="hf", id="tiny_1", digest="abcdef0123456789", dtype="float32")
 JUDGE = Component(name="llm", distribution="d", version="0.1.0", options={}, model=MODEL)

@@ -8,11 +8,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ke_core.results.footer import footer
-from ke_core.results.formatting import NO_VALUE, format_interval, format_score, literal, plain_table, titled
-from ke_core.results.grid import ColumnHeader, Grid, score_grids, slice_grids
-from ke_core.results.reported import Reported
-from ke_core.spec.results import MetricScore
+from ke_core.app import (
+    NO_VALUE,
+    ColumnHeader,
+    Grid,
+    Reported,
+    format_interval,
+    format_score,
+    literal,
+    plain_table,
+    score_grids,
+    titled,
+)
+from ke_core.plugin import MetricScore
+from ke_plugin_analysis.footer import footer
+from ke_plugin_analysis.slices import slice_grids
 
 NARROW = 9
 """Characters of an interval, and so of a column: seven of them fit next to their labels in 100."""

@@ -1,0 +1,118 @@
+"""Breakdowns of scores by tag, as grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ke_core.app import (
+    AFTER,
+    BUCKET,
+    PART_TAG,
+    PROMPT,
+    TESTED,
+    ColumnHeader,
+    Grid,
+    Line,
+    MetricColumn,
+    Reported,
+    ReportRow,
+    column_measure,
+    columns_by_table,
+    edited_rows,
+    metric_columns,
+    prompt_name,
+    value_notes,
+)
+from ke_core.plugin import MetricScore
+
+PARTS = {
+    PART_TAG: {"edited": "edited", "control": "unedited"},
+    BUCKET: {"test only": "test only", "shared": "shared", "unedited": "unedited"},
+}
+"""Tags that tell parts of a total apart: their values, and what each is called. The rest of a bucket is in no total."""
+
+
+TOTALS = (*PARTS, TESTED)
+
+
+def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only.
+
+    A table for each of the metrics' own, as the main ones: together they would be too wide to read.
+    """
+    tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags if tag not in TOTALS)
+    return _part_grids(runs) + [
+        _slice_grid(runs, tag, group, sliced)
+        for tag in tags
+        for group in columns_by_table(metric_columns(runs))
+        if (sliced := [score for run in runs for score in run.scores if tag in score.tags and _is_in(score, group)])
+    ]
+
+
+def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
+    """The total and what it is made of, as MQuAKE-Remastered reports it; of CF-6334 by its three buckets of cases.
+
+    A total is pooled over cases, and no mean of the parts.
+    """
+    made, rows = [], edited_rows(runs)
+    tags = {pair for run in runs for score in run.scores for pair in score.tags.items()}
+    for key, parts in PARTS.items():
+        if not any((key, value) in tags for value in parts):
+            continue
+        whole = (TESTED, "yes") if key == BUCKET else None
+        asked: list[tuple[str, tuple[str, str] | None]] = [("total", whole)]
+        asked += [(name, (key, value)) for value, name in parts.items()]
+        lines = tuple(
+            Line(
+                names=(_headed(rows, column), row.label, prompt_name(row.style)),
+                scores=tuple(row.score(column, tag) for _, tag in asked),
+            )
+            for column in metric_columns(runs)
+            if not column.table
+            for row in rows
+            if any(row.score(column, tag) for _, tag in asked[1:])
+        )
+        title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
+        heads = tuple(ColumnHeader(words=name) for name, _ in asked)
+        made.append(Grid(title=title, names=("score", "editor", PROMPT), heads=heads, lines=lines, by=key))
+    return [grid for grid in made if grid.lines]
+
+
+def sorted_tag_values(values: set[str]) -> list[str]:
+    """The values of a tag, sorted: 2 before 10."""
+    return sorted(values, key=lambda value: (len(value) if value.isdigit() else 0, value))
+
+
+def _slice_grid(
+    runs: Sequence[Reported], tag: str, group: Sequence[MetricColumn], sliced: Sequence[MetricScore]
+) -> Grid:
+    shown = [column for column in group if any(column.holds(score) for score in sliced)]
+    mains = {column.metric for column in metric_columns(runs) if not column.table}
+    rows = edited_rows(runs)
+    what = group[0].table or (group[0].metric if len(mains) > 1 else "")
+    return Grid(
+        title=f"{what} by {tag}, after editing: {', '.join(value_notes(runs, shown)) or 'value'} (n)".lstrip(),
+        names=(tag, "editor", PROMPT),
+        heads=tuple(ColumnHeader(words=column.heading, measure=column_measure(rows, column)) for column in shown),
+        lines=tuple(
+            Line(
+                names=(value, row.label, prompt_name(row.style)),
+                scores=tuple(row.score(column, (tag, value)) for column in shown),
+            )
+            for value in sorted_tag_values({score.tags[tag] for score in sliced})
+            for row in rows
+            if any(row.score(column, (tag, value)) for column in shown)
+        ),
+        group=tuple(shown),
+        by=tag,
+    )
+
+
+def _is_in(score: MetricScore, group: Sequence[MetricColumn]) -> bool:
+    return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
+
+
+def _headed(rows: Sequence[ReportRow], column: MetricColumn) -> str:
+    """Its heading, with what it is measured in."""
+    measure = column_measure(rows, column)
+    return f"{column.heading} [{measure}]" if measure else column.heading
