@@ -73,7 +73,7 @@ def test_numbers_that_no_second_moment_has_are_found(
 def test_too_few_tokens_are_found(folder: Path) -> None:
     one = only(folder)
     covariance_files.save(one.path, covariance_files.load(one.path)[0], evolve(one.origin, tokens=351))
-    assert faults(only(folder)) == ["351 tokens are too few for 176 dimensions: 352 at least"]
+    assert faults(only(folder)) == ["351 tokens are too few for 176 dimensions: at least 352 are needed"]
 
 
 @pytest.mark.parametrize("keep", [0, 50, 90_000])
