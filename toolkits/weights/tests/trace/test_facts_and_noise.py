@@ -55,7 +55,7 @@ def test_an_accent_split_over_two_tokens_does_not_shift_the_subject() -> None:
 
 
 def test_noise_is_the_published_stream() -> None:
-    drawn = Noise(rule="0.1", sigma=0.1, uniform=False, seed=1).draw(10, 3, 8)
+    drawn = Noise(rule="0.1", sigma=0.1, uniform=False, seed=1).sample(10, 3, 8)
     expected = 0.1 * np.random.RandomState(1).randn(10, 3, 8)
     assert np.array_equal(drawn.numpy(), expected)
 
@@ -63,7 +63,7 @@ def test_noise_is_the_published_stream() -> None:
 @pytest.mark.parametrize(("uniform", "variance"), [(False, 0.09), (True, 0.03)])
 def test_noise_has_the_variance_of_its_rule(*, uniform: bool, variance: float) -> None:
     """11."""
-    drawn = Noise(rule="", sigma=0.3, uniform=uniform, seed=1).draw(10, 10, 1000)
+    drawn = Noise(rule="", sigma=0.3, uniform=uniform, seed=1).sample(10, 10, 1000)
     assert float(drawn.var()) == pytest.approx(variance, rel=0.05)
     assert not uniform or float(drawn.abs().max()) <= 0.3
 
