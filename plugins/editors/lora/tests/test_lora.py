@@ -207,7 +207,7 @@ def test_a_model_in_four_bits_is_sent_to_qlora(tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
     session = make_session(tiny_nf4(tmp_path), root=tmp_path)
     for refuse in (lambda: Lora(SMALL).check(session, ()), lambda: Lora(SMALL).edit(session, EDITS).__enter__()):
-        with pytest.raises(BadConfig, match=r"quantized \(nf4\)") as caught:
+        with pytest.raises(BadConfig, match=r"quantized weights \(nf4\)") as caught:
             refuse()
         assert "qlora" in caught.value.hint
 
@@ -219,7 +219,7 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
         block.self_attn.q_proj = Fp8Weight(block.self_attn.q_proj)
     session = make_session(model, root=tmp_path)
     for refuse in (lambda: Lora(SMALL).check(session, ()), lambda: Lora(SMALL).edit(session, EDITS).__enter__()):
-        with unchanged(model), pytest.raises(BadConfig, match=r"quantized \(float8_e4m3fn\)") as caught:
+        with unchanged(model), pytest.raises(BadConfig, match=r"quantized weights \(float8_e4m3fn\)") as caught:
             refuse()
         assert "checkpoint" in caught.value.hint
 

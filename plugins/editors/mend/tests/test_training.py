@@ -111,7 +111,7 @@ def test_what_is_drawn_depends_on_the_number_alone(kit: Any, tmp_path: Path) -> 
 
 def test_each_time_through_takes_every_lesson_once(kit: Any, tmp_path: Path) -> None:
     sampler = kit.begin(tiny_model("llama"), tmp_path).sampler
-    times = [[sampler._lesson(number).id for number in range(4 * time, 4 * time + 4)] for time in range(3)]
+    times = [[sampler._example(number).id for number in range(4 * time, 4 * time + 4)] for time in range(3)]
     assert all(sorted(time) == sorted(times[0]) for time in times)
     assert len({tuple(time) for time in times}) > 1
 

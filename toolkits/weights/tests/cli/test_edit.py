@@ -393,7 +393,8 @@ def test_of_two_edits_that_contradict_each_other_the_reader_finds_both(ke, base,
     status, _out, err = ke("edit", "--edits", file, *base, "--out", "x")
     assert status == 2
     assert (
-        f"{file}, line 3: 'Peru is b': it contradicts the edit of {file}, line 1 ('Peru is a'): 'Peru is' cannot go on"
+        f"{file}, line 3: 'Peru is b': it contradicts the edit of {file}, line 1 ('Peru is a'): "
+        "'Peru is' cannot have both continuations"
     ) in err
 
 
@@ -453,7 +454,7 @@ def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(k
      ((LINE, *SUBJECT, "--every-layer"), "belongs to --format peft"),
      ((LINE, *SUBJECT, "--editor", "memory"), "changes no weights"),
      ((LINE, *SUBJECT, "--editor", "unsaved"), "is an adaptor that cannot be saved: its EditorSpec has no load"),
-     ((LINE, *SUBJECT, "-o", "memory.how=low"), "takes no part"),
+     ((LINE, *SUBJECT, "-o", "memory.how=low"), "option memory.how is for 'memory', which this run does not use"),
      (("--edits", "none.jsonl"), "cannot read none.jsonl")],
 )  # fmt: skip
 def test_a_command_line_that_does_not_fit_is_one_error(ke, words, message):
@@ -663,4 +664,4 @@ def test_revert_and_diff_load_the_model_where_they_are_told_to(ke, base):
 def test_how_to_load_a_model_that_is_not_compared_is_refused(ke, patched):
     status, out, err = ke("patch", "diff", "p.safetensors", "p.safetensors", "--device", "cpu")
     assert (status, out) == (2, "")
-    assert "belong to --model" in err
+    assert "need --model" in err

@@ -76,9 +76,9 @@ def test_a_model_that_it_would_refuse_is_said_so_where_the_weights_were_read(ke,
     status, out, _err = ke("show", "spreader", "--model", other)
     assert status == 0
     assert "27 % of 4 blocks" in out
-    assert "it would be refused: it has norms after its MLPs" in out
+    assert "it cannot edit the model: it has norms after its MLPs" in out
     assert "hint: choose another model" in out
-    assert "refused" not in ke("show", "spreader", "--model", tiny)[1]
+    assert "cannot edit" not in ke("show", "spreader", "--model", tiny)[1]
 
 
 def test_given_values_are_said_to_be_given(ke, tiny):
@@ -101,7 +101,7 @@ def test_layers_of_a_trace_that_was_never_made_are_refused(ke, tiny, monkeypatch
         (("editor", "sayer", "--model", "TINY"), "no option of sayer depends on the model"),
         (("metric", "accuracy", "--model", "TINY"), "--model is for editors"),
         (("editor", "spreader", "-o", "spreader.lr=1"), "-o sets options of an editor for --model"),
-        (("editor", "spreader", "--model", "TINY", "-o", "other.lr=1"), "which takes no part"),
+        (("editor", "spreader", "--model", "TINY", "-o", "other.lr=1"), "which this run does not use"),
         (("editor", "spreader", "--model", "no-such-folder/model/at/all"), "no-such-folder"),
     ],
 )

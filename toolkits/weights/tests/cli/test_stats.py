@@ -213,7 +213,7 @@ def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
         (("--layers", "2-9"), "layers 2, 3, 4, 5, 6, 7, 8, 9 do not fit a model of 4 layers"),
         (("--layers", "most"), "--layers cannot be 'most'"),
         (("--layers", "2,8-4"), "--layers 2,8-4: the range 8-4 is empty"),
-        (("--model", "echo:1"), "fake:echo has no weights here"),
+        (("--model", "echo:1"), "fake:echo has no local weights"),
         (("--tokens", "0"), "invalid value for '--tokens': 0 is not in the range x>=1"),
     ],
 )
@@ -235,7 +235,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(stats, monkeypatch):
     monkeypatch.setattr(gram, "add_products", interrupted)
     status, _out, err = stats(*COMPUTE)
     assert status == 130
-    assert "To resume, start the same command again." in err
+    assert f"Progress is saved. To resume: ke stats {' '.join(COMPUTE)}" in err
 
 
 @pytest.mark.parametrize(

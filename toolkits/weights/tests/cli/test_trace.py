@@ -105,7 +105,7 @@ def test_it_prints_heat_maps_peaks_and_what_was_skipped(ke, facts, tmp_path):
     for role in ("first subject token", "last subject token", "next token", "last token"):
         assert role in out
     assert "not traced (3 facts, fewer than 50)" in flat
-    assert "everything is in t" in err
+    assert "saved in t" in err
 
 
 def test_the_record_has_everything_to_repeat_it(ke, facts, tmp_path):
@@ -236,7 +236,7 @@ def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, conte
         (("--noise", "m"), "--noise m: not a noise rule"),
         (("--kinds", "states,heads"), "'heads' is not one of states, mlp, attention"),
         (("--sever", ","), "',' is not one of mlp, attention, none"),
-        (("--chat",), "facts are traced as plain text"),
+        (("--chat",), "ke trace uses plain prompts"),
         (("--model", "tiny:echo"), "tracing needs the model's weights, and fake:echo is not in this process"),
     ],
 )

@@ -128,7 +128,7 @@ def test_a_missing_field_is_named(file):
 def test_other_safetensors_files_folders_and_nothing_are_refused(tmp_path):
     save_file({"a": torch.zeros(1)}, tmp_path / "x.safetensors")
     for path, words in (
-        (tmp_path / "x.safetensors", "no patch"),
+        (tmp_path / "x.safetensors", "not a patch file"),
         (tmp_path, "a folder"),
         (tmp_path / "y", "not exist"),
     ):
