@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-BESIDE = Path(__file__).resolve().parents[1] / "shared/data"
+NEXT_TO_CHECKOUT = Path(__file__).resolve().parents[1] / "shared/data"
 UNIT_FAMILIES = ("gpt2", "llama")
 """Families of decoders of the unit tests: learned and rotary positions, Conv1D and Linear, LayerNorm and RMSNorm."""
 SLOW_CONTRACTS = (
@@ -38,8 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def ke_data_dir() -> Path:
-    """``KE_DATA_DIR``, as the test kit has it; without that, a folder of published files beside the checkout."""
-    folder = Path(os.environ.get("KE_DATA_DIR") or BESIDE)
+    """``KE_DATA_DIR``, as the test kit has it; without that, a folder of published files next to the checkout."""
+    folder = Path(os.environ.get("KE_DATA_DIR") or NEXT_TO_CHECKOUT)
     if not folder.is_dir():
         pytest.skip("set KE_DATA_DIR to a folder with the published files (mquake/MQuAKE-CF-3k.json, ...)")
     return folder

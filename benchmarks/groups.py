@@ -88,13 +88,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         enough = abreast.ENOUGH
         apart = timed(model, given, Path(place) / "apart", together=1)
-        beside = timed(model, given, Path(place) / "beside", together=enough)
-    pairs = list(zip(apart.replies, beside.replies, strict=True))
+        together = timed(model, given, Path(place) / "together", together=enough)
+    pairs = list(zip(apart.replies, together.replies, strict=True))
     same = sum((one[0], one[1], way(one[2])) == (two[0], two[1], way(two[2])) for one, two in pairs)
     print(f"{given.editor} on {model.id}: {given.cases} cases, each edited separately, {len(pairs)} questions")
     print(apart.line("one after another"))
-    print(beside.line("concurrently"))
-    print(f"ratio              {apart.cpu / beside.cpu:8.1f} of CPU, identical replies {same} of {len(pairs)}")
+    print(together.line("concurrently"))
+    print(f"ratio              {apart.cpu / together.cpu:8.1f} of CPU, identical replies {same} of {len(pairs)}")
     if same < len(pairs) and given.dtype == "float32":
         sys.exit("replies differ")
 

@@ -50,7 +50,7 @@ def test_an_answer_changed_by_hand_after_scoring_is_noticed(ke, evaluated):
     file.write_text(file.read_text().replace('"text":"Rome"', '"text":"Bonn"', 1))
     status, _out, err = ke("report", "done")
     assert status == 2
-    assert "records.jsonl was changed by hand after it was scored" in err
+    assert "records.jsonl was changed manually after it was scored" in err
     assert "ke score done takes it as it is now" in err
     assert "damaged" in ke("runs", ".")[1]
     assert ke("score", "done")[0] == 0
@@ -64,7 +64,7 @@ def test_a_run_with_verdicts_changed_by_hand_does_not_go_on(ke, evaluated):
     again = (*AGAIN, "--out", "done")
     status, out, err = ke(*again)
     assert (status, out) == (2, "")
-    assert "records.jsonl was changed by hand after it was scored" in err
+    assert "records.jsonl was changed manually after it was scored" in err
     assert "start again with another --out; ke score done takes it as it is now" in err
     assert (file.read_text(), (evaluated / "scores.json").read_bytes()) == (changed, scores)
     assert ke("report", "done")[0] == 2
@@ -90,7 +90,7 @@ def test_a_run_whose_records_only_grew_since_it_was_scored_goes_on(ke, evaluated
 def test_records_that_were_cut_off_after_scoring_are_noticed(ke, evaluated):
     (evaluated / "records.jsonl").write_text("".join(lines_of(evaluated)[:-1]))
     for command in (("report", "done"), (*AGAIN, "--out", "done")):
-        assert "was changed by hand after it was scored" in ke(*command)[2]
+        assert "was changed manually after it was scored" in ke(*command)[2]
 
 
 def test_records_that_grow_are_no_change(ke, evaluated):
@@ -105,7 +105,7 @@ def test_replies_to_an_edit_that_nobody_made_are_noticed(ke, evaluated):
     (evaluated / "records.jsonl").write_text("".join(kept))
     status, _out, err = ke("score", "done")
     assert status == 2
-    assert "records.jsonl was changed by hand: it has replies of case 1 to batch-1, but no line" in err
+    assert "records.jsonl was changed manually: it has replies of case 1 to batch-1, but no line" in err
 
 
 def test_a_reply_that_no_judgment_is_about_is_noticed(ke, evaluated):
@@ -167,4 +167,4 @@ def test_a_broken_seal_is_an_error(ke, evaluated):
     seal = evaluated / "records.seal.json"
     seal.write_text("{}")
     status, _out, err = ke("report", "done")
-    assert (status, "records.seal.json was changed by hand" in err) == (2, True)
+    assert (status, "records.seal.json was changed manually" in err) == (2, True)

@@ -29,7 +29,7 @@ def test_a_judge_with_a_model_warns_until_it_was_checked_well(ke_cache_dir):
     assert agreement_warning(JUDGE) == "judge llm has not been checked: ke judges check llm --judge-model small"
     save_check(check(JUDGE, 0.4))
     assert agreement_warning(JUDGE).startswith(
-        "judge llm agrees too little with labels written by hand: facts kappa 0.40 (n 50)"
+        "judge llm agrees too little with manual labels: facts kappa 0.40 (n 50)"
     )
     save_check(check(JUDGE, 0.96))
     assert agreement_warning(JUDGE) == ""

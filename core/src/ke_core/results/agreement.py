@@ -90,7 +90,7 @@ def agreement_warning(judge: Component) -> str:
         how = f"ke judges check {judge.name} --judge-model {source}{model.id}"
         return f"judge {judge.name} has not been checked: {how}"
     poor = [f"{name} {found}" for name, found in check.agreements.items() if not found.enough]
-    return f"judge {judge.name} agrees too little with labels written by hand: {'; '.join(poor)}" if poor else ""
+    return f"judge {judge.name} agrees too little with manual labels: {'; '.join(poor)}" if poor else ""
 
 
 def _path(judge: Component) -> Path:

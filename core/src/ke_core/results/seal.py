@@ -46,7 +46,7 @@ class Seal:
         size, sha256, complete = raw.get("bytes"), raw.get("sha256"), raw.get("complete")
         if type(size) is int and size >= 0 and isinstance(sha256, str) and isinstance(complete, bool):
             return cls(size=size, sha256=sha256, complete=complete)
-        raise BadRun(f"{run / SEAL} was changed by hand", hint=f"ke score {run}")
+        raise BadRun(f"{run / SEAL} was changed manually", hint=f"ke score {run}")
 
     def write(self, run: Path) -> None:
         """Whole, or not at all."""
@@ -57,7 +57,7 @@ class Seal:
         """Raise BadRun if the records are not, up to where they were scored, what they were then."""
         if _sealed(records, self.size) != (self.size, self.sha256):
             raise BadRun(
-                f"{records} was changed by hand after it was scored: its first {self.size} bytes are not what they "
+                f"{records} was changed manually after it was scored: its first {self.size} bytes are not what they "
                 "were",
                 hint=f"{MEND}; ke score {records.parent} takes it as it is now",
             )

@@ -31,7 +31,7 @@ def read(folder: RunFolder) -> Index:
     for batch, _phase in sorted(index.asked):
         if batch != UNEDITED_BATCH and batch not in index.batches:
             raise BadRun(
-                f"{folder.path / RECORDS} was changed by hand: it has replies of case {index.first_of(batch)} to "
+                f"{folder.path / RECORDS} was changed manually: it has replies of case {index.first_of(batch)} to "
                 f"{batch}, but no line that says what was edited then",
                 hint=MEND,
             )
@@ -123,7 +123,7 @@ class CaseLines:
         said = self.judged[line.place].judgments
         if query not in said:
             raise BadRun(
-                f"{self.file} was changed by hand: case {self.case.id} has a reply to query {query} that no judgment "
+                f"{self.file} was changed manually: case {self.case.id} has a reply to query {query} that no judgment "
                 "is about",
                 hint=MEND,
             )

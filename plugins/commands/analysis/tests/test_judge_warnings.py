@@ -36,7 +36,7 @@ SCORES = (
     MetricScore(metric="cost", aspect="edit-seconds", value=2.0, n=3, measure="s"),
 )
 COLUMNS = {"fact-recall": {"consistent": "consistent"}, "drift": {"kl": "KL"}, "cost": {"edit-seconds": "time"}}
-TOLD = "judge llm agrees too little with labels written by hand: facts kappa 0.41 (n 60)"
+TOLD = "judge llm agrees too little with manual labels: facts kappa 0.41 (n 60)"
 
 
 @pytest.fixture(autouse=True)

@@ -232,7 +232,7 @@ def test_a_poor_check_is_a_warning_in_every_report_of_that_judge(ke, asking, eva
     assert "agreement with manual labels: goodness kappa 0.60" in told
     assert "warning:" in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s", wrong=13), *FAIR)[2]
     told = " ".join(ke("report", "done", "--full")[1].split())
-    assert "warning: judge asker agrees too little with labels written by hand: goodness kappa 0.57" in told
+    assert "warning: judge asker agrees too little with manual labels: goodness kappa 0.57" in told
 
 
 def test_a_comparison_warns_of_the_judge_that_both_runs_share(ke, asking, evaluated, tmp_path):

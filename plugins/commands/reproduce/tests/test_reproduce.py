@@ -181,7 +181,7 @@ def test_notes_say_what_differs_from_the_paper(table):
     assert "k = 2, not 100" in cells["Large Cairo"][1][0]["notes"]
     assert "another word" in cells["Large Cairo"][1][0]["notes"]
     assert "echo:1 in place of Large" in out
-    assert "at most 2 cases of each dataset, drawn with the seed" in out
+    assert "at most 2 cases of each dataset, sampled with the seed" in out
     assert all(len(line) <= 100 for line in out.splitlines())
 
 

@@ -121,15 +121,15 @@ def audit_json(
 
 
 def _victims(audit: Audit, printed: PublishedAudit | None) -> RenderableType:
-    beside = ["printed"] if printed is not None else []
-    table = plain_table("edited", "unedited victims", *beside, "edited victims", *beside)
+    comparison = ["printed"] if printed is not None else []
+    table = plain_table("edited", "unedited victims", *comparison, "edited victims", *comparison)
     for column in table.columns:
         column.justify = "right"
     for found in audit.contaminations:
         cells = [f"{len(found.edited):,}"]
         for edited, hits in ((False, found.on_unedited), (True, found.on_edited)):
             ours, theirs = tally(hits), _printed(printed, found, edited=edited)
-            cells += [_pair(ours), *("" if theirs is None else _pair(theirs) for _column in beside)]
+            cells += [_pair(ours), *("" if theirs is None else _pair(theirs) for _column in comparison)]
         table.add_row(*(literal(cell) for cell in cells))
     return table
 

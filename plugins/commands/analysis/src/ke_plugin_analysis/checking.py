@@ -6,8 +6,8 @@ A line of the file is one item, a JSON object::
     {"question": "...", "thoughts": "...", "answer": "Vienna", "label": "support"}
     {"question": "...", "answer": "Roma", "gold": [["Rome", "Roma"]], "stale": [["Paris"]], "label": "right"}
 
-``gold`` and ``stale`` list entities, each by all its names. A label is a verdict, or of those that the judge gives
-beside one.
+``gold`` and ``stale`` list entities, each with all its names. A label is a verdict, or one of the judge's further
+labels.
 """
 
 from __future__ import annotations

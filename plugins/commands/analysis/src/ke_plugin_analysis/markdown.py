@@ -26,7 +26,7 @@ from ke_plugin_analysis.slices import slice_grids
 def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
     """Return the tables of the report, then the settings. ``slices``: include the breakdowns.
 
-    A warning about the judge stands under each table that rests on it.
+    A warning about the judge follows each table that depends on it.
     """
     lines: list[str] = []
     warned = judge_warnings(runs)

@@ -96,7 +96,7 @@ def finished(found: ResolvedRun, folder: Path) -> bool:
 def _open(there: RunFolder) -> bool:
     try:
         last = {record.place: unanswered(record) for record in there.read() if isinstance(record, Replied | Probed)}
-    except BadRun:  # run again, it is mended, or says what is wrong
+    except BadRun:  # running it again repairs it, or reports what is wrong
         return True
     return any(last.values())
 

@@ -190,7 +190,7 @@ class Planner:
     def _at_hand(self, request: EvalRequest) -> tuple[EvalRequest, list[str]]:
         """Return the settings with the dataset or its replacement. Raises KEError if both are missing."""
         if request.prompts and not self.shelf.holds(request) and self.shelf.holds(evolve(request, prompts="")):
-            return evolve(request, prompts=""), [f"{request.prompts} prompts are not at hand: with ours"]
+            return evolve(request, prompts=""), [f"{request.prompts} prompts are missing: our own are used"]
         try:
             self.shelf.cases(request)
         except BadData:

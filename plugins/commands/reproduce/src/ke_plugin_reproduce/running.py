@@ -98,7 +98,7 @@ class RequiredRuns:
             cells=[[tuple(self._part(plan, one) for one in cell) for cell in row] for row in plan.rows],
             notes=(
                 *plan.planner.table.notes,
-                *([f"at most {limit} cases of each dataset, drawn with the seed"] if limit and plan.needs() else []),
+                *([f"at most {limit} cases of each dataset, sampled with the seed"] if limit and plan.needs() else []),
             ),
         )
 

@@ -184,7 +184,7 @@ def _editor(installed: Catalog, name: str, options: set[str], says: Says, *, own
     if offer is None:
         fields = {option: field(default="", type=str) for option in sorted(options)}
         config = make_class("Options", fields, kw_only=True, frozen=True)
-        spec = EditorSpec(name=name, summary="stands in", config=config, build=build, masks=True, own_prompt=own)
+        spec = EditorSpec(name=name, summary="a substitute", config=config, build=build, masks=True, own_prompt=own)
     else:
         assert isinstance(offer.spec, EditorSpec)
         spec = offer.spec

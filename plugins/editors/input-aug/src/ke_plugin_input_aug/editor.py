@@ -99,7 +99,7 @@ class InputAugModel(InContextModel):
         return evolve(ask, prompt=across_lines(prompt, until="\nFacts:") if ask.prompt.several_lines else prompt)
 
     def _likelihood(self, ask: Likelihood, facts: str) -> Ask:
-        """Return the benchmark's own prompt after the facts. Raises NoLikelihood after a chain of thought."""
+        """Return the benchmark's own prompt, preceded by the facts. Raises NoLikelihood after a chain of thought."""
         if self.mode.parse.after:
             raise NoLikelihood(
                 "input-aug returns no log-probabilities after a chain of thought", hint="use -o input-aug.mode=direct"

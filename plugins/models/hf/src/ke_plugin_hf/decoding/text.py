@@ -42,8 +42,8 @@ def _whole(tokenizer: Any, ids: Sequence[int]) -> list[int]:
     for in_bytes, some in groupby(zip(ids, bytes_of, strict=True), key=lambda pair: pair[1] is not None):
         pairs = list(some)
         if in_bytes:
-            mended = bytes(byte for _token, byte in pairs if byte is not None).decode(errors="replace")
-            whole += _byte_tokens(tokenizer, mended)
+            decoded = bytes(byte for _token, byte in pairs if byte is not None).decode(errors="replace")
+            whole += _byte_tokens(tokenizer, decoded)
         else:
             whole += [token for token, _byte in pairs]
     return whole
