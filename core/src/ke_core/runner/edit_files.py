@@ -75,13 +75,6 @@ def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     return _edit(raw, place)
 
 
-def given_fields(raw: Mapping[str, Any]) -> set[str]:
-    """Return our names of the fields that have a value in a record, also inside ``requested_rewrite``."""
-    inner = raw.get("requested_rewrite")
-    flat = {**raw, **inner} if isinstance(inner, Mapping) else raw
-    return {FIELD_NAMES[name] for name, value in flat.items() if name in FIELD_NAMES and value not in (None, "", [])}
-
-
 def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
     """Return the edit of a sentence that states the new fact. Raises BadData if it cannot be split.
 
