@@ -31,8 +31,6 @@ from ke_core.spec.records import Usage
 from ke_core.spec.runspec import Plan, RunSpec
 from ke_core.spec.specs import ModelRequest
 
-ROOT = Path("runs")
-
 
 def eval_request(editors: Sequence[str], dataset: str, data_dir: Path | None, given: Mapping[str, Any]) -> EvalRequest:
     """Return the request of the first editor, from the options of ``ke eval``. Raises UsageError."""
@@ -82,7 +80,7 @@ def evaluate_editors(
             runs.append(run)
             if first and not lead and (lead := first(run)):
                 console.print(literal(lead), soft_wrap=True)
-        places = [folder if folder and alone else run_folder(folder or ROOT, run.spec) for run in runs]
+        places = [folder if folder and alone else run_folder(folder or Path("runs"), run.spec) for run in runs]
         folders = [RunFolder.create(place, run.spec, run.files) for place, run in zip(places, runs, strict=True)]
         finished: list[Finished] = []
         for run, place in zip(runs, folders, strict=True):
