@@ -26,6 +26,7 @@ from ke_core.engine.models import DEFAULT_LOADING, find_model
 from ke_core.engine.models import load as load_model
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
+from ke_core.plugins.options import option_text
 from ke_core.results.folder import RunFolder
 from ke_core.results.load import read_scores
 from ke_core.runner.apply import EditApplier, untouched
@@ -207,10 +208,4 @@ def evaluate(
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:
     """Return option values as the command line has them."""
-    return {name: _text(value) for name, value in options.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(_text, value))
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    return {name: option_text(value, name) for name, value in options.items()}

@@ -7,13 +7,11 @@ from ke_core import builtin
 from ke_core.cli import completion, console, options
 from ke_core.cli.app import App
 from ke_core.cli.console import BarProgress, LineProgress, err, out, progress
-from ke_core.cli.datasets import resolve_dataset
 from ke_core.cli.errors import DONE, FAILED
-from ke_core.cli.judge import judge_model, say_spent
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, print_rows, server_options
 from ke_core.cli.report import print_report
-from ke_core.cli.running import model_choice, recorded_model_choice
+from ke_core.cli.running import model_choice
 from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.models import NO_MODEL, NoModel, known_models, open_model
 from ke_core.plugins.catalog import KINDS, Catalog, Registration, read_catalog, registered_specs
@@ -53,7 +51,6 @@ from ke_core.results.formatting import (
 )
 from ke_core.results.grid import (
     AFTER,
-    COST_MEASURES,
     PROMPT,
     UNEDITED,
     ColumnHeader,
@@ -92,7 +89,6 @@ from ke_core.runner.edit_files import (
     STATE_FIELD,
     edit_from,
     edit_from_sentence,
-    given_fields,
     normalize_statement,
     read_edits,
     read_rows,
@@ -119,7 +115,7 @@ from ke_core.runner.scoring import build_metrics, judge_and_metrics, measures_of
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.runner.tables import UNFINISHED
-from ke_core.runner.usage import measured_phase
+from ke_core.runner.usage import Prices, measured_phase
 from ke_core.runner.world import world
 from ke_core.spec import errors
 from ke_core.spec.records import OWN, Batch, Judged, Probed, Record, Replied, unanswered
@@ -127,32 +123,30 @@ from ke_core.spec.runspec import IMPORTED, SCHEMA, Component, DataRef, ModelRef,
 from ke_core.storage.json_reading import SourceLine, parse_lines, read_lines, text_field, texts_field
 
 __all__ = [
-    "AFTER", "ANSWERS_TITLE", "BUCKET", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "COST_MEASURES", "DAMAGED",
-    "DATA_DIR", "DIGITS", "DONE", "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "LOG", "NO_METRIC", "NO_MODEL",
-    "NO_VALUE", "OWN", "PART", "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL",
-    "SECONDS", "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING",
-    "Agreement", "AgreementCheck", "App", "BarProgress", "Batch", "BatchingEngine", "ByOpaqueId", "Catalog",
-    "ColumnHeader", "Component", "DataRef", "Datasets", "EditApplier", "EvalRequest", "Grid", "Group", "Installed",
-    "JudgeModel", "Judged", "Line", "LineProgress", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel",
-    "OpenJudge", "Options", "Plan", "Plugins", "Population", "Probed", "Record", "RecordedRun", "Registration",
-    "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun",
-    "RunFolder", "RunSpec", "SourceLine", "StoredCases", "Tally", "aggregate", "agreement_warning", "bootstrap",
-    "bootstrap_average", "build_component", "build_metrics", "builtin", "choose_again", "column_measure",
-    "columns_by_table", "completion", "component_options", "configure", "console", "count_cases", "count_failures",
-    "count_noun", "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence",
-    "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "first_difference",
-    "format_interval", "format_score", "given_fields", "gold_of", "groups", "in_form", "json_option",
-    "judge_and_metrics", "judge_folder", "judge_items", "judge_model", "judge_run", "judge_warnings", "kept",
-    "known_models", "literal", "load_model", "load_report", "load_runs", "losses", "main", "measured_phase",
-    "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict", "naming_files",
+    "AFTER", "ANSWERS_TITLE", "BUCKET", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "DAMAGED", "DATA_DIR", "DIGITS",
+    "DONE", "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "LOG", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN",
+    "PART", "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL", "SECONDS",
+    "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement",
+    "AgreementCheck", "App", "BarProgress", "Batch", "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader",
+    "Component", "DataRef", "Datasets", "EditApplier", "EvalRequest", "Grid", "Group", "Installed", "JudgeModel",
+    "Judged", "Line", "LineProgress", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge",
+    "Options", "Plan", "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun", "Registration", "Replied",
+    "ReportRow", "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder",
+    "RunSpec", "SourceLine", "StoredCases", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average",
+    "build_component", "build_metrics", "builtin", "choose_again", "column_measure", "columns_by_table", "completion",
+    "component_options", "configure", "console", "count_cases", "count_failures", "count_noun", "declares_core",
+    "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence", "edited_rows", "empty_manager",
+    "environment", "err", "errors", "escaped", "evaluate", "first_difference", "format_interval", "format_score",
+    "gold_of", "groups", "in_form", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_run",
+    "judge_warnings", "kept", "known_models", "literal", "load_model", "load_report", "load_runs", "losses", "main",
+    "measured_phase", "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict", "naming_files",
     "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
     "open_writer", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
     "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of", "read_catalog",
-    "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_model_choice",
-    "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused",
-    "resolve_component", "resolve_dataset", "resolve_judge", "resolve_run", "run_labels", "run_names", "runs_in",
-    "sanitize", "save_check", "say_spent", "score_folder", "score_grids", "score_run", "select", "server_options",
-    "shown_unit", "spent_words", "split_options", "stages", "summary", "table_row", "tally_of", "text_field",
-    "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "unfinished", "untouched", "value_notes",
-    "whole_lines", "with_flag", "without_model", "world",
+    "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_run", "records_of",
+    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component", "resolve_judge",
+    "resolve_run", "run_labels", "run_names", "runs_in", "sanitize", "save_check", "score_folder", "score_grids",
+    "score_run", "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "summary",
+    "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",
+    "unfinished", "untouched", "value_notes", "whole_lines", "with_flag", "without_model", "world",
 ]  # fmt: skip

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 COMMANDS = {
     "eval": ("Evaluate", "Evaluate editing methods on a benchmark."),
     "demo": ("Evaluate", "Compare editing methods on a small benchmark."),
-    "judge": ("Evaluate", "Judge the answers of a run again with another judge."),
-    "score": ("Evaluate", "Score a judged run again with other metrics."),
     "report": ("Inspect", "Print the main table of runs, or write all tables to files."),
     "runs": ("Inspect", "List runs, show one, delete unfinished ones."),
     "show": ("Inspect", "Describe a component: its options, citation and origin."),

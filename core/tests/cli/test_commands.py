@@ -18,7 +18,7 @@ def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
     assert status == 0
     assert "editor sayer, other, surgeon" in flat
     assert "model source echo" in flat
-    assert "command datasets, demo, doctor, eval, judge" in flat
+    assert "command datasets, demo, doctor, eval, plugins" in flat
     assert "bad (dist) 1.2 broken: no [b]luck" in flat
     assert "ke-plugin-memit" not in flat
 

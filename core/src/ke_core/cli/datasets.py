@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import click
 
 from ke_core.cli import options as shared
 from ke_core.cli.app import App
-from ke_core.plugins.options import reject_unused, split_options
-from ke_core.runner.resolve import DATA_DIR, ResolvedComponent, resolve_component, with_flag
 
 
 @click.group("datasets")
@@ -47,10 +42,3 @@ def list_(app: App, *, as_json: bool) -> None:
         for offer in offers
     ]
     shared.print_rows(rows, as_json=as_json, shorten="summary", drop=("plugin", "metrics", "judge"))
-
-
-def resolve_dataset(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent[Any]:
-    """A dataset by its name, with its options."""
-    spec, options = app.catalog.spec("dataset", name), split_options(given)
-    reject_unused(options, [spec])
-    return resolve_component(app.catalog, "dataset", name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))

@@ -107,11 +107,8 @@ editors_option = click.option("--editor", "editors", multiple=True, metavar="NAM
                               shell_complete=completion.component("editor"))  # fmt: skip
 dataset_option = click.option("--dataset", default="", metavar="NAME", help="Benchmark.",
                               shell_complete=completion.component("dataset"))  # fmt: skip
-judge_option, last_judge_option = (
-    click.option("--judge", default="", metavar="NAME", help=f"Judge. [default: {default}]",
-                 shell_complete=completion.component("judge"))
-    for default in ("the dataset's", "the last one")
-)  # fmt: skip
+judge_option = click.option("--judge", default="", metavar="NAME", help="Judge. [default: the dataset's]",
+                            shell_complete=completion.component("judge"))  # fmt: skip
 metric_option = click.option("--metric", "metrics", multiple=True, metavar="NAME",
                              help="Metric (repeatable). [default: the dataset's]",
                              shell_complete=completion.component("metric"))  # fmt: skip
@@ -156,14 +153,6 @@ model_options = section(
     loading_options,
 )  # fmt: skip
 """``--model`` and the options for loading it."""
-judge_model_options = section(
-    "Model of the judge",
-    click.option("--judge-model", "model", default="", metavar="[SOURCE:]ID[@REVISION]",
-                 shell_complete=completion.model, help="Model that the judge uses, in the form of --model."),
-    loading_options,
-    price_options,
-)  # fmt: skip
-"""``--judge-model``, the options for loading it, and the prices of its server."""
 
 
 def require(app: App, kind: str, given: object) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 from attrs import evolve
-from click.core import ParameterSource
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, progress
@@ -29,10 +28,8 @@ from ke_core.runner.world import world
 from ke_core.spec.errors import BadRun
 from ke_core.spec.protocols import Progress
 from ke_core.spec.records import Usage
-from ke_core.spec.runspec import ModelRef, Plan, RunSpec
+from ke_core.spec.runspec import Plan, RunSpec
 from ke_core.spec.specs import ModelRequest
-
-ROOT = Path("runs")
 
 
 def eval_request(editors: Sequence[str], dataset: str, data_dir: Path | None, given: Mapping[str, Any]) -> EvalRequest:
@@ -83,7 +80,7 @@ def evaluate_editors(
             runs.append(run)
             if first and not lead and (lead := first(run)):
                 console.print(literal(lead), soft_wrap=True)
-        places = [folder if folder and alone else run_folder(folder or ROOT, run.spec) for run in runs]
+        places = [folder if folder and alone else run_folder(folder or Path("runs"), run.spec) for run in runs]
         folders = [RunFolder.create(place, run.spec, run.files) for place, run in zip(places, runs, strict=True)]
         finished: list[Finished] = []
         for run, place in zip(runs, folders, strict=True):
@@ -155,20 +152,6 @@ LOADING = (
     "dtype", "device", "device_map", "chat", "trust_remote_code", "base_url", "concurrency", "timeout", "api_key_env",
 )  # fmt: skip
 """Options that say how a model is loaded or reached; a command may have some of them."""
-
-
-def recorded_model_choice(
-    context: click.Context, given: Mapping[str, Any], model: ModelRef, *, folder: bool
-) -> ModelChoice:
-    """The model that an edit was made for, loaded as it was then, except for what the command line says.
-
-    Raises UsageError where only the name of its ``folder`` is known.
-    """
-    said = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if "model" not in said and folder:
-        raise click.UsageError(f"the edit was made for a model in a folder called {model.id!r}: say --model FOLDER")
-    recorded = {"model": model.reference, "dtype": model.dtype, "chat": model.chat}
-    return model_choice({**given, **{name: value for name, value in recorded.items() if name not in said}})
 
 
 def model_choice(given: Mapping[str, Any]) -> ModelChoice:

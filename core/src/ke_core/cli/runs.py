@@ -18,9 +18,7 @@ from ke_core.results.tally import tally_of
 from ke_core.runner.evaluate import load_report
 from ke_core.spec.errors import BadRun
 
-ROOT = Path("runs")
 SCORES_HEADING = "scores in % (n)"
-folder_argument = click.argument("folder", type=click.Path(path_type=Path), default=ROOT, metavar="[FOLDER]")
 
 
 class ListsByDefault(click.Group):
@@ -49,7 +47,7 @@ def command() -> None:
 
 
 @command.command("list")
-@folder_argument
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"), metavar="[FOLDER]")
 @shared.json_option
 @click.pass_obj
 def list_runs(app: App, *, folder: Path, as_json: bool) -> None:

@@ -45,12 +45,12 @@ def split_options(given: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def option_text(value: Any, at: str) -> str:
-    """Return a TOML value in the form that ``-o`` accepts. Raises BadConfig that names ``at``."""
-    if isinstance(value, list):
+    """Return a value of Python or TOML in the form that ``-o`` accepts. Raises BadConfig that names ``at``."""
+    if isinstance(value, list | tuple):
         return ",".join(option_text(part, at) for part in value)
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, str | int | float | None):
         raise BadConfig(f"{at} cannot be {value!r}", hint="a text, a number, true, false, or a list of these")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
@@ -151,11 +151,7 @@ def _default(attribute: Any) -> str:
         return "required"
     if getattr(value, "factory", None) is not None:
         value = value.factory()
-    if value is None:
-        return "derived" if attribute.metadata.get("derived") else "none"
-    if isinstance(value, tuple):
-        return ",".join(str(part) for part in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return "derived" if value is None and attribute.metadata.get("derived") else option_text(value, attribute.name)
 
 
 def _hint(spec: Spec[Any], name: str, names: list[str]) -> str:

@@ -20,8 +20,6 @@ AFTER: Phase = "after"
 UNEDITED = "unedited"
 PROMPT = "prompt"
 """The heading of the column of prompt styles."""
-COST_MEASURES = ("s", "MiB", "passes", "tokens")
-"""Measures of what is spent: time, memory and work."""
 
 
 def prompt_name(style: str) -> str:
@@ -77,19 +75,6 @@ class Grid:
     lines: tuple[Line, ...]
     group: tuple[MetricColumn, ...] = ()
     by: str = ""
-
-    @property
-    def of_costs(self) -> bool:
-        """Whether it says what was spent and nothing else: how answers ended and what they took, or time and memory."""
-        return bool(self.group) and all(
-            column.metric == NO_METRIC or head.measure in COST_MEASURES
-            for column, head in zip(self.group, self.heads, strict=True)
-        )
-
-    @property
-    def judged(self) -> bool:
-        """True if its numbers depend on a judge. Costs and values of a model (without style) do not."""
-        return PROMPT in self.names and not self.of_costs
 
     def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:
         """Yield each line with its printed names: names that repeat the line above are left out."""

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_core.engine.models import NO_MODEL
+from ke_core.plugins.options import option_text
 from ke_core.results.tally import ANSWERS_TITLE, HEADINGS, NO_METRIC, Tally
 from ke_core.spec.codec import to_json
 from ke_core.spec.queries import Phase
@@ -211,11 +212,7 @@ def _facts(run: Reported) -> dict[str, str]:
 
 
 def _words(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "" if value is None else option_text(value, "")
 
 
 def _differs(name: str, facts: Sequence[Mapping[str, str]]) -> bool:

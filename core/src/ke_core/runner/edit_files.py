@@ -51,7 +51,7 @@ STATE_FIELD = "ke_serve_state"
 
 def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
     """Return the edits of a file, in order. Raises BadData with file, line and field."""
-    found = tuple(_edit(raw, place) for raw, place in read_rows(path))
+    found = tuple(edit_from(raw, place) for raw, place in read_rows(path))
     if not found:
         raise BadData(f"{path} holds no edit", hint=HINT)
     by_id: dict[str, SourcedEdit] = {}
@@ -68,18 +68,6 @@ def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """Yield the records of an edit file, without the header of a state file. Raises BadData."""
     found = _csv(path) if path.suffix.lower() == ".csv" else read_lines(path)
     return ((raw, place) for raw, place in found if STATE_FIELD not in raw)
-
-
-def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
-    """Return the edit with these fields of a record. Raises BadData with location and field."""
-    return _edit(raw, place)
-
-
-def given_fields(raw: Mapping[str, Any]) -> set[str]:
-    """Return our names of the fields that have a value in a record, also inside ``requested_rewrite``."""
-    inner = raw.get("requested_rewrite")
-    flat = {**raw, **inner} if isinstance(inner, Mapping) else raw
-    return {FIELD_NAMES[name] for name, value in flat.items() if name in FIELD_NAMES and value not in (None, "", [])}
 
 
 def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
@@ -103,8 +91,7 @@ def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> Source
         prompt = text.removesuffix(target).strip()
     else:
         prompt, target = _cut(text.rstrip("."), subject)
-    raw = {"prompt": prompt, "subject": subject, "target_new": target}
-    return _edit(raw, place)
+    return edit_from({"prompt": prompt, "subject": subject, "target_new": target}, place)
 
 
 def _cut(text: str, subject: str) -> tuple[str, str]:
@@ -123,7 +110,8 @@ def _cut(text: str, subject: str) -> tuple[str, str]:
     return text.removesuffix(target).strip(), target
 
 
-def _edit(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
+def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
+    """Return the edit with these fields of a record. Raises BadData with location and field."""
     flat = _named(_unnested(raw, place), place)
     if "statement" in flat and "prompt" not in flat:
         return _bare(flat, place)

@@ -18,8 +18,6 @@ from ke_core.spec.specs import NAME_PATTERN
 if TYPE_CHECKING:
     import click
 
-    from ke_core.spec.protocols import Session
-    from ke_core.spec.settings import ModelFacts
     from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec
 
 hookspec = pluggy.HookspecMarker("ke")

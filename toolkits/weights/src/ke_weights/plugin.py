@@ -31,7 +31,7 @@ from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
 from ke_weights.optimize import TargetSettings
 from ke_weights.rank_one import RankOneEditor
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
-from ke_weights.saved_edits import SavedEdit, opened_edit, read_saved_edit
+from ke_weights.saved_edits import SavedEdit, opened_edit, read_saved_edit, recorded_model_choice
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.state_files import load_state, save_state
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
@@ -137,6 +137,7 @@ __all__ = [
     "quantized",
     "read_corpus",
     "read_saved_edit",
+    "recorded_model_choice",
     "rewrite",
     "ridge_update",
     "save_state",

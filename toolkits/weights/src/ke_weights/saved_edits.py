@@ -6,14 +6,25 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 from attrs import field, frozen
+from click.core import ParameterSource
 
-from ke_core.app import Catalog, Component, ModelRef, ResolvedComponent, choose_again, to_bytes
+from ke_core.app import (
+    Catalog,
+    Component,
+    ModelChoice,
+    ModelRef,
+    ResolvedComponent,
+    choose_again,
+    model_choice,
+    to_bytes,
+)
 from ke_core.plugin import (
     BadPatch,
     Details,
@@ -106,3 +117,17 @@ def opened_edit(
                 hint=AGAIN,
             )
         yield edited
+
+
+def recorded_model_choice(
+    context: click.Context, given: Mapping[str, Any], model: ModelRef, *, folder: bool
+) -> ModelChoice:
+    """The model that an edit was made for, loaded as it was then, except for what the command line says.
+
+    Raises UsageError where only the name of its ``folder`` is known.
+    """
+    said = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if "model" not in said and folder:
+        raise click.UsageError(f"the edit was made for a model in a folder called {model.id!r}: say --model FOLDER")
+    recorded = {"model": model.reference, "dtype": model.dtype, "chat": model.chat}
+    return model_choice({**given, **{name: value for name, value in recorded.items() if name not in said}})

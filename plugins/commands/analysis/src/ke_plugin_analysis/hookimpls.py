@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
+    "judge": ("judge", "Evaluate", "Judge the answers of a run again with another judge."),
+    "score": ("score", "Evaluate", "Score a judged run again with other metrics."),
     "compare": ("compare", "Inspect", "Compare runs query by query, with significance tests."),
     "import": ("importing", "Prepare", "Import predictions of other tools as a run."),
     "annotate": ("annotate", "Inspect", "Label answers manually, and measure the judge's agreement."),

@@ -18,7 +18,7 @@ from ke_core.app import (
 )
 from ke_core.plugin import MetricScore
 from ke_plugin_analysis.footer import run_summary, shared_settings
-from ke_plugin_analysis.slices import slice_grids
+from ke_plugin_analysis.slices import is_judged, slice_grids
 
 LONG = 10_000  # characters of a text in one line
 SPECIAL = str.maketrans(
@@ -41,7 +41,7 @@ def latex(runs: Sequence[Reported], *, slices: bool = True) -> str:
     lines = [r"% made by ke report; needs \usepackage{booktabs}"]
     warned = judge_warnings(runs)
     for at, grid in enumerate(grids, start=1):
-        lines += ["", *_table(grid, at, warned if grid.judged else ())]
+        lines += ["", *_table(grid, at, warned if is_judged(grid) else ())]
     return "\n".join([*lines, "", *(f"% {one_line(known, LONG)}" for known in _known(runs)), ""])
 
 

@@ -20,7 +20,7 @@ from ke_core.app import (
 )
 from ke_core.plugin import MetricScore
 from ke_plugin_analysis.footer import missing_answers, run_summary, shared_settings
-from ke_plugin_analysis.slices import slice_grids
+from ke_plugin_analysis.slices import is_judged, slice_grids
 
 
 def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
@@ -32,7 +32,7 @@ def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
     warned = judge_warnings(runs)
     for grid in (*score_grids(runs), *(slice_grids(runs) if slices else [])):
         lines += [f"### {escaped(grid.title)}", "", *_table(grid), ""]
-        for words in warned if grid.judged else ():
+        for words in warned if is_judged(grid) else ():
             lines += [f"**{WARNING}**: {escaped(words)}", ""]
     lines += [f"- {escaped(what)}: {escaped(words)}" for what, words in shared_settings(runs)]
     for label, run in zip(run_labels(runs), runs, strict=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ke_core.app import (
     AFTER,
     BUCKET,
+    NO_METRIC,
     PART_TAG,
     PROMPT,
     TESTED,
@@ -116,3 +117,20 @@ def _headed(rows: Sequence[ReportRow], column: MetricColumn) -> str:
     """Its heading, with what it is measured in."""
     measure = column_measure(rows, column)
     return f"{column.heading} [{measure}]" if measure else column.heading
+
+
+COST_MEASURES = ("s", "MiB", "passes", "tokens")
+"""Measures of what is spent: time, memory and work."""
+
+
+def of_costs(grid: Grid) -> bool:
+    """Return whether all columns are costs: how answers ended, time, memory or work."""
+    return bool(grid.group) and all(
+        column.metric == NO_METRIC or head.measure in COST_MEASURES
+        for column, head in zip(grid.group, grid.heads, strict=True)
+    )
+
+
+def is_judged(grid: Grid) -> bool:
+    """Return whether the numbers depend on a judge. Costs and values of a model (without style) do not."""
+    return PROMPT in grid.names and not of_costs(grid)

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from attrs import define, field, frozen
 
-from ke_core.app import SourceLine, edit_from, given_fields, normalize_statement, parse_lines, read_rows
+from ke_core.app import FIELD_NAMES, SourceLine, edit_from, normalize_statement, parse_lines, read_rows
 from ke_core.plugin import BadData, Edit, KEError, SourcedEdit
 from ke_plugin_serve.wire import DEEPEST, nesting
 
@@ -243,3 +243,10 @@ def lines_of(bank: ActiveEdits) -> bytes:
 def _line(value: object) -> bytes:
     """Raise ValueError for a constant that is not JSON."""
     return f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
+def given_fields(raw: Mapping[str, Any]) -> set[str]:
+    """Return our names of the fields that have a value in a record, also inside ``requested_rewrite``."""
+    inner = raw.get("requested_rewrite")
+    flat = {**raw, **inner} if isinstance(inner, Mapping) else raw
+    return {FIELD_NAMES[name] for name, value in flat.items() if name in FIELD_NAMES and value not in (None, "", [])}

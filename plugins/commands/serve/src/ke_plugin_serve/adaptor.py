@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ke_core.plugin import KEError
 
 if TYPE_CHECKING:
+    import click
+
+    from ke_core.app import ModelChoice
     from ke_weights.plugin import SavedEdit
 
 
@@ -22,3 +26,11 @@ def read_adaptor(folder: Path) -> SavedEdit:
     from ke_weights.plugin import read_saved_edit  # noqa: PLC0415  optional, and imports torch
 
     return read_saved_edit(folder)
+
+
+def adaptor_model(context: click.Context, given: Mapping[str, Any]) -> ModelChoice:
+    """Return the model of the saved adaptor ``--adaptor``, as the command line changes it."""
+    saved = read_adaptor(given["adaptor"])
+    from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  as above
+
+    return recorded_model_choice(context, given, saved.model, folder=saved.folder)

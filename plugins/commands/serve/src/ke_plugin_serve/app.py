@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ke_core.app import SourceLine, given_fields
+from ke_core.app import SourceLine
 from ke_core.plugin import BadData, Edited, KEError, UnsupportedChange, UnsupportedEdit
 from ke_plugin_serve import rendering as asked
 from ke_plugin_serve import replies, wire
-from ke_plugin_serve.active_edits import Contradiction, EditChange, ServedEdit, UnknownEdit, kept_from
+from ke_plugin_serve.active_edits import Contradiction, EditChange, ServedEdit, UnknownEdit, given_fields, kept_from
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.limits import HEALTH, Gate, Intake, Limits, answer, while_there
 from ke_plugin_serve.rendering import ChatFormat, CompletionRequest

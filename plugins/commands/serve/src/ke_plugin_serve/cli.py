@@ -22,7 +22,6 @@ from ke_core.app import (
     out,
     plain_table,
     progress,
-    recorded_model_choice,
     split_options,
 )
 from ke_core.app import options as shared
@@ -112,10 +111,9 @@ def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
     for option, name in (("--editor", "editor"), ("-o", "options"), ("--edits", "edits"), ("--state", "state")):
         if given[name]:
             raise click.UsageError(f"{option} cannot be used with --adaptor, which sets it")
-    from ke_plugin_serve.adaptor import read_adaptor  # noqa: PLC0415  torch
+    from ke_plugin_serve.adaptor import adaptor_model  # noqa: PLC0415  torch
 
-    saved = read_adaptor(given["adaptor"])
-    return recorded_model_choice(context, given, saved.model, folder=saved.folder)
+    return adaptor_model(context, given)
 
 
 def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:

@@ -11,8 +11,9 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from ke_benchmarks.cli.resolving import resolve_dataset
 from ke_benchmarks.files.published import LocalFile, file_state, local_file
-from ke_core.app import DATA_DIR, App, Plan, count_cases, count_noun, literal, out, plain_table, resolve_dataset, select
+from ke_core.app import DATA_DIR, App, Plan, count_cases, count_noun, literal, out, plain_table, select
 from ke_core.app import options as shared
 from ke_core.plugin import Case, DataFile, Dataset, DatasetInfo, Entity, Probe, Query, data_places, to_json
 

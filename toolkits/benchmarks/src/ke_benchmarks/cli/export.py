@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from ke_core.app import App, count_noun, out, resolve_dataset
+from ke_benchmarks.cli.resolving import resolve_dataset
+from ke_core.app import App, count_noun, out
 from ke_core.app import options as shared
 
 

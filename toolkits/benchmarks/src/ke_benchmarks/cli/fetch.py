@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from ke_benchmarks.cli.resolving import resolve_dataset
 from ke_benchmarks.files.download import find_data
 from ke_benchmarks.files.published import file_state, local_file
-from ke_core.app import DONE, FAILED, App, completion, err, literal, out, resolve_dataset
+from ke_core.app import DONE, FAILED, App, completion, err, literal, out
 from ke_core.app import options as shared
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, completion, err, literal, out, progress, recorded_model_choice
+from ke_core.app import App, completion, err, literal, out, progress
 from ke_core.app import options as shared
 from ke_core.plugin import ModelRequest
+from ke_weights.saved_edits import recorded_model_choice
 
 patch_argument = click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
 out_folder = click.option(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.app import DONE, FAILED, err, out, progress, recorded_model_choice
+from ke_core.app import DONE, FAILED, err, out, progress
 from ke_core.app import options as shared
-from ke_weights.saved_edits import is_saved_edit, read_saved_edit
+from ke_weights.saved_edits import is_saved_edit, read_saved_edit, recorded_model_choice
 
 if TYPE_CHECKING:
     from ke_core.plugin import Progress

@@ -8,6 +8,7 @@ import click
 
 from ke_core.app import App, RunFolder, count_noun, err, split_options
 from ke_core.app import options as shared
+from ke_plugin_analysis.cli.judge import last_judge_option
 
 SHEET = click.Path(dir_okay=False, path_type=Path)
 
@@ -19,7 +20,7 @@ SHEET = click.Path(dir_okay=False, path_type=Path)
               help="With --out: number of answers. [default: 200]")  # fmt: skip
 @click.option("--read", "sheet", type=SHEET, metavar="SHEET.csv", help="Read a labeled sheet.")
 @shared.seed_option
-@shared.last_judge_option
+@last_judge_option
 @click.option("--force", is_flag=True, help="Replace an existing sheet.")
 @shared.component_options
 @shared.data_dir

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from ke_core.app import App, RunFolder, completion, options, out
+from ke_plugin_analysis.cli.judge import last_judge_option
 
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="A B [C...]",
                 shell_complete=completion.run)  # fmt: skip
 @options.metric_option
-@options.last_judge_option
+@last_judge_option
 @click.option("--shared", is_flag=True, help="Compare only the cases that all runs have.")
 @click.option("--cases", is_flag=True, help="List every query that only one run answers correctly.")
 @options.json_option

@@ -13,7 +13,6 @@ from ke_core.app import (
     completion,
     count_noun,
     err,
-    judge_model,
     literal,
     one_line,
     open_judge,
@@ -23,11 +22,11 @@ from ke_core.app import (
     reject_unused,
     resolve_judge,
     save_check,
-    say_spent,
     split_options,
 )
 from ke_core.app import options as shared
 from ke_core.plugin import BadConfig, BadData, JudgeSpec, to_json
+from ke_plugin_analysis.cli.judge import judge_model, judge_model_options, say_spent
 
 SHOWN, WIDE = 10, 60  # disagreements listed; characters of each
 
@@ -72,7 +71,7 @@ def list_(app: App, *, as_json: bool) -> None:
               help="Labeled items, one JSON object per line. [default: those of the judge]")  # fmt: skip
 @shared.component_options
 @shared.json_option
-@shared.judge_model_options
+@judge_model_options
 @click.pass_obj
 def check_(
     app: App, /, *, name: str, items: Path | None, options: tuple[str, ...], as_json: bool, **given: Any

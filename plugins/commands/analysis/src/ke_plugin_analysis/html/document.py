@@ -34,7 +34,7 @@ from ke_plugin_analysis.html.browser import BrowsedRun, browser
 from ke_plugin_analysis.html.panels import FEW, galleries
 from ke_plugin_analysis.html.svg import draw, key
 from ke_plugin_analysis.html.terms import STYLES, VERDICTS, Terms
-from ke_plugin_analysis.slices import slice_grids
+from ke_plugin_analysis.slices import is_judged, of_costs, slice_grids
 
 UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
 """Characters that could end a script element or a line of JavaScript, with their JSON escapes."""
@@ -64,10 +64,10 @@ def html_page(
             subtitle=_subtitle(runs),
             summary=summary(runs),
             terms=Terms(summaries or {}),
-            scores=[grid for grid in grids if not grid.of_costs],
+            scores=[grid for grid in grids if not of_costs(grid)],
             slices=slice_grids(runs) if slices else [],
             galleries=[one for one in pictures if not one.cost],
-            cost=[grid for grid in grids if grid.of_costs],
+            cost=[grid for grid in grids if of_costs(grid)],
             cost_galleries=[one for one in pictures if one.cost],
             warned=judge_warnings(runs),
             shared=shared_settings(runs),
@@ -95,8 +95,14 @@ def _engine() -> Environment:
     engine = Environment(
         loader=PackageLoader("ke_plugin_analysis.html", ""), autoescape=True, undefined=StrictUndefined, finalize=_shown
     )
-    engine.globals |= {"draw": draw, "key": key, "number": format_score, "interval": format_interval}
-    engine.globals |= {"share": SHARE, "few": FEW}
+    engine.globals |= {
+        "is_judged": is_judged,
+        "draw": draw,
+        "key": key,
+        "number": format_score,
+        "interval": format_interval,
+    }
+    engine.globals |= {"share": SHARE, "few": FEW, "is_judged": is_judged}
     return engine
 
 

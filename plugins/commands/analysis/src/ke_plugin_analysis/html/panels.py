@@ -9,7 +9,6 @@ from attrs import evolve, field, frozen
 
 from ke_core.app import (
     AFTER,
-    COST_MEASURES,
     NO_METRIC,
     UNEDITED,
     MetricColumn,
@@ -29,7 +28,7 @@ from ke_core.app import (
     without_model,
 )
 from ke_core.plugin import SHARE, MetricScore
-from ke_plugin_analysis.slices import sorted_tag_values
+from ke_plugin_analysis.slices import COST_MEASURES, sorted_tag_values
 
 GRAY = -1
 """The hue of the unedited model."""

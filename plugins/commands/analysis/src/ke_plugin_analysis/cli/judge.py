@@ -7,10 +7,41 @@ from typing import Any
 
 import click
 
-from ke_core.cli import completion
-from ke_core.cli import options as shared
-from ke_core.cli.app import App
-from ke_core.cli.report import print_report
+from ke_core.app import (
+    App,
+    JudgeModel,
+    Prices,
+    RunFolder,
+    completion,
+    count_noun,
+    err,
+    judge_folder,
+    literal,
+    load_report,
+    measures_of,
+    model_choice,
+    print_report,
+    progress,
+    recorded_run,
+    score_folder,
+    spent_words,
+    split_options,
+)
+from ke_core.app import options as shared
+from ke_core.plugin import Progress
+
+last_judge_option = click.option(
+    "--judge", default="", metavar="NAME", help="Judge. [default: the last one]",
+    shell_complete=completion.component("judge"),
+)  # fmt: skip
+judge_model_options = shared.section(
+    "Model of the judge",
+    click.option("--judge-model", "model", default="", metavar="[SOURCE:]ID[@REVISION]",
+                 shell_complete=completion.model, help="Model that the judge uses, in the form of --model."),
+    shared.loading_options,
+    shared.price_options,
+)  # fmt: skip
+"""``--judge-model``, the options for loading it, and the prices of its server."""
 
 
 @click.command("judge")
@@ -21,7 +52,7 @@ from ke_core.cli.report import print_report
                  help="Metric (repeatable). [default: those of the judge, else the dataset's]"),
     shared.component_options, shared.data_dir, shared.json_option,
 )  # fmt: skip
-@shared.judge_model_options
+@judge_model_options
 @click.pass_obj
 def command(
     app: App, /, *, run: Path, judge: str, options: tuple[str, ...], metrics: tuple[str, ...],
@@ -38,14 +69,6 @@ def command(
       ke judge runs/memit-atlas-1a2b3c4d --judge alias -o alias.match=contains
       ke judge runs/memit-recoe-1a2b3c4d --judge llm --judge-model smollm2-135m
     """  # fmt: skip
-    from ke_core.cli.console import err, progress  # noqa: PLC0415  the runner imports numpy
-    from ke_core.plugins.options import split_options  # noqa: PLC0415
-    from ke_core.results.folder import RunFolder  # noqa: PLC0415
-    from ke_core.results.formatting import count_noun  # noqa: PLC0415
-    from ke_core.runner.evaluate import judge_folder, load_report, score_folder  # noqa: PLC0415
-    from ke_core.runner.recorded import recorded_run  # noqa: PLC0415
-    from ke_core.runner.scoring import measures_of  # noqa: PLC0415
-
     folder = RunFolder.open(run)
     known = recorded_run(folder, app.catalog, str(data_dir) if data_dir else "")
     measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=judge)  # report a missing one before judging
@@ -60,23 +83,15 @@ def command(
     print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)
 
 
-def judge_model(given: dict[str, Any], shown: Any) -> Any:
+def judge_model(given: dict[str, Any], shown: Progress) -> Any:
     """Return the model of ``--judge-model``; None without it."""
-    from ke_core.cli.running import model_choice  # noqa: PLC0415  the runner imports numpy
-    from ke_core.runner.judging import JudgeModel  # noqa: PLC0415  as above
-    from ke_core.runner.usage import Prices  # noqa: PLC0415  as above
-
     if not given["model"]:
         return None
     prices = Prices(prompt=given["price_in"], generated=given["price_out"])
     return JudgeModel(model=model_choice(given), progress=shown, prices=prices)
 
 
-def say_spent(asking: Any) -> None:
+def say_spent(asking: JudgeModel | None) -> None:
     """Print the usage of the judge's server, if there was any."""
-    from ke_core.cli.console import err  # noqa: PLC0415  as above
-    from ke_core.results.footer import spent_words  # noqa: PLC0415  as above
-    from ke_core.results.formatting import literal  # noqa: PLC0415  as above
-
     if asking is not None and asking.spent:
         err().print(literal(f"  asked of the server now: {spent_words(asking.spent)}", "dim"), soft_wrap=True)
