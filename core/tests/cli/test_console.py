@@ -55,6 +55,14 @@ def test_lines_are_repeated_while_nothing_advances(monkeypatch):
     assert set(written.getvalue().splitlines()) == {"loading the model"}
 
 
+def test_work_that_starts_after_the_context_is_closed_is_not_written():
+    shown, written = lines()
+    with shown:
+        shown.advance("loading the model", 0)
+    shown.advance("asking", 0, 1)
+    assert written.getvalue().splitlines() == ["loading the model"]
+
+
 def test_nothing_is_written_when_no_work_is_open():
     shown, written = lines()
     shown.advance("done already", 3, 3)

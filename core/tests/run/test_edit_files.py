@@ -110,10 +110,10 @@ def test_csv_is_read_by_its_headings(tmp_path):
      ({"prompt": "{} and {}"}, "line 2: prompt holds {} 2 times"),
      ({"target_old": ["English"]}, "line 2: target_new is 'English', which is the old object too"),
      ({"target_old": [1.5]}, "line 2: target_old is 1.5, not a text"),
-     ({"src": "x"}, "line 2: src says prompt a second time"),
+     ({"src": "x"}, "line 2: src gives prompt a second time"),
      ({"sorce": "x"}, "line 2: sorce is not a field"),
      ({"date": "31.1.2026"}, "line 2: date is '31.1.2026'"),
-     ({"object": "x"}, "line 2: object says target_new a second time"),
+     ({"object": "x"}, "line 2: object gives target_new a second time"),
      ({"requested_rewrite": [1]}, "line 2: requested_rewrite is not one edit"),
      ({"paraphrases": [""]}, "line 2: paraphrases is missing or empty")],
 )  # fmt: skip

@@ -161,9 +161,9 @@ class LineProgress:
             self.write()
 
     def write(self) -> None:
-        """Write a line if any work is open."""
+        """Write a line if any work is open. Write nothing after the context is closed."""
         now, found = time.monotonic(), [*self._open.values()]
-        if found:
+        if found and not self._over.is_set():
             words = dict.fromkeys(work.words(now) for work in (found[0], found[-1]))
             self._console.print("; ".join(words), markup=False, soft_wrap=True)
 

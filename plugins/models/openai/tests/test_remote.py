@@ -78,7 +78,7 @@ def test_what_was_paid_for_stands_in_the_run_and_is_shown_wherever_the_run_is(ke
     words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
     assert f"server usage: {words}" in " ".join(out.split())
     assert f"server usage: {words}" in " ".join(ke("report", "done", "--full")[1].split())
-    assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
+    assert f"done: usage of its server: {words}" in " ".join(ke("runs", ".")[1].split())
 
 
 def test_the_costs_of_all_answers_stand_beside_the_scores_and_those_from_the_cache_were_not_paid_for(ke, serve):
@@ -268,7 +268,7 @@ def test_judging_says_and_records_what_it_asked_of_the_judges_server(ke, serve, 
     assert f"asked of the server now: {words}" in err
     assert "ke report done --full" in out
     assert f"server usage: {words}" in " ".join(ke("report", "done", "--full")[1].split())
-    assert f"done asked its server: {words}" in " ".join(ke("runs", ".")[1].split())
+    assert f"done: usage of its server: {words}" in " ".join(ke("runs", ".")[1].split())
     assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
     assert "asked of the server now" not in ke(*judging(server))[2]  # it is over, and pays for nothing
     assert (len(server.asked), spent()["requests"]) == (n, n)

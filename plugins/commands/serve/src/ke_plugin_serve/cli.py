@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -128,7 +129,9 @@ def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
     request, console = _request(given, model), err()
     address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
     address.check()  # before a model is loaded
-    with progress(console) as shown, opened(request, app.catalog, shown) as served:
+    with ExitStack() as stack:
+        with progress(console) as shown:  # progress of the start; requests are not reported
+            served = stack.enter_context(opened(request, app.catalog, shown))
         manner = ChatFormat(
             model=given["name"] or _name(model.reference),
             turns=served.turns,
