@@ -212,15 +212,6 @@ def test_list_fits_100_columns_whatever_the_names(ke, monkeypatch):
     assert "mquake-remastered-cf6334-1" in out
 
 
-@pytest.mark.parametrize(("words", "printed"), [((), ("", "nothing to list\n")), (("--json",), ("[]\n", ""))])
-def test_list_without_datasets_is_empty(ke, words, printed):
-    from ke_core import builtin
-
-    plugins = empty_manager()
-    plugins.register(builtin, "ke-core")
-    assert ke("datasets", "list", *words, plugins=plugins) == (0, *printed)
-
-
 def test_export_writes_what_the_dataset_holds(ke, tmp_path):
     status, out, _err = ke("datasets", "export", "toy", "--out", "toy.jsonl")
     assert (status, out) == (0, "toy.jsonl: 2 cases of toy\n")
