@@ -120,7 +120,7 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["--style", "sung"], "dataset toy has no style 'sung'", "one of: direct, cot"),
         (["-o", "sayer.wrd=x"], "sayer has no option 'wrd'", "did you mean sayer.word?"),
         (["-o", "sayer.loud=maybe"], "sayer.loud cannot be 'maybe'", "true or false"),
-        (["-o", "syer.word=x"], "option syer.word is for 'syer', which this run", "did you mean sayer.word?"),
+        (["-o", "syer.word=x"], "option syer.word is for 'syer', which this run does not", "did you mean sayer.word?"),
         (["-o", "word=x"], "bad option 'word=x'", "write it as -o component.option=value"),
         (["-o", "toy.mask=true"], "toy hides edits from some cases, and sayer cannot", "choose an editor that can"),
         (["--data-dir", "."], "dataset toy takes no --data-dir", "ke show toy"),

@@ -193,9 +193,12 @@ def print_rows(
     if as_json:
         print_json(rows)
         return
-    from ke_core.cli.console import out  # noqa: PLC0415  rich is for commands that print tables
+    from ke_core.cli.console import err, out  # noqa: PLC0415  rich is for commands that print tables
     from ke_core.results.formatting import literal, plain_table  # noqa: PLC0415
 
+    if not rows:
+        err().print("nothing to list")
+        return
     table = plain_table(*(key.replace("_", " ") for key in rows[0]))
     table.columns[0].no_wrap = True
     table.shorten, table.drop = shorten, drop

@@ -24,7 +24,7 @@ class OffersNoTable:
 
 def test_a_plugin_that_offers_no_table_is_named_with_its_authors_next_step(ke, plugins):
     plugins.register(OffersNoTable(), "bad")
-    assert ke("reproduce", "list")[0] == 0
+    assert ke("reproduce", "list") == (0, "", "nothing to list\n")
     out = " ".join(ke("plugins")[1].split())
     assert "ke_reproductions returned 'x' in its list" in " ".join(plugins.broken["bad"].broken.split())
     assert out
