@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ke_core.app import App, Replied, runs_in
+from ke_core.app import App, Replied, RunFolder, read_catalog, runs_in, score_folder
 from ke_plugin_reproduce.cells import Result
 from ke_plugin_reproduce.cli.sweep import Board, _shown, plan
 from ke_testing.fakes import EchoModel
@@ -259,7 +259,7 @@ def test_models_whose_names_end_alike_are_told_apart(sweep):
     assert len({cell["name"] for cell in cells}) == len({cell["folder"] for cell in cells}) == 2
 
 
-def test_leaderboard_ranks_a_run_of_which_only_the_records_were_left_once_it_is_scored(sweep, ke):
+def test_leaderboard_ranks_a_run_of_which_only_the_records_were_left_once_it_is_scored(sweep, ke, plugins):
     sweep(HEAD + "seeds = [0, 1]\n")
     first, second = sorted(path for path, _found in runs_in(Path("runs/words")))
     for path in (first, second):
@@ -268,14 +268,14 @@ def test_leaderboard_ranks_a_run_of_which_only_the_records_were_left_once_it_is_
     status, _out, err = ke("leaderboard", "runs/words")
     assert status == 2
     assert f"{first.name} has not been scored: ke score runs/words/{first.name}" in " ".join(err.split())
-    assert ke("score", str(first))[0] == 0
+    score_folder(RunFolder.open(first), read_catalog(plugins))
     status, out, _err = ke("leaderboard", "runs/words", "--json")
     assert status == 0
     assert {place["run"] for place in json.loads(out)["tables"][0]["places"]} == {str(first)}
     assert json.loads(out)["not_finished"] == [second.name]
 
 
-def test_leaderboard_does_not_rank_a_scored_run_with_questions_left(sweep, ke):
+def test_leaderboard_does_not_rank_a_scored_run_with_questions_left(sweep, ke, plugins):
     sweep(HEAD + "seeds = [0, 1]\n")
     first = min(path for path, _found in runs_in(Path("runs/words")))
     lines = (first / "records.jsonl").read_bytes().splitlines(keepends=True)
@@ -285,7 +285,7 @@ def test_leaderboard_does_not_rank_a_scored_run_with_questions_left(sweep, ke):
     (first / "records.jsonl").write_bytes(b"".join(kept))
     for name in ("scores.json", "records.seal.json"):
         (first / name).unlink()
-    assert ke("score", str(first))[0] == 0
+    score_folder(RunFolder.open(first), read_catalog(plugins))
     status, out, _err = ke("leaderboard", "runs/words")
     assert status == 0
     assert f"not finished: {first.name}" in out

@@ -110,14 +110,14 @@ class LocateEditorContract(WeightEditorContract):
 
     def test_too_few_tokens_give_a_clear_error(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, tokens="200")
-        self.expect_rejection(editor, session, EditFailed, f"{INNER} dimensions from 200 tokens are singular")
+        self.expect_rejection(editor, session, EditFailed, f"{INNER} dimensions from 200 tokens is singular")
 
     def test_a_singular_covariance_gives_a_clear_error(
         self, spec: EditorSpec, session: Session[Any], tmp_path: Path
     ) -> None:
         editor = self.built(spec, corpus=str(repetitive(tmp_path)))
         if self.inverts:
-            why = "the second moment is singular"
+            why = "the key covariance is singular"
             with one_clear_line(session.model, EditFailed, why), editor.edit(session, self.edits):
                 pass
         else:
