@@ -83,6 +83,7 @@ def an_editor() -> Names:
 GIVEN: dict[str, Callable[[], Names]] = {
     "README.md": nothing,
     "docs/coming-from-easyedit.md": nothing,
+    "docs/command-line.md": nothing,
     "docs/editing.md": patches,
     "docs/adaptors.md": nothing,
     "docs/models.md": nothing,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-import os
 import re
 import runpy
 import shlex
@@ -21,7 +20,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from ke_core.cli.app import App
-from ke_core.cli.main import build
+from ke_core.cli.main import build, invoke
 from ke_core.cli.running import eval_request
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure, split_options
@@ -76,6 +75,9 @@ COMMANDS = sorted(
 )
 
 
+CONFIG = next(code for language, code in blocks(ROOT / "docs" / "command-line.md") if language == "toml")
+
+
 @pytest.fixture(scope="module")
 def app() -> App:
     return App(discover())
@@ -88,10 +90,8 @@ def root(app: App) -> click.Group:
 
 @pytest.fixture(autouse=True)
 def no_file_has_to_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    def convert(self: click.Path, value: str, _param: object, _context: object) -> object:
-        return Path(os.devnull) if self.exists else value
-
-    monkeypatch.setattr(click.Path, "convert", convert)
+    monkeypatch.setattr(click.Path, "convert", lambda _self, value, _param, _context: value)
+    monkeypatch.setattr("ke_core.cli.options.read_toml", lambda _path, error: tomllib.loads(CONFIG))
 
 
 def understood(root: click.Group, words: list[str], app: App) -> click.Context:
@@ -118,9 +118,9 @@ def test_a_command_on_a_page_exists_with_its_options_and_choices(
     if context.info_name == "eval" and context.params["editors"]:  # else a file names them
         eval_request(context.params["editors"], context.params["dataset"], None, context.params)
     named = [(kind, value) for key, kind in KINDS.items() for value in _several(context.params.get(key))]
-    if context.info_name == "show" and "words" in context.params:
-        *kind, name = context.params["words"]
-        named.append((kind[0] if kind else _kind(app, name), name))
+    if context.info_name == "show" and "words" in context.params:  # not `ke runs show`
+        *kinds, shown = context.params["words"]
+        named += [(kind, shown) for kind in kinds or ([] if READERS_OWN.match(shown) else [app.catalog.kind_of(shown)])]
     for kind, value in named:
         if not READERS_OWN.match(value):
             app.catalog.spec(kind, value)
@@ -131,23 +131,16 @@ def test_a_command_on_a_page_exists_with_its_options_and_choices(
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "evl",
-        "eval --editr none",
-        "eval --dtype float",
-        "datasets samples atlas",
-        "datasets sample atlas --promts",
-        "show",
-        "datasets show atlas",
-    ],
+    ["evl", "eval --editr none", "eval --dtype float", "datasets samples atlas", "datasets sample atlas --promts"],
 )
 def test_a_command_that_does_not_exist_is_noticed(line: str, root: click.Group, app: App) -> None:
     with pytest.raises(click.UsageError):
         understood(root, shlex.split(line), app)
 
 
-def _kind(app: App, name: str) -> str:
-    return "editor" if READERS_OWN.match(name) else app.catalog.kind_of(name)
+def test_show_refuses_an_unknown_kind(app: App, root: click.Group) -> None:
+    with pytest.raises(click.UsageError, match="'editr' is not one of"):
+        invoke(root, ["show", "editr", "memit"], app)
 
 
 def _several(value: object) -> list[str]:

@@ -27,7 +27,7 @@ def everything() -> Iterator[tuple[str, str]]:
     root = build(app)
     yield from pages()
     yield "index.md", (OWN / "index.md").read_text(encoding="utf-8")
-    yield from command_pages(app)
+    yield from command_pages(root)
     yield from component_pages(app.catalog)
     yield from plugin_pages(app, root)
     yield from toolkit_pages()

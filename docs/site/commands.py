@@ -8,14 +8,12 @@ from collections.abc import Iterator
 
 import click
 
-from ke_core.cli.app import App
 from ke_core.cli.lazy import OTHER, LazyCommand, Root
-from ke_core.cli.main import EPILOG, build
+from ke_core.cli.main import EPILOG
 
 
-def command_pages(app: App) -> Iterator[tuple[str, str]]:
+def command_pages(root: click.Group) -> Iterator[tuple[str, str]]:
     """Yield ``reference/commands/NAME.md`` for every command, and the list of commands."""
-    root = build(app)
     sections: dict[str, list[str]] = {title: [] for title in Root.sections}
     for name in sorted(root.commands):
         title = getattr(root.commands[name], "section", OTHER)

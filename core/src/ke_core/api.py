@@ -41,11 +41,9 @@ from ke_core.spec.errors import EditFailed, UnsupportedEdit
 from ke_core.spec.prompts import Decoding, Parse, Prompt
 from ke_core.spec.protocols import Edited, LanguageModel, Session
 from ke_core.spec.requests import Likelihood, Question
-from ke_core.spec.results import Failure, MetricScore, Scored
+from ke_core.spec.results import Failure, MetricScore
 from ke_core.spec.runspec import Plan
 from ke_core.storage.json_reading import SourceLine
-
-WHOLE_TEXT = Parse(until="")
 
 
 @frozen(kw_only=True)
@@ -95,7 +93,7 @@ class EditedModel:
     def generate(self, prompt: str, *, max_tokens: int = 16, stop: Sequence[str] = ("\n",)) -> str:
         """Return the text with which the edited model continues ``prompt``. Raises EditFailed."""
         decoding = Decoding(max_tokens=max_tokens, stop=tuple(stop))
-        shown = Prompt(text=prompt, decoding=decoding, parse=WHOLE_TEXT)
+        shown = Prompt(text=prompt, decoding=decoding, parse=Parse(until=""))
         ask = Question(id=f"api/{next(self._ids)}", case="api", query="", texts=(prompt,), form="cloze", prompt=shown)
         return str(self._reply(ask).text).strip()
 
@@ -105,8 +103,7 @@ class EditedModel:
         ask = Likelihood(
             id=f"api/{next(self._ids)}", case="api", texts=(prompt,), prompt=prompt, continuations=texts, form="cloze"
         )
-        scored: Scored = self._reply(ask)
-        return scored.logprobs[0]
+        return float(self._reply(ask).logprobs[0])
 
     def _reply(self, ask: Question | Likelihood) -> Any:
         (reply,) = self.edited.answer([ask])
@@ -165,8 +162,7 @@ class Run:
 
 def read_run(folder: str | Path) -> Run:
     """Read a run folder that has been scored. Raises BadRun."""
-    found = RunFolder.open(Path(folder))
-    return Run(path=found.path, scores=read_scores(found).scores)
+    return Run(path=Path(folder), scores=read_scores(RunFolder.open(Path(folder))).scores)
 
 
 def evaluate(

@@ -104,4 +104,4 @@ def test_an_update_larger_than_the_weight_is_made_and_said(tmp_path: Path) -> No
     with unchanged(model), Memit(config).edit(make_session(model, root=tmp_path), EDITS) as edited:
         found = edited.details
     assert max(found["relative_update_norms"].values()) > 1  # type: ignore[union-attr]
-    assert "is larger than the weight" in str(found["warning"])
+    assert "exceeds the weight" in str(found["warning"])

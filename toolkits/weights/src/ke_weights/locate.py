@@ -106,9 +106,7 @@ class LocateContext:
     def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return how an edit was made, as JSON values, for the record."""
         large = [layer for layer, norm in norms.items() if norm > 1]
-        warning = (
-            f"the update of layer {', '.join(large)} is larger than the weight: expect damage to the rest of the model"
-        )
+        warning = f"the update of layer {', '.join(large)} exceeds the weight: expect damage to the rest of the model"
         return {
             "hyperparameters": as_details(self.settings),
             "templates": list(self.templates),

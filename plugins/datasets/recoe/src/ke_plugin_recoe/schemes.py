@@ -207,9 +207,7 @@ class Schemes:
     def _composed(
         self, scheme: Scheme, total: str, things: tuple[ObjectCounts, str, str], values: tuple[int, int]
     ) -> RecoeRecord:
-        """Return a record. The component counts are indirect facts; the direct fact states the answer and is never
-        edited.
-        """
+        """Return a record: the counts are indirect facts; the direct fact states the answer and is never edited."""
         counts, first, second = things
         groups: tuple[Groups, Groups] = {}, {UNCHANGED: ()}
         for at, key in enumerate((first, second), start=1):

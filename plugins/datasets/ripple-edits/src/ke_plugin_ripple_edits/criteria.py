@@ -189,9 +189,7 @@ class CriteriaBuilder:
             return
         kind = self.graph.kind(plan.subject)
         for relation, link in self.graph.links.items():
-            quiet = (
-                self.world.rules.words(relation).quiet or not link.functional
-            )  # "the neighbor of" would be ambiguous
+            quiet = self.world.rules.words(relation).quiet or not link.functional  # "the neighbor of": ambiguous
             if link.object != kind or relation == self.world.inverse or quiet:
                 continue
             holders = nsmallest(
