@@ -109,7 +109,7 @@ def test_ruff_has_nothing_to_say(template: str, name: str, tmp_path: Path) -> No
     ],
 )
 def test_a_name_that_is_none_gets_a_near_one(name: str, hint: str, tmp_path: Path, catalog: Catalog) -> None:
-    with pytest.raises(BadConfig, match="is no name for a plugin") as told:
+    with pytest.raises(BadConfig, match="invalid plugin name") as told:
         write(plan(name=name), tmp_path, catalog)
     assert told.value.hint == hint
     assert list(tmp_path.iterdir()) == []
