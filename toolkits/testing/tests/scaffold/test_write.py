@@ -103,7 +103,7 @@ def test_ruff_has_nothing_to_say(template: str, name: str, tmp_path: Path) -> No
         ("My_Method", "ke new judge my-method"),
         ("my method", "ke new judge my-method"),
         ("-x-", "ke new judge x"),
-        ("", "take a name such as my-method"),
+        ("", "use a name such as my-method"),
         ("../up", "ke new judge up"),
         ("x" * 41, f"ke new judge {'x' * 40}"),
     ],
