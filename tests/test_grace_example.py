@@ -178,8 +178,8 @@ def test_what_ke_edit_saves_is_verified_and_served(ke: Callable[..., Any], model
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--patch", "x.safetensors"), "--patch holds updates of weights, and grace-like is an adaptor"),
-        (("--out", "x", "--format", "peft"), "--format peft holds updates of weights"),
+        (("--patch", "x.safetensors"), "--patch saves weight updates, but grace-like is an adaptor"),
+        (("--out", "x", "--format", "peft"), "--format peft saves weight updates"),
     ],
 )
 def test_options_of_weight_editors_are_refused_before_the_model_is_loaded(
