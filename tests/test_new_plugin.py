@@ -88,7 +88,7 @@ def test_check_names_what_is_broken_where_and_what_to_do(new: Callable[[str], Pa
     assert re.search(r"editor made-memory: \d\d passed, \d failed\n", said)
     for told in (
         "failed: hidden edits are not used",
-        "do:    leave out the edits in ask.hidden (Nearest takes them), or say masks=False",
+        "do:    ignore the edits in ask.hidden (pass them to Nearest), or set masks=False",
         "failed: every option has help",
         "failed: details are json",
         "found: ZeroDivisionError",
@@ -112,7 +112,7 @@ def test_check_looks_at_the_outside_first(new: Callable[[str], Path], tmp_path: 
         "remove the print from the module",
         "failed: it declares the supported versions of ke-core",
         "failed: no other plugin has a metric called multi-hop",
-        "do:    give it another name in its spec",
+        "do:    choose another name in its spec",
     ):
         assert told in said
 
@@ -131,8 +131,8 @@ def test_check_of_a_plugin_that_cannot_be_loaded_gives_its_authors_next_step(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("plugins", "check", "nobody"), "error: no plugin called 'nobody' is installed"),
-        (("new", "judge", "made", "--kind", "weight"), "error: --kind applies to editors only, not to a judge"),
+        (("plugins", "check", "nobody"), "error: plugin 'nobody' is not installed"),
+        (("new", "judge", "made", "--kind", "weight"), "error: --kind is for editors, not for judge plugins"),
         (("new", "editor", "rome"), "error: editor 'rome' of ke-plugin-rome has that name"),
     ],
 )
