@@ -160,7 +160,7 @@ def test_an_update_says_how_large_it_is_and_one_that_is_no_number_is_refused(tmp
         norms = [write(weights, context.modules, 1, LowRank(left=matrix * s, right=torch.eye(176))) for s in (0.25, 2)]
         assert norms == pytest.approx([0.25, 1.6])
         assert "warning" not in context.details({"1": norms[0]}, {})
-        assert context.details({"1": norms[1]}, {})["warning"].startswith("the update of layer 1 is larger")
+        assert context.details({"1": norms[1]}, {})["warning"].startswith("the update of layer 1 exceeds the weight")
 
 
 def test_the_norm_of_factors_is_that_of_their_product() -> None:

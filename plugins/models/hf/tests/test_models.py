@@ -9,6 +9,7 @@ from ke_plugin_hf import sources
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "160")  # a narrow table drops columns
     return tmp_path
 
 
