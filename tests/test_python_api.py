@@ -83,3 +83,8 @@ def test_options_have_the_types_of_python(model: Model) -> None:
 def test_an_unknown_name_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="nosuch"):
         _ = ke.nosuch
+
+
+def test_options_of_one_editor_are_no_error_for_another(model: Model) -> None:
+    runs = ke.evaluate(model, editors=["none", "ft"], dataset="atlas", limit=1, options={"ft": {"steps": 1}})
+    assert [run.path.name.partition("-")[0] for run in runs] == ["none", "ft"]

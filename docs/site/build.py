@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 
@@ -35,9 +35,9 @@ def everything() -> Iterator[tuple[str, str]]:
     yield from value_pages()
 
 
-def assemble(folder: Path) -> None:
-    """Write the input of Sphinx into the empty ``folder``."""
-    for place, text in everything():
+def assemble(folder: Path, written: Mapping[str, str]) -> None:
+    """Write the pages and the other input of Sphinx into the empty ``folder``."""
+    for place, text in written.items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         (folder / place).write_text(text, encoding="utf-8")
     shutil.copytree(DOCS / "images", folder / "images")
@@ -48,10 +48,10 @@ def assemble(folder: Path) -> None:
     shutil.copy(OWN / "conf.py", folder)
 
 
-def llms_txt() -> str:
+def llms_txt(written: Mapping[str, str]) -> str:
     """Return ``llms.txt``, an index of the pages for language models: title, address and first sentence of each."""
     lines = ["# ke: knowledge editing for language models", ""]
-    for place, text in everything():
+    for place, text in written.items():
         paragraphs = [part.replace("\n", " ").strip() for part in text.split("\n\n")]
         title = next((part.lstrip("# ") for part in paragraphs if part.startswith("# ")), place)
         first = next((part for part in paragraphs if part[:1].isalpha() or part[:1] == "`" != part[1:2]), "")
@@ -66,10 +66,11 @@ def main(words: list[str]) -> int:
     (target,) = (Path(word) for word in words)
     shutil.rmtree(target / "source", ignore_errors=True)
     (target / "source").mkdir(parents=True)
-    assemble(target / "source")
+    written = dict(everything())
+    assemble(target / "source", written)
     folders = [str(target / name) for name in ("doctrees", "source", "html")]
     status: int = sphinx(["-W", "--keep-going", "-n", "-q", "-b", "html", "-d", *folders])
-    (target / "html/llms.txt").write_text(llms_txt(), encoding="utf-8")
+    (target / "html/llms.txt").write_text(llms_txt(written), encoding="utf-8")
     return status
 
 

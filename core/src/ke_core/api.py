@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -21,9 +21,8 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ke_core.cli.console import err, progress
-from ke_core.cli.running import run_folder
-from ke_core.engine.models import DEFAULT_LOADING, find_model
-from ke_core.engine.models import load as load_model
+from ke_core.cli.running import prepare_editors, run_folder
+from ke_core.engine.models import DEFAULT_LOADING
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.plugins.options import option_text
@@ -32,9 +31,8 @@ from ke_core.results.load import read_scores
 from ke_core.runner.apply import EditApplier, untouched
 from ke_core.runner.edit_files import edit_from
 from ke_core.runner.evaluate import evaluate as evaluate_run
-from ke_core.runner.evaluate import prepare
 from ke_core.runner.prepare import refuse_weightless
-from ke_core.runner.resolve import Options, resolve_component
+from ke_core.runner.resolve import resolve_component
 from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.spec.errors import EditFailed, UnsupportedEdit
@@ -66,7 +64,7 @@ def load(name: str = "smollm2-135m", **how: Any) -> Model:
     """
     choice = ModelChoice(reference=name, how=evolve(DEFAULT_LOADING, **how))
     with progress(err()) as shown:
-        return Model(model=load_model(*find_model(name, choice.how, catalog()), shown), choice=choice)
+        return Model(model=choice.load(catalog(), shown), choice=choice)
 
 
 def connect(url: str, model: str, **how: Any) -> Model:
@@ -134,22 +132,20 @@ def edit(
     spec = catalog().spec("editor", editor)
     chosen: Any = resolve_component(catalog(), "editor", editor, {spec.prefix: _texts(options or {})})
     refuse_weightless(chosen.spec, model.model)
-    with progress(err()) as shown:
-        session = open_session(model.model, catalog=catalog(), seed=seed, progress=shown, material={})
-        method = chosen.build()
-        method.check(session, ())
-        refused = chosen.spec.refused(method, session, facts)
-        if refused:
-            reasons = tuple(f"{fact.statement!r}: {refused[fact.id]}" for fact in facts if fact.id in refused)
-            raise UnsupportedEdit(f"{editor} cannot make {len(refused)} of {len(facts)} edits", details=reasons)
-        with (
-            untouched(model.model),
-            EditApplier(
-                session=session, editor=method, joint=not chosen.spec.one_at_a_time, opens=chosen.spec.needs_weights
-            ) as applier,
-        ):
+    with ExitStack() as active:
+        with progress(err()) as shown:  # closed before the caller's code runs
+            session = open_session(model.model, catalog=catalog(), seed=seed, progress=shown, material={})
+            method = chosen.build()
+            method.check(session, ())
+            refused = chosen.spec.refused(method, session, facts)
+            if refused:
+                reasons = tuple(f"{fact.statement!r}: {refused[fact.id]}" for fact in facts if fact.id in refused)
+                raise UnsupportedEdit(f"{editor} cannot make {len(refused)} of {len(facts)} edits", details=reasons)
+            active.enter_context(untouched(model.model))
+            joint, opens = not chosen.spec.one_at_a_time, chosen.spec.needs_weights
+            applier = active.enter_context(EditApplier(session=session, editor=method, joint=joint, opens=opens))
             applied = applier.add(facts)
-            yield EditedModel(edited=applied.edited, session=session)
+        yield EditedModel(edited=applied.edited, session=session)
 
 
 @frozen(kw_only=True)
@@ -182,24 +178,21 @@ def evaluate(
     A run that was interrupted is resumed. ``edits_per_batch``: the number of cases that are edited together; None for
     all of them. ``options``: ``{"memit": {"layers": "4,5,6"}}``.
     """
-    given: Options = {name: _texts(values) for name, values in (options or {}).items()}
-    runs = []
+    request = EvalRequest(
+        editor=editors[0],
+        dataset=dataset,
+        model=model.choice,
+        options={name: _texts(values) for name, values in (options or {}).items()},
+        plan=Plan(limit=limit, size=edits_per_batch),
+        metrics=tuple(metrics),
+        seed=seed,
+    )
+    places = []
     with progress(err()) as shown:
-        for editor in editors:
-            request = EvalRequest(
-                editor=editor,
-                dataset=dataset,
-                model=model.choice,
-                options=given,
-                plan=Plan(limit=limit, size=edits_per_batch),
-                metrics=tuple(metrics),
-                seed=seed,
-            )
-            run = prepare(request, catalog(), shown, model=model.model)
-            place = RunFolder.create(run_folder(Path(out), run.spec), run.spec, run.files)
-            evaluate_run(run, place)
-            runs.append(read_run(place.path))
-    return runs
+        for run in [*prepare_editors(catalog(), editors, request, shown, model.model)]:
+            places.append(RunFolder.create(run_folder(Path(out), run.spec), run.spec, run.files))
+            evaluate_run(run, places[-1])
+    return [read_run(place.path) for place in places]
 
 
 def _texts(options: Mapping[str, Any]) -> dict[str, str]:

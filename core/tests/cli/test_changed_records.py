@@ -1,4 +1,4 @@
-"""Records of another format, of a run that is not finished, or edited by hand: said, and never a wrong table."""
+"""Records of another format, of a run that is not finished, or edited manually: said, and never a wrong table."""
 
 import json
 

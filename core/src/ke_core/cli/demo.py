@@ -50,8 +50,8 @@ def command(
 ) -> int:
     """Compare editing methods on a small benchmark.
 
-    It compares methods with three editors that do not edit: none leaves the model unchanged, the baseline parrot
-    repeats the edited fact, the upper bound oracle gives the gold answer. Each case is edited separately.
+    It compares methods with two editors that use no model: the baseline parrot repeats the edited fact, the upper
+    bound oracle gives the gold answer. Each case is edited separately.
 
     \b
     Example: ke demo --cases 50

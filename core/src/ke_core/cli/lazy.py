@@ -63,7 +63,7 @@ class Root(click.Group):
         _write(rows, formatter)
 
 
-SWEPT = ("dataset", "model", "batch", "edited", "seed")
+SWEPT = ("dataset", "model", "batch", "num_edited", "seed")
 """Options of ``ke eval`` that people repeat to run both values; ``ke sweep`` is for that."""
 
 

@@ -14,6 +14,7 @@ from ke_core.cli.app import App
 from ke_core.cli.console import err, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.report import print_report
+from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import split_options
 from ke_core.results.difference import code_difference
 from ke_core.results.folder import RunFolder, runs_in
@@ -26,7 +27,7 @@ from ke_core.runner.session import ModelChoice
 from ke_core.runner.usage import Prices
 from ke_core.runner.world import world
 from ke_core.spec.errors import BadRun
-from ke_core.spec.protocols import Progress
+from ke_core.spec.protocols import LanguageModel, Progress
 from ke_core.spec.records import Usage
 from ke_core.spec.runspec import Plan, RunSpec
 from ke_core.spec.specs import ModelRequest
@@ -76,7 +77,7 @@ def evaluate_editors(
     with progress(console) as shown:
         runs: list[ResolvedRun] = []
         lead = ""
-        for run in _prepare(app, editors, request, shown):
+        for run in prepare_editors(app.catalog, editors, request, shown):
             runs.append(run)
             if first and not lead and (lead := first(run)):
                 console.print(literal(lead), soft_wrap=True)
@@ -101,20 +102,26 @@ def evaluate_editors(
 
 def _shown_paths(places: Sequence[Path]) -> Sequence[Path]:
     """The run folders, or their parent if it contains no other run."""
+    if len(places) == 1:
+        return places  # without reading every other run of the folder
     parent = places[0].parent
     found = {path.resolve() for path, _run in runs_in(parent)}
-    return [parent] if len(places) > 1 and found == {place.resolve() for place in places} else places
+    return [parent] if found == {place.resolve() for place in places} else places
 
 
-def _prepare(app: App, editors: Sequence[str], request: EvalRequest, shown: Progress) -> Iterator[ResolvedRun]:
-    """Prepare all runs before the first one starts, so that a mistake in the last costs nothing. They share a model."""
-    specs = {name: app.catalog.spec("editor", name) for name in editors}
+def prepare_editors(
+    catalog: Catalog, editors: Sequence[str], request: EvalRequest, shown: Progress, model: LanguageModel | None = None
+) -> Iterator[ResolvedRun]:
+    """Prepare a run of each editor. The runs share ``model``, or the one that is loaded first.
+
+    Prepare all of them before the first one starts, so that a mistake in the last costs nothing.
+    """
+    specs = {name: catalog.spec("editor", name) for name in editors}
     prefixes = {spec.prefix for spec in specs.values()}
-    model = None
     for name, spec in specs.items():
         others = prefixes - {spec.prefix}
         own = {prefix: given for prefix, given in request.options.items() if prefix not in others}
-        run = prepare(evolve(request, editor=name, options=own), app.catalog, shown, model=model)
+        run = prepare(evolve(request, editor=name, options=own), catalog, shown, model=model)
         if run.editor_spec.needs_model:
             model = run.session.model
         yield run

@@ -53,6 +53,11 @@ class ColumnHeader:
     measure: str = ""
     n: int | None = None
 
+    @property
+    def under(self) -> list[str]:
+        """The lines under the words: the unit and n, if there are any."""
+        return [*([f"[{self.measure}]"] if self.measure else []), *([] if self.n is None else [f"n {self.n:,}"])]
+
 
 @frozen(kw_only=True)
 class Line:

@@ -72,8 +72,7 @@ class _Column:
         cells = [_cell(line.scores[at], with_n=head.n is None) for line in lines]
         width = max(map(cell_len, [*cells, *head.words.split()]))
         words = textwrap.wrap(head.words, width, break_long_words=False, break_on_hyphens=False)
-        under = [f"[{head.measure}]" if head.measure else "", f"n {head.n:,}" if head.n is not None else ""]
-        return cls(head=[*words, *filter(None, under)], cells=cells)
+        return cls(head=[*words, *head.under], cells=cells)
 
     @property
     def width(self) -> int:

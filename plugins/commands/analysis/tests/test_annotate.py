@@ -1,4 +1,4 @@
-"""``ke annotate``: a sheet for labels by hand, and what comes back."""
+"""``ke annotate``: a sheet for manual labels, and what comes back."""
 
 import csv
 import json

@@ -68,7 +68,7 @@ def read(ke, tmp_path):
 
 
 def labeled(rows, kinds):
-    """All rows labeled as the judge does, and the wrong answers after editing sorted by hand, in turn."""
+    """All rows labeled as the judge does, and the wrong answers after editing labeled manually, in turn."""
     kinds = iter(kinds)
     for row in rows:
         right = row["answer"] in row["right"].split(" / ")
@@ -82,7 +82,7 @@ def test_the_sheet_has_an_empty_column_of_a_metric_that_sorts(sheet):
 
 
 def test_shares_and_agreement_come_back(sheet, read):
-    """Of 10 sorted answers 7 are old by hand; the metric calls all 10 old: agreed .7, chance .7, kappa 0."""
+    """Of 10 sorted answers 7 are labeled old; the metric calls all 10 old: agreed .7, chance .7, kappa 0."""
     status, out, err = read(list(labeled(sheet, ["old"] * 7 + [" Mute", "noise", "NOISE "])))
     assert (status, err) == (0, "")
     assert "kinds (word=Rome): 10 answers labeled manually" in out
@@ -116,10 +116,10 @@ def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
 
 def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet, read):
     rows = list(labeled(sheet, []))
-    assert "sorted by hand" not in read(rows)[1]
+    assert "labeled manually" not in read(rows)[1]
     for row in rows:
         del row["kinds"]
-    assert (read(rows)[0], "sorted by hand" in read(rows)[1]) == (0, False)
+    assert (read(rows)[0], "labeled manually" in read(rows)[1]) == (0, False)
 
 
 def test_mistakes_are_named_with_their_row(sheet, read, ke):

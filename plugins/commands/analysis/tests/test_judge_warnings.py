@@ -1,4 +1,4 @@
-"""A judge that agrees too little with labels by hand is a warning at every table that rests on it, in every format."""
+"""A judge that agrees too little with manual labels is a warning at every table that rests on it, in every format."""
 
 import csv
 import io

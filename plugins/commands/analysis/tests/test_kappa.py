@@ -1,4 +1,4 @@
-"""Cohen's kappa worked by hand."""
+"""Cohen's kappa computed manually."""
 
 import pytest
 

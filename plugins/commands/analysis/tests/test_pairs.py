@@ -1,4 +1,4 @@
-"""Pairs, differences and tests of two runs, against numbers worked out by hand."""
+"""Pairs, differences and tests of two runs, against numbers computed manually."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Files of cases: one written by hand, and the toy dataset exported."""
+"""Files of cases: one written manually, and the toy dataset exported."""
 
 from __future__ import annotations
 

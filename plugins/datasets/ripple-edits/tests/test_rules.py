@@ -1,4 +1,4 @@
-"""The logical rules on toy graphs worked out by hand; acceptance checks 10 to 12 of the protocol."""
+"""The logical rules on toy graphs computed manually; acceptance checks 10 to 12 of the protocol."""
 
 from __future__ import annotations
 

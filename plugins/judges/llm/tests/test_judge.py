@@ -111,7 +111,7 @@ def test_thoughts_without_an_answer_support_nothing_and_still_hold_facts():
     assert [label for _item, label in labels(found)] == ["consistent", "inconsistent", "unrelated", "not-support"]
 
 
-def test_judgments_do_not_depend_on_what_is_judged_beside():
+def test_judgments_do_not_depend_on_the_other_items():
     other = Item(query=QUERY, reply=Answer(text="Aru", raw="Nothing is known.\nAnswer: Aru"), facts=HELD)
     together, _model = judged(says, other, ITEM)
     alone, _model = judged(says, ITEM)

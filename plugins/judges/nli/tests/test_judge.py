@@ -1,4 +1,4 @@
-"""The judge with a tiny classifier whose answer is set by hand."""
+"""The judge with a tiny classifier whose answer is set manually."""
 
 import pytest
 import torch
@@ -72,7 +72,7 @@ def test_what_is_too_long_is_not_cut(classifier):
     assert {label for _item, label in labels(short)} == {"consistent"}
 
 
-def test_a_finding_does_not_depend_on_what_is_judged_beside(classifier):
+def test_a_finding_does_not_depend_on_the_other_items(classifier):
     judge = build(NLIConfig(model=classifier()))
     others = [item(raw=f"Bel is {'old ' * n}.\nAnswer: Bel") for n in range(1, 9)]
     assert judge.judge(None, [item()]) == judge.judge(None, [*others, item()])[-1:]

@@ -1,4 +1,4 @@
-"""New object against old one, from log-probabilities worked by hand."""
+"""New object against old one, from log-probabilities computed manually."""
 
 import pytest
 from attrs import evolve

@@ -1,4 +1,4 @@
-"""Portability, and measures of generated texts, against numbers worked out by hand."""
+"""Portability, and measures of generated texts, against numbers computed manually."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Coherence, worked by hand."""
+"""Coherence, computed manually."""
 
 import pytest
 

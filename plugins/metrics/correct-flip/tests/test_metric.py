@@ -1,4 +1,4 @@
-"""correct_flip and QA accuracy against numbers worked out by hand; acceptance checks 4, 10 and 11 of the protocol."""
+"""correct_flip and QA accuracy against numbers computed manually; acceptance checks 4, 10 and 11 of the protocol."""
 
 from __future__ import annotations
 

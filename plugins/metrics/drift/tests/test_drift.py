@@ -1,4 +1,4 @@
-"""Perplexities worked out by hand, the passages, and the contract."""
+"""Perplexities computed manually, the passages, and the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of errors against answers labeled by hand."""
+"""Types of errors against answers labeled manually."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReCoE's criterion against numbers worked out by hand; and the contract."""
+"""ReCoE's criterion against numbers computed manually; and the contract."""
 
 from __future__ import annotations
 

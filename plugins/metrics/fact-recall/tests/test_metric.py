@@ -1,4 +1,4 @@
-"""Relatedness and consistency of facts, worked by hand."""
+"""Relatedness and consistency of facts, computed manually."""
 
 import pytest
 

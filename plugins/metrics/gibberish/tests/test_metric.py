@@ -1,4 +1,4 @@
-"""Texts labeled by hand, and the rates that come of them."""
+"""Texts labeled manually, and the rates that come of them."""
 
 from __future__ import annotations
 

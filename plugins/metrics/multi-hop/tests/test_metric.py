@@ -1,4 +1,4 @@
-"""The metric against numbers worked out by hand."""
+"""The metric against numbers computed manually."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was looked up, and what came of it, against numbers worked out by hand."""
+"""What was looked up, and what came of it, against numbers computed manually."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps counted by hand, on the forms of question of CompKE's figure 10."""
+"""Steps counted manually, on the forms of question of CompKE's figure 10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parroting, worked out by hand on the printed examples of CompKE and on MQuAKE's kind of question."""
+"""Parroting, computed manually on the printed examples of CompKE and on MQuAKE's kind of question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The score against numbers worked out by hand; acceptance checks 3 to 8 of the protocol."""
+"""The score against numbers computed manually; acceptance checks 3 to 8 of the protocol."""
 
 from __future__ import annotations
 

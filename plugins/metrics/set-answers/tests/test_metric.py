@@ -1,4 +1,4 @@
-"""The metric against numbers worked out by hand; the numbered checks are those of CompKE's protocol page."""
+"""The metric against numbers computed manually; the numbered checks are those of CompKE's protocol page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases made by hand in a world of a few places."""
+"""Cases made manually in a world of a few places."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Contamination, conflicts and duplicates on cases made by hand."""
+"""Contamination, conflicts and duplicates on cases made manually."""
 
 import pytest
 from attrs import evolve

@@ -1,4 +1,4 @@
-"""Fixing, selecting, and questions that leave out a piece, on cases made by hand."""
+"""Fixing, selecting, and questions that leave out a piece, on cases made manually."""
 
 import pytest
 

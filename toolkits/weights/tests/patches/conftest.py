@@ -1,4 +1,4 @@
-"""Patches made by hand on tiny models that are loaded from folders, as users load theirs."""
+"""Patches made manually on tiny models that are loaded from folders, as users load theirs."""
 
 from types import SimpleNamespace
 

@@ -77,9 +77,7 @@ def _short_cell(score: MetricScore | None, *, joint: str) -> Text:
 def _add_numbers(table: Table, head: ColumnHeader) -> None:
     """Add a column as narrow as its numbers. Its heading has one word on each line; long words break at hyphens."""
     words = [word if len(word) <= NARROW else word.replace("-", "-\n") for word in head.words.split()]
-    under = [f"[{head.measure}]" if head.measure else "", f"n {head.n:,}" if head.n is not None else ""]
-    heading = "\n".join([*words, *filter(None, under)])
-    table.add_column(literal(heading, "bold"), justify="right", no_wrap=True)
+    table.add_column(literal("\n".join([*words, *head.under]), "bold"), justify="right", no_wrap=True)
 
 
 def report_page(runs: Sequence[Reported], *, slices: bool = True) -> Group:

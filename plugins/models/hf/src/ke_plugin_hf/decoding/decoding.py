@@ -89,7 +89,8 @@ class Decoder:
                 self.readings.clear()
                 free_after_failure(error)
                 waiting.extendleft(reversed(again))
-            self.report(sum(row.progress for row in rows))
+            finished = len(rows) - len(waiting) - len(self._active)
+            self.report(finished + sum(row.progress for row in self._active))
 
     def _joining(self, waiting: Sequence[DecodingRow]) -> int:
         """Return how many rows to admit. Joining copies every cache, so it waits until as many as are running fit."""
