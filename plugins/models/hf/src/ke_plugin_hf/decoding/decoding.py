@@ -32,9 +32,7 @@ class DecodingRow:
 
     @property
     def progress(self) -> float:
-        """The fraction of the row that is done, judged by its token limit."""
-        if self.error is not None or self.written.finish is not None:
-            return 1.0
+        """The fraction of an unfinished row that is done, judged by its token limit."""
         return len(self.written.tokens) / self.written.request.max_tokens
 
     @property
