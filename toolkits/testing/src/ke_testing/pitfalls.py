@@ -72,6 +72,8 @@ class EditorPitfalls(EditorKit):
         """Methods that only send prompts are tested on a real decoder: its weights, hooks and flags must not change."""
         if spec.needs_weights:
             pytest.skip("it accesses the model's weights: other checks cover that")
+        if not spec.needs_model:
+            pytest.skip("it uses no model")
         session = self.on(self.tiny(), tmp_path)
         with unchanged(session.model), editor.edit(session, [MOVE_TOWER]) as edited, unchanged(session.model):
             edited.answer(QUESTIONS[:1])
