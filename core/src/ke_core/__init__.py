@@ -8,9 +8,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ke_core.api import connect, edit, evaluate, load, read_run
+    from ke_core.api import (
+        EditedModel,
+        Evaluation,
+        Model,
+        Table,
+        compare,
+        connect,
+        datasets,
+        edit,
+        editors,
+        evaluate,
+        judges,
+        load,
+        metrics,
+        models,
+        read_run,
+        wrap,
+    )
 
-__all__ = ["connect", "edit", "evaluate", "load", "read_run"]
+__all__ = [
+    "EditedModel",
+    "Evaluation",
+    "Model",
+    "Table",
+    "compare",
+    "connect",
+    "datasets",
+    "edit",
+    "editors",
+    "evaluate",
+    "judges",
+    "load",
+    "metrics",
+    "models",
+    "read_run",
+    "wrap",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,3 +53,7 @@ def __getattr__(name: str) -> Any:
     from ke_core import api  # noqa: PLC0415  imports the runner
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

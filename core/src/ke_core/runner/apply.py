@@ -113,6 +113,11 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
         if self._chain is not None:
             self._chain.settle()
 
+    def keep(self) -> None:
+        """Leave the edited weights in the model when the context ends."""
+        if self._chain is not None:
+            self._chain.retain()
+
     def _passes(self) -> ForwardCalls | None:
         """Return the number of forward calls so far. None for a remote model."""
         count: Any = getattr(self.session.model, "passes", None)
@@ -195,16 +200,17 @@ def untouched(model: LanguageModel, before: Mapping[str, object] | None = None) 
     try:
         yield
     finally:
-        changed = _changed_names(found, model.state())
-        if changed:
-            more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
-            raise WeightsNotRestored(
-                f"the editor left the model changed: {', '.join(changed[:NAMED])}{more}",
-                hint="what was asked before is recorded; the method must undo what it does when its context ends",
-            )
+        check_untouched(model, found)
 
 
-def _changed_names(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    names = (*before, *(name for name in after if name not in before))
+def check_untouched(model: LanguageModel, before: Mapping[str, object]) -> None:
+    """Raise WeightsNotRestored if the state of ``model`` differs from ``before``."""
+    after = model.state()
     absent = object()
-    return [name for name in names if before.get(name, absent) != after.get(name, absent)]
+    changed = [name for name in {**before, **after} if before.get(name, absent) != after.get(name, absent)]
+    if changed:
+        more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+        raise WeightsNotRestored(
+            f"the editor left the model changed: {', '.join(changed[:NAMED])}{more}",
+            hint="what was asked before is recorded; the method must undo what it does when its context ends",
+        )

@@ -5,7 +5,8 @@ Hooks are called once, at start-up. They import nothing heavy and print nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pluggy
@@ -93,6 +94,29 @@ def ke_full_report(runs: Sequence[Any], slices: bool) -> object | None:  # noqa:
     :param runs: the reports of the runs, as in ``ke_core.app.Reported``.
     :param slices: include the breakdowns by tag.
     :return: an object that rich can print, or None to leave it to another plugin.
+    """
+    return None
+
+
+@hookspec(firstresult=True)
+def ke_save_edit(edited: Any, what: str, path: Path, force: bool) -> bool | None:  # noqa: FBT001  a hook's signature
+    """Save an active edit, for ``edited.save_patch`` and its like in the Python API.
+
+    :param edited: the ``ke_core.api.EditedModel``.
+    :param what: ``patch``, ``adapter`` or ``checkpoint``.
+    :param path: the file or folder to write.
+    :param force: replace an existing one.
+    :return: True if it was saved, or None to leave it to another plugin.
+    """
+    return None
+
+
+@hookspec(firstresult=True)
+def ke_compare_runs(folders: Sequence[Any]) -> Sequence[Mapping[str, Any]] | None:
+    """Compare runs query by query with the first one, for ``ke_core.api.compare``.
+
+    :param folders: the run folders, ``ke_core.app.RunFolder``.
+    :return: the rows of the comparison, or None to leave it to another plugin.
     """
     return None
 

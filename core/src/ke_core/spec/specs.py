@@ -264,7 +264,8 @@ class ModelSpec(Spec[LanguageModel]):
 
     ``known``: models that it provides by name. ``pull``: fetches one into the cache, reports progress, and returns its
     folder. ``shape``: the shape of a model without its weights. ``remote``: models are behind a server and not loaded.
-    ``describe``: facts about a model, by label.
+    ``describe``: facts about a model, by label. ``wrap``: a model that is in memory, from the model, its tokenizer, its
+    name and whether to use the chat template.
     """
 
     known: Callable[[], tuple[KnownModel, ...]] = field(default=lambda: ())
@@ -272,6 +273,7 @@ class ModelSpec(Spec[LanguageModel]):
     shape: Callable[[ModelRequest], Shape] | None = None
     remote: bool = False
     describe: Callable[[ModelRequest], Mapping[str, str]] | None = None
+    wrap: Callable[[Any, Any, str, bool], LanguageModel] | None = None
 
 
 @frozen(kw_only=True)

@@ -262,8 +262,8 @@ def _check_state(layer: str, state: State) -> None:
 
 
 def active(adaptors: Sequence[Adaptor]) -> list[Adaptor]:
-    """Return the adaptors with a state."""
-    return [adaptor for adaptor in adaptors if adaptor.state]
+    """Return the adaptors with a state. None while adaptors are suspended."""
+    return [] if _suspended.get() else [adaptor for adaptor in adaptors if adaptor.state]
 
 
 def state_tensors(adaptors: Sequence[Adaptor]) -> Iterator[tuple[str, Tensor]]:

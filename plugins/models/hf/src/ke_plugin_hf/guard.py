@@ -6,13 +6,13 @@ first change and copies it back at the end, also after an exception.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from attrs import define, field, frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import EditFailed, UninterruptibleContext, uninterruptible
+from ke_core.plugin import EditFailed, UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_plugin_hf.fingerprint import digest_of, fingerprint
 
 
@@ -119,6 +119,26 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
         """Remove the updates settled since ``keep``. Open patches must end first."""
         _restore(self.module, self._since)
         self._since.clear()
+
+    @uninterruptible
+    def retain(self) -> None:
+        """Keep the updates in the model: nothing is restored when the chain ends."""
+        self.settle()
+        self._since.clear()
+        self._saved.clear()
+
+    @uninterruptible_context
+    def suspended(self) -> Iterator[None]:
+        """Restore the original weights in the block, and the updated ones after it, both bit for bit."""
+        originals: dict[str, Tensor] = {}
+        for saved in (self._saved, self._since, *(patch.originals() for patch in self._open)):
+            originals = {**saved, **originals}
+        updated = {name: _find(self.module, name)[1].detach().clone() for name in originals}
+        _restore(self.module, originals)
+        try:
+            yield
+        finally:
+            _restore(self.module, updated)
 
     def opened(self, patch: Patch) -> None:
         """Register that ``patch`` is open: until it is settled it removes its own updates."""

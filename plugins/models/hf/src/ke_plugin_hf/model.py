@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 import torch
@@ -19,7 +20,7 @@ from ke_core.plugin import (
     Scored,
     uninterruptible_context,
 )
-from ke_plugin_hf.adaptors import Adaptor, LayerForward, active
+from ke_plugin_hf.adaptors import Adaptor, LayerForward, active, without_adaptors
 from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
@@ -152,6 +153,12 @@ class HFModel:
                 yield chain
             finally:
                 self._chain = None
+
+    @uninterruptible_context
+    def unedited(self) -> Iterator[None]:
+        """Compute with the original weights, and without adaptors, in the block."""
+        with without_adaptors(), self._chain.suspended() if self._chain else nullcontext():
+            yield
 
     @uninterruptible_context
     def recording(self) -> Iterator[RecordedUpdates]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from attrs import frozen
 
@@ -42,6 +43,14 @@ def shape(request: ModelRequest) -> Shape:
     return loading.shape(request, where)
 
 
+def wrap(module: Any, tokenizer: Any, name: str, chat: bool) -> LanguageModel:  # noqa: FBT001  ModelSpec.wrap
+    """Use a transformers model that is in memory. Raises ModelUnavailable."""
+    from ke_plugin_hf.model import HFModel  # noqa: PLC0415  as above
+
+    found = name or getattr(module.config, "_name_or_path", "") or "model"
+    return HFModel.from_parts(module, tokenizer, id=f"hf:{found}", chat=chat)
+
+
 def _where(request: ModelRequest) -> str:
     source = SOURCES.get(request.id)
     if source is None or Path(request.id).is_dir():  # a folder of that name takes precedence
@@ -67,4 +76,5 @@ hf_spec = ModelSpec(
     known=known,
     pull=pull,
     shape=shape,
+    wrap=wrap,
 )

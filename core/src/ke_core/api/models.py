@@ -1,0 +1,235 @@
+"""Load models, and ask them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, cached_property
+from itertools import count
+from threading import Lock
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from attrs import define, evolve, field, frozen
+
+from ke_core.api.tables import Table, table
+from ke_core.cli.console import err, progress
+from ke_core.engine.models import DEFAULT_LOADING, known_models
+from ke_core.engine.passthrough import PassthroughModel
+from ke_core.plugins.catalog import Catalog, read_catalog
+from ke_core.plugins.manager import Plugins, discover
+from ke_core.runner.session import ModelChoice, open_session
+from ke_core.spec.errors import EditFailed, ModelUnavailable
+from ke_core.spec.prompts import Decoding, Parse, Prompt
+from ke_core.spec.protocols import Edited, LanguageModel, Material, Progress, Session
+from ke_core.spec.requests import Likelihood, Question
+from ke_core.spec.results import Failure
+from ke_core.spec.specs import ModelSpec
+
+T = TypeVar("T")
+LINE = ("\n",)
+_ids = count()
+_locks: WeakKeyDictionary[object, Lock] = WeakKeyDictionary()
+
+
+class Answers(ABC):
+    """What an edited or unedited model can be asked."""
+
+    @abstractmethod
+    def _answering(self) -> Edited:
+        """Return what answers requests."""
+
+    def generate(self, prompt: str, *, max_tokens: int = 16, stop: Sequence[str] = LINE) -> str:
+        """Return the text with which the model continues ``prompt``, decoded greedily. Raises EditFailed."""
+        return self._text(prompt, prompt, "cloze", max_tokens, stop)
+
+    def ask(self, question: str, *, max_tokens: int = 16, stop: Sequence[str] = LINE) -> str:
+        """Return the answer to ``question``, decoded greedily after "Q: ... A:". Raises EditFailed.
+
+        A memory editor answers with its own prompt.
+        """
+        return self._text(question, f"Q: {question}\nA:", "question", max_tokens, stop)
+
+    def logprob(self, prompt: str, continuation: str) -> float:
+        """Return the natural log-probability of ``continuation`` after ``prompt``, summed over its tokens."""
+        (found,) = self.logprobs(prompt, [continuation])
+        return found
+
+    def logprobs(self, prompt: str, continuations: Sequence[str]) -> list[float]:
+        """Return the natural log-probability of each of ``continuations`` after ``prompt``, summed over tokens."""
+        texts = tuple(f" {text.lstrip()}" for text in continuations)
+        ask = Likelihood(
+            id=f"api/{next(_ids)}", case="api", texts=(prompt,), prompt=prompt, continuations=texts, form="cloze"
+        )
+        return [float(value) for value in self._reply(ask).logprobs]
+
+    def _text(self, text: str, prompt: str, form: Any, max_tokens: int, stop: Sequence[str]) -> str:
+        shown = Prompt(text=prompt, decoding=Decoding(max_tokens=max_tokens, stop=tuple(stop)), parse=Parse(until=""))
+        name = f"api/{next(_ids)}"
+        ask = Question(id=name, case="api", query="", texts=(text,), form=form, prompt=shown)
+        return str(self._reply(ask).text).strip()
+
+    def _reply(self, ask: Question | Likelihood) -> Any:
+        (reply,) = self._answering().answer([ask])
+        if isinstance(reply, Failure):
+            raise EditFailed(f"no answer: {reply.message}")
+        return reply
+
+
+@define
+class CallProgress:
+    """Progress that is displayed during calls of the API, and not between them."""
+
+    _shown: Progress | None = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Display the progress of the block."""
+        with progress(err()) as shown:
+            self._shown = shown
+            try:
+                yield
+            finally:
+                self._shown = None
+
+    def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
+        """Yield ``items`` and count them."""
+        return items if self._shown is None else self._shown.track(items, label, total)
+
+    def advance(self, label: str, done: int, total: int | None = None) -> None:
+        """Report that ``done`` of ``total`` steps of ``label`` are done."""
+        if self._shown is not None:
+            self._shown.advance(label, done, total)
+
+
+@frozen(kw_only=True, slots=False, eq=False)
+class Model(Answers):
+    """A language model, and how it was loaded. It can be edited by one ``ke.edit`` or ``ke.evaluate`` at a time."""
+
+    model: LanguageModel = field(repr=lambda model: model.id)
+    choice: ModelChoice = field(repr=False)
+    progress: CallProgress = field(factory=CallProgress, repr=False)
+
+    @property
+    def module(self) -> Any:
+        """The transformers model. It is edited while an edit of a weight editor is active."""
+        found = getattr(self.model, "module", None)
+        if found is None:
+            raise ModelUnavailable(f"{self.model.id} is behind a server: its module is not in this process")
+        return found
+
+    def session(self, *, seed: int = 0, material: Mapping[str, Material] | None = None) -> Session[Any]:
+        """Return the session that editors and judges get, for tests and experiments with plugin code."""
+        return open_session(self.model, catalog=catalog(), seed=seed, progress=self.progress, material=material or {})
+
+    @contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Raise EditFailed if the model is edited already; otherwise reserve it for the block."""
+        lock = _locks.setdefault(getattr(self.model, "module", self.model), Lock())
+        if not lock.acquire(blocking=False):
+            raise EditFailed(
+                f"{self.model.id} is being edited already",
+                hint="end that edit first, or add edits to it with edited.add(...)",
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _answering(self) -> Edited:
+        self.model.state()  # update the digest: the caller may have changed the weights
+        return self._unedited
+
+    @cached_property
+    def _unedited(self) -> Edited:
+        return PassthroughModel(self.session())
+
+
+def load(name: str = "smollm2-135m", **how: Any) -> Model:
+    """Load a model by its name, folder or hub id, as ``ke eval --model`` does.
+
+    ``how``: ``dtype``, ``device``, ``device_map``, ``chat``, ``trust_remote_code``; see ``ModelRequest``.
+
+    >>> model = ke.load("smollm2-135m", dtype="float32")
+    """
+    choice = ModelChoice(reference=name, how=evolve(DEFAULT_LOADING, **how))
+    with progress(err()) as shown:
+        return Model(model=choice.load(catalog(), shown), choice=choice)
+
+
+def connect(url: str, model: str, **how: Any) -> Model:
+    """Use a model behind an OpenAI-compatible server.
+
+    ``how``: ``concurrency``, ``timeout``, ``api_key_env``, ``chat``.
+    """
+    return load(f"openai:{model}", base_url=url, **how)
+
+
+def wrap(model: Any, tokenizer: Any, *, name: str = "", chat: bool = False) -> Model:
+    """Use a transformers model that is already in memory. It is edited in place, and restored after each edit.
+
+    ``name`` identifies it in run folders (default: the name or path that it was loaded from). Evaluation mode is set
+    and gradients are disabled. Raises ModelUnavailable without a source of models that can wrap it.
+    """
+    for source in catalog().names("model"):
+        spec = catalog().spec("model", source)
+        if isinstance(spec, ModelSpec) and spec.wrap is not None:
+            wrapped = spec.wrap(model, tokenizer, name, chat)
+            dtype = str(getattr(model, "dtype", "")).removeprefix("torch.")
+            how = evolve(DEFAULT_LOADING, dtype=dtype or DEFAULT_LOADING.dtype, chat=chat)
+            return Model(model=wrapped, choice=ModelChoice(reference=wrapped.id, how=how))
+    raise ModelUnavailable("no installed source of models can wrap one", hint="pip install ke-plugin-hf")
+
+
+@cache
+def plugins() -> Plugins:
+    """Return the installed plugins and their hooks."""
+    return discover()
+
+
+@cache
+def catalog() -> Catalog:
+    """Return the components of the installed plugins."""
+    return read_catalog(plugins())
+
+
+def _installed(kind: str) -> Table:
+    offers = catalog().offers[kind]
+    return table(
+        {
+            "name": name,
+            "summary": offer.spec.summary,
+            "distribution": offer.plugin.distribution,
+            "cite": offer.spec.cite,
+        }
+        for name, offer in offers.items()
+    )
+
+
+def editors() -> Table:
+    """Return the installed editors."""
+    return _installed("editor")
+
+
+def datasets() -> Table:
+    """Return the installed datasets."""
+    return _installed("dataset")
+
+
+def metrics() -> Table:
+    """Return the installed metrics."""
+    return _installed("metric")
+
+
+def judges() -> Table:
+    """Return the installed judges."""
+    return _installed("judge")
+
+
+def models() -> Table:
+    """Return the models that can be loaded by name. Others are loaded by folder or hub id."""
+    return table(
+        {"name": name, "source": spec.name, "summary": known.summary}
+        for name, (spec, known) in known_models(catalog()).items()
+    )

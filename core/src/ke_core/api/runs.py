@@ -1,0 +1,186 @@
+"""Evaluate editors, and read runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from attrs import frozen
+
+from ke_core.api.editing import option_texts
+from ke_core.api.models import Model, catalog, plugins
+from ke_core.api.tables import Table, table
+from ke_core.cli.running import prepare_editors, run_folder
+from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.load import read_scores
+from ke_core.runner.evaluate import evaluate as evaluate_run
+from ke_core.runner.run import EvalRequest
+from ke_core.spec.errors import BadRun, UnknownComponent
+from ke_core.spec.records import Batch, Judged, Replied
+from ke_core.spec.results import MetricScore, Reply, Scored
+from ke_core.spec.runspec import Plan
+
+
+@frozen(kw_only=True, eq=False, repr=False)
+class Evaluation:
+    """One or several finished runs, with their scores, answers and edits as tables."""
+
+    folders: tuple[RunFolder, ...]
+
+    @property
+    def paths(self) -> list[Path]:
+        """The run folders, which ``ke report`` reads."""
+        return [folder.path for folder in self.folders]
+
+    @property
+    def scores(self) -> Table:
+        """One row for each value of a metric, with a 95 % interval and the number of observations."""
+        return table(
+            {"editor": folder.spec.editor.name, **_score(score)}
+            for folder in self.folders
+            for score in read_scores(folder).scores
+            if not score.tags
+        )
+
+    @property
+    def answers(self) -> Table:
+        """One row for each answer, with its verdict. ``phase`` is before or after the edits."""
+        return table(row for folder in self.folders for row in _answers(folder))
+
+    @property
+    def edits(self) -> Table:
+        """One row for each batch of edits, with its cost and the number of refused edits."""
+        return table(row for folder in self.folders for row in _batches(folder))
+
+    def __repr__(self) -> str:
+        return repr(self.scores)
+
+    def _repr_html_(self) -> str:
+        """Return the scores for a notebook."""
+        return self.scores._repr_html_()
+
+
+def evaluate(
+    model: Model,
+    *,
+    editors: Sequence[str],
+    dataset: str,
+    limit: int | None = None,
+    edits_per_batch: int | None = 1,
+    num_edited: int | None = None,
+    sequential: bool = False,
+    eval_every: int | None = None,
+    eval_set: str = "seen",
+    eval_limit: int | None = None,
+    styles: Sequence[str] = (),
+    judge: str = "",
+    metrics: Sequence[str] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    data_dir: str | Path = "",
+    seed: int = 0,
+    out: str | Path = "runs",
+) -> Evaluation:
+    """Evaluate each editor on the same cases, in a run folder of its own in ``out``, as ``ke eval`` does.
+
+    A run that was interrupted is resumed. ``edits_per_batch``: the number of cases that are edited together; None for
+    all of them. ``num_edited``: edit that many cases, and ask all of them. ``options``: by component, such as
+    ``{"memit": {"layers": [4, 5, 6]}}``. Raises KEError.
+    """
+    request = EvalRequest(
+        editor=editors[0],
+        dataset=dataset,
+        model=model.choice,
+        options={name: option_texts(values) for name, values in (options or {}).items()},
+        plan=Plan(
+            protocol="sample" if num_edited else "partition",
+            limit=limit,
+            size=num_edited or edits_per_batch,
+            sequential=sequential,
+            eval_every=eval_every,
+            eval_set=cast("Any", eval_set),
+            eval_limit=eval_limit,
+        ),
+        styles=tuple(styles),
+        judge=judge,
+        metrics=tuple(metrics),
+        seed=seed,
+        data_dir=str(data_dir),
+    )
+    folders = []
+    with model.reserved(), model.progress.shown():
+        for run in [*prepare_editors(catalog(), editors, request, model.progress, model.model)]:
+            folders.append(RunFolder.create(run_folder(Path(out), run.spec), run.spec, run.files))
+            evaluate_run(run, folders[-1])
+    return Evaluation(folders=tuple(folders))
+
+
+def read_run(folder: str | Path) -> Evaluation:
+    """Read a run folder, or all runs in a folder. Raises BadRun."""
+    path = Path(folder)
+    if RunFolder.is_one(path):
+        return Evaluation(folders=(RunFolder.open(path),))
+    found = [run for _path, run in runs_in(path) if isinstance(run, RunFolder)]
+    if not found:
+        raise BadRun(f"{path} contains no run")
+    return Evaluation(folders=tuple(found))
+
+
+def compare(*runs: Evaluation | str | Path) -> Table:
+    """Compare runs of the same cases query by query with the first one, as ``ke compare`` does.
+
+    Each row has a score, the difference, and its 95 % interval. Raises UnknownComponent without ``ke-plugin-analysis``.
+    """
+    found = [run if isinstance(run, Evaluation) else read_run(run) for run in runs]
+    folders = [folder for run in found for folder in run.folders]
+    rows = plugins().manager.hook.ke_compare_runs(folders=folders)
+    if rows is None:
+        raise UnknownComponent("no installed plugin compares runs", hint="pip install ke-plugin-analysis")
+    return table(rows)
+
+
+def _score(score: MetricScore) -> dict[str, Any]:
+    low, high = (score.interval.low, score.interval.high) if score.interval else (None, None)
+    return {
+        "metric": score.metric, "aspect": score.aspect, "phase": score.phase, "style": score.style,
+        "value": score.value, "low": low, "high": high, "n": score.n, "skipped": score.skipped,
+        "unit": score.measure,
+    }  # fmt: skip
+
+
+def _answers(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """Yield the answers of a run. Of two lines with one key, the later one counts."""
+    judge = read_scores(folder).judge
+    replied: dict[tuple[str, ...], Replied] = {}
+    judged: dict[tuple[str, ...], Judged] = {}
+    for record in folder.read():
+        if isinstance(record, Replied):
+            replied[record.place] = record
+            judged.pop(record.place, None)
+        elif isinstance(record, Judged) and record.judge == judge:
+            judged[record.place] = record
+    for place, line in replied.items():
+        verdicts = judged[place].judgments if place in judged else {}
+        for query, reply in line.replies.items():
+            verdict = verdicts.get(query)
+            yield {
+                "editor": folder.spec.editor.name, "case": line.case, "query": query, "phase": line.phase,
+                "style": line.style, "answer": _text(reply), "verdict": verdict and verdict.verdict.name.lower(),
+            }  # fmt: skip
+
+
+def _text(reply: Reply) -> Any:
+    """Return an answer's text, the log-probabilities of a likelihood request, or the error of a failed request."""
+    if isinstance(reply, Scored):
+        return reply.logprobs
+    return getattr(reply, "text", None) or getattr(reply, "message", "")
+
+
+def _batches(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    batches = {record.batch: record for record in folder.read() if isinstance(record, Batch)}
+    for batch in batches.values():
+        yield {
+            "editor": folder.spec.editor.name, "batch": batch.batch, "cases": len(batch.cases), "edits": batch.edits,
+            "refused": len(batch.refused), "skipped": len(batch.skipped), "failed": batch.failed,
+            "seconds": batch.seconds,
+        }  # fmt: skip
