@@ -11,7 +11,8 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.app import CHOOSE_OTHER_FOLDER, ModelRef
-from ke_core.plugin import Artifacts, BadData, BadRun, NeedsWeights, Progress, to_json
+from ke_core.plugin import BadData, BadRun, Progress, Session, to_json
+from ke_plugin_hf.model import HFModel
 from ke_weights.facts import shape_of
 from ke_weights.trace.choice import choose
 from ke_weights.trace.effects import Effects, effects
@@ -26,7 +27,7 @@ LABEL = "facts traced"
 
 @frozen(kw_only=True)
 class Traced:
-    """Result of a trace. ``skipped``: number of facts by reason. ``exact``: one pass per intervention.
+    """Result of a trace. ``skipped``: number of facts by reason.
 
     ``suggestion``: None if the required curves were not traced.
     """
@@ -35,17 +36,11 @@ class Traced:
     effects: Effects
     skipped: Mapping[str, int]
     sigma: float
-    exact: bool
     suggestion: Suggestion | None
 
 
-def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
-    """Return what to trace. Raises NeedsWeights for a model that is not in this process."""
-    if not hasattr(model, "module"):
-        raise NeedsWeights(
-            f"tracing needs the model's weights, and {model.id} is not in this process",
-            hint="use a model that is loaded locally (hf:...)",
-        )
+def specify(model: HFModel, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
+    """Return what to trace."""
     return TraceSpec(
         model=reference,
         attention=str(model.module.config._attn_implementation),  # noqa: SLF001  there is no public name
@@ -55,16 +50,15 @@ def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceS
     )
 
 
-def trace(
-    model: Any, facts: TraceFacts, folder: TraceFolder, limit: int | None, *, artifacts: Artifacts, progress: Progress
-) -> Traced:
+def trace(session: Session[HFModel], facts: TraceFacts, folder: TraceFolder, limit: int | None) -> Traced:
     """Trace the first ``limit`` facts that the model knows, or all, except those traced already.
 
     Raises BadData if the model knows none of them.
     """
+    model = session.model
     settings = folder.spec.settings
     tracer = Tracer.open(model, settings, [fact.subject for fact in facts.facts])
-    found = _all(tracer, facts, folder, limit, progress)
+    found = _all(tracer, facts, folder, limit, session.progress)
     skipped = Counter(fact.skipped for fact in found if fact.skipped)
     if skipped.total() == len(found):
         raise BadData(
@@ -74,15 +68,8 @@ def trace(
     averaged = effects(found)
     suggestion = choose(averaged.at_subject, shape_of(tracer.modules))
     if suggestion:
-        store(artifacts, folder.spec.model.digest, suggestion)
-    traced = Traced(
-        folder=folder,
-        effects=averaged,
-        skipped=skipped,
-        sigma=tracer.noise.sigma,
-        exact=tracer.exact,
-        suggestion=suggestion,
-    )
+        store(session.artifacts, folder.spec.model.digest, suggestion)
+    traced = Traced(folder=folder, effects=averaged, skipped=skipped, sigma=tracer.noise.sigma, suggestion=suggestion)
     folder.write(_results(traced))
     return traced
 
@@ -123,7 +110,6 @@ def _results(traced: Traced) -> dict[str, Any]:
     found = traced.effects
     return {
         "sigma": traced.sigma,
-        "exact": traced.exact,
         "traced": found.facts,
         "skipped": dict(traced.skipped),
         "high_score": found.high,

@@ -116,12 +116,11 @@ def test_the_record_has_everything_to_repeat_it(ke, facts, tmp_path):
     assert raw["spec"]["model"]["digest"] == model.digest
     assert raw["spec"]["settings"] == {
         "kinds": ["states", "mlp", "attention"], "sever": ["mlp"], "tokens": "all", "filter": "published",
-        "noise": "s3", "samples": 2, "window": 10, "seed": 1, "exact": False,
+        "noise": "s3", "samples": 2, "window": 10, "seed": 1,
     }  # fmt: skip
     assert raw["spec"]["attention"] == "sdpa"
     assert raw["sigma"] > 0
     assert raw["skipped"] == {"answered otherwise": 1}
-    assert raw["exact"] is False
     line = raw["average_indirect_effect"]["states"]["last subject"]
     assert (len(line["effect"]), line["count"]) == (4, 3)
     records = lines(tmp_path / "t")
@@ -237,7 +236,7 @@ def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, conte
         (("--kinds", "states,heads"), "'heads' is not one of states, mlp, attention"),
         (("--sever", ","), "',' is not one of mlp, attention, none"),
         (("--chat",), "ke trace uses plain prompts"),
-        (("--model", "tiny:echo"), "tracing needs the model's weights, and fake:echo is not in this process"),
+        (("--model", "tiny:echo"), "the weights of fake:echo are not in this process"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, tmp_path, options, told):

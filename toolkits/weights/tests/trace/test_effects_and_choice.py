@@ -38,7 +38,6 @@ def test_roles_are_the_six_published_groups() -> None:
 
 
 def test_a_subject_of_one_token_is_first_and_last_and_has_no_middle() -> None:
-    """Section 11, 13."""
     found = effects([fact(3, (1, 2))])
     lines = found.lines["states"]
     assert lines["first subject"] == lines["last subject"]
