@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import torch
 from attrs import asdict, frozen
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.plugin import BadData, digest, loads, uninterruptible
-from ke_plugin_hf.tensor_files import KEY, damage, write_tensors
+from ke_core.plugin import BadData, warn
+from ke_plugin_hf.tensor_files import KEY
+from ke_weights.state_files import load_state, save_state
 
 KIND, SUFFIX, PARTIAL = "moments", ".safetensors", ".partial"
 TENSOR = "moment"
@@ -55,87 +53,50 @@ class CovarianceOrigin:
             "first_token": self.first_token,
         }
 
-    @classmethod
-    def read(cls, metadata: dict[str, str], path: Path) -> Self:
-        """Parse the metadata of a file. Raises BadData if something is missing."""
-        try:
-            given: dict[str, Any] = {
-                name: int(text) if name in NUMBERS else text for name, text in metadata.items() if name != KEY
-            }
-            return cls(**given)
-        except (TypeError, ValueError) as error:
-            raise BadData(f"{path} has no valid origin in its metadata", hint=AGAIN) from error
-
 
 @frozen(kw_only=True)
 class StoredCovariance:
-    """A covariance on disk; ``origin`` is the error if it cannot be read."""
+    """A covariance on disk."""
 
     path: Path
-    origin: CovarianceOrigin | BadData
+    origin: CovarianceOrigin
     size: int
 
 
 def save(path: Path, matrix: Tensor, origin: CovarianceOrigin) -> None:
     """Write C, [f, f], completely or not at all."""
-    about = {name: str(value) for name, value in asdict(origin).items()}
-    write_tensors(path, {TENSOR: matrix.cpu().contiguous()}, about, save_file)
+    save_state(path, {TENSOR: matrix}, {name: str(value) for name, value in asdict(origin).items()})
 
 
-@uninterruptible  # torch raises ValueError if get_tensor is interrupted
-def load(path: Path, device: torch.device | str = "cpu") -> tuple[Tensor, int]:
+def load(path: Path) -> tuple[Tensor, int]:
     """Return C, [f, f], and its number of tokens. Raises BadData for a damaged file."""
-    try:
-        if wrong := damage(path):
-            raise ValueError(wrong)  # noqa: TRY301  as the errors of a file that cannot be read
-        with safe_open(path, framework="pt") as found:
-            # A copy, because safetensors returns a view, which crashes the process if the file shrinks.
-            return found.get_tensor(TENSOR).to(device, copy=True), int(found.metadata()["tokens"])
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, error) from error
+    tensors, about = load_state(path, hint=AGAIN)
+    return tensors[TENSOR], int(about["tokens"])
 
 
 def origin_of(path: Path) -> CovarianceOrigin:
-    """Return the origin in a file's metadata. Raises BadData if it is damaged or missing."""
+    """Return the origin in a file's metadata. Raises BadData for any other file."""
     try:
         with safe_open(path, framework="pt") as found:
-            return CovarianceOrigin.read(found.metadata() or {}, path)
-    except (OSError, SafetensorError) as error:
-        raise _damaged(path, error) from error
+            about = found.metadata() or {}
+        given: Any = {name: int(text) if name in NUMBERS else text for name, text in about.items() if name != KEY}
+        return CovarianceOrigin(**given)
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise BadData(f"{path} cannot be read as a key covariance: {why}", hint=AGAIN) from error
 
 
-def stored(folder: Path) -> Iterator[StoredCovariance]:
-    """Yield every covariance in ``folder``, ordered by model, corpus and layer; unreadable ones last."""
+def stored(folder: Path) -> list[StoredCovariance]:
+    """Return every covariance in ``folder``, ordered by model, corpus and layer. Warn about unreadable files."""
     found = []
-    for path in folder.glob(f"*{SUFFIX}"):
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            origin: CovarianceOrigin | BadData = origin_of(path)
+            found.append(StoredCovariance(path=path, origin=origin_of(path), size=path.stat().st_size))
         except BadData as error:
-            origin = error
-        found.append(StoredCovariance(path=path, origin=origin, size=path.stat().st_size))
-    yield from sorted(found, key=_order)
-
-
-def disagreement(path: Path, origin: CovarianceOrigin) -> str:
-    """Return how a file's metadata, its key file and its name differ; empty if they agree."""
-    key_file = path.with_name(f"{path.stem}.key.json")
-    try:
-        key = loads(key_file.read_bytes())
-    except (OSError, ValueError):
-        return f"its key file {key_file.name} cannot be read"
-    if key != origin.key:
-        names = sorted(name for name in {*key, *origin.key} if key.get(name) != origin.key.get(name))
-        return f"its metadata and its key file differ in {', '.join(names)}"
-    return "" if digest(key)[:32] == path.stem else "its name is not the hash of its key"
+            warn(error)
+    return sorted(found, key=_order)
 
 
 def _order(one: StoredCovariance) -> tuple[Any, ...]:
-    if isinstance(one.origin, BadData):
-        return (1, str(one.path))
     made = one.origin
-    return (0, made.model_id, made.model_digest, made.corpus, made.tokens_asked, made.document_length, made.layer)
-
-
-def _damaged(path: Path, error: Exception) -> BadData:
-    why = " ".join(str(error).split()) or type(error).__name__
-    return BadData(f"{path} cannot be read as a key covariance: {why}", hint=AGAIN)
+    return made.model_id, made.model_digest, made.corpus, made.tokens_asked, made.document_length, made.layer

@@ -2,24 +2,26 @@
 
 ::
 
-    work = prepare_edit(request, catalog, progress)    # resolves, loads the model, checks the edits
-    made = make_edit(work, write)                      # queries, edits, queries again, calls `write`
+    work = prepare_edit(...)           # resolves names, loads the model, checks the edits
+    made = make_edit(work, write)      # queries, edits, queries again, calls `write`
 
 The patch is what a weight editor adds to the weights while its context is active. The patch is then applied to the
-base, queried, and passed to ``write``, so the answers are those of the written patch. ``adaptor_edits`` does the same
-for adaptors.
+base, queried, and passed to ``write``, so the answers are those of the written patch. ``make_adaptor_edit`` does the
+same with the state of an adaptor.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from ke_core.app import (
     Catalog,
@@ -44,47 +46,36 @@ from ke_core.plugin import (
     Progress,
     Session,
     SourcedEdit,
+    SupportsSave,
     UnsupportedEdit,
     find_model,
 )
+from ke_plugin_hf.model import HFModel
 from ke_weights.completions import PromptComparison, compare, compare_prompts, complete_prompts
+from ke_weights.patches.apply import applied
+from ke_weights.patches.build import build_patch
+from ke_weights.patches.checkpoint import LoadedHistory, check_unchanged, read_history
+from ke_weights.patches.format import StoredPatch
+from ke_weights.patches.identity import size_of, weights_digest
 from ke_weights.patches.info import History, PatchBase
-from ke_weights.saved_edits import SavedEdit
-
-if TYPE_CHECKING:
-    from ke_plugin_hf.model import HFModel
-    from ke_weights.patches import StoredPatch
-    from ke_weights.patches.checkpoint import LoadedHistory
+from ke_weights.saved_edits import SavedEdit, opened_edit, write_saved_edit
 
 NAMED = re.compile(r"edit '([^']+)'")
 """Finds another edit's id in the reason why an edit cannot be made."""
 
 
 @frozen(kw_only=True)
-class EditRequest:
-    """Arguments of ``ke edit``."""
-
-    editor: str
-    model: ModelChoice
-    edits: tuple[SourcedEdit, ...]
-    options: Options = field(factory=dict)
-    seed: int = 0
-
-
-@frozen(kw_only=True)
 class LoadedModel:
     """A model to edit. ``past``: history of the edited checkpoint that it was loaded from, if it is one."""
 
-    session: Session[Any]
+    session: Session[HFModel]
     base: PatchBase
-    folder: Path | None
     past: LoadedHistory | None
 
     @property
     def model(self) -> HFModel:
         """The session's model."""
-        found: HFModel = self.session.model
-        return found
+        return self.session.model
 
     @property
     def history(self) -> History | None:
@@ -118,56 +109,65 @@ class EditResult:
     saved: SavedEdit | None = None
 
 
-def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> LoadedModel:
-    """Load a model with weights in this process. Raises NeedsWeights, and BadPatch for a damaged checkpoint."""
-    _spec, request = find_model(choice.reference, choice.how, catalog)
+def open_local_session(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> Session[HFModel]:
+    """Load a model and open a session with it. Raises NeedsWeights if its weights are not in this process."""
     model = choice.load(catalog, progress)
     if not hasattr(model, "recording"):
         raise NeedsWeights(
             f"the weights of {model.id} are not in this process", hint="use a model that is loaded locally (hf:...)"
         )
-    from ke_weights.patches.checkpoint import check_unchanged, read_history  # noqa: PLC0415  imports torch
-    from ke_weights.patches.identity import size_of, weights_digest  # noqa: PLC0415  as above
+    return open_session(model, catalog=catalog, seed=seed, progress=progress, material={})
 
-    opened: Any = model
-    where = Path(request.id)
+
+def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> LoadedModel:
+    """Load a model and its edit history. Raises NeedsWeights, and BadPatch for a damaged checkpoint."""
+    session = open_local_session(choice, catalog, progress, seed=seed)
+    where = Path(find_model(choice.reference, choice.how, catalog)[1].id)
     folder = where if where.is_dir() else None
     past = read_history(folder) if folder else None
     if past is not None:
-        check_unchanged(opened, past, where)
+        check_unchanged(session.model, past, where)
     base = PatchBase(
-        model=choice.describe(catalog, model),
-        weights=weights_digest(opened.module),
-        size=size_of(opened.module),
+        model=choice.describe(catalog, session.model),
+        weights=weights_digest(session.model.module),
+        size=size_of(session.model.module),
         folder=folder is not None,
     )
-    session = open_session(model, catalog=catalog, seed=seed, progress=progress, material={})
-    return LoadedModel(session=session, base=base, folder=folder, past=past)
+    return LoadedModel(session=session, base=base, past=past)
 
 
-def prepare_edit(request: EditRequest, catalog: Catalog, progress: Progress) -> EditJob:
+def prepare_edit(
+    editor: str,
+    choice: ModelChoice,
+    edits: Sequence[SourcedEdit],
+    catalog: Catalog,
+    progress: Progress,
+    *,
+    options: Options,
+    seed: int,
+) -> EditJob:
     """Resolve, load, and check the edits. Nothing is changed.
 
     Raises KEErrors: unknown names, an editor that changes no weights, edits that cannot be made (each with its reason).
     """
-    chosen = resolve_component(catalog, "editor", request.editor, request.options)
-    reject_unused(request.options, [chosen.spec])
+    chosen = resolve_component(catalog, "editor", editor, options)
+    reject_unused(options, [chosen.spec])
     assert isinstance(chosen.spec, EditorSpec)
     _refuse_unsaveable(chosen.spec, catalog)
-    editor: Editor = chosen.build()
-    loaded = open_model_for_edits(request.model, catalog, progress, seed=request.seed)
-    editor.check(loaded.session, ())  # raises for an unsupported model
-    refused = chosen.spec.refused(editor, loaded.session, [one.edit for one in request.edits])
+    built: Editor = chosen.build()
+    loaded = open_model_for_edits(choice, catalog, progress, seed=seed)
+    built.check(loaded.session, ())  # raises for an unsupported model
+    refused = chosen.spec.refused(built, loaded.session, [one.edit for one in edits])
     if refused:
-        of = {one.edit.id: one for one in request.edits}
+        of = {one.edit.id: one for one in edits}
         lines = tuple(
             f"{of[name].source}: {of[name].edit.statement!r}: {_placed(why, of)}" for name, why in refused.items()
         )
-        many = "an edit" if len(refused) == 1 else f"{len(refused)} of {len(request.edits)} edits"
+        many = "an edit" if len(refused) == 1 else f"{len(refused)} of {len(edits)} edits"
         raise UnsupportedEdit(
-            f"{request.editor} cannot make {many}", details=lines, hint="fix or remove these edits; nothing was changed"
+            f"{editor} cannot make {many}", details=lines, hint="fix or remove these edits; nothing was changed"
         )
-    return EditJob(loaded=loaded, chosen=chosen, editor=editor, edits=request.edits)
+    return EditJob(loaded=loaded, chosen=chosen, editor=built, edits=tuple(edits))
 
 
 def _refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
@@ -208,8 +208,6 @@ def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], N
     Raises EditFailed if the editor fails, changes nothing, or changes weights without reporting it. The model is
     restored in any case.
     """
-    from ke_weights.patches import applied  # noqa: PLC0415  imports torch
-
     loaded = work.loaded
     prompts = compare_prompts(work.edits)
     before = complete_prompts(loaded.session, prompts)
@@ -221,15 +219,13 @@ def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], N
         with applied(loaded.model, patch, loaded.history) as weights:
             loaded.model.state()  # rereads the weights, whose digest is the cache key of completions
             after = complete_prompts(loaded.session, prompts)
-            patch = _with_result(patch, loaded.model)
+            patch = evolve(patch, info=evolve(patch.info, edited=weights_digest(loaded.model.module)))
             write(patch, weights.originals())
     return EditResult(patch=patch, comparisons=compare(work.edits, before, after), seconds=seconds)
 
 
 def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
     """Return the patch of what the editor adds while its context is active."""
-    from ke_weights.patches.build import build_patch  # noqa: PLC0415  imports torch
-
     model, name = work.loaded.model, work.chosen.spec.name
     with model.recording() as changes, edits_made(work) as (_edited_model, details):
         deltas = changes.deltas()
@@ -261,7 +257,40 @@ def edits_made(work: EditJob) -> Iterator[tuple[Edited, Details]]:
         yield maker.edited, details
 
 
-def _with_result(patch: StoredPatch, model: HFModel) -> StoredPatch:
-    from ke_weights.patches.identity import weights_digest  # noqa: PLC0415  imports torch
+def make_adaptor_edit(work: EditJob, write: Callable[[Path], None]) -> EditResult:
+    """Edit, save, load what was saved, query the model, and call ``write`` with the saved folder.
 
-    return evolve(patch, info=evolve(patch.info, edited=weights_digest(model.module)))
+    The loaded edit is queried, so the answers are those of the written files. Raises EditFailed if the editor fails,
+    and BadPatch if the loaded model is not the saved one. The model is restored in any case.
+    """
+    session, name, base = work.loaded.session, work.chosen.spec.name, work.loaded.base
+    prompts = compare_prompts(work.edits)
+    before = complete_prompts(session, prompts)
+    with TemporaryDirectory() as scratch, untouched(session.model):
+        folder, state = Path(scratch) / "saved", Path(scratch) / "state"
+        folder.mkdir()
+        started = perf_counter()
+        with edits_made(work) as (edited, details):
+            seconds = perf_counter() - started
+            session.model.state()  # rereads the weights for the digest
+            if session.model.digest == base.model.digest:
+                raise EditFailed(f"{name} changed nothing", hint=f"check its options with ke show {name}")
+            if not isinstance(edited, SupportsSave):
+                raise EditFailed(
+                    f"the edited model of {name} has no save(path)", hint=f"use {name} with ke eval or ke serve"
+                )
+            edited.save(state)
+            saved = SavedEdit(
+                ke=version("ke-core"),
+                editor=work.chosen.component,
+                model=base.model,
+                folder=base.folder,
+                edits=work.edits,
+                edited=session.model.digest,
+                details=details,
+            )
+        write_saved_edit(folder, saved, state)
+        with opened_edit(folder, saved, session, work.chosen):
+            after = complete_prompts(session, prompts)
+        write(folder)
+    return EditResult(saved=saved, comparisons=compare(work.edits, before, after), seconds=seconds)

@@ -14,17 +14,15 @@ from typing import Any
 
 import torch
 from attrs import define, field
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.plugin import KEError, Progress, uninterruptible
+from ke_core.plugin import KEError, Progress
 from ke_plugin_hf.decoding.float64 import home
 from ke_plugin_hf.decoding.free import free_bytes
 from ke_plugin_hf.decoding.memory import halved
-from ke_plugin_hf.tensor_files import is_intact, write_tensors
 from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
 from ke_weights.modules import ModuleMap
+from ke_weights.state_files import load_intact, save_state
 from ke_weights.subject import batches, padded
 
 PASS_TOKENS = 4096  # of one forward pass; its float32 product is exact enough, and the sum is float64
@@ -119,15 +117,13 @@ def passes(modules: ModuleMap, layers: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-@uninterruptible  # torch raises ValueError if get_tensor is interrupted
 def _partial_sum(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, int]:
     """Return the partial sum of an interrupted pass and its number of batches; else zeros."""
     place = home(modules.layers[layer].matrix.device)
-    if is_intact(path):
-        with safe_open(path, framework="pt") as found:
-            about = found.metadata()
-            if {name: about.get(name) for name in _format()} == _format():
-                return found.get_tensor("sum").to(place, copy=True), int(about["batches"])
+    if found := load_intact(path, place):
+        tensors, about = found
+        if about.items() >= _format().items():
+            return tensors["sum"], int(about["batches"])
     return torch.zeros(modules.inner, modules.inner, dtype=torch.float64, device=place), 0
 
 
@@ -149,7 +145,6 @@ class _Saver:
     def save(self, sums: Mapping[int, Tensor], done: Mapping[int, int], files: Mapping[int, Path]) -> None:
         began = time.monotonic()
         for layer, path in files.items():
-            about = {"batches": str(done[layer]), **_format()}
-            write_tensors(path, {"sum": sums[layer].cpu()}, about, save_file)
+            save_state(path, {"sum": sums[layer]}, {"batches": str(done[layer]), **_format()})
         self._last = time.monotonic()
         self._cost = self._last - began

@@ -15,7 +15,7 @@ COMMANDS = {
     "patch": ("Edit and ship", "Describe, apply, revert and compare patches."),
     "verify": ("Edit and ship", "Check an edited model against a suite of facts."),
     "train": ("Prepare", "Train an editor that learns from examples."),
-    "stats": ("Prepare", "Compute, list and verify key covariances."),
+    "stats": ("Prepare", "Compute and list key covariances."),
     "trace": ("Inspect", "Find the layers that store a fact (causal tracing)."),
 }
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from attrs import evolve, frozen
+from torch import Tensor
 
 from ke_core.app import Catalog, ModelChoice
 from ke_core.plugin import DEFAULT_LOADING, BadConfig, BadPatch, KEError, ModelRequest, Progress
 from ke_weights.editing import LoadedModel, open_model_for_edits
-from ke_weights.patches.info import PatchBase
-
-if TYPE_CHECKING:
-    from ke_weights.patches import StoredPatch
-    from ke_weights.patches.compare import OrderEffect
+from ke_weights.patches.adapter import write_adapter
+from ke_weights.patches.apply import applied
+from ke_weights.patches.checkpoint import read_history, reverted, write_checkpoint
+from ke_weights.patches.format import StoredPatch, read_patch, write_patch
+from ke_weights.patches.identity import weights_digest
+from ke_weights.patches.place import refuse_existing, refuse_unwritable, whole_folder
 
 Format = Literal["merged", "peft"]
 
@@ -29,33 +31,24 @@ class SaveTargets:
     format: Format = "merged"
     patch: Path | None = None
     force: bool = False
-    every_layer: bool = False
 
-    def check(self, model: ModelChoice) -> None:
+    def check(self) -> None:
         """Raise BadConfig for paths that cannot be written, before anything is computed."""
-        from ke_weights.patches.place import refuse_existing, refuse_unwritable  # noqa: PLC0415  imports torch
-
-        for path in filter(None, (self.out, self.patch)):
-            refuse_unwritable(path)
         if self.out is not None and self.patch is not None and _overlap(self.out, self.patch):
             raise BadConfig(
                 f"--out {self.out} and --patch {self.patch} overlap", hint="write the patch outside of the folder"
             )
-        if self.out is not None:
-            refuse_existing(self.out, force=self.force)
-            _refuse_inside(self.out, model)
-        if self.patch is not None:
-            if self.patch.is_dir():
-                raise BadConfig(f"--patch {self.patch} is a folder", hint="use a file name such as facts.safetensors")
-            refuse_existing(self.patch, force=self.force)
+        if self.patch is not None and self.patch.is_dir():
+            raise BadConfig(f"--patch {self.patch} is a folder", hint="use a file name such as facts.safetensors")
+        for path in filter(None, (self.out, self.patch)):
+            refuse_unwritable(path)
+            refuse_existing(path, force=self.force)
 
-    def write(self, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Any]) -> list[str]:
+    def write(self, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Tensor]) -> list[str]:
         """Write everything, with ``loaded``'s model edited by ``patch``. Return a line per file or folder.
 
         The patch is written first: it contains the complete edit, even if writing the folder fails.
         """
-        from ke_weights.patches import write_patch  # noqa: PLC0415  imports torch
-
         lines: list[str] = []
         if self.patch is not None:
             write_patch(patch, self.patch)
@@ -71,32 +64,19 @@ class SaveTargets:
 
     def write_adaptor(self, folder: Path) -> list[str]:
         """Copy the saved edit in ``folder``. Return a line about it."""
-        from ke_weights.patches import whole_folder  # noqa: PLC0415  imports torch
-
         if self.out is None:
             return []
         with whole_folder(self.out, force=self.force) as work:
             shutil.copytree(folder, work, dirs_exist_ok=True)
         return [f"adaptor: {self.out}"]
 
-    def _write_folder(self, to: Path, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Any]) -> str:
-        from ke_weights.patches import whole_folder, write_adapter  # noqa: PLC0415  imports torch
-
+    def _write_folder(self, to: Path, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Tensor]) -> str:
         if self.format == "merged":
             write_merged(loaded, [patch], originals, to, force=self.force)
             return f"checkpoint: {to}"
         with whole_folder(to, force=self.force) as folder:
-            rank = write_adapter(patch, loaded.model.module, folder, every_layer=self.every_layer)
+            rank = write_adapter(patch, loaded.model.module, folder)
         return f"adapter of rank {rank}: {to}"
-
-
-def _refuse_inside(out: Path, model: ModelChoice) -> None:
-    """Raise BadConfig if ``out`` is the folder that the model is loaded from, or inside it."""
-    folder = Path(model.reference.removeprefix("hf:")).expanduser().resolve()
-    if out.resolve() == folder:
-        raise BadConfig(f"--out {out} is the model's own folder", hint="choose another folder")
-    if folder.is_dir() and out.resolve().is_relative_to(folder):
-        raise BadConfig(f"--out {out} is inside the model's own folder {folder}", hint="choose another folder")
 
 
 def _overlap(one: Path, other: Path) -> bool:
@@ -106,34 +86,27 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def write_merged(
-    loaded: LoadedModel, added: Sequence[StoredPatch], originals: Mapping[str, Any], to: Path, *, force: bool
+    loaded: LoadedModel, added: Sequence[StoredPatch], originals: Mapping[str, Tensor], to: Path, *, force: bool
 ) -> None:
     """Write the edited model as a checkpoint with its history, including patches of earlier edits."""
-    from ke_weights.patches import whole_folder, write_checkpoint  # noqa: PLC0415  imports torch
-
     past = loaded.past
-    base: PatchBase = past.history.base if past else loaded.base
+    base = past.history.base if past else loaded.base
     patches = (*past.patches, *added) if past else tuple(added)
     kept = {**originals, **past.originals} if past else originals  # the oldest tensors are the base's
     with whole_folder(to, force=force) as folder:
         write_checkpoint(loaded.model, folder, base=base, patches=patches, originals=kept)
 
 
-def apply_patch(
-    path: Path, model: ModelChoice, to: Path, catalog: Catalog, progress: Progress, *, force: bool
-) -> LoadedModel:
+def apply_patch(path: Path, model: ModelChoice, to: Path, catalog: Catalog, progress: Progress, *, force: bool) -> None:
     """Write ``model`` edited by the patch in ``path``: ``ke patch apply``.
 
     Raises BadPatch for another model, and for one that contains the patch.
     """
-    from ke_weights.patches import applied, read_patch  # noqa: PLC0415  imports torch
-
     patch = read_patch(path)
-    SaveTargets(out=to, force=force).check(model)
+    SaveTargets(out=to, force=force).check()
     loaded = open_model_for_edits(model, catalog, progress)
     with applied(loaded.model, patch, loaded.history) as weights:
         write_merged(loaded, [patch], weights.originals(), to, force=force)
-    return loaded
 
 
 def revert_patch(
@@ -151,13 +124,12 @@ def revert_patch(
     ``how``: loading options, except those in the history. Return the removed ids and the digest of the written weights.
     Raises BadPatch if ``folder`` has no such patch, BadConfig if a path cannot be written.
     """
-    from ke_weights.patches import read_history, reverted, weights_digest, whole_folder, write_checkpoint  # noqa: PLC0415
-
     past = read_history(folder)
     if past is None:
         raise BadPatch(f"{folder} has no patch history", hint="use a folder written by ke edit --out or ke patch apply")
-    choice = recorded_model(str(folder), past.history.base, how)
-    SaveTargets(out=to, force=force).check(choice)
+    SaveTargets(out=to, force=force).check()
+    model = past.history.base.model
+    choice = ModelChoice(reference=str(folder), how=evolve(how, dtype=model.dtype, chat=model.chat))
     gone = {one.id for one in past.patches} if not patch else {_named(patch, [one.id for one in past.patches], folder)}
     loaded = open_model_for_edits(choice, catalog, progress)
     keep = [one for one in past.patches if one.id not in gone]
@@ -169,36 +141,10 @@ def revert_patch(
     return tuple(one.id for one in past.patches if one.id in gone), digest
 
 
-def recorded_model(reference: str, base: PatchBase, how: ModelRequest) -> ModelChoice:
-    """Return ``reference`` loaded with ``how``, with the dtype and the chat template of a patch's base."""
-    return ModelChoice(reference=reference, how=evolve(how, dtype=base.model.dtype, chat=base.model.chat))
-
-
 def _named(patch: str, ids: Sequence[str], folder: Path) -> str:
     """Return the id of a patch file, or the id that starts with this text."""
-    from ke_weights.patches import read_patch  # noqa: PLC0415  imports torch
-
     wanted = read_patch(Path(patch)).id if Path(patch).is_file() else patch
     found = [one for one in ids if one.startswith(wanted)]
     if len(found) != 1:
         raise BadPatch(f"{folder} has no patch {wanted!r}", hint=f"use one of {', '.join(ids)}, or --all")
     return found[0]
-
-
-def stacking(
-    one: StoredPatch,
-    other: StoredPatch,
-    model: str,
-    catalog: Catalog,
-    progress: Progress,
-    *,
-    how: ModelRequest = DEFAULT_LOADING,
-) -> tuple[OrderEffect, ...]:
-    """Return the effect of the order of two patches on ``model``; ``how`` as in ``revert_patch``.
-
-    Raises BadPatch if one does not belong to that model.
-    """
-    from ke_weights.patches.compare import order_effects  # noqa: PLC0415  imports torch
-
-    loaded = open_model_for_edits(recorded_model(model, one.info.base, how), catalog, progress)
-    return order_effects(loaded.model, one, other)

@@ -9,15 +9,13 @@ from typing import Any
 
 import torch
 from attrs import asdict, evolve
-from safetensors import safe_open
-from safetensors.torch import save_file
 
-from ke_core.plugin import Session, loads, locked, uninterruptible
+from ke_core.plugin import Session, loads, locked
 from ke_plugin_hf.decoding.memory import halved
-from ke_plugin_hf.tensor_files import is_intact, write_tensors
 from ke_weights.modules import ModuleMap
 from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite
+from ke_weights.state_files import load_intact, save_state
 
 KIND = "targets"  # the key has no version: a change of the result needs a new kind, such as targets-2
 LABEL = "optimizing targets"
@@ -103,14 +101,10 @@ def _path(
 
 def _save(path: Path, target: OptimizedTarget) -> None:
     about = {name: value for name, value in asdict(target).items() if name != "z"}
-    write_tensors(path, {"z": target.z.cpu().contiguous()}, {"target": json.dumps(about)}, save_file)
+    save_state(path, {"z": target.z}, {"target": json.dumps(about)})
 
 
-@uninterruptible  # torch raises ValueError if get_tensor is interrupted
 def _load(path: Path, place: torch.device) -> OptimizedTarget | None:
     """Return the target in a file; None if it is missing or damaged."""
-    if not is_intact(path):
-        return None
-    with safe_open(path, framework="pt") as found:
-        z: torch.Tensor = found.get_tensor("z").to(place)
-        return OptimizedTarget(z=z, **loads(found.metadata()["target"]))
+    found = load_intact(path, place)
+    return None if found is None else OptimizedTarget(z=found[0]["z"], **loads(found[1]["target"]))

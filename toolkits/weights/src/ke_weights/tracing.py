@@ -11,14 +11,14 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.app import CHOOSE_OTHER_FOLDER, ModelRef
-from ke_core.plugin import Artifacts, BadData, BadRun, NeedsWeights, Progress, to_json
-from ke_weights.facts import shape_of
+from ke_core.plugin import BadData, BadRun, Progress, Session, to_json
+from ke_plugin_hf.model import HFModel
+from ke_weights.facts import Suggestion, store
 from ke_weights.trace.choice import choose
 from ke_weights.trace.effects import Effects, effects
 from ke_weights.trace.facts import TraceFacts
 from ke_weights.trace.folder import TraceFolder, TraceSpec
 from ke_weights.trace.settings import FactTrace, TraceSettings
-from ke_weights.trace.suggestion import Suggestion, store
 from ke_weights.trace.tracer import Tracer
 
 LABEL = "facts traced"
@@ -26,26 +26,20 @@ LABEL = "facts traced"
 
 @frozen(kw_only=True)
 class Traced:
-    """Result of a trace. ``skipped``: number of facts by reason. ``exact``: one pass per intervention.
+    """Result of a trace. ``skipped``: number of facts by reason.
 
-    ``suggestion``: None if the required curves were not traced.
+    ``suggestion``: layers for editing, or the reason why there are none.
     """
 
     folder: TraceFolder
     effects: Effects
     skipped: Mapping[str, int]
     sigma: float
-    exact: bool
-    suggestion: Suggestion | None
+    suggestion: Suggestion | str
 
 
-def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
-    """Return what to trace. Raises NeedsWeights for a model that is not in this process."""
-    if not hasattr(model, "module"):
-        raise NeedsWeights(
-            f"tracing needs the model's weights, and {model.id} is not in this process",
-            hint="use a model that is loaded locally (hf:...)",
-        )
+def specify(model: HFModel, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
+    """Return what to trace."""
     return TraceSpec(
         model=reference,
         attention=str(model.module.config._attn_implementation),  # noqa: SLF001  there is no public name
@@ -55,16 +49,15 @@ def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceS
     )
 
 
-def trace(
-    model: Any, facts: TraceFacts, folder: TraceFolder, limit: int | None, *, artifacts: Artifacts, progress: Progress
-) -> Traced:
+def trace(session: Session[HFModel], facts: TraceFacts, folder: TraceFolder, limit: int | None) -> Traced:
     """Trace the first ``limit`` facts that the model knows, or all, except those traced already.
 
     Raises BadData if the model knows none of them.
     """
+    model = session.model
     settings = folder.spec.settings
     tracer = Tracer.open(model, settings, [fact.subject for fact in facts.facts])
-    found = _all(tracer, facts, folder, limit, progress)
+    found = _all(tracer, facts, folder, limit, session.progress)
     skipped = Counter(fact.skipped for fact in found if fact.skipped)
     if skipped.total() == len(found):
         raise BadData(
@@ -72,17 +65,10 @@ def trace(
             hint="trace a larger model, or use prompts that it completes correctly",
         )
     averaged = effects(found)
-    suggestion = choose(averaged.at_subject, shape_of(tracer.modules))
-    if suggestion:
-        store(artifacts, folder.spec.model.digest, suggestion)
-    traced = Traced(
-        folder=folder,
-        effects=averaged,
-        skipped=skipped,
-        sigma=tracer.noise.sigma,
-        exact=tracer.exact,
-        suggestion=suggestion,
-    )
+    suggestion = choose(averaged.at_subject)
+    if isinstance(suggestion, Suggestion):
+        store(session.artifacts, folder.spec.model.digest, suggestion)
+    traced = Traced(folder=folder, effects=averaged, skipped=skipped, sigma=tracer.noise.sigma, suggestion=suggestion)
     folder.write(_results(traced))
     return traced
 
@@ -123,7 +109,6 @@ def _results(traced: Traced) -> dict[str, Any]:
     found = traced.effects
     return {
         "sigma": traced.sigma,
-        "exact": traced.exact,
         "traced": found.facts,
         "skipped": dict(traced.skipped),
         "high_score": found.high,
@@ -133,5 +118,5 @@ def _results(traced: Traced) -> dict[str, Any]:
             curve: {role: to_json(line) | {"best_layer": line.best} for role, line in lines.items()}
             for curve, lines in found.lines.items()
         },
-        "suggestion": to_json(traced.suggestion) if traced.suggestion else None,
+        "suggestion": to_json(traced.suggestion) if isinstance(traced.suggestion, Suggestion) else None,
     }

@@ -28,17 +28,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from attrs import field, frozen
 
-from ke_core.app import FIELD_NAMES, SourceLine, edit_from, read_rows, text_field, texts_field
+from ke_core.app import FIELD_NAMES, Catalog, SourceLine, edit_from, read_rows, text_field, texts_field, untouched
 from ke_core.plugin import BadConfig, BadData, Session
+from ke_plugin_hf.model import HFModel
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
-
-if TYPE_CHECKING:
-    from ke_weights.patches import StoredPatch
-    from ke_weights.patches.checkpoint import LoadedHistory
+from ke_weights.patches.apply import applied
+from ke_weights.patches.checkpoint import LoadedHistory, reverted
+from ke_weights.patches.format import StoredPatch
+from ke_weights.saved_edits import SavedEdit, opened_edit
 
 Kind = Literal["changed", "kept", "paraphrase"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -164,15 +165,13 @@ def prefers_wrong(one: CheckOutcome) -> bool:
 
 
 def patch_answers(
-    session: Session[Any], patch: StoredPatch, past: LoadedHistory | None, prompts: Sequence[PromptWithObjects]
+    session: Session[HFModel], patch: StoredPatch, past: LoadedHistory | None, prompts: Sequence[PromptWithObjects]
 ) -> tuple[Mapping[str, Completion], Mapping[str, Completion]]:
     """Return the completions without ``patch`` and with it. The model is unchanged afterwards.
 
     ``past``: history of the edited checkpoint that the model was loaded from. If it contains the patch, the model is
     the edited one. Raises BadPatch if the patch does not fit, or if the model contains patches made on top of it.
     """
-    from ke_weights.patches import applied, reverted  # noqa: PLC0415  imports torch
-
     others = [one for one in past.patches if one.id != patch.id] if past else []
     if past is not None and len(others) < len(past.patches):
         with reverted(session.model, past, others):
@@ -181,6 +180,15 @@ def patch_answers(
     with applied(session.model, patch, past.history if past else None):
         edited = _complete_uncached(session, prompts)
     return _complete_uncached(session, prompts), edited
+
+
+def adaptor_answers(
+    session: Session[HFModel], folder: Path, saved: SavedEdit, catalog: Catalog, prompts: Sequence[PromptWithObjects]
+) -> tuple[Mapping[str, Completion], Mapping[str, Completion]]:
+    """Return the completions without the saved edits, and with them."""
+    with untouched(session.model), opened_edit(folder, saved, session, saved.editor_in(catalog)):
+        edited = complete_prompts(session, prompts)
+    return complete_prompts(session, prompts), edited
 
 
 def _complete_uncached(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:

@@ -168,17 +168,6 @@ def test_apply_gives_what_edit_gives_and_revert_gives_the_base_back(ke, base, fo
         assert weights_digest(open_model(str(folder)).module) in out
 
 
-def test_a_checkpoint_is_not_written_into_the_folder_of_the_model(ke, base, folder, tmp_path):
-    assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
-    before = listing(folder)
-    for out in (folder / "edited", folder / "deep" / "edited"):
-        for words in (("patch", "apply", "p.safetensors"), ("edit", LINE, *SUBJECT)):
-            status, _out, err = ke(*words, *base, "--out", str(out))
-            assert status == 2
-            assert f"--out {out} is inside the model's own folder {folder}" in err
-    assert listing(folder) == before
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_reverts_bit_for_bit(ke, base, folder, tmp_path, dtype):
     assert ke("edit", LINE, *SUBJECT, *base, "--dtype", dtype, "--patch", "p.safetensors")[0] == 0
@@ -203,12 +192,11 @@ def test_patches_stack_and_each_can_be_taken_out(ke, base, folder, tmp_path):
     assert same(tensors(tmp_path / "only-b"), tensors(tmp_path / "b"))
     assert ke("patch", "revert", "only-b", "--all", "--out", "none")[0] == 0
     assert same(tensors(tmp_path / "none"), tensors(folder))
-    status, out, _err = ke("patch", "diff", "a.safetensors", "b.safetensors", *base, "--json")
+    status, out, _err = ke("patch", "diff", "a.safetensors", "b.safetensors", "--json")
     found = json.loads(out)
     assert status == 0
     assert found["weights"][0]["name"] == DOWN
     assert abs(found["weights"][0]["cosine"]) < 1
-    assert found["orders"][0]["relative"] < 1e-5
     assert (found["common"], found["clashes"]) == ([], [])
     status, out, _err = ke("patch", "diff", "a.safetensors", "b.safetensors")
     assert "facts in both: 0" in out
@@ -407,9 +395,6 @@ def test_what_exists_is_refused_before_anything_is_computed(ke, base, folder, tm
         assert status == 2
         assert "exists already" in err
     assert (tmp_path / "p.safetensors").read_text() == "mine"
-    status, _out, err = ke("edit", LINE, *SUBJECT, *base, "--out", str(folder), "--force")
-    assert status == 2
-    assert "is the model's own folder" in err
     assert ke("edit", LINE, *SUBJECT, *base, "--out", "out", "--patch", "p.safetensors", "--force")[0] == 0
     assert (tmp_path / "out/ke_patches/history.json").exists()
 
@@ -451,7 +436,6 @@ def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(k
      ((LINE,), "add --subject NAME"),
      ((LINE, *SUBJECT, "--edits", "e.jsonl"), "not from both"),
      ((LINE, *SUBJECT, "--format", "peft"), "needs --out"),
-     ((LINE, *SUBJECT, "--every-layer"), "belongs to --format peft"),
      ((LINE, *SUBJECT, "--editor", "memory"), "changes no weights"),
      ((LINE, *SUBJECT, "--editor", "unsaved"), "is an adaptor that cannot be saved: its EditorSpec has no load"),
      ((LINE, *SUBJECT, "-o", "memory.how=low"), "option memory.how is for 'memory', which this run does not use"),
@@ -640,28 +624,19 @@ def own_code(folder, tmp_path, monkeypatch):
     return "--model", "own"
 
 
-def test_a_model_that_brings_its_code_is_reverted_and_compared_where_that_is_trusted(ke, own_code, tmp_path):
+def test_a_model_with_its_own_code_is_reverted_only_if_it_is_trusted(ke, own_code, tmp_path):
     trusted = "--trust-remote-code"
-    for edit, file in (((LINE, *SUBJECT), "a.safetensors"), (PERU[1:], "b.safetensors")):
-        assert ke("edit", *edit, *own_code, trusted, "--patch", file)[0] == 0
-    assert ke("patch", "apply", "a.safetensors", *own_code, trusted, "--out", "edited")[0] == 0
-    revert, diff = ("revert", "edited", "--all", "--out", "back"), ("diff", "a.safetensors", "b.safetensors", *own_code)
-    for words in (revert, diff):
-        status, _out, err = ke("patch", *words)
-        assert (status, "pass --trust-remote-code" in err) == (2, True)
-        assert ke("patch", *words, trusted, "--device", "cpu")[0] == 0
+    assert ke("edit", LINE, *SUBJECT, *own_code, trusted, "--out", "edited")[0] == 0
+    revert = ("patch", "revert", "edited", "--all", "--out", "back")
+    status, _out, err = ke(*revert)
+    assert (status, "pass --trust-remote-code" in err) == (2, True)
+    assert ke(*revert, trusted, "--device", "cpu")[0] == 0
     assert same(tensors(tmp_path / "back"), tensors(tmp_path / "own"))
 
 
-def test_revert_and_diff_load_the_model_where_they_are_told_to(ke, base):
-    assert ke("edit", LINE, *SUBJECT, *base, "--dtype", "bfloat16", "--out", "one", "--patch", "p.safetensors")[0] == 0
-    for words in (("revert", "one", "--all", "--out", "x"), ("diff", "p.safetensors", "p.safetensors", *base)):
-        status, _out, err = ke("patch", *words, "--device", "nowhere")
-        assert (status, "nowhere" in err) == (2, True)
-        assert ke("patch", *words, "--device", "cpu")[0] == 0
-
-
-def test_how_to_load_a_model_that_is_not_compared_is_refused(ke, patched):
-    status, out, err = ke("patch", "diff", "p.safetensors", "p.safetensors", "--device", "cpu")
-    assert (status, out) == (2, "")
-    assert "need --model" in err
+def test_revert_loads_the_model_on_the_given_device(ke, base):
+    assert ke("edit", LINE, *SUBJECT, *base, "--dtype", "bfloat16", "--out", "one")[0] == 0
+    revert = ("patch", "revert", "one", "--all", "--out", "x")
+    status, _out, err = ke(*revert, "--device", "nowhere")
+    assert (status, "nowhere" in err) == (2, True)
+    assert ke(*revert, "--device", "cpu")[0] == 0

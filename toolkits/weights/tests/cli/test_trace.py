@@ -14,8 +14,8 @@ from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import EchoModel
 from ke_weights import hookimpls
 from ke_weights.cli.trace import CommaList
+from ke_weights.facts import Suggestion, suggested
 from ke_weights.trace import tracer
-from ke_weights.trace.suggestion import suggested
 
 PROMPTS = (
     ("France", "The capital of France is"),
@@ -104,7 +104,7 @@ def test_it_prints_heat_maps_peaks_and_what_was_skipped(ke, facts, tmp_path):
         assert words in flat
     for role in ("first subject token", "last subject token", "next token", "last token"):
         assert role in out
-    assert "not traced (3 facts, fewer than 50)" in flat
+    assert "no suggested layers: 3 facts, fewer than 50" in flat
     assert "saved in t" in err
 
 
@@ -116,12 +116,11 @@ def test_the_record_has_everything_to_repeat_it(ke, facts, tmp_path):
     assert raw["spec"]["model"]["digest"] == model.digest
     assert raw["spec"]["settings"] == {
         "kinds": ["states", "mlp", "attention"], "sever": ["mlp"], "tokens": "all", "filter": "published",
-        "noise": "s3", "samples": 2, "window": 10, "seed": 1, "exact": False,
+        "noise": "s3", "samples": 2, "window": 10, "seed": 1,
     }  # fmt: skip
     assert raw["spec"]["attention"] == "sdpa"
     assert raw["sigma"] > 0
     assert raw["skipped"] == {"answered otherwise": 1}
-    assert raw["exact"] is False
     line = raw["average_indirect_effect"]["states"]["last subject"]
     assert (len(line["effect"]), line["count"]) == (4, 3)
     records = lines(tmp_path / "t")
@@ -130,15 +129,22 @@ def test_the_record_has_everything_to_repeat_it(ke, facts, tmp_path):
     assert len(records[0]["scores"]["severed-mlp"]) == len(records[0]["input_ids"]) == len(records[0]["input_tokens"])
 
 
-def test_its_layers_are_kept_for_editors(ke, facts, tmp_path):
+@pytest.fixture
+def suggestion(monkeypatch):
+    """A suggestion, which needs 50 facts."""
+    made = Suggestion(rome_layer=1, memit_layers=(0, 1, 2), rule="traced: x", facts=3)
+    monkeypatch.setattr("ke_weights.tracing.choose", lambda _curves: made)
+    return made
+
+
+def test_suggested_layers_are_stored_for_editors(ke, facts, tmp_path, suggestion):
     assert ke(*TRACE)[0] == 0
     raw = json.loads((tmp_path / "t/trace.json").read_text())
-    found = suggested(ArtifactStore(tmp_path / "cache/artifacts"), raw["spec"]["model"]["digest"])
-    assert list(found.memit_layers) == raw["suggestion"]["memit_layers"]
-    assert found.rome_layer == raw["suggestion"]["rome_layer"]
+    assert raw["suggestion"]["memit_layers"] == [0, 1, 2]
+    assert suggested(ArtifactStore(tmp_path / "cache/artifacts"), raw["spec"]["model"]["digest"]) == suggestion
 
 
-def test_without_the_curves_it_needs_no_layers_are_suggested(ke, facts):
+def test_without_the_required_curves_no_layers_are_suggested(ke, facts):
     status, out, _err = ke(*TRACE, "--kinds", "states", "--sever", "none", "--tokens", "subject-last")
     assert status == 0
     assert "no suggested layers: they need --kinds states,mlp and --sever mlp" in out
@@ -212,13 +218,13 @@ def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "cannot read facts facts.json: no such file or directory"),
-        ("{", "facts facts.json is cut off"),
-        ("[]", "facts facts.json are not a non-empty list"),
-        ('[{"prompt": "a b", "subject": "a"}]', "record 1 of facts.json: field 'attribute' is missing"),
-        ('[{"prompt": "a b", "subject": 3, "attribute": "c"}]', "field 'subject' is not a non-empty string"),
-        ('[{"prompt": "a b", "subject": "c", "attribute": "d"}]', "record 1 of facts.json: subject 'c' is not in its"),
-        ("[3]", "record 1 of facts.json is not an object"),
+        (None, "cannot read facts.json: no such file or directory"),
+        ("{", "facts.json, line 1 is cut off"),
+        ("[]", "facts facts.json are empty"),
+        ('[{"prompt": "a b", "subject": "a"}]', "facts.json, record 1: attribute is missing"),
+        ('[{"prompt": "a b", "subject": [], "attribute": "c"}]', "facts.json, record 1: subject is [], not a text"),
+        ('[{"prompt": "a b", "subject": "c", "attribute": "d"}]', "facts.json, record 1: subject 'c' is not in its"),
+        ("[3]", "facts.json, record 1 is not a JSON object"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, content, told):
@@ -237,7 +243,7 @@ def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, conte
         (("--kinds", "states,heads"), "'heads' is not one of states, mlp, attention"),
         (("--sever", ","), "',' is not one of mlp, attention, none"),
         (("--chat",), "ke trace uses plain prompts"),
-        (("--model", "tiny:echo"), "tracing needs the model's weights, and fake:echo is not in this process"),
+        (("--model", "tiny:echo"), "the weights of fake:echo are not in this process"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, tmp_path, options, told):
@@ -263,11 +269,10 @@ def test_pictures_are_written_as_svg_and_png(ke, facts, tmp_path):
         assert (tmp_path / f"t/{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_suggested_layers_are_marked_in_the_terminal_and_in_plots(ke, facts, tmp_path):
+def test_suggested_layers_are_marked_in_the_terminal_and_in_plots(ke, facts, tmp_path, suggestion):
     pytest.importorskip("matplotlib")
     _status, out, _err = ke(*TRACE)
-    found = json.loads((tmp_path / "t/trace.json").read_text())["suggestion"]
-    layers = sorted({found["rome_layer"], *found["memit_layers"]})
+    layers = suggestion.memit_layers
     pointers = [line for line in out.splitlines() if line.startswith("suggested layers")]
     assert pointers
     assert {line.count("^") for line in pointers} == {2 * len(layers)}

@@ -19,7 +19,6 @@ from ke_weights.patches import (
     read_history,
     read_patch,
     reverted,
-    stacked,
     weights_digest,
     whole_folder,
     write_checkpoint,
@@ -27,7 +26,7 @@ from ke_weights.patches import (
 )
 from ke_weights.patches.apply import add
 from ke_weights.patches.checkpoint import check_unchanged
-from ke_weights.patches.compare import compare, order_effects
+from ke_weights.patches.compare import compare
 
 DTYPES = ["float32", "bfloat16", "float16"]
 
@@ -259,23 +258,6 @@ def test_a_patch_that_a_checkpoint_holds_is_not_added_again(opened, kit, tmp_pat
     with pytest.raises(BadPatch, match=f"contains patch {one.id}"), applied(edited, one, past.history):
         pass
     assert same(bits(edited), now)
-
-
-def test_two_patches_stack_in_either_order_and_the_difference_is_told(opened, kit):
-    model = opened("llama")
-    one = kit.make_patch(model, {kit.weights["llama"][0]: kit.low_rank(seed=1)}, edits=(kit.fact(),))
-    two = kit.make_patch(model, {kit.weights["llama"][0]: kit.low_rank(seed=2)}, edits=(kit.fact("Bo"),))
-    before = bits(model)
-    (effect,) = order_effects(model, one, two)
-    assert same(bits(model), before)
-    assert effect.entries == 64 * 176
-    assert 0 < effect.differing < effect.entries
-    assert effect.relative < 1e-5
-    with stacked(model, (one, two)):
-        first = model.module.get_parameter(effect.name).detach().clone()
-    with stacked(model, (two, one)):
-        second = model.module.get_parameter(effect.name).detach()
-        assert int((first != second).sum()) == effect.differing
 
 
 def test_a_comparison_counts_facts_and_measures_angles(opened, kit):

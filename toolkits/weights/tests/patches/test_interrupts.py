@@ -9,7 +9,7 @@ import pytest
 
 from ke_testing.interrupts import Interrupter, first_and_last
 from ke_weights.hooks import Hooks, frozen_module
-from ke_weights.patches import applied, reverted, stacked
+from ke_weights.patches import applied, reverted
 from ke_weights.patches.checkpoint import read_history, write_checkpoint
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("interruptible", "one_thread")]
@@ -75,7 +75,7 @@ def opening(model, patch, kit):
             hooks.stop_after(layer)
 
     def stack():
-        with stacked(model, [patch]), model.recording():
+        with applied(model, patch), model.recording():
             pass
 
     return {"chain": chain, "hooks": hooks, "stack": stack}

@@ -39,7 +39,7 @@ def walked(tokenizer: Any, ids: tuple[int, ...], subject: str) -> tuple[int, int
     ],
 )
 def test_the_subjects_tokens_are_those_of_the_published_walk(prompt: str, subject: str, *, bos: bool) -> None:
-    """Section 11, 10: a space before it belongs to its first token, BOS never does."""
+    """A space before the subject belongs to its first token, BOS never does."""
     tokenizer = tiny_tokenizer(bos=bos)
     ids, found = tokens_of(tokenizer, fact(prompt, subject))
     assert found == walked(tokenizer, ids, subject)

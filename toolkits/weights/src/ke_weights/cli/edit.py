@@ -31,55 +31,32 @@ if TYPE_CHECKING:
 @shared.section(
     "Edits",
     click.option("--subject", default="", metavar="NAME", help="Subject of the sentence, spelled as in the sentence."),
-    click.option(
-        "--object",
-        "object_",
-        default="",
-        metavar="NAME",
-        help="New object: the end of the sentence. [default: the last word, and capitalized words right before it]",
-    ),
-    click.option(
-        "--edits",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Edits in JSON lines or CSV: prompt, subject, target_new; optional target_old, source, date, "
-        "paraphrases, question, id.",
-    ),
-)
+    click.option("--object", "object_", default="", metavar="NAME",
+                 help="New object: the end of the sentence. [default: the last word, and capitalized words right "
+                 "before it]"),
+    click.option("--edits", type=click.Path(path_type=Path), metavar="FILE",
+                 help="Edits in JSON lines or CSV: prompt, subject, target_new; optional target_old, source, date, "
+                 "paraphrases, question, id."),
+)  # fmt: skip
 @shared.section(
     "Method",
-    click.option(
-        "--editor",
-        default="",
-        metavar="NAME",
-        shell_complete=completion.component("editor"),
-        help="Editing method. [default: the first installed weight editor in `ke plugins search --kind editor`]",
-    ),
+    click.option("--editor", default="", metavar="NAME", shell_complete=completion.component("editor"),
+                 help="Editing method. [default: the first installed weight editor in "
+                 "`ke plugins search --kind editor`]"),
     shared.component_options,
     shared.seed_option,
-)
+)  # fmt: skip
 @shared.model_options
 @shared.section(
     "Output",
-    click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        metavar="FOLDER",
-        help="Save the edited model here, or the state of an adaptor.",
-    ),
-    click.option(
-        "--format",
-        "format_",
-        type=click.Choice(["merged", "peft"]),
-        default="merged",
-        show_default=True,
-        help="Format of --out: a checkpoint (merged) or a LoRA adapter (peft).",
-    ),
-    click.option("--every-layer", is_flag=True, help="peft: add zeros for layers without edits, which TGI requires."),
+    click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
+                 help="Save the edited model here, or the state of an adaptor."),
+    click.option("--format", "format_", type=click.Choice(["merged", "peft"]), default="merged", show_default=True,
+                 help="Format of --out: a checkpoint (merged) or a LoRA adapter (peft)."),
     click.option("--patch", type=click.Path(path_type=Path), metavar="FILE", help="Save only the weight updates here."),
     click.option("--force", is_flag=True, help="Replace an existing model, adapter or file."),
     shared.json_option,
-)
+)  # fmt: skip
 @click.pass_obj
 def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Path | None, **given: Any) -> None:
     """Edit facts in a model and save the model or a patch.
@@ -93,38 +70,28 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
       ke edit --edits facts.jsonl --editor memit --out ./edited
       ke edit --edits facts.jsonl --editor memit --format peft --out ./adapter
     """  # fmt: skip
-    from ke_weights.adaptor_edits import make_adaptor  # noqa: PLC0415
-    from ke_weights.editing import EditRequest, make_edit, prepare_edit, weight_editors  # noqa: PLC0415
-    from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415
-    from ke_weights.saving import SaveTargets  # noqa: PLC0415
-
     facts = _facts(sentence, subject, object_, edits)
-    model = model_choice(given)
-    keep = SaveTargets(
-        out=given["out"],
-        format=given["format_"],
-        patch=given["patch"],
-        force=given["force"],
-        every_layer=given["every_layer"],
-    )
-    _fitting(keep.out, given)
-    keep.check(model)
+    if given["out"] is None and given["format_"] != "merged":
+        raise click.UsageError("--format peft needs --out FOLDER")
+    from ke_weights.editing import make_adaptor_edit, make_edit, prepare_edit, weight_editors  # noqa: PLC0415  torch
+    from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415  as above
+    from ke_weights.saving import SaveTargets  # noqa: PLC0415  as above
+
+    targets = SaveTargets(out=given["out"], format=given["format_"], patch=given["patch"], force=given["force"])
+    targets.check()
     editor = given["editor"] or next(iter(weight_editors(app.catalog)), "")
     shared.require(app, "editor", editor)
-    _fitting_adaptor(app, editor, given)
-    request = EditRequest(
-        editor=editor, model=model, edits=facts, options=split_options(given["options"]), seed=given["seed"]
-    )
-    written: list[str] = []
+    _refuse_weight_options(app, editor, given)
+    options, written = split_options(given["options"]), list[str]()
     console = err()
     with progress(console) as shown:
-        work = prepare_edit(request, app.catalog, shown)
-        what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.session.model.id}"
+        work = prepare_edit(editor, model_choice(given), facts, app.catalog, shown, options=options, seed=given["seed"])
+        what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.model.id}"
         console.print(literal(what), soft_wrap=True)
         if work.adaptor:
-            made = make_adaptor(work, lambda _saved, folder: written.extend(keep.write_adaptor(folder)))
+            made = make_adaptor_edit(work, lambda folder: written.extend(targets.write_adaptor(folder)))
         else:
-            made = make_edit(work, lambda patch, base: written.extend(keep.write(work.loaded, patch, base)))
+            made = make_edit(work, lambda patch, base: written.extend(targets.write(work.loaded, patch, base)))
     if given["as_json"]:
         shared.print_json(edit_json(made, written))
     else:
@@ -144,15 +111,7 @@ def _facts(sentence: str, subject: str, object_: str, file: Path | None) -> tupl
     return (edit_from_sentence(sentence, subject.strip(), object_.strip()),)
 
 
-def _fitting(out: Path | None, given: dict[str, Any]) -> None:
-    """Raise UsageError for options that would have no effect."""
-    if out is None and given["format_"] != "merged":
-        raise click.UsageError("--format peft needs --out FOLDER")
-    if given["every_layer"] and given["format_"] != "peft":
-        raise click.UsageError("--every-layer belongs to --format peft")
-
-
-def _fitting_adaptor(app: App, editor: str, given: dict[str, Any]) -> None:
+def _refuse_weight_options(app: App, editor: str, given: dict[str, Any]) -> None:
     """Raise UsageError for options of weight editors, if ``editor`` is an adaptor."""
     spec = app.catalog.spec("editor", editor)
     if not getattr(spec, "adaptor", False):

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, completion, err, literal, out, progress
+from ke_core.app import App, err, literal, out, progress
 from ke_core.app import options as shared
-from ke_core.plugin import ModelRequest
+from ke_core.plugin import ModelRequest, to_json
 from ke_weights.saved_edits import recorded_model_choice
 
 patch_argument = click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
@@ -107,43 +107,22 @@ def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, forc
 @command.command("diff")
 @click.argument("one", type=click.Path(path_type=Path), metavar="A")
 @click.argument("other", type=click.Path(path_type=Path), metavar="B")
-@click.option(
-    "--model",
-    default="",
-    metavar="[SOURCE:]ID[@REVISION]",
-    shell_complete=completion.model,
-    help="Also stack both patches on this model, in both orders.",
-)
-@shared.device
-@shared.device_map
-@shared.trust
 @shared.json_option
-@click.pass_obj
-def diff(app: App, /, *, one: Path, other: Path, model: str, as_json: bool, **how: Any) -> None:
+def diff(*, one: Path, other: Path, as_json: bool) -> None:
     """Compare two patches: the weights and facts that they share.
 
-    With --model, it also prints the effect of the order in which the patches are stacked. The dtype is the one
-    recorded in A.
-
     \b
-    Example: ke patch diff spring.safetensors summer.safetensors --model smollm2-135m
+    Example: ke patch diff spring.safetensors summer.safetensors
     """
     from ke_weights.patches import compare, read_patch  # noqa: PLC0415  torch
-    from ke_weights.report.patches import diff_json, diff_report  # noqa: PLC0415
-    from ke_weights.saving import stacking  # noqa: PLC0415
+    from ke_weights.report.patches import diff_report  # noqa: PLC0415
 
-    if not model and any(how.values()):
-        raise click.UsageError("--device, --device-map and --trust-remote-code need --model")
     both = read_patch(one), read_patch(other)
-    orders = None
-    if model:
-        with progress(err()) as shown:
-            orders = stacking(*both, model, app.catalog, shown, how=ModelRequest(id="", **how))
     found = compare(*both)
     if as_json:
-        shared.print_json(diff_json(found, orders))
+        shared.print_json(to_json(found))
     else:
-        out().print(diff_report((both[0].id, both[1].id), found, orders))
+        out().print(diff_report((both[0].id, both[1].id), found))
 
 
 def _say(*lines: str) -> None:

@@ -21,21 +21,15 @@ if TYPE_CHECKING:
 @click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
 @shared.section(
     "Checks",
-    click.option(
-        "--suite",
-        type=click.Path(path_type=Path),
-        required=True,
-        metavar="FILE",
-        help='JSON lines: {"kind": "changed"|"kept"|"paraphrase", "prompt": ..., "expect": ..., "not": ...}.',
-    ),
-    click.option(
-        "--min", "least", multiple=True, metavar="METRIC=RATE", help="Exit with status 1 below this rate (repeatable)."
-    ),
-    click.option(
-        "--max", "most", multiple=True, metavar="METRIC=RATE", help="Exit with status 1 above this rate (repeatable)."
-    ),
+    click.option("--suite", type=click.Path(path_type=Path), required=True, metavar="FILE",
+                 help='JSON lines: {"kind": "changed"|"kept"|"paraphrase", "prompt": ..., "expect": ..., '
+                 '"not": ...}.'),
+    click.option("--min", "least", multiple=True, metavar="METRIC=RATE",
+                 help="Exit with status 1 below this rate (repeatable)."),
+    click.option("--max", "most", multiple=True, metavar="METRIC=RATE",
+                 help="Exit with status 1 above this rate (repeatable)."),
     shared.json_option,
-)
+)  # fmt: skip
 @shared.model_options
 @click.pass_context
 def command(
@@ -73,10 +67,9 @@ def command(
 
 def _answers(context: click.Context, path: Path, given: dict[str, Any], shown: Progress) -> Answers:
     """Return the function that gets the answers of both models, for a patch or a saved adaptor."""
-    from ke_weights.adaptor_edits import adaptor_answers  # noqa: PLC0415  torch
-    from ke_weights.editing import open_model_for_edits  # noqa: PLC0415
+    from ke_weights.editing import open_model_for_edits  # noqa: PLC0415  torch
     from ke_weights.patches import read_patch  # noqa: PLC0415  torch
-    from ke_weights.verify import patch_answers  # noqa: PLC0415
+    from ke_weights.verify import adaptor_answers, patch_answers  # noqa: PLC0415
 
     catalog = context.obj.catalog
     if is_saved_edit(path):

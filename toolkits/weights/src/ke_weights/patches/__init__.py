@@ -12,7 +12,7 @@
 """
 
 from ke_weights.patches.adapter import write_adapter
-from ke_weights.patches.apply import applied, stacked
+from ke_weights.patches.apply import applied
 from ke_weights.patches.checkpoint import read_history, reverted, write_checkpoint
 from ke_weights.patches.compare import compare
 from ke_weights.patches.delta import combined
@@ -21,6 +21,6 @@ from ke_weights.patches.identity import weights_digest
 from ke_weights.patches.place import whole_folder
 
 __all__ = [
-    "StoredPatch", "applied", "combined", "compare", "read_history", "read_patch", "reverted", "stacked",
+    "StoredPatch", "applied", "combined", "compare", "read_history", "read_patch", "reverted",
     "weights_digest", "whole_folder", "write_adapter", "write_checkpoint", "write_patch",
 ]  # fmt: skip

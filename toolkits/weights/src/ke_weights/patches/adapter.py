@@ -6,17 +6,14 @@ Requirements of software that loads such a folder:
   module stores [in, out] (GPT-2's Conv1D).
 * vLLM reads ``r``, ``lora_alpha`` and ``target_modules``, and does not read ``rank_pattern``. So there is one rank, and
   factors of a lower rank are padded with zeros. It serves ranks up to its ``--max-lora-rank``.
-* TGI skips a kind of module that the adapter does not have in every layer: ``every_layer`` adds zeros there.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
@@ -27,7 +24,6 @@ from ke_weights.patches.format import StoredPatch
 from ke_weights.patches.info import PatchInfo
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-NUMBER = re.compile(r"\.\d+\.")
 INSTEAD = "use --format merged, or save a patch with --patch"
 
 Factors = Mapping[str, LowRank]
@@ -52,15 +48,13 @@ def factors_of(patch: StoredPatch, module: nn.Module) -> Factors:
     return found
 
 
-def write_adapter(patch: StoredPatch, module: nn.Module, to: Path, *, every_layer: bool = False) -> int:
+def write_adapter(patch: StoredPatch, module: nn.Module, to: Path) -> int:
     """Write ``patch`` into the empty folder ``to`` as an adapter of ``module``. Return its rank.
 
     Float32 factors. Raises BadConfig if the update is dense, or not of linear layers.
     """
     factors = factors_of(patch, module)
     rank = max(delta.left.shape[1] for delta in factors.values())
-    if every_layer:
-        factors = {**factors, **_zeros(module, factors)}
     tensors: dict[str, Tensor] = {}
     for name, delta in factors.items():
         key = f"base_model.model.{name}"
@@ -86,17 +80,6 @@ def write_adapter(patch: StoredPatch, module: nn.Module, to: Path, *, every_laye
         (to / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
         (to / "README.md").write_text(_card(patch.info, rank), encoding="utf-8")
     return rank
-
-
-def _zeros(module: nn.Module, factors: Factors) -> dict[str, LowRank]:
-    """Return zero updates for modules whose names differ from an edited one only in the layer number."""
-    kinds = {NUMBER.sub(".N.", name): delta for name, delta in factors.items()}
-    found: dict[str, LowRank] = {}
-    for name, _part in module.named_modules():
-        like = kinds.get(NUMBER.sub(".N.", name))
-        if like is not None and name not in factors:
-            found[name] = LowRank(left=torch.zeros_like(like.left[:, :1]), right=torch.zeros_like(like.right[:1]))
-    return found
 
 
 def _conv(module: nn.Module, name: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ke_core.plugin import BadPatch
 from ke_plugin_hf.guard import Patch, map_orientation
@@ -24,18 +24,6 @@ def applied(model: HFModel, patch: StoredPatch, history: History | None = None) 
     with model.patch() as weights:
         add(weights, patch)
         yield weights
-
-
-@contextmanager
-def stacked(model: HFModel, patches: Sequence[StoredPatch]) -> Iterator[None]:
-    """Apply several patches of the model's weights in this order. Raises BadPatch as ``applied`` does."""
-    for patch in patches:
-        check_fits(model, patch)
-    with ExitStack() as stack:
-        weights = stack.enter_context(model.patch())
-        for patch in patches:
-            add(weights, patch)
-        yield
 
 
 def add(weights: Patch, patch: StoredPatch) -> None:

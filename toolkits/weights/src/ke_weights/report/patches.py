@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from attrs import asdict
 from rich.console import Group, RenderableType
 
 from ke_core.app import count_noun, literal, one_line, plain_table
@@ -13,7 +12,7 @@ from ke_core.plugin import to_json
 from ke_weights.patches.info import PatchInfo, WeightChange
 
 if TYPE_CHECKING:
-    from ke_weights.patches.compare import OrderEffect, PatchComparison
+    from ke_weights.patches.compare import PatchComparison
 
 ROWS = 20
 KILO = 1000
@@ -41,8 +40,8 @@ def info_json(name: str, info: PatchInfo, size: int) -> dict[str, Any]:
     return {"id": name, "bytes": size, **to_json(info)}
 
 
-def diff_report(names: tuple[str, str], found: PatchComparison, orders: Sequence[OrderEffect] | None) -> Group:
-    """Return shared weights and facts; ``orders``: effects of the order of stacking, if a model was given."""
+def diff_report(names: tuple[str, str], found: PatchComparison) -> Group:
+    """Return the weights and facts that both patches change."""
     parts: list[RenderableType] = [
         literal(f"{names[0]} and {names[1]}: {'same base' if found.same_base else 'different bases, not stackable'}"),
         literal(
@@ -57,14 +56,7 @@ def diff_report(names: tuple[str, str], found: PatchComparison, orders: Sequence
             cosine = "-" if one.cosine is None else f"{one.cosine:.4f}"
             table.add_row(*(literal(cell) for cell in (one.name, *(f"{norm:.4g}" for norm in one.norms), cosine)))
         parts.append(table)
-    if orders is not None:
-        parts += _orders(orders)
     return Group(*parts)
-
-
-def diff_json(found: PatchComparison, orders: Sequence[OrderEffect] | None) -> dict[str, Any]:
-    """Return the same as JSON values."""
-    return {**asdict(found), "orders": None if orders is None else [asdict(one) for one in orders]}
 
 
 def bytes_(number: int) -> str:
@@ -98,14 +90,3 @@ def _weights(weights: Sequence[WeightChange]) -> RenderableType:
         size = " x ".join(map(str, one.shape))
         table.add_row(*(literal(cell) for cell in (one.name, one.kind, rank, size, f"{one.norm:.4g}", share)))
     return table
-
-
-def _orders(orders: Sequence[OrderEffect]) -> list[RenderableType]:
-    if not orders:
-        return [literal("stacking: no weight in both, so the order has no effect")]
-    table = plain_table("weight", "different entries", "max difference", "relative to the largest change")
-    for one in orders:
-        share = f"{one.differing:,} of {one.entries:,}"
-        cells = (one.name, share, f"{one.largest:.3g}", f"{one.relative:.3g}")
-        table.add_row(*(literal(cell) for cell in cells))
-    return [literal("order of stacking, first before second compared with second before first:", "bold"), table]
