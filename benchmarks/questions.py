@@ -86,7 +86,7 @@ def main() -> None:
     print(f"{model.id} in {given.dtype}")
     print(f"one by one  {slow:8.1f} {unit}  {slow / count:6.3f} s a question, {sum(lengths) / slow:,.0f} tokens/s read")
     print(f"ours        {fast:8.1f} {unit}  {fast / count:6.3f} s a question, batches of {batch}")
-    print(f"ratio       {slow / fast:8.1f}, identical texts {same} of {count}, ways {dict(model.ways)}")
+    print(f"ratio       {slow / fast:8.1f}, identical texts {same} of {count}, ways {dict(model.backends)}")
     show_rates(model, passes, fast)
     if given.profile:
         # with the demonstrations' keys and values kept, as for all questions but the first

@@ -38,7 +38,7 @@ from ke_core.storage.json_reading import SourceLine
 from ke_memory.plugin import load_encoder
 from ke_plugin_serve.active_edits import ActiveEdits, kept_from
 from ke_plugin_serve.limits import Limits
-from ke_plugin_serve.rendering import ChatFormat, left_aside
+from ke_plugin_serve.rendering import ChatFormat, ignored_fields
 from ke_plugin_serve.server import Address, serve
 from ke_plugin_serve.startup import ServedModel, edited_model
 from ke_testing.fakes import EchoModel, WordEncoder, make_session
@@ -124,7 +124,9 @@ def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
     """Run the server in a thread and return its URL."""
     started: dict[str, Any] = {}
     ready = threading.Event()
-    manner = ChatFormat(model="m", turns=False, aside=left_aside(served.spec), most=4096, usual=options.tokens)
+    manner = ChatFormat(
+        model="m", turns=False, ignored=ignored_fields(served.spec), max_tokens=4096, default_tokens=options.tokens
+    )
     limits = Limits(concurrent=max(options.clients) + 1)
 
     def listening(url: str, server: object) -> None:

@@ -31,7 +31,7 @@ from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
 from ke_plugin_analysis.checking import read as read_items
 from ke_plugin_analysis.predictions import read_predictions
 from ke_plugin_reproduce.reading import read as read_reproduction
-from ke_plugin_reproduce.summary import failed_in
+from ke_plugin_reproduce.sweep import failed_in
 from ke_plugin_reproduce.sweep_file import read_sweep
 from ke_plugin_serve.active_edits import read_bank
 from ke_testing.toy import Toy, toy_spec

@@ -38,7 +38,7 @@ def test_sigterm_during_a_forward_pass_ends_the_run_and_records_nothing(at, trie
     model, cache, passes, caught = tiny_model("llama"), CompletionCache(), [], []
 
     def terminated(*_given):
-        passes.append(dict(model.ways))
+        passes.append(dict(model.backends))
         if len(passes) == at:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -49,4 +49,4 @@ def test_sigterm_during_a_forward_pass_ends_the_run_and_records_nothing(at, trie
     assert passes[-1] == ({"plain": ""} if tried else {})
     assert not caught
     assert cache.get([key_of(model.digest, question) for question in QUESTIONS]) == {}
-    assert model.ways == passes[-1]  # what the signal fell into does not count as a way that does not hold
+    assert model.backends == passes[-1]  # what the signal fell into does not count as a way that does not hold

@@ -6,7 +6,7 @@ It contains re-exports only.
 from ke_core import builtin
 from ke_core.cli import completion, console, options
 from ke_core.cli.app import App
-from ke_core.cli.console import BarProgress, LineProgress, err, out, progress
+from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, print_rows, server_options
@@ -127,9 +127,9 @@ __all__ = [
     "DONE", "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "LOG", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN",
     "PART", "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL", "SECONDS",
     "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement",
-    "AgreementCheck", "App", "BarProgress", "Batch", "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader",
+    "AgreementCheck", "App", "Batch", "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader",
     "Component", "DataRef", "Datasets", "EditApplier", "EvalRequest", "Grid", "Group", "Installed", "JudgeModel",
-    "Judged", "Line", "LineProgress", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge",
+    "Judged", "Line", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge",
     "Options", "Plan", "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun", "Registration", "Replied",
     "ReportRow", "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder",
     "RunSpec", "SourceLine", "StoredCases", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average",

@@ -27,7 +27,7 @@ def by_label(row):
     return "right" if row["answer"] in row["right"].split(" / ") else "wrong"
 
 
-def test_a_sheet_shows_what_is_needed_and_no_verdict(sheet):
+def test_a_sheet_contains_no_verdicts(sheet):
     own = next(row for row in sheet if row["asked"] == "case 1, hop-1, after editing, direct")
     assert (own["answer"], own["right"], own["right before the edit"]) == ("Rome", "Rome / Roma", "Paris")
     assert {row["label"] for row in sheet} == {""}
@@ -37,7 +37,7 @@ def test_a_sheet_shows_what_is_needed_and_no_verdict(sheet):
     assert (before["right"], before["right before the edit"]) == ("France", "Italy")  # right at that moment
 
 
-def test_labels_come_back_with_kappa_and_the_confusion(ke, sheet, tmp_path):
+def test_reading_labels_gives_kappa_and_a_confusion_table(ke, sheet, tmp_path):
     rows = [{**row, "label": by_label(row).upper()} for row in sheet]
     wrong = next(row for row in rows if row["label"] == "RIGHT")
     wrong["label"] = " stale "
@@ -63,7 +63,7 @@ def test_kappa_by_hand():
     assert measure_agreement(first, second, seed=0, units=["one"] * 50).interval is None
 
 
-def test_the_sample_has_its_share_of_everything_and_is_drawn_with_the_seed(ke, sheet, tmp_path):
+def test_the_sample_is_stratified_and_depends_on_the_seed(ke, sheet, tmp_path):
     assert len(sheet) > 10
 
     def drawn(name, *more):
@@ -81,7 +81,7 @@ def test_the_sample_has_its_share_of_everything_and_is_drawn_with_the_seed(ke, s
         assert sum(asked[item] == kind for item in first) == pytest.approx(10 * share, abs=1.5)
 
 
-def test_an_answer_that_is_a_formula_is_text_in_the_sheet(ke, tmp_path):
+def test_formulas_in_answers_are_written_as_text(ke, tmp_path):
     ke("eval", "--dataset", "toy", "--model", "echo:1", "--editor", "sayer", "-o", "sayer.word==1+1", "--out", "evil")
     ke("annotate", "evil", "--out", "evil.csv")
     with (tmp_path / "evil.csv").open(encoding="utf-8-sig", newline="") as stream:
@@ -97,23 +97,23 @@ def test_an_answer_that_is_a_formula_is_text_in_the_sheet(ke, tmp_path):
         ({"item": "q0"}, "back.csv, row 2: item 'q0' is not an answer of done"),
     ],
 )
-def test_a_mistake_in_a_sheet_is_named_with_its_row(ke, sheet, tmp_path, change, says):
+def test_errors_in_a_sheet_name_the_row(ke, sheet, tmp_path, change, says):
     write(tmp_path / "back.csv", [sheet[0] | change, *sheet[1:]])
     status, _out, err = ke("annotate", "done", "--read", "back.csv")
     assert (status, says in err) == (2, True)
 
 
-def test_a_row_that_stands_twice_is_named(ke, sheet, tmp_path):
+def test_duplicate_rows_are_an_error(ke, sheet, tmp_path):
     write(tmp_path / "back.csv", [sheet[0], sheet[0]])
     assert "is already in row 2" in ke("annotate", "done", "--read", "back.csv")[2]
 
 
-def test_a_sheet_without_a_label_says_what_to_do(ke, sheet):
+def test_a_sheet_without_labels_is_an_error_with_a_hint(ke, sheet):
     status, _out, err = ke("annotate", "done", "--read", "sheet.csv")
     assert (status, "sheet.csv has no labels yet" in err) == (2, True)
 
 
-def test_a_sheet_does_not_fit_a_record_that_was_changed(ke, sheet, evaluated):
+def test_a_sheet_is_refused_if_the_records_have_changed(ke, sheet, evaluated):
     file = evaluated / "records.jsonl"
     lines = file.read_text().splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if json.loads(line)["kind"] == "replied" and '"Rome"' in line)
@@ -122,7 +122,7 @@ def test_a_sheet_does_not_fit_a_record_that_was_changed(ke, sheet, evaluated):
     assert "is not an answer of done" in ke("annotate", "done", "--read", "sheet.csv")[2]
 
 
-def test_a_sheet_with_labels_is_not_written_over(ke, sheet):
+def test_an_existing_sheet_is_not_overwritten(ke, sheet):
     status, _out, err = ke("annotate", "done", "--out", "sheet.csv")
     assert (status, "add --force to replace it" in err) == (2, True)
     assert ke("annotate", "done", "--out", "sheet.csv", "--force")[0] == 0

@@ -76,12 +76,12 @@ def labeled(rows, kinds):
         yield {**row, "label": "right" if right else "wrong", "kinds": kind}
 
 
-def test_the_sheet_has_an_empty_column_of_a_metric_that_sorts(sheet):
+def test_the_sheet_has_an_empty_column_for_each_labeling_metric(sheet):
     assert list(sheet[0])[:3] == ["item", "label", "kinds"]
     assert {row["kinds"] for row in sheet} == {""}
 
 
-def test_shares_and_agreement_come_back(sheet, read):
+def test_fractions_and_agreement_with_the_metric_are_reported(sheet, read):
     """Of 10 sorted answers 7 are labeled old; the metric calls all 10 old: agreed .7, chance .7, kappa 0."""
     status, out, err = read(list(labeled(sheet, ["old"] * 7 + [" Mute", "noise", "NOISE "])))
     assert (status, err) == (0, "")
@@ -93,7 +93,7 @@ def test_shares_and_agreement_come_back(sheet, read):
     assert "has no label for" not in out
 
 
-def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
+def test_kappa_with_the_metric_resamples_cases(sheet, read, ke):
     """With another word everything is noise: all ten say so, and kappa has no chance to be undefined but here."""
     rows = list(labeled(sheet, ["noise"] * 10))
     assert (
@@ -102,7 +102,7 @@ def test_kappa_is_that_of_the_metric_and_draws_cases(sheet, read, ke):
     assert "noise 100.0 15.8-100.0 10" in read(rows)[1]  # ten answers of two cases: 0.025 ** (1 / 2)
 
 
-def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
+def test_unlabeled_answers_are_reported_with_the_reason(sheet, read):
     rows = list(labeled(sheet, ["old"]))
     right = next(row for row in rows if row["label"] == "right" and "after editing" in row["asked"])
     before = next(row for row in rows if "before editing" in row["asked"])
@@ -114,7 +114,7 @@ def test_what_the_metric_does_not_sort_is_said_with_its_reason(sheet, read):
     assert "kinds has no label for 1 of them: the metric does not label such answers" in out
 
 
-def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet, read):
+def test_a_sheet_without_error_types_gives_no_metric_comparison(sheet, read):
     rows = list(labeled(sheet, []))
     assert "labeled manually" not in read(rows)[1]
     for row in rows:
@@ -122,7 +122,7 @@ def test_a_sheet_without_sorted_answers_or_without_the_column_is_as_before(sheet
     assert (read(rows)[0], "labeled manually" in read(rows)[1]) == (0, False)
 
 
-def test_mistakes_are_named_with_their_row(sheet, read, ke):
+def test_errors_in_metric_columns_name_the_row(sheet, read, ke):
     rows = list(labeled(sheet, []))
     wrong = [{**rows[0], "kinds": "oldest"}, *rows[1:]]
     assert "back.csv, row 2: kinds 'oldest' is unknown: use one of old, mute, noise" in read(wrong)[2]

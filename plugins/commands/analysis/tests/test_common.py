@@ -28,12 +28,12 @@ def case(style, skipped=None):
     return CaseRecord(case=CASE, batch=style, edited=True, skipped=skipped)
 
 
-def test_a_skipped_case_is_no_style_of_its_own():
+def test_a_skipped_case_adds_no_style():
     runs = [[case("direct"), case("direct", "the edit was refused")], [case("own"), case("own", "it was refused")]]
     (made,) = shared_scores(Said(), SPEC, runs, seed=0)
     assert (made.styles, dict(made.queries), made.own) == (("direct", "own"), {"kept": 2}, (2, 2))
 
 
-def test_runs_of_skipped_cases_alone_have_nothing_in_common():
+def test_runs_with_only_skipped_cases_share_no_query():
     (made,) = shared_scores(Said(), SPEC, [[case("direct", "refused")], [case("direct", "refused")]], seed=0)
     assert dict(made.queries) == {}

@@ -40,7 +40,7 @@ def test_two_runs_are_paired_query_by_query(ke):
 
 
 @pytest.mark.usefixtures("two")
-def test_what_changed_is_listed_with_both_answers(ke):
+def test_changed_answers_are_listed_with_both_texts(ke):
     (other,) = found(ke, "a", "b")["against_first"]
     lost = [one for one in other["changed"] if one["verdicts"][0] == "right"]
     assert [(one["case"], one["query"], one["answers"]) for one in lost] == [("1", "hop-1", ["Rome", "Italy"])]
@@ -51,7 +51,7 @@ def test_what_changed_is_listed_with_both_answers(ke):
 
 
 @pytest.mark.usefixtures("two")
-def test_a_table_names_runs_and_says_how_to_read_it(ke):
+def test_a_comparison_has_a_legend_and_notes(ke):
     status, out, _err = ke("compare", "a", "b")
     assert status == 0
     assert "A  sayer on 1" in out
@@ -62,7 +62,7 @@ def test_a_table_names_runs_and_says_how_to_read_it(ke):
 
 
 @pytest.mark.usefixtures("two")
-def test_three_runs_are_corrected_for(ke):
+def test_p_values_of_three_runs_are_corrected(ke):
     ke(*RUN, "--editor", "other", "-o", "other.word=Italy", "--out", "c")
     raw = found(ke, "a", "b", "c")
     rows = [
@@ -118,7 +118,7 @@ def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(k
     assert not found(ke, "a", "b")["on_queries_of_all"]
 
 
-def test_other_cases_are_refused_unless_the_shared_ones_will_do(ke, two):
+def test_different_cases_are_an_error_without_shared(ke, two):
     ke(*RUN, "--editor", "sayer", "--limit", "1", "--out", "one")
     status, _out, err = ke("compare", "a", "one")
     assert status == 2
@@ -127,7 +127,7 @@ def test_other_cases_are_refused_unless_the_shared_ones_will_do(ke, two):
     assert found(ke, "a", "one", "--shared")["cases"] == 1
 
 
-def test_another_dataset_is_refused_in_one_line(ke, two, plugins):
+def test_different_datasets_are_an_error(ke, two, plugins):
     from attrs import evolve
 
     from ke_core.plugin import hookimpl
@@ -145,7 +145,7 @@ def test_another_dataset_is_refused_in_one_line(ke, two, plugins):
     assert err.count("\n") == 2
 
 
-def test_a_run_judged_otherwise_is_refused(ke, two, tmp_path):
+def test_different_judges_are_an_error(ke, two, tmp_path):
     file = tmp_path / "b" / "records.jsonl"
     file.write_text(file.read_text().replace('"version":""', '"version":"2"'))
     status, _out, err = ke("compare", "a", "b")
@@ -154,7 +154,7 @@ def test_a_run_judged_otherwise_is_refused(ke, two, tmp_path):
     assert "ke judge b" in err
 
 
-def test_a_run_that_is_not_finished_is_said_and_what_both_have_is_compared(ke, two, tmp_path):
+def test_an_unfinished_run_is_compared_on_the_common_cases_with_a_note(ke, two, tmp_path):
     """The second case's batch, and everything after it, is not on record."""
     file = tmp_path / "b" / "records.jsonl"
     lines = file.read_text().splitlines(keepends=True)
@@ -176,6 +176,6 @@ def test_a_run_that_is_not_finished_is_said_and_what_both_have_is_compared(ke, t
         (("a", "nowhere"), "does not exist"),
     ],
 )
-def test_what_is_no_pair_of_runs_is_one_line(ke, two, arguments, says):
+def test_invalid_run_arguments_are_one_line_errors(ke, two, arguments, says):
     status, _out, err = ke("compare", *arguments)
     assert (status, says in err) == (2, True)

@@ -96,7 +96,7 @@ def test_latex_is_a_booktabs_table_with_value_interval_and_n():
     assert "by hops" not in latex([ONE], slices=False)
 
 
-def test_latex_escapes_what_it_would_read():
+def test_latex_escapes_special_characters():
     wild = "a_b {50%} $x$ #1 ~^ \\input{x} [h] * & <b> --"
     row = next(
         line
@@ -109,7 +109,7 @@ def test_latex_escapes_what_it_would_read():
     )
 
 
-def test_a_text_of_several_lines_does_not_leave_its_latex_comment():
+def test_multi_line_texts_stay_in_latex_comments():
     text = latex([reported(score(0.5), name="a\n\\input{secret}")])
     comments = text[text.rindex("\\end{table}") :].splitlines()[1:]
     assert all(line == "" or line.startswith("% ") for line in comments)
@@ -126,7 +126,7 @@ def test_markdown_is_a_github_table_with_all_names_in_each_row():
     assert "tiny\\_1%" in lines[0]
 
 
-def test_markdown_lists_reasons_under_what_they_are_the_reasons_of():
+def test_markdown_nests_reasons_under_their_heading():
     lines = markdown([evolve(ONE, tally=Tally(skipped=Counter({"no subject": 2})))]).splitlines()
     assert lines[-2:] == ["  - 2 cases skipped:", "    - 2 x no subject"]
 
@@ -158,7 +158,7 @@ def test_csv_values_and_intervals_are_in_the_unit_of_their_measure():
 
 
 @pytest.mark.parametrize("name", ["\uff1dHYPERLINK(1)", "|calc", "%0A=1", "\u00a0=1", "-1+2"])
-def test_csv_knows_the_formulas_that_sheets_of_labels_know(name):
+def test_csv_and_label_sheets_escape_the_same_formulas(name):
     (row,) = csv.DictReader(io.StringIO(scores_csv([reported(score(0.5), editor=name)])))
     assert row["editor"] == harmless(name.strip())
     assert row["editor"][0] == "'"
@@ -167,7 +167,7 @@ def test_csv_knows_the_formulas_that_sheets_of_labels_know(name):
 # --- pictures ----------------------------------------------------------------------------------------------
 
 
-def test_pictures_go_by_criterion_by_tag_and_by_k():
+def test_charts_are_drawn_by_table_tag_and_batch_size():
     runs = [evolve(ONE, spec=spec(k=k), tally=Tally(judge=JUDGE, cases=3000)) for k in (1, 100, None)]
     found = {gallery.title: gallery.panels for gallery in galleries(runs)}
     assert list(found) == ["All runs", "By cases edited together", "By hops, after editing"]
@@ -178,14 +178,14 @@ def test_pictures_go_by_criterion_by_tag_and_by_k():
     assert [point.value for point in found["By cases edited together"][0].points[0]] == pytest.approx([41.2] * 3)
 
 
-def test_a_second_run_of_a_size_has_a_line_of_its_own():
+def test_a_second_run_of_the_same_size_gets_its_own_line():
     runs = [evolve(ONE, spec=spec(k=k), tally=Tally(judge=JUDGE, cases=3000)) for k in (1, 100, 100)]
     panel = next(gallery.panels[0] for gallery in galleries(runs) if gallery.title == "By cases edited together")
     assert [series.label for series in panel.series] == ["memit, direct", "memit, run 2, direct"]
     assert [[point is not None for point in line] for line in panel.points] == [[True, True], [False, True]]
 
 
-def test_runs_of_other_options_lie_on_other_lines():
+def test_runs_with_different_options_get_different_lines():
     runs = [evolve(ONE, spec=evolve(spec(k=k), seed=seed)) for k, seed in ((1, 0), (1, 1), (100, 1))]
     panel = next(gallery.panels[0] for gallery in galleries(runs) if gallery.title == "By cases edited together")
     assert [series.label for series in panel.series] == ["memit seed=0, direct", "memit seed=1, direct"]
@@ -193,7 +193,7 @@ def test_runs_of_other_options_lie_on_other_lines():
 
 
 @pytest.mark.parametrize(("other", "drawn"), [(0.7, True), (0.6, False)])
-def test_the_unedited_model_is_in_the_picture_where_all_runs_agree_on_it(other, drawn):
+def test_charts_show_the_unedited_model_if_all_runs_share_it(other, drawn):
     runs = [reported(score(0.7, phase="before"), score(0.5)), reported(score(other, phase="before"), score(0.4), k=9)]
     (panel,) = galleries(runs)[0].panels
     assert ("unedited, direct" in [series.label for series in panel.series]) is drawn
@@ -206,11 +206,11 @@ def test_a_chart_with_few_observations_is_marked(n, few):
     assert (f"few cases: n {few}" in html_page([run], [])) is bool(few)
 
 
-def test_one_number_alone_is_no_picture():
+def test_a_single_number_has_no_chart():
     assert galleries([reported(score(0.5))]) == []
 
 
-def test_a_picture_says_n_and_interval_of_each_point_and_escapes_names():
+def test_tooltips_show_n_and_interval_and_escape_names():
     seen = galleries([reported(score(0.5), score(0.2, aspect="instance"), editor="<b>&")])[0].panels[0]
     picture = draw(seen)
     assert "<title>&lt;b&gt;&amp;, direct: 50.0 % (40.0-60.0), n 10</title>" in picture
@@ -281,7 +281,7 @@ def test_a_case_has_its_question_prompt_answers_verdicts_and_reasons():
     assert answer == {"run": 0, "query": 0, "style": "direct"}
 
 
-def test_the_prompt_is_the_one_that_was_put_cloze_or_question():
+def test_the_listed_prompt_has_the_form_of_the_run():
     edited = evolve(query(), edit="tower", cloze="The tower is in")
     one = evolve(case(), probes=(Probe(id="p", aspect="efficacy", queries=(edited,), phase="both"),))
     for form, control, put in (
@@ -295,7 +295,7 @@ def test_the_prompt_is_the_one_that_was_put_cloze_or_question():
         assert prompts == [f"Q: An example? A: Yes\nQ: {text} A:" for text in ("Which currency?", put)]
 
 
-def test_runs_over_the_same_cases_meet_in_one_case():
+def test_runs_over_the_same_cases_are_merged_per_case():
     mello = answered(
         Answer(text="Lira", steps=(Step(kind="subquestion", text="Where?", retrieved=("tower",), scores=(0.51234,)),)),
         Verdict.RIGHT, style="own",
@@ -307,7 +307,7 @@ def test_runs_over_the_same_cases_meet_in_one_case():
     assert (found["facts"][step["retrieved"][0]], step["scores"]) == ("The tower is in Rome", [0.5123])
 
 
-def test_few_shot_examples_are_held_once():
+def test_few_shot_examples_are_stored_once():
     cases = [case(str(number), f"Which of {number}?") for number in range(50)]
     found = browser([browsed({one.id: answered(Answer(text="x")) for one in cases}, cases=cases)])
     assert Counter(found["texts"]).most_common(1)[0][1] == 1
@@ -315,7 +315,7 @@ def test_few_shot_examples_are_held_once():
     assert len(found["texts"]) == 52
 
 
-def test_answers_of_a_benchmark_that_is_gone_stand_without_questions():
+def test_answers_of_a_missing_benchmark_are_listed_without_questions():
     run = evolve(browsed({"1": answered(Answer(text="Lira"))}), material=RunDataset(why_not="it has changed"))
     found = browser([run])
     assert found["missing"] == ["memit: it has changed"]
@@ -323,7 +323,7 @@ def test_answers_of_a_benchmark_that_is_gone_stand_without_questions():
     assert found["cases"][0]["answers"][0]["after"]["text"] == "Lira"
 
 
-def test_failures_measurements_and_refusals_are_said_as_such():
+def test_failures_log_probabilities_and_refusals_are_marked():
     cases = [case(str(number)) for number in range(3)]
     found = browser([browsed({
         "0": answered(Failure(error="ServerGone", message="no answer")),
@@ -378,7 +378,7 @@ def evil_page():
     return html_page([reported(score(0.5), score(0.1, tags={EVIL: EVIL}), editor=EVIL)], [run])
 
 
-def test_the_page_holds_two_scripts_and_no_image_whatever_a_model_writes():
+def test_model_output_adds_no_script_or_image_to_the_page():
     seen = Seen(evil_page())
     assert seen.tags["script"] == 2
     assert seen.tags["img"] == 0
@@ -387,12 +387,12 @@ def test_the_page_holds_two_scripts_and_no_image_whatever_a_model_writes():
     assert data["cases"][0]["answers"][0]["after"]["raw"] == f" {EVIL}\\u202e\\x1b[31m"
 
 
-def test_no_mark_that_ends_a_script_is_left_in_its_data():
+def test_embedded_data_cannot_end_the_script_element():
     text = embedded({"x": f"{EVIL}\u2028\u2029"})
     assert not re.search("[<>&\u2028\u2029]", text)
     assert json.loads(text) == {"x": f"{EVIL}\u2028\u2029"}
 
 
-def test_every_mark_that_hides_is_shown_and_nothing_else():
+def test_control_characters_are_made_visible():
     assert sanitize("a\tb\n\x1b[31m\u202eé\ud800") == "a\tb\n\\x1b[31m\\u202eé\\ud800"
     assert evil_page().encode()

@@ -112,7 +112,7 @@ def test_predictions_are_judged_and_scored(ke, take, tmp_path):
     assert " at 0.00 s each" not in out
 
 
-def test_a_query_may_be_named_by_its_question(take, tmp_path):
+def test_a_query_can_be_identified_by_its_text(take, tmp_path):
     question = next(Toy().cases()).probes[0].queries[0].texts[0]
     assert take(line(query=question))[0] == 0
     (reply,) = [record for record in RunFolder.open(tmp_path / "run").read() if isinstance(record, Replied)]
@@ -121,7 +121,7 @@ def test_a_query_may_be_named_by_its_question(take, tmp_path):
 
 @pytest.mark.usefixtures("_spaced")
 @pytest.mark.parametrize("outer", ["", " "])
-def test_a_question_with_outer_white_space_is_named_by_its_text(take, tmp_path, outer):
+def test_outer_white_space_of_a_question_is_ignored(take, tmp_path, outer):
     question = next(Toy().cases()).probes[0].queries[0].texts[0] + outer
     status, _out, err = take(line(query=question), dataset="spaced")
     assert (status, err.count("error")) == (0, 0)
@@ -149,7 +149,7 @@ def test_an_option_of_another_component_is_refused_before_anything_is_written(ta
 
 
 @pytest.mark.parametrize("editors", [("",), ("x", "y")])
-def test_a_file_of_answers_before_editing_alone_is_refused(take, tmp_path, editors):
+def test_a_file_with_only_pre_edit_answers_is_refused(take, tmp_path, editors):
     lines = [line("1", "multi-hop-1", "Italy", phase="before", editor=editor) for editor in editors]
     status, _out, err = take(*lines, line(editor="z"))
     name = editors[0] or "imported"
@@ -177,22 +177,22 @@ def test_a_file_of_answers_before_editing_alone_is_refused(take, tmp_path, edito
         (line(query="hop-2", edited="no"), "line 2: edited is neither true nor false"),
     ],
 )
-def test_a_mistake_is_named_with_file_and_line_and_nothing_is_written(take, tmp_path, bad, says):
+def test_errors_name_file_and_line_and_write_nothing(take, tmp_path, bad, says):
     status, _out, err = take(line(), bad)
     assert status == 2
     assert f"theirs.jsonl, {says}" in err
     assert not (tmp_path / "run").exists()
 
 
-def test_an_unknown_query_names_near_ones(take):
+def test_an_unknown_query_suggests_similar_ids(take):
     assert "such as multi-hop-1" in " ".join(take(line(query="multihop-1"))[2].split())
 
 
-def test_an_empty_file_is_no_run(take):
+def test_an_empty_file_is_an_error(take):
     assert "theirs.jsonl has no predictions" in take("")[2]
 
 
-def test_a_case_that_the_file_lacks_is_skipped_with_the_reason(ke, take, tmp_path):
+def test_missing_cases_are_skipped_with_the_reason(ke, take, tmp_path):
     out = take(line())[1]
     assert "warning: 1 case skipped (" in out
     out = ke("report", "run", "--full")[1]
@@ -203,13 +203,13 @@ def test_a_case_that_the_file_lacks_is_skipped_with_the_reason(ke, take, tmp_pat
     assert absent.skipped == {"2": "theirs.jsonl has no answer"}
 
 
-def test_a_case_answered_before_editing_alone_is_skipped_with_the_reason(take, tmp_path):
+def test_cases_with_only_pre_edit_answers_are_skipped(take, tmp_path):
     take(line(), line("2", "multi-hop-1", "France", phase="before"))
     reasons = [r.skipped for r in RunFolder.open(tmp_path / "run").read() if isinstance(r, Batch) and r.skipped]
     assert reasons == [{"2": "theirs.jsonl has no answer after editing"}]
 
 
-def test_a_question_left_out_is_on_record_and_wrong_only_if_asked_for(take, tmp_path):
+def test_missing_questions_are_recorded_and_wrong_only_on_request(take, tmp_path):
     lines = (line("1", "multi-hop-1", "Italy"), line("2", "multi-hop-0", "x"))
     take(*lines)
     assert scores(tmp_path / "run")["other", "after", "own"] == (0.5, 2)
@@ -220,7 +220,7 @@ def test_a_question_left_out_is_on_record_and_wrong_only_if_asked_for(take, tmp_
     assert scores(tmp_path / "wrong")["other", "after", "own"] == (0.25, 4)
 
 
-def test_a_control_is_judged_by_its_old_answer(take, tmp_path):
+def test_a_control_is_judged_by_its_pre_edit_answer(take, tmp_path):
     take(line(batch="all"), line("2", "multi-hop-1", "Germany", batch="all", edited=False),
          line("1", "multi-hop-1", "Germany", batch="all"))  # fmt: skip
     folder = RunFolder.open(tmp_path / "run")
@@ -232,7 +232,7 @@ def test_a_control_is_judged_by_its_old_answer(take, tmp_path):
     assert own == {"edited": 0.0, "control": 1.0}
 
 
-def test_several_editors_become_runs_side_by_side(take, tmp_path):
+def test_several_editors_become_several_runs(take, tmp_path):
     assert take(line(editor="x"), line(text="Paris", editor="../y z"), out="runs")[0] == 0
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"x", "y-z"}
     assert RunFolder.open(tmp_path / "runs" / "y-z").spec.editor.name == "../y z"
@@ -240,7 +240,7 @@ def test_several_editors_become_runs_side_by_side(take, tmp_path):
     assert "the editors 'a b' and 'a/b' would share the folder" in err
 
 
-def test_the_same_file_again_is_the_same_run_and_another_one_is_refused(take, tmp_path):
+def test_importing_again_gives_the_same_run_and_another_file_is_refused(take, tmp_path):
     take(line())
     before = (tmp_path / "run" / "records.jsonl").read_bytes()
     assert take(line())[0] == 0
@@ -250,7 +250,7 @@ def test_the_same_file_again_is_the_same_run_and_another_one_is_refused(take, tm
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
-def test_an_import_that_was_cut_short_goes_on(take, tmp_path, kept):
+def test_an_interrupted_import_resumes(take, tmp_path, kept):
     given = line(), line("2", "hop-1", "Paris")
     take(*given)
     records, scored = tmp_path / "run" / "records.jsonl", tmp_path / "run" / "scores.json"
@@ -263,7 +263,7 @@ def test_an_import_that_was_cut_short_goes_on(take, tmp_path, kept):
     assert scored.read_bytes() == numbers
 
 
-def test_an_imported_run_is_compared_with_one_of_our_own(take, ke, tmp_path):
+def test_an_imported_run_can_be_compared_with_a_native_run(take, ke, tmp_path):
     ke("eval", "--dataset", "toy", "--model", "echo:1", "--editor", "sayer", "--out", "own")
     take(line(), line("2", "hop-1", "nowhere"))
     status, out, err = ke("compare", "own", "run")

@@ -61,7 +61,7 @@ def drawn(group):
     return " ".join(console.file.getvalue().split())
 
 
-def test_every_latex_table_that_rests_on_the_judge_prints_the_warning():
+def test_every_judged_latex_table_has_the_warning():
     checked(0.41)
     tables = latex([reported()]).split(r"\begin{table}")[1:]
     warned = {
@@ -77,7 +77,7 @@ def test_every_latex_table_that_rests_on_the_judge_prints_the_warning():
     assert r"facts kappa 0.41 (n 60)\par}" + "\n" + r"\end{table}" in latex([reported()])
 
 
-def test_every_markdown_table_that_rests_on_the_judge_is_followed_by_the_warning():
+def test_every_judged_markdown_table_has_the_warning():
     checked(0.41)
     parts = markdown([reported()]).split("### ")[1:]
     assert [f"**warning**: {TOLD}" in part for part in parts] == [
@@ -86,26 +86,26 @@ def test_every_markdown_table_that_rests_on_the_judge_is_followed_by_the_warning
     assert sum("**warning**" in part for part in parts) == 2
 
 
-def test_every_row_of_the_csv_that_rests_on_the_judge_has_the_warning():
+def test_every_judged_csv_row_has_the_warning():
     checked(0.41)
     rows = list(csv.DictReader(io.StringIO(scores_csv([reported()]))))
     assert {(row["metric"], row["warning"]) for row in rows} == {("fact-recall", TOLD), ("drift", ""), ("cost", "")}
 
 
-def test_the_page_has_the_warning_at_its_tables_and_the_terminal_under_them():
+def test_html_and_terminal_show_the_warning():
     checked(0.41)
     assert html_page([reported()], []).count(f'<p class="warning">Warning: {TOLD}</p>') == 2
     assert f"warning: {TOLD}" in drawn(report_page([reported()]))
 
 
-def test_a_judge_whose_model_was_never_checked_is_a_warning_too():
+def test_an_unchecked_judge_model_is_a_warning():
     told = "judge llm has not been checked: ke judges check llm --judge-model tiny_1"
     assert told in scores_csv([reported()])
     assert told.replace("_", r"\_").replace("-", "{-}") in latex([reported()])
     assert f"**warning**: {told}".replace("_", r"\_") in markdown([reported()])
 
 
-def test_good_agreement_and_a_judge_that_asks_nothing_are_no_warning():
+def test_good_agreement_and_judges_without_a_model_give_no_warning():
     checked(0.6)
     for run in (reported(), reported(evolve(JUDGE, name="alias", model=None))):
         for text in (latex([run]), markdown([run]), html_page([run], [])):

@@ -129,7 +129,7 @@ def sheet(path, wrong=0, n=60):
 FAIR = ("--judge-model", "scripted:fair")
 
 
-def test_list_names_judges_their_labels_and_whether_they_ask(ke, asking):
+def test_list_shows_judges_labels_and_whether_they_need_a_model(ke, asking):
     status, out, _err = ke("judges", "list")
     flat = " ".join(out.split())
     assert status == 0
@@ -146,13 +146,13 @@ def test_a_judge_with_a_model_judges_and_its_own_metrics_are_computed(ke, asking
     assert "asking fair" in " ".join(ke("report", "done", "--full")[1].split())
 
 
-def test_what_the_case_holds_true_is_given_to_the_judge(ke, asking, evaluated):
+def test_the_judge_gets_the_facts_of_the_case(ke, asking, evaluated):
     assert ke("judge", "done", "--judge", "asker", *FAIR)[0] == 0
     assert any("Eiffel Tower is located in Rome" in prompt for prompt in asking.asked)
     assert any("Eiffel Tower is located in Paris" in prompt for prompt in asking.asked)
 
 
-def test_judging_again_asks_nothing_and_another_model_judges_anew(ke, asking, evaluated):
+def test_judging_again_sends_nothing_unless_the_model_differs(ke, asking, evaluated):
     ke("judge", "done", "--judge", "asker", *FAIR)
     before = len(asking.asked)
     assert "0 lines of judgments written" in ke("judge", "done", "--judge", "asker", *FAIR)[2]
@@ -161,7 +161,7 @@ def test_judging_again_asks_nothing_and_another_model_judges_anew(ke, asking, ev
     assert json.loads((evaluated / "scores.json").read_text())["judge"]["model"]["id"] == "gruff"
 
 
-def test_v15_a_model_that_fails_ends_in_one_line_and_the_same_command_goes_on(ke, asking, evaluated):
+def test_a_failing_judge_model_is_a_one_line_error_and_judging_resumes(ke, asking, evaluated):
     asking.fail = "Brandenburg"
     status, out, err = ke("judge", "done", "--judge", "asker", *FAIR)
     assert (status, out) == (2, "")
@@ -170,7 +170,7 @@ def test_v15_a_model_that_fails_ends_in_one_line_and_the_same_command_goes_on(ke
     assert ke("judge", "done", "--judge", "asker", *FAIR)[0] == 0
 
 
-def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
+def test_an_unknown_label_is_unsure(ke, asking, evaluated):
     assert ke("judge", "done", "--judge", "asker", "--judge-model", "scripted:gruff")[0] == 0
     text = (evaluated / "records.jsonl").read_text(encoding="utf-8")
     assert '"label":"unsure","note":"gruff"' in text.replace('": "', '":"').replace('", "', '","')
@@ -193,7 +193,7 @@ def test_a_label_outside_the_set_is_unsure_with_its_text(ke, asking, evaluated):
         (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model to ask", "--judge-model")),
     ],
 )
-def test_v15_what_is_missing_is_said_and_no_other_rule_steps_in(ke, asking, evaluated, tmp_path, arguments, told):
+def test_missing_requirements_are_errors_without_fallback(ke, asking, evaluated, tmp_path, arguments, told):
     sheet(tmp_path / "sheet")
     before = (evaluated / "records.jsonl").read_bytes()
     status, out, err = ke(*arguments)
@@ -204,14 +204,14 @@ def test_v15_what_is_missing_is_said_and_no_other_rule_steps_in(ke, asking, eval
     assert not asking.asked
 
 
-def test_eval_says_that_such_a_judge_comes_after_the_run(ke, asking):
+def test_eval_refuses_a_judge_that_needs_a_model(ke, asking):
     status, _out, err = ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--judge", "asker")
     assert status == 2
     assert "judge asker asks a model of its own, and comes after the run" in err
     assert "ke judge RUN --judge asker --judge-model MODEL" in err
 
 
-def test_check_prints_kappa_and_what_differs(ke, asking, tmp_path):
+def test_check_prints_kappa_and_disagreements(ke, asking, tmp_path):
     """3 of 30 bad items look fine: agreed .95, chance .5, kappa .9."""
     status, out, err = ke("judges", "check", "asker", "--items", sheet(tmp_path / "s.jsonl", wrong=3), *FAIR)
     flat = " ".join(out.split())
@@ -221,7 +221,7 @@ def test_check_prints_kappa_and_what_differs(ke, asking, tmp_path):
     assert "warning" not in err
 
 
-def test_a_poor_check_is_a_warning_in_every_report_of_that_judge(ke, asking, evaluated, tmp_path):
+def test_low_agreement_is_a_warning_in_every_report(ke, asking, evaluated, tmp_path):
     """12 of 30 look fine: agreed .8, kappa .6 is enough; 13 give .57, which is not."""
     ke("judge", "done", "--judge", "asker", *FAIR)
     told = " ".join(ke("report", "done", "--full")[1].split())
@@ -235,7 +235,7 @@ def test_a_poor_check_is_a_warning_in_every_report_of_that_judge(ke, asking, eva
     assert "warning: judge asker agrees too little with manual labels: goodness kappa 0.57" in told
 
 
-def test_a_comparison_warns_of_the_judge_that_both_runs_share(ke, asking, evaluated, tmp_path):
+def test_a_comparison_shows_the_warning_of_the_judge(ke, asking, evaluated, tmp_path):
     ke("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--out", "second")
     for run in ("done", "second"):
         ke("judge", run, "--judge", "asker", *FAIR)
@@ -247,7 +247,7 @@ def test_a_comparison_warns_of_the_judge_that_both_runs_share(ke, asking, evalua
     assert json.loads(ke("compare", "done", "second", "--json")[1])["warning"] == ""
 
 
-def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_path):
+def test_a_judge_without_a_model_is_checked_by_its_verdicts(ke, asking, tmp_path):
     gold = {"question": "Where?", "gold": [["Rome", "Roma"]]}
     items = [{**gold, "answer": "Roma", "label": "right"}, {**gold, "answer": "Oslo", "label": "wrong"}] * 25
     status, out, _err = ke("judges", "check", "exact", "--items", written(tmp_path / "s", items))
@@ -267,20 +267,20 @@ def test_a_judge_that_asks_nothing_is_checked_by_its_verdicts(ke, asking, tmp_pa
         ("[" * 100_000, "s is not JSON"),
     ],
 )
-def test_a_bad_file_of_items_is_named_before_a_model_is_loaded(ke, asking, tmp_path, content, error):
+def test_invalid_items_are_an_error_before_the_model_is_loaded(ke, asking, tmp_path, content, error):
     (tmp_path / "s").write_text(content, encoding="utf-8")
     status, out, err = ke("judges", "check", "asker", "--items", "s", *FAIR)
     assert (status, out, asking.loaded) == (2, "", 0)
     assert err.startswith(f"error: {error}")
 
 
-def test_a_line_of_items_ends_at_its_end_and_at_no_other_mark(ke, asking, tmp_path):
+def test_only_line_feeds_separate_items(ke, asking, tmp_path):
     item = {"question": "Where?", "answer": "Rome\u2028Italy\u0085", "gold": [["Rome"]], "label": "wrong"}
     (tmp_path / "s").write_text("\n".join([json.dumps(item, ensure_ascii=False)] * 50), encoding="utf-8")
     assert ke("judges", "check", "exact", "--items", "s")[0] == 0
 
 
-def test_terminal_codes_in_what_a_judge_writes_are_not_obeyed(ke, asking, tmp_path):
+def test_terminal_codes_in_judge_output_are_escaped(ke, asking, tmp_path):
     asking.says = lambda word: ScriptedModel(lambda _prompt: "\x1b[31m[red]evil[/red]")
     status, out, _err = ke("judges", "check", "asker", "--items", sheet(tmp_path / "s"), *FAIR)
     assert status == 0
@@ -288,7 +288,7 @@ def test_terminal_codes_in_what_a_judge_writes_are_not_obeyed(ke, asking, tmp_pa
     assert "[red]evil[/red]" in out
 
 
-def test_an_item_is_what_a_case_would_give():
+def test_an_item_equals_the_input_from_a_case():
     from ke_plugin_analysis.checking import LabeledLine
 
     item = LabeledLine(label="support", question="Q?", thoughts="A is 3.", answer="3").item("item-1")

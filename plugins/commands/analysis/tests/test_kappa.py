@@ -30,18 +30,18 @@ def test_perfect_agreement_is_one_and_chance_is_zero():
     assert measure_agreement(*labels(10, 10, 10, 10)).kappa == 0
 
 
-def test_a_judge_that_always_says_the_same_has_kappa_zero_however_often_it_is_right():
+def test_a_constant_judge_has_kappa_zero():
     found = measure_agreement(*labels(45, 0, 5, 0))
     assert (found.agreed, found.kappa) == (45, 0)
 
 
-def test_with_one_label_alone_kappa_is_undefined_and_not_enough():
+def test_kappa_of_a_single_label_is_undefined():
     found = measure_agreement(["yes"] * 50, ["yes"] * 50)
     assert (found.kappa, found.interval, found.enough) == (None, None, False)
     assert "undefined" in str(found)
 
 
-def test_the_interval_holds_kappa_and_is_the_same_every_time():
+def test_the_interval_contains_kappa_and_is_reproducible():
     found = measure_agreement(*labels(20, 5, 10, 15))
     assert found.interval.low < 0.4 < found.interval.high
     assert found == measure_agreement(*labels(20, 5, 10, 15))

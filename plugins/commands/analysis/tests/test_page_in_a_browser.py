@@ -114,7 +114,7 @@ def small(tmp_path_factory):
     return path
 
 
-def test_the_page_opens_without_an_error_and_asks_for_nothing_else(chromium, small):
+def test_the_page_opens_without_errors_or_requests(chromium, small):
     chromium.open(small)
     assert chromium(COUNT) == "60 cases"
     assert chromium(f"{IDS}.length") == 25
@@ -213,7 +213,7 @@ def test_model_output_with_html_is_shown_as_text(chromium, tmp_path):
     assert chromium.requests == [path.as_uri()]
 
 
-def test_html_in_what_judges_methods_and_servers_say_is_shown_as_text(chromium, tmp_path):
+def test_html_from_judges_methods_and_servers_is_shown_as_text(chromium, tmp_path):
     """Not only answers are written by models: so are sub-questions, what a judge gives as its reason, errors."""
     one = case(0)
     step = Step(kind="subquestion", text=f"step {EVIL}", retrieved=("tower-0",), scores=(0.5,), answer=f"hop {EVIL}")

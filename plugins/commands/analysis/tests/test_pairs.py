@@ -57,18 +57,18 @@ def found(first, second, **more):
         (0, 2000, 0.0),
     ],
 )
-def test_mcnemar_is_twice_the_binomial_tail_of_the_rarer_way(lost, gained, p):
+def test_mcnemar_is_twice_the_smaller_binomial_tail(lost, gained, p):
     assert mcnemar(lost, gained) == mcnemar(gained, lost) == pytest.approx(p, abs=1e-300)
 
 
-def test_holm_multiplies_the_least_by_their_number_and_never_goes_down():
+def test_holm_corrected_p_values_are_monotone():
     assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
     assert holm([0.6, 0.9]) == [1.0, 1.0]
     assert holm([0.02]) == [0.02]
     assert holm([]) == []
 
 
-def test_a_difference_is_of_the_pairs_that_both_have_observed():
+def test_a_difference_uses_only_complete_pairs():
     first = seen({"1": one(1.0), "2": one(0.0), "3": one(1.0), "4": one(None)})
     second = seen({"1": one(1.0), "2": one(1.0), "3": one(None), "4": one(1.0), "5": one(1.0)})
     (made,) = found(first, second).values()
@@ -77,7 +77,7 @@ def test_a_difference_is_of_the_pairs_that_both_have_observed():
     assert (made.lost, made.gained, made.p) == (0, 1, 1.0)
 
 
-def test_pairs_make_the_interval_narrower_than_two_runs_beside_one_another():
+def test_pairing_narrows_the_interval():
     """Where both runs fail at the same cases, only the few that differ are left to chance."""
     from ke_core.app import bootstrap
 
@@ -90,14 +90,14 @@ def test_pairs_make_the_interval_narrower_than_two_runs_beside_one_another():
     assert 0 < made.interval.low < made.difference < made.interval.high
 
 
-def test_the_order_of_cases_changes_nothing():
+def test_the_order_of_cases_has_no_effect():
     values = {str(n): one(float(n % 3 == 0)) for n in range(30)}
     other = {str(n): one(float(n % 2 == 0)) for n in range(30)}
     back = seen(dict(reversed(other.items())))
     assert differences(spec(), seen(values), seen(other), seed=0) == differences(spec(), seen(values), back, seed=0)
 
 
-def test_questions_of_one_case_are_drawn_together():
+def test_questions_of_one_case_are_one_resampling_unit():
     """40 cases whose ten questions go the same way are worth 40 observations, not 400."""
     each = {str(n): one(*[float(n % 2)] * 10) for n in range(40)}
     none = {str(n): one(*[0.0] * 10) for n in range(40)}
@@ -106,7 +106,7 @@ def test_questions_of_one_case_are_drawn_together():
     assert made.interval.high - made.interval.low == pytest.approx(2 * 1.96 * math.sqrt(0.25 / 40), rel=0.15)
 
 
-def test_statements_are_drawn_where_the_metric_says_so():
+def test_the_metric_can_set_the_resampling_unit():
     """The same edit in two cases stands and falls together: one statement, no interval."""
     same = {"1": one(0.0, unit="e"), "2": one(0.0, unit="e")}
     better = {"1": one(1.0, unit="e"), "2": one(1.0, unit="e")}
@@ -114,7 +114,7 @@ def test_statements_are_drawn_where_the_metric_says_so():
     assert (made.n, made.interval, made.note) == (2, None, "one unit, no interval")
 
 
-def test_a_batch_in_either_run_is_drawn_whole():
+def test_a_batch_in_either_run_is_one_resampling_unit():
     """The first run edits case by case, the second all at once: what the second did depends on one model."""
     values = {str(n): one(float(n % 2)) for n in range(8)}
     alone = {str(n): one(0.0) for n in range(8)}
@@ -126,7 +126,7 @@ def test_a_batch_in_either_run_is_drawn_whole():
     assert both.interval is not None
 
 
-def test_what_a_case_has_several_of_is_paired_by_query_where_the_metric_names_it():
+def test_repeated_observations_are_paired_by_query():
     def named(**by_query):
         return [value for query, x in by_query.items() for value in one(x, tags={"query": query})]
 
@@ -136,18 +136,18 @@ def test_what_a_case_has_several_of_is_paired_by_query_where_the_metric_names_it
     assert (made.n, made.lost, made.gained) == (2, 0, 0)
 
 
-def test_a_case_with_another_number_of_observations_has_no_partner():
+def test_unequal_numbers_of_observations_are_not_paired():
     (made,) = found(seen({"1": one(1.0, 0.0), "2": one(1.0)}), seen({"1": one(1.0), "2": one(0.0)})).values()
     assert (made.n, made.unpaired, made.difference) == (1, 3, -1.0)
 
 
-def test_numbers_that_are_no_verdicts_have_no_test():
+def test_values_other_than_0_and_1_have_no_mcnemar_test():
     (made,) = found(seen({"1": one(0.3), "2": one(2.0)}), seen({"1": one(0.5), "2": one(1.0)})).values()
     assert (made.p, made.lost, made.gained) == (None, None, None)
     assert made.difference == pytest.approx(-0.4)
 
 
-def test_shared_styles_are_paired_and_else_each_with_each():
+def test_common_styles_are_paired_otherwise_all_combinations():
     assert paired_styles(["direct", "cot"], ["cot", "direct", "own"]) == [("direct", "direct"), ("cot", "cot")]
     assert paired_styles(["direct", "cot"], ["own"]) == [("direct", "own"), ("cot", "own")]
     first = seen({"1": [*one(1.0), *one(0.0, style="cot")], "2": one(0.0)})
@@ -156,7 +156,7 @@ def test_shared_styles_are_paired_and_else_each_with_each():
     assert {key[1]: d.n for key, d in made.items()} == {("direct", "own"): 2, ("cot", "own"): 1}
 
 
-def test_an_average_is_of_the_parts_and_not_of_the_observations():
+def test_an_average_weights_its_parts_equally():
     """Aspect a has four pairs, b one: the difference is the mean of 1/4 and -1."""
     first = seen({**{str(n): one(0.0) for n in range(4)}, "b": one(1.0, aspect="b")})
     second = seen({"0": one(1.0), **{str(n): one(0.0) for n in range(1, 4)}, "b": one(0.0, aspect="b")})
@@ -183,7 +183,7 @@ def test_p_values_are_corrected_over_runs_and_not_over_aspects():
 
 
 @pytest.mark.parametrize("gap", [0.0, 1.0])
-def test_pairs_that_are_all_alike_have_no_interval(gap):
+def test_identical_pairs_have_no_interval(gap):
     """Every draw would be the same: twenty unchanged cases do not prove that nothing changes."""
     before = {str(n): one(0.0) for n in range(20)}
     after = {str(n): one(gap) for n in range(20)}

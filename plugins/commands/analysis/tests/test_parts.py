@@ -37,7 +37,7 @@ def drawn(run):
     return " ".join(console.file.getvalue().split())
 
 
-def test_a_total_stands_beside_its_edited_and_unedited_part():
+def test_a_total_is_shown_with_its_edited_and_unedited_parts():
     """reference/mquake_remastered.md, section 8: (54 * 100 + 61.14 * 2900) / 3000 = 60.9."""
     total = (54 * 100 + 61.14 * 2900) / 3000 / 100
     run = reported(score(total, 3000), score(0.54, 100, part="edited"), score(0.6114, 2900, part="control"))
@@ -65,7 +65,7 @@ def test_the_three_buckets_of_cf_6334_recombine():
     assert "train" not in drawn(run)
 
 
-def test_a_run_asked_after_each_of_many_edits_has_a_line_for_each():
+def test_a_sequential_run_has_a_row_per_evaluation():
     """Each score is looked up, not looked for: by 3,000 steps that is seconds or minutes."""
     steps = [score(n / 3000, n, **{"edits made": str(n)}) for n in range(1, 3001)]
     (grid,) = slice_grids([reported(score(0.5, 10), *steps)])

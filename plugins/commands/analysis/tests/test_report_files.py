@@ -32,7 +32,7 @@ def test_the_page_holds_the_cases_with_questions_and_prompts(ke, evaluated, tmp_
     assert "Questions are missing" not in html
 
 
-def test_a_dash_prints_one_of_them(ke, evaluated):
+def test_a_dash_prints_the_format_to_stdout(ke, evaluated):
     status, out, err = ke("report", "done", "--csv", "-")
     assert (status, err) == (0, "")
     assert out.startswith("run,path,id,editor,")
@@ -44,7 +44,7 @@ def test_two_formats_in_one_file_are_refused(ke, evaluated):
     assert "each of --latex, --csv needs a file of its own" in err
 
 
-def test_a_dataset_that_changed_costs_the_questions_and_not_the_page(ke, evaluated, tmp_path, monkeypatch):
+def test_a_changed_dataset_omits_only_the_questions(ke, evaluated, tmp_path, monkeypatch):
     from attrs import evolve
 
     from ke_testing.toy import Toy
@@ -56,7 +56,7 @@ def test_a_dataset_that_changed_costs_the_questions_and_not_the_page(ke, evaluat
     assert "Questions are missing: sayer: toy is not what done was made with: sha256 ffffffffffff" in html
 
 
-def test_a_run_that_was_not_judged_is_one_line(ke, evaluated, tmp_path):
+def test_an_unjudged_run_is_a_one_line_error(ke, evaluated, tmp_path):
     records = evaluated / "records.jsonl"
     kept = [line for line in records.read_text().splitlines(keepends=True) if '"kind":"judged"' not in line]
     records.write_text("".join(kept))

@@ -22,7 +22,7 @@ def test_the_commands_are_listed_in_the_help_of_ke_runs(ke):
     assert "Delete the unfinished and damaged runs" in ke("runs", "prune", "--help")[1]
 
 
-def test_show_says_what_was_asked_for_how_far_it_got_and_what_each_phase_took(ke, evaluated):
+def test_show_prints_settings_progress_and_phases(ke, evaluated):
     status, out, err = ke("runs", "show", "done")
     assert status == 0, err
     words = " ".join(out.split())
@@ -36,7 +36,7 @@ def test_show_says_what_was_asked_for_how_far_it_got_and_what_each_phase_took(ke
     assert "toy on 1: value in %" in words
 
 
-def test_a_run_is_read_once_to_be_shown(ke, evaluated, monkeypatch):
+def test_show_reads_the_records_once(ke, evaluated, monkeypatch):
     read = Counter()
 
     def counting(name, of):
@@ -50,7 +50,7 @@ def test_a_run_is_read_once_to_be_shown(ke, evaluated, monkeypatch):
         assert read == {"scores": 1, "records": 1}
 
 
-def test_show_says_why_a_run_ended_and_what_failed(ke):
+def test_show_prints_the_end_of_a_run_and_its_failures(ke):
     ke(*RUN, "-o", "sayer.word=boom", "--out", "here")
     status, out, _err = ke("runs", "show", "here")
     words = " ".join(out.split())
@@ -62,14 +62,14 @@ def test_show_says_why_a_run_ended_and_what_failed(ke):
     assert "replies failed: 6 x ServerGone: no answer [red]at 0[/red]" in ke("runs", "show", "there")[1]
 
 
-def test_show_says_that_a_run_was_interrupted(ke):
+def test_show_prints_that_a_run_was_interrupted(ke):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "here")
     assert "interrupted at 20" in ke("runs", "show", "here")[1]
     RunFolder.open(Path("here")).log("start")
-    assert "at work since 20" in ke("runs", "show", "here")[1]
+    assert "running since 20" in ke("runs", "show", "here")[1]
 
 
-def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, evaluated):
+def test_prune_lists_unfinished_and_damaged_runs_and_deletes_with_yes(ke, evaluated):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
     ke(*RUN, "--out", "broken")
     with Path("broken/records.jsonl").open("a") as stream:
@@ -79,7 +79,7 @@ def test_prune_lists_what_is_unfinished_or_damaged_and_removes_it_when_told(ke, 
     status, out, err = ke("runs", "prune", ".")
     words = " ".join(out.split())
     assert status == 0
-    assert "begun unfinished: 1 edits made, 0 cases asked after them" in words
+    assert "begun unfinished: 1 edits applied, 0 cases evaluated" in words
     assert "broken damaged: broken/records.jsonl, line " in words
     assert "done" not in words
     assert err == "to delete 2 runs: ke runs prune . --yes\n"
@@ -107,14 +107,14 @@ def test_prune_keeps_a_run_that_cannot_be_read(ke, evaluated, change):
     assert sorted(evaluated.iterdir()) == there
 
 
-def test_prune_leaves_the_files_that_ke_has_not_written(ke):
+def test_prune_keeps_foreign_files(ke):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
     Path("begun/notes.txt").write_text("mine")
     ke("runs", "prune", ".", "--yes")
     assert [path.name for path in Path("begun").iterdir()] == ["notes.txt"]
 
 
-def test_prune_leaves_a_run_that_a_process_is_writing_to(ke):
+def test_prune_keeps_a_run_in_use(ke):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
     with RunFolder.open(Path("begun")).writing():
         out = ke("runs", "prune", ".", "--yes")[1]
@@ -128,7 +128,7 @@ def test_a_scored_run_without_a_log_counts_as_finished(ke, evaluated):
     assert "finished: 2/2 cases" in " ".join(ke("runs", "show", "done")[1].split())
 
 
-def test_a_finished_run_stays_finished_whatever_its_log_says(ke, evaluated):
+def test_a_finished_run_stays_finished_despite_its_log(ke, evaluated):
     before = (evaluated / "log.jsonl").read_bytes()
     with RunFolder.open(evaluated).writing():
         status, _out, err = ke(*RUN, "--out", "done")
@@ -141,7 +141,7 @@ def test_a_finished_run_stays_finished_whatever_its_log_says(ke, evaluated):
 
 
 @pytest.mark.parametrize("step", ["judge_run", "score_run"])
-def test_prune_leaves_a_run_that_is_judged_or_scored(ke, monkeypatch, step):
+def test_prune_keeps_judged_or_scored_runs(ke, monkeypatch, step):
     whole, said = getattr(evaluation, step), []
 
     def pruned(*given, **how):
@@ -150,10 +150,10 @@ def test_prune_leaves_a_run_that_is_judged_or_scored(ke, monkeypatch, step):
 
     monkeypatch.setattr(evaluation, step, pruned)
     assert ke(*RUN, "--out", "done")[0] == 0
-    assert said == [("unfinished: 2 edits made, 2 cases asked after them", "in use")]
+    assert said == [("unfinished: 2 edits applied, 2 cases evaluated", "in use")]
 
 
-def test_prune_leaves_a_run_that_was_finished_after_it_was_listed(ke, evaluated):
+def test_prune_keeps_a_run_that_finished_after_listing(ke, evaluated):
     for name in (SCORES, SEAL):
         (evaluated / name).unlink()
     (listed,) = removable(Path())
@@ -162,7 +162,7 @@ def test_prune_leaves_a_run_that_was_finished_after_it_was_listed(ke, evaluated)
     assert RunFolder.open(evaluated).finished
 
 
-def test_scores_of_a_part_do_not_finish_a_run(ke, evaluated):
+def test_scores_of_part_of_a_run_do_not_finish_it(ke, evaluated):
     whole = (evaluated / RECORDS).read_bytes().splitlines(keepends=True)
     for name in (SCORES, SEAL):
         (evaluated / name).unlink()
@@ -178,14 +178,14 @@ def test_scores_of_a_part_do_not_finish_a_run(ke, evaluated):
     assert RunFolder.open(evaluated).finished
 
 
-def test_prune_and_show_know_what_several_processes_have_recorded(ke):
+def test_prune_and_show_read_the_records_of_several_processes(ke):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
     part = Path("begun", PART.format(rank=1))
     Path("begun", RECORDS).rename(part)
     lines = len(part.read_bytes().splitlines())
-    assert f"{lines} lines in records.part-*.jsonl wait to be put together" in ke("runs", "show", "begun")[1]
+    assert f"{lines} lines in records.part-*.jsonl are not merged yet" in ke("runs", "show", "begun")[1]
     (found,) = removable(Path())
-    assert found.why == "unfinished: 1 edits made, 0 cases asked after them"
+    assert found.why == "unfinished: 1 edits applied, 0 cases evaluated"
     assert found.size == sum(file.stat().st_size for file in Path("begun").iterdir())
     with open_writer(part):
         assert found.remove() == "in use"
@@ -198,7 +198,7 @@ HOSTILE = [b"[" * 100_000, b"\xff", b'{"id": ["\\ud800"]}', b"", b"[3]", b'{"kin
 
 @pytest.mark.parametrize("file", ["run.json", RECORDS, SEAL, SCORES, "log.jsonl"])
 @pytest.mark.parametrize("content", HOSTILE, ids=["nested", "bytes", "surrogate", "empty", "list", "lines"])
-def test_a_damaged_run_stops_neither_the_list_nor_prune(ke, evaluated, file, content):
+def test_a_damaged_run_does_not_stop_list_or_prune(ke, evaluated, file, content):
     shutil.copytree("done", "harmed")
     (Path("harmed") / file).write_bytes(content)
     status, out, err = ke("runs", ".")

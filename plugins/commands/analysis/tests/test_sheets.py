@@ -22,16 +22,16 @@ def test_a_cell_that_could_be_a_formula_gets_an_apostrophe(text):
 @pytest.mark.parametrize(
     "text", ["Paris", "", " ", "a = b", "-", "%", " = ", "3-1", 'say "x"; then, y', "1-2", "Ünï", "line\nline"]
 )
-def test_any_other_cell_is_as_it_was(text):
+def test_other_cells_are_unchanged(text):
     assert harmless(text) == text
 
 
-def test_control_characters_and_what_a_cell_cannot_hold_are_taken_out():
+def test_control_characters_are_removed_and_long_cells_cut():
     assert harmless("a\x00b\x1b[31mc") == "a b [31mc"
     assert len(harmless("x" * 50_000)) == LONGEST + 3
 
 
-def test_a_sheet_is_read_as_it_was_written(tmp_path):
+def test_a_sheet_round_trips(tmp_path):
     rows = [{"a": 'x,"y";z', "b": "two\nlines"}, {"a": "=2", "b": ""}]
     write_sheet(tmp_path / "s.csv", ["a", "b"], rows)
     raw = (tmp_path / "s.csv").read_bytes()
@@ -59,12 +59,12 @@ def test_every_separator_that_spreadsheets_save_with_is_read(tmp_path, separator
         (b'item,label\n"q1,right\n', "is not CSV"),
     ],
 )
-def test_what_is_wrong_with_a_sheet_is_said_with_its_place(tmp_path, content, says):
+def test_sheet_errors_name_the_place(tmp_path, content, says):
     (tmp_path / "s.csv").write_bytes(content)
     with pytest.raises(BadData, match=says):
         list(read_sheet(tmp_path / "s.csv", ["item", "label"]))
 
 
-def test_a_sheet_that_is_not_there_is_one_line(tmp_path):
+def test_a_missing_sheet_is_a_one_line_error(tmp_path):
     with pytest.raises(BadData, match=r"cannot read .*no such file"):
         list(read_sheet(tmp_path / "none.csv", ["item"]))

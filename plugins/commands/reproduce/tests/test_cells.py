@@ -80,7 +80,7 @@ def world(fakes, ke_cache_dir, tmp_path, sick):
     return SimpleNamespace(cell=cell, go=runner.run, seen=seen)
 
 
-def test_each_model_is_loaded_once_and_each_dataset_read_once_whatever_the_order(world):
+def test_models_and_datasets_are_loaded_once(world):
     cells = [world.cell(e, m) for e in ("overwrite", "notes") for m in ("fake:cities", "fake:towns")]
     results = world.go(cells)
     assert [(result.status, result.known) for result in results] == [("done", False)] * 4
@@ -88,7 +88,7 @@ def test_each_model_is_loaded_once_and_each_dataset_read_once_whatever_the_order
     assert (world.seen.loaded, world.seen.read) == (["cities", "towns"], [6])
 
 
-def test_model_and_dataset_are_kept_for_what_is_run_next(world):
+def test_model_and_dataset_are_kept_between_calls(world):
     world.go([world.cell("overwrite"), world.cell("notes", "fake:towns")])
     world.go([world.cell("notes", "fake:towns"), world.cell("overwrite", "fake:towns")])
     assert (world.seen.loaded, world.seen.read) == (["cities", "towns"], [6])
@@ -113,7 +113,7 @@ def test_an_editor_without_a_model_loads_none(world):
     assert world.seen.loaded == []
 
 
-def test_a_cell_whose_server_was_down_is_taken_up_again_until_it_is_answered(world, sick):
+def test_a_cell_with_unanswered_requests_is_resumed(world, sick):
     cells = [world.cell("served"), world.cell("notes")]
     assert [(result.known, result.failures) for result in world.go(cells)] == [(False, 2), (False, 0)]
     sick[0] = False
@@ -139,7 +139,7 @@ def test_a_finished_cell_is_neither_loaded_nor_run_again(world):
     assert before == {path: path.read_bytes() for cell in cells for path in cell.folder.iterdir()}
 
 
-def test_a_folder_of_other_options_is_not_taken_for_finished(world):
+def test_a_folder_of_other_options_is_not_finished(world):
     world.go([world.cell("overwrite")])
     other = evolve(world.cell("overwrite"), request=world.cell("overwrite", seed=1).request)
     (result,) = world.go([other])
@@ -148,7 +148,7 @@ def test_a_folder_of_other_options_is_not_taken_for_finished(world):
     assert "choose another folder" in result.hint
 
 
-def test_a_cell_that_was_killed_goes_on_where_it_stopped(world):
+def test_a_killed_cell_resumes(world):
     cell = world.cell("overwrite", plan=Plan(size=2))
     world.go([cell])
     records = cell.folder / RECORDS
@@ -163,7 +163,7 @@ def test_a_cell_that_was_killed_goes_on_where_it_stopped(world):
     assert RunFolder.open(cell.folder).finished
 
 
-def test_a_cell_that_fails_does_not_stop_the_others_and_says_why(world):
+def test_a_failed_cell_reports_its_reason_and_does_not_stop_the_others(world):
     cells = [world.cell(e, m) for e, m in (("bug", "fake:cities"), ("nobody", "fake:cities"), ("notes", "fake:cities"))]
     bug, nobody, notes = world.go(cells)
     assert (bug.status, bug.error) == ("failed", "ZeroDivisionError: a bug")
@@ -177,7 +177,7 @@ def test_a_cell_that_fails_does_not_stop_the_others_and_says_why(world):
     assert "in edit" in failure["traceback"]
 
 
-def test_e8_the_model_that_a_failed_cell_leaves_behind_is_not_used_again(world):
+def test_the_model_is_reloaded_after_a_failed_cell(world):
     vandal, after = world.go([world.cell("vandal"), world.cell("overwrite")])
     assert vandal.error.startswith("the editor left the model changed")
     assert after.status == "done"
@@ -192,7 +192,7 @@ def test_a_model_that_cannot_be_loaded_is_tried_once(world):
     assert world.seen.loaded == ["gone", "cities"]
 
 
-def test_an_interrupt_ends_all_and_is_in_the_log(world, monkeypatch, fakes):
+def test_an_interrupt_stops_all_cells_and_is_logged(world, monkeypatch, fakes):
     monkeypatch.setattr(fakes.Overwrite, "edit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     cells = [world.cell("overwrite"), world.cell("notes")]
     with pytest.raises(KeyboardInterrupt):
@@ -206,7 +206,7 @@ def test_two_cells_in_one_folder_are_refused(world):
         world.go([world.cell("overwrite"), evolve(world.cell("notes"), folder=world.cell("overwrite").folder)])
 
 
-def test_an_edit_that_fails_is_in_the_log_by_reason(world, monkeypatch, fakes):
+def test_failed_edits_are_logged_with_the_reason(world, monkeypatch, fakes):
     class Broken(fakes.Overwrite):
         def edit(self, session, edits):
             raise EditFailed("the update is larger than the weight")

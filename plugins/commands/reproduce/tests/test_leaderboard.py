@@ -27,14 +27,14 @@ def run(editor, values, less=()):
 
 
 @pytest.mark.parametrize(("aspect", "first"), [("right", "mello"), ("stale", "memit")])
-def test_an_aspect_that_goes_the_other_way_than_its_metric_is_ranked_its_way(aspect, first):
+def test_an_aspect_can_reverse_the_direction_of_its_metric(aspect, first):
     runs = [run(name, {"right": value, "stale": value}, ["stale"]) for name, value in (("memit", 0.2), ("mello", 0.7))]
     table = ranked(CF, runs[0].spec.model, runs, by=aspect)
     assert table.places[0].name == first
     assert table.less == (aspect == "stale")
 
 
-def test_a_run_is_called_by_what_its_command_said_and_others_did_not():
+def test_a_run_is_named_by_its_distinguishing_options():
     def made(options, **plan):
         one = run("ice", {"right": 0.5})
         spec = evolve(one.spec, plan=Plan(**plan), editor=evolve(one.spec.editor, options=options))
@@ -63,7 +63,7 @@ def test_a_run_whose_editor_was_given_own_edits_is_marked():
     ]
 
 
-def test_cases_for_training_alone_count_in_no_place():
+def test_training_cases_do_not_count_in_ranks():
     one = run("pokemqa", {"right": 0.9})
     counted = MetricScore(
         metric="m", aspect="right", value=0.3, n=5, style="direct", tags={"in the published score": "yes"}
@@ -72,7 +72,7 @@ def test_cases_for_training_alone_count_in_no_place():
     assert [place.score.value for place in ranked(CF, one.spec.model, runs, by="").places] == [0.4, 0.3]
 
 
-def test_what_is_contrary_goes_the_other_way_whichever_way_the_metric_goes():
+def test_contrary_aspects_reverse_the_direction_of_the_metric():
     spec = MetricSpec(name="m", summary="s", config=Component, build=run, contrary=frozenset({"stale"}))
     assert [spec.less_is_better(aspect) for aspect in ("right", "stale")] == [False, True]
     lower = evolve(spec, higher_is_better=False)
@@ -97,7 +97,7 @@ def test_csv_has_one_row_per_place_best_first():
     }
 
 
-def test_csv_holds_no_formula():
+def test_csv_escapes_formulas():
     (row,) = csv.DictReader(io.StringIO(leaderboard_csv(board('=HYPERLINK("x")'))))
     assert row["run"] == '\'=HYPERLINK("x")'
 

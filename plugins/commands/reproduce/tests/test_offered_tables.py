@@ -22,7 +22,7 @@ class OffersNoTable:
         return ["x"]
 
 
-def test_a_plugin_that_offers_no_table_is_named_with_its_authors_next_step(ke, plugins):
+def test_an_invalid_table_is_reported_with_the_next_step(ke, plugins):
     plugins.register(OffersNoTable(), "bad")
     assert ke("reproduce", "list") == (0, "", "nothing to list\n")
     out = " ".join(ke("plugins")[1].split())
@@ -40,7 +40,7 @@ TABLE = (Path(__file__).parents[4] / "docs/examples/reproduction.py").read_text(
         ("x", 1, "failed: teams/table-1 can be read found: teams/table-1 is not TOML"),
     ],
 )
-def test_published_tables_are_listed_and_checked_with_what_else_a_plugin_brings(ke, plugins, text, status, told):
+def test_plugins_check_includes_published_tables(ke, plugins, text, status, told):
     class Tables:
         @hookimpl(optionalhook=True)
         def ke_reproductions(self):

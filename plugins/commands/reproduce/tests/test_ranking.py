@@ -3,7 +3,7 @@
 import pytest
 
 from ke_core.plugin import Interval
-from ke_plugin_reproduce.ranking import ranks
+from ke_plugin_reproduce.leaderboard import ranks
 
 
 def of(*pairs, more_is_better=True):
@@ -20,12 +20,12 @@ def test_intervals_that_overlap_or_touch_give_a_range():
     assert of((0.5, 0.5), (0.5, 0.5)) == [(1, 2), (1, 2)]
 
 
-def test_less_may_be_better():
+def test_ranks_can_be_ascending():
     assert of((0.1, 0.2), (0.3, 0.4), more_is_better=False) == [(1, 1), (2, 2)]
     assert of((0.1, 0.2), (0.3, 0.4)) == [(2, 2), (1, 1)]
 
 
 @pytest.mark.parametrize("more", [True, False])
-def test_without_an_interval_nothing_is_known(more):
+def test_a_missing_interval_can_have_any_rank(more):
     assert of(None, (0.1, 0.2), (0.3, 0.4), more_is_better=more)[0] == (1, 3)
     assert of(None) == [(1, 1)]

@@ -124,7 +124,7 @@ def table(ke, tmp_path):
     return out, cells
 
 
-def test_the_list_names_every_table_in_the_order_of_its_number(ke):
+def test_the_list_is_sorted_by_table_number(ke):
     status, out, _err = ke("reproduce", "list")
     names = [line.split()[0] for line in out.splitlines() if line.strip().startswith("toy/")]
     assert (status, names) == (0, ["toy/table-1", "toy/table-2", "toy/table-10"])
@@ -132,7 +132,7 @@ def test_the_list_names_every_table_in_the_order_of_its_number(ke):
     assert "Somebody 2020, Table 1" in out
 
 
-def test_each_number_stands_beside_the_printed_one(table):
+def test_each_number_is_next_to_the_published_one(table):
     _out, cells = table
     ((part,), _parts) = cells["Small Rome"]
     assert (part["value"], part["n"], part["printed"], part["difference"]) == (50.0, 2, 50.0, 0.0)
@@ -140,7 +140,7 @@ def test_each_number_stands_beside_the_printed_one(table):
     assert part["notes"] == ["echo:1 in place of Small"]
 
 
-def test_no_number_is_without_its_n(table):
+def test_every_number_has_n(table):
     _out, cells = table
     parts = [part for row in cells.values() for cell in row for part in cell]
     assert all(part["n"] or part["status"] == "not runnable" for part in parts)
@@ -154,7 +154,7 @@ def test_a_number_outside_the_interval_differs_and_one_below_a_bound_matches(tab
     assert cells["Old Rome"][0][0]["status"] == "not runnable"
 
 
-def test_what_cannot_be_run_says_why(table):
+def test_missing_runs_have_a_reason(table):
     out, cells = table
     assert cells["Old Rome"][0][0]["why"] == "Old: switched off in 2021"
     assert cells["Small unsaid"][0][0]["why"] == "the paper does not say how"
@@ -162,7 +162,7 @@ def test_what_cannot_be_run_says_why(table):
     assert "not runnable" in out
 
 
-def test_words_in_the_papers_place_of_a_number_are_shown_and_not_compared(table):
+def test_published_words_are_shown_but_not_compared(table):
     out, cells = table
     first, second = cells["Large Rome"][1]
     assert [first["status"], second["status"]] == ["nothing printed"] * 2
@@ -185,14 +185,14 @@ def test_notes_say_what_differs_from_the_paper(table):
     assert all(len(line) <= 100 for line in out.splitlines())
 
 
-def test_started_again_nothing_is_run(ke, table):
+def test_a_second_start_runs_nothing(ke, table):
     status, _out, err = ke("reproduce", "toy/table-1", *MODEL, "--limit", "2")
     assert status == 0
     assert err.count("  finished before") == 6
     assert "done in" not in err
 
 
-def test_several_models_take_the_places_of_the_papers_in_their_order(ke, tmp_path):
+def test_several_models_replace_those_of_the_paper_in_order(ke, tmp_path):
     ke("reproduce", "toy/table-1", "--model", "echo:7", "--model", "echo:8", "--limit", "2")
     raw = json.loads((tmp_path / "runs/reproduce/toy/table-1.json").read_text())
     notes = [row["cells"][0]["parts"][0]["notes"] for row in raw["rows"]]
@@ -200,7 +200,7 @@ def test_several_models_take_the_places_of_the_papers_in_their_order(ke, tmp_pat
     assert notes[1][0] == "echo:8 in place of Large"
 
 
-def test_a_model_of_the_paper_answers_for_itself_alone(ke, tmp_path):
+def test_a_model_of_the_paper_is_used_only_for_itself(ke, tmp_path):
     ke("reproduce", "toy/table-1", "--model", "echo:large")
     raw = json.loads((tmp_path / "runs/reproduce/toy/table-1.json").read_text())
     small, large = (row["cells"][0]["parts"][0] for row in raw["rows"][:2])
@@ -215,13 +215,13 @@ def test_counts_of_a_dataset_need_no_model(ke, tmp_path):
     assert "differs" in out
 
 
-def test_what_no_run_has_to_do_with_is_not_said_of_a_table_of_counts(ke):
+def test_tables_of_counts_have_no_notes_about_runs(ke):
     status, out, _err = ke("reproduce", "toy/table-2", *MODEL, "--limit", "2")
     assert status == 0
     assert "cases of each dataset" not in out  # all of them are counted
 
 
-def test_a_dry_run_says_what_would_be_run_and_what_is_missing(ke, tmp_path):
+def test_a_dry_run_prints_planned_runs_and_missing_parts(ke, tmp_path):
     status, out, _err = ke("reproduce", "toy/table-1", *MODEL, "--dry-run", "--limit", "2")
     assert status == 0
     assert "sayer on toy, k = 1, with echo:1" in out
@@ -238,13 +238,13 @@ def test_a_table_can_be_copied_changed_and_run(ke, tmp_path):
     assert "differs" not in out
 
 
-def test_a_file_of_ones_own_is_shown_too(ke, tmp_path):
+def test_show_accepts_a_file(ke, tmp_path):
     (tmp_path / "mine.toml").write_text(COUNTS)
     assert ke("reproduce", "./mine.toml", "--show") == (0, COUNTS, "")
     assert ke("reproduce", "./mine.toml", "toy/table-1", "--show")[1] == COUNTS + TABLE
 
 
-def test_a_full_stop_in_a_name_stays_in_what_is_written(ke, tmp_path):
+def test_a_dot_in_a_name_is_kept_in_file_names(ke, tmp_path):
     for name in ("mine.1", "mine.2"):
         (tmp_path / f"{name}.toml").write_text(COUNTS)
     assert ke("reproduce", "mine.1.toml", "mine.2.toml", *MODEL)[0] == 0
@@ -285,7 +285,7 @@ def test_an_unknown_name_is_refused(ke):
     assert "unknown reproduction: 'toy/table-9'" in err
 
 
-def test_a_table_that_two_plugins_offer_is_given_to_nobody(ke, plugins):
+def test_a_table_name_used_by_two_plugins_is_unavailable(ke, plugins):
     class Copies:
         @hookimpl(optionalhook=True)
         def ke_reproductions(self):
@@ -300,7 +300,7 @@ def test_a_table_that_two_plugins_offer_is_given_to_nobody(ke, plugins):
     assert f"broken: {said}" in " ".join(ke("plugins")[1].split())
 
 
-def test_a_run_that_fails_is_said_in_its_cells_and_the_others_are_shown(ke, tmp_path):
+def test_a_failed_run_is_reported_in_its_cells(ke, tmp_path):
     (tmp_path / "mine.toml").write_text(TABLE.replace('"sayer.word" = "Cairo"', '"sayer.wort" = "Cairo"'))
     status, out, _err = ke("reproduce", "mine.toml", *MODEL, "--limit", "2")
     assert status == 1

@@ -86,19 +86,19 @@ def test_a_cell_that_the_paper_does_not_have_is_not_run(run, tmp_path):
     assert [path.name for path in (tmp_path / "runs/reproduce").iterdir() if path.is_dir()] == []
 
 
-def test_options_of_a_model_of_the_paper_hold_for_it_alone(run):
+def test_options_of_a_paper_model_apply_only_to_it(run):
     _out, [[own]] = run('"sayer.word" = "Rome"', '"sayer.word" = "Cairo"', "--model", "echo:large")
     _out, [[other]] = run('"sayer.word" = "Rome"', '"sayer.word" = "Cairo"')
     assert (own["value"], other["value"]) == (0.0, 50.0)
 
 
-def test_the_tables_options_go_before_its_models(run):
+def test_options_of_a_table_override_those_of_its_models(run):
     word = ('model = "Large"', 'model = "Large"\nset = { options = { "sayer.word" = "Cairo" } }')
     _out, [[part]] = run(*word, "--model", "echo:large")
     assert part["value"] == 0.0
 
 
-def test_a_number_that_no_case_has_is_told_in_words(run):
+def test_a_number_without_cases_has_a_reason(run):
     _out, [[part]] = run('style = "direct"', 'style = "cot"\nphase = "before"\ntags = { hops = "9" }')
     assert part["why"] == "accuracy.efficacy has no number here: before editing, prompt cot, hops 9"
 
@@ -111,13 +111,13 @@ SAMPLE = (
 )  # fmt: skip
 
 
-def test_of_a_sample_the_share_that_is_edited_stays_where_fewer_cases_are_taken(run):
+def test_a_limited_sample_keeps_its_edited_fraction(run):
     _out, [parts] = run(*SAMPLE, "--limit", "4")
     assert [part["n"] for part in parts] == [4, 2, 2]
     assert "k = 2, not 3" in parts[0]["notes"]
 
 
-def test_where_every_case_is_edited_the_edited_part_is_the_whole(run):
+def test_the_edited_part_equals_the_total_without_controls(run):
     out, [parts] = run(*SAMPLE, "edited = 3", "edited = 100")
     whole, edited, control = parts
     assert (whole["n"], edited["n"], edited["value"]) == (6, 6, whole["value"])

@@ -108,7 +108,7 @@ def run(ke, tmp_path):
     return made
 
 
-def test_each_column_of_a_row_may_have_a_pick_of_its_own(run):
+def test_a_row_can_have_a_pick_per_column(run):
     share, count = run('picks = [{ phase = "after" }, { what = "count" }]')
     assert (share["value"], share["status"]) == (50.0, "matches")
     assert (count["value"], count["n"], count["status"]) == (1.0, 2, "matches")
@@ -117,41 +117,41 @@ def test_each_column_of_a_row_may_have_a_pick_of_its_own(run):
     assert negative["low"] <= negative["value"] <= negative["high"]
 
 
-def test_a_pick_for_each_column_and_no_fewer(ke, tmp_path):
+def test_the_number_of_picks_must_match_the_columns(ke, tmp_path):
     (tmp_path / "mine.toml").write_text(TABLE.replace(ROW, f'{ROW}\npicks = [{{ what = "n" }}]'))
     status, _out, err = ke("reproduce", "mine.toml", "--model", "echo:1")
     assert status == 2
     assert "mine.toml, row 1: 1 picks, not 2" in err
 
 
-def test_a_method_is_given_the_model_in_the_type_that_it_needs(run, tmp_path):
+def test_a_table_can_require_a_dtype(run, tmp_path):
     run('set = { dtype = "float16" }', "--dtype", "bfloat16")
     (folder,) = (tmp_path / "runs/reproduce").glob("sayer-toy-*")
     assert json.loads((folder / "run.json").read_text())["spec"]["model"]["dtype"] == "float16"
 
 
 @pytest.mark.parametrize(("verdict", "value"), [("right", 100.0), ("wrong", 0.0)])
-def test_a_judge_that_asks_a_model_gets_its_options(run, verdict, value):
+def test_a_judge_with_a_model_gets_its_options(run, verdict, value):
     more = f'set = {{ judge = "moody", options = {{ "moody.verdict" = "{verdict}" }} }}'
     part = run(more, "--judge-model", "echo:1")[0]
     assert part["value"] == value
     assert part["high"] - part["low"] == pytest.approx(100 * (1 - 0.025**0.5), abs=1e-3)  # the score's own: two cases
 
 
-def test_what_a_stand_in_dataset_cannot_be_told_is_left_out(run, kinds, tmp_path):
+def test_options_of_a_replaced_dataset_are_dropped(run, kinds, tmp_path):
     (part, _again) = run('set = { dataset = "away" }', "--dataset", "toy", "--data-dir", str(tmp_path))
     assert (part["value"], part["notes"]) == (50.0, ["echo:1 in place of Large", "toy in place of away"])
     assert kinds.looked == 1
 
 
-def test_one_dataset_in_the_place_of_several_is_run_once(run, kinds, tmp_path):
+def test_one_replacement_for_several_datasets_is_run_once(run, kinds, tmp_path):
     (part, _again) = run('over = [{ dataset = "away" }, { dataset = "gone" }]', "--dataset", "toy")
     assert part["n"] == 2
     assert part["notes"][1:] == ["toy in place of away", "toy in place of gone"]
     assert kinds.looked == 2
 
 
-def test_tested_queries_are_those_after_an_edit_beside_its_own(run):
+def test_tested_queries_exclude_the_edit_itself(run):
     """Of each toy case: two hops and two wordings of the question."""
     picks = [f'{{ source = "statistics", aspect = "tested queries per case{words}" }}' for words in ("", " and aspect")]
     of_all, of_each = run(f"picks = [{', '.join(picks)}]")

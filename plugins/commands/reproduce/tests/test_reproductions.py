@@ -46,12 +46,12 @@ def test_a_number_with_its_n_a_reason_and_an_absent_cell_are_sound() -> None:
         missing("toy has no contaminated cases"),
     ],
 )
-def test_a_number_without_n_and_a_slip_of_the_pen_are_not(part: CellPart) -> None:
+def test_a_number_without_n_or_an_unknown_pick_is_unsound(part: CellPart) -> None:
     with pytest.raises(AssertionError, match="toy/table-1: "):
         sound(filled(part))
 
 
-def test_a_reason_may_be_allowed_by_its_words() -> None:
+def test_an_accepted_reason_is_sound() -> None:
     why = "accuracy.efficacy has no number here: after editing, prompt direct"
     sound(filled(missing(why)), absent=[why])
 
@@ -61,7 +61,7 @@ def test_a_cell_is_found_by_its_last_label_or_by_all() -> None:
     assert cell(table, "Rome", "number") == cell(table, ("Small", "Rome"), "number") == (missing("x"),)
 
 
-def test_a_count_of_a_dataset_that_is_nowhere_says_so(tmp_path: Path) -> None:
+def test_a_count_of_a_missing_dataset_has_a_reason(tmp_path: Path) -> None:
     text = """
 paper = "Somebody 2020"
 title = "how many"

@@ -1,15 +1,11 @@
 """``ke sweep`` and ``ke leaderboard``: planned, run cell by cell, taken up again, ranked with what is not known."""
 
-import io
 import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from ke_core.app import App, Replied, RunFolder, read_catalog, runs_in, score_folder
-from ke_plugin_reproduce.cells import Result
-from ke_plugin_reproduce.cli.sweep import Board, _shown, plan
+from ke_core.app import Replied, RunFolder, read_catalog, runs_in, score_folder
 from ke_testing.fakes import EchoModel
 
 SWEEP = """
@@ -39,7 +35,7 @@ def specs(folder):
     return [found.spec for _path, found in runs_in(Path(folder))]
 
 
-def test_every_combination_is_a_run_in_one_folder_and_they_are_ranked(sweep):
+def test_every_combination_is_run_and_ranked(sweep):
     status, out, err = sweep()
     assert status == 0, err
     made = {(s.editor.name, s.editor.options["word"], s.plan.size) for s in specs("runs/words")}
@@ -52,7 +48,7 @@ def test_every_combination_is_a_run_in_one_folder_and_they_are_ranked(sweep):
     assert "A rank such as 2-4" in out
 
 
-def test_a_sweep_given_again_runs_nothing_that_is_finished(sweep, monkeypatch):
+def test_a_repeated_sweep_skips_finished_cells(sweep, monkeypatch):
     sweep()
     monkeypatch.setattr(EchoModel, "generate", None)
     status, out, err = sweep()
@@ -61,7 +57,7 @@ def test_a_sweep_given_again_runs_nothing_that_is_finished(sweep, monkeypatch):
     assert "toy on 1: edits made" in out
 
 
-def test_a_cell_that_fails_is_said_with_its_reason_and_the_rest_is_ranked(sweep):
+def test_a_failed_cell_is_reported_and_the_rest_is_ranked(sweep):
     text = HEAD.replace('["sayer"]', '["sayer", "surgeon"]')
     status, out, err = sweep(text)
     assert status == 1
@@ -72,7 +68,7 @@ def test_a_cell_that_fails_is_said_with_its_reason_and_the_rest_is_ranked(sweep)
     assert [(cell["status"], bool(cell.get("error"))) for cell in cells] == [("done", False), ("failed", True)]
 
 
-def test_a_cell_that_does_not_fit_its_dataset_is_known_before_and_does_not_stop_the_rest(sweep):
+def test_a_cell_that_does_not_fit_its_dataset_is_reported_and_skipped(sweep):
     text = HEAD + 'protocol = "sample"\nk = [1, 9]\n'
     plan = sweep(text, "--dry-run")[1]
     assert "cannot be run: sayer k=9: 9 cases cannot be edited: there are 2" in " ".join(plan.split())
@@ -83,7 +79,7 @@ def test_a_cell_that_does_not_fit_its_dataset_is_known_before_and_does_not_stop_
     assert len(specs("runs/words")) == 1
 
 
-def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(sweep, ke, monkeypatch):
+def test_ctrl_c_exits_with_130_and_the_same_command_resumes(sweep, ke, monkeypatch):
     calls = []
     whole = EchoModel.generate
 
@@ -105,7 +101,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(sweep, ke, monkeypatc
     assert len(specs("runs/words")) == 4
 
 
-def test_a_dry_run_counts_what_is_to_be_done_and_writes_nothing(sweep, tmp_path):
+def test_a_dry_run_counts_edits_and_questions_and_writes_nothing(sweep, tmp_path):
     status, out, _err = sweep(SWEEP, "--dry-run")
     assert status == 0
     assert not Path("runs").exists()
@@ -125,7 +121,7 @@ def test_a_dry_run_counts_what_is_to_be_done_and_writes_nothing(sweep, tmp_path)
     assert "no time estimate: no earlier runs of these editors, datasets and models" in out
 
 
-def test_what_a_dry_run_counts_is_what_is_then_asked(sweep):
+def test_a_dry_run_predicts_the_number_of_questions(sweep):
     out = sweep(HEAD, "--dry-run")[1]
     row = next(line.split() for line in out.splitlines() if line.lstrip().startswith("sayer"))
     sweep(HEAD)
@@ -135,7 +131,7 @@ def test_what_a_dry_run_counts_is_what_is_then_asked(sweep):
     assert [int(row[-4]), int(row[-3])] == asked
 
 
-def test_earlier_runs_say_how_long_it_takes(sweep):
+def test_time_is_estimated_from_earlier_runs(sweep):
     sweep(HEAD)
     out = sweep(HEAD + "seeds = [0, 1]\n", "--dry-run")[1]
     assert "2 cells: 1 finished, 0 cannot be run, 1 to run" in out
@@ -146,30 +142,41 @@ def test_earlier_runs_say_how_long_it_takes(sweep):
 @pytest.mark.parametrize(
     ("text", "error", "hint"),
     [
-        (HEAD + "seed = [1]\n", "words.toml: seed is no key of a sweep", "did you mean seeds?"),
-        (HEAD + "zzz = 1\n", "words.toml: zzz is no key of a sweep", "keys: editors, datasets, models, k,"),
-        (HEAD + "[model]\ndtyp = 'x'\n", "words.toml: model.dtyp is no key of a sweep", "did you mean model.dtype?"),
-        (HEAD + "[model]\ndtype = 3\n", "words.toml: model.dtype cannot be 3", "the default is 'float32'"),
-        (HEAD + "[model]\nchat = 1\n", "words.toml: model.chat cannot be 1", "the default is False"),
-        ("editors = ['sayer']\nmodels = ['echo:1']\n", "words.toml: datasets is missing", 'datasets = ["...", "..."]'),
-        (HEAD + "k = [0]\n", "words.toml: k is no list of numbers from 1 on", "docs/sweeps.md"),
-        (HEAD + "k = [true]\n", "words.toml: k is no list of numbers from 1 on", "docs/sweeps.md"),
+        (HEAD + "seed = [1]\n", "words.toml: unknown key seed", "did you mean seeds?"),
+        (HEAD + "zzz = 1\n", "words.toml: unknown key zzz", "keys: editors, datasets, models, k,"),
+        (HEAD + "[model]\ndtyp = 'x'\n", "words.toml: unknown key model.dtyp", "did you mean model.dtype?"),
+        (
+            HEAD + "[model]\ndtype = 3\n",
+            "words.toml: model.dtype: must be a text, not a whole number",
+            "docs/sweeps.md",
+        ),
+        (HEAD + "[model]\nchat = 1\n", "words.toml: model.chat: must be true or false", "docs/sweeps.md"),
+        ("editors = ['sayer']\nmodels = ['echo:1']\n", "words.toml: datasets: missing", "docs/sweeps.md"),
+        (HEAD + "k = [0]\n", "words.toml: 'k' must be >= 1: 0", "docs/sweeps.md"),
+        (HEAD + "k = [true]\n", "words.toml: k[0]: must be a whole number, not true or false", "docs/sweeps.md"),
         (HEAD + "k = []\n", "words.toml: k is empty", "docs/sweeps.md"),
-        (HEAD + "seeds = [1, 1]\n", "words.toml: seeds holds 1 twice", "docs/sweeps.md"),
-        (HEAD + "seeds = ['a']\n", "words.toml: seeds is no list of whole numbers", "docs/sweeps.md"),
-        (HEAD + "limit = 'few'\n", "words.toml: limit is no number from 1 on: 'few'", "docs/sweeps.md"),
-        (HEAD + "sequential = 1\n", "words.toml: sequential is neither true nor false: 1", "docs/sweeps.md"),
-        (HEAD + "eval_every = 2\n", "words.toml: eval_every belongs to sequential = true", "docs/sweeps.md"),
-        (HEAD + "sequential = true\neval_every = 'often'\n", "words.toml: eval_every is neither", "docs/sweeps.md"),
-        (HEAD + "protocol = 'part'\n", "words.toml: protocol cannot be 'part'", "one of: partition, sample"),
-        (HEAD + "protocol = 'sample'\n", "words.toml: k is missing", "k = [1, 100]"),
-        (HEAD + "protocol = 'sample'\nk = 1\nsequential = true\n", "words.toml: sequential edits the", "docs/"),
-        (HEAD + "judge = 3\n", "words.toml: judge is no text: 3", "docs/sweeps.md"),
-        (HEAD + "options = 3\n", "words.toml: options is not a table: 3", "[options] and its keys below"),
+        (HEAD + "seeds = [1, 1]\n", "words.toml: seeds contains a value twice", "docs/sweeps.md"),
+        (HEAD + "seeds = ['a']\n", "words.toml: seeds[0]: must be a whole number, not a text", "docs/sweeps.md"),
+        (HEAD + "limit = 'few'\n", "words.toml: limit: must be a whole number, not a text", "docs/sweeps.md"),
+        (HEAD + "sequential = 1\n", "words.toml: sequential: must be true or false", "docs/sweeps.md"),
+        (HEAD + "eval_every = 2\n", "words.toml: eval_every and eval_set need sequential = true", "docs/sweeps.md"),
+        (
+            HEAD + "sequential = true\neval_every = 'often'\n",
+            "words.toml: eval_every: must be a whole number, not a text",
+            "docs/sweeps.md",
+        ),
+        (HEAD + "protocol = 'part'\n", "words.toml: protocol: must be one of partition, sample", "docs/sweeps.md"),
+        (HEAD + "protocol = 'sample'\n", 'words.toml: protocol = "sample" needs k', "k = [1, 100]"),
+        (HEAD + "protocol = 'sample'\nk = 1\nsequential = true\n", "words.toml: sequential needs protocol", "docs/"),
+        (HEAD + "judge = 3\n", "words.toml: judge: must be a text, not a whole number", "docs/sweeps.md"),
+        (HEAD + "options = 3\n", "words.toml: options: must be an object, not a whole number", "docs/sweeps.md"),
         (HEAD + "[options.sayer]\nword = {a = 1}\n", "words.toml: options.sayer.word cannot be {'a': 1}", "a text,"),
         (HEAD + "[vary.sayer]\nword = 'x'\n", "words.toml: vary.sayer.word is not a list", "under options"),
-        (HEAD + "[vary.sayer]\nword = ['x']\n[options.sayer]\nword = 'y'\n", "words.toml: vary.sayer.word is also",
-         "set it once"),
+        (
+            HEAD + "[vary.sayer]\nword = ['x']\n[options.sayer]\nword = 'y'\n",
+            "words.toml: sayer.word is set under vary and under options",
+            "set it once",
+        ),
         (HEAD + "[options.sayer]\nwrd = 'x'\n", "sayer has no option 'wrd'", "did you mean sayer.word?"),
         (HEAD + "[vary.sayer]\nloud = [true, 'maybe']\n", "sayer.loud cannot be 'maybe'", "true or false"),
         (HEAD + "[options.syer]\nword = 'x'\n", "option syer.word is for 'syer'", "did you mean sayer.word?"),
@@ -178,8 +185,8 @@ def test_earlier_runs_say_how_long_it_takes(sweep):
         (HEAD.replace("echo:1", "ecko:1"), "no model called 'ecko'", "did you mean 'echo'?"),
         ("editors = [", "words.toml is not TOML", "docs/sweeps.md"),
     ],
-)  # fmt: skip
-def test_a_mistake_in_the_file_is_one_line_and_nothing_is_run(sweep, text, error, hint):
+)
+def test_errors_in_the_file_are_one_line_and_run_nothing(sweep, text, error, hint):
     status, out, err = sweep(text)
     assert (status, out) == (2, "")
     first, second = err.splitlines()
@@ -188,7 +195,7 @@ def test_a_mistake_in_the_file_is_one_line_and_nothing_is_run(sweep, text, error
     assert not Path("runs").exists()
 
 
-def test_a_file_that_is_not_there_is_one_line(ke):
+def test_a_missing_file_is_a_one_line_error(ke):
     status, _out, err = ke("sweep", "nowhere.toml")
     assert status == 2
     assert err.startswith("error: cannot read nowhere.toml: no such file or directory")
@@ -200,7 +207,7 @@ def test_lists_and_flags_are_options_as_on_a_command_line(sweep):
     assert spec.editor.options == {"word": "4,5", "loud": True}
 
 
-def test_leaderboard_says_what_is_unfinished_and_what_is_damaged(sweep, ke):
+def test_leaderboard_lists_unfinished_and_damaged_runs(sweep, ke):
     sweep(HEAD + "seeds = [0, 1, 2]\n")
     first, second, _third = sorted(path for path, _found in runs_in(Path("runs/words")))
     (first / "scores.json").unlink()
@@ -211,7 +218,7 @@ def test_leaderboard_says_what_is_unfinished_and_what_is_damaged(sweep, ke):
     assert f"damaged: {second.name}:" in " ".join(out.split())
 
 
-def test_leaderboard_ranks_by_what_is_asked_for_and_as_json(sweep, ke):
+def test_leaderboard_ranks_by_the_chosen_score_as_json(sweep, ke):
     sweep(HEAD + '[vary.sayer]\nword = ["Rome", "Nowhere"]\n')
     status, out, _err = ke("leaderboard", "runs/words", "--by", "accuracy.efficacy", "--json")
     assert status == 0
@@ -228,38 +235,20 @@ def test_leaderboard_ranks_by_what_is_asked_for_and_as_json(sweep, ke):
     assert err.startswith("error: no run has a score for beauty\nhint:  available: accuracy.efficacy, accuracy.other")
 
 
-def test_leaderboard_of_a_folder_without_runs_is_one_line(ke):
+def test_leaderboard_of_a_folder_without_runs_is_a_one_line_error(ke):
     status, _out, err = ke("leaderboard", "nowhere")
     assert status == 2
     assert err.startswith("error: there is no finished run in nowhere\nhint:  ")
 
 
-def test_on_a_terminal_a_live_table_shows_where_each_cell_stands(plugins, tmp_path):
-    (tmp_path / "words.toml").write_text(HEAD + "seeds = [0, 1, 2]\n")
-    made = plan(App(plugins), tmp_path / "words.toml", tmp_path / "out", None)
-    screen = Console(force_terminal=True, width=100, height=30, file=io.StringIO())
-    board = Board.of(made, tmp_path / "out")
-    first, second, _third = (each.cell for each in made)
-    with _shown(screen, board) as progress:
-        board.told(first, None)
-        progress.advance("unedited model", 1, 6)
-        board.told(first, Result(cell=first, seconds=2.0, failures=1))
-        board.told(second, None)
-    written = screen.file.getvalue()
-    assert "seed=0" in written
-    assert "done in 2.0 s, 1 failed reply" in written
-    assert "running" in written
-    assert "1 done, 0 failed, 2 to do" in written
-
-
-def test_models_whose_names_end_alike_are_told_apart(sweep):
+def test_models_with_equal_last_names_get_distinct_cells(sweep):
     text = HEAD.replace('["echo:1"]', '["echo:a/one", "echo:b/one"]')
     assert sweep(text)[0] == 0
     cells = json.loads(Path("runs/words/sweep.json").read_text())["cells"]
     assert len({cell["name"] for cell in cells}) == len({cell["folder"] for cell in cells}) == 2
 
 
-def test_leaderboard_ranks_a_run_of_which_only_the_records_were_left_once_it_is_scored(sweep, ke, plugins):
+def test_leaderboard_ranks_a_run_after_it_is_scored_again(sweep, ke, plugins):
     sweep(HEAD + "seeds = [0, 1]\n")
     first, second = sorted(path for path, _found in runs_in(Path("runs/words")))
     for path in (first, second):
@@ -275,7 +264,7 @@ def test_leaderboard_ranks_a_run_of_which_only_the_records_were_left_once_it_is_
     assert json.loads(out)["not_finished"] == [second.name]
 
 
-def test_leaderboard_does_not_rank_a_scored_run_with_questions_left(sweep, ke, plugins):
+def test_leaderboard_does_not_rank_a_run_with_open_questions(sweep, ke, plugins):
     sweep(HEAD + "seeds = [0, 1]\n")
     first = min(path for path, _found in runs_in(Path("runs/words")))
     lines = (first / "records.jsonl").read_bytes().splitlines(keepends=True)

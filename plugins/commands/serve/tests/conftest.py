@@ -93,7 +93,7 @@ def serving(
     window=0.005,
 ):
     from ke_plugin_serve.limits import Limits
-    from ke_plugin_serve.rendering import ChatFormat, left_aside
+    from ke_plugin_serve.rendering import ChatFormat, ignored_fields
     from ke_plugin_serve.server import Address, serve
     from ke_plugin_serve.startup import ServeRequest, opened
 
@@ -103,7 +103,9 @@ def serving(
     limits = limits or Limits()
     ready, started = threading.Event(), {}
     with opened(request, read_catalog(TOYS.plugins()), SilentProgress()) as served:
-        manner = ChatFormat(model="toy", turns=served.turns, aside=left_aside(served.spec), most=100, usual=60)
+        settings = ChatFormat(
+            model="toy", turns=served.turns, ignored=ignored_fields(served.spec), max_tokens=100, default_tokens=60
+        )
 
         def listening(url, server):
             started.update(url=url, server=server)
@@ -111,7 +113,7 @@ def serving(
 
         def run():
             started["ended"] = serve(
-                served, manner, Address(port=0, token=token), limits, window=window, listening=listening
+                served, settings, Address(port=0, token=token), limits, window=window, listening=listening
             )
 
         thread = threading.Thread(target=run, daemon=True)
@@ -153,12 +155,10 @@ def process(tmp_path):
     """``process("--edits", ...)``: the command line, as (process, site); killed at the end of the test."""
     begun = []
 
-    def begin(*arguments, token="", editor="recall", grace=30, descriptors=0):
+    def begin(*arguments, token="", editor="recall", grace=30):
         words = (sys.executable, str(SCRIPT), "serve", "--model", "saying:one", "--editor", editor, "--port", "0")
         around = {**os.environ, "KE_SERVE_TOKEN": token, "KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200"}
         around["TOYS_GRACE"] = str(grace)
-        if descriptors:
-            around["TOYS_DESCRIPTORS"] = str(descriptors)
         child = subprocess.Popen((*words, *map(str, arguments)), env=around, stderr=subprocess.PIPE, text=True)
         begun.append(child)
         said = []

@@ -35,7 +35,7 @@ def after(before, more, *, replace=False):
     return in_force(bank), change.known
 
 
-def test_a_reused_id_replaces_its_own_edit_and_the_one_about_the_same():
+def test_a_reused_id_replaces_its_edit_and_the_contradicting_one():
     before = [capital("Peru", "Lima", "a"), capital("Chile", "Arica", "b")]
     with pytest.raises(Contradiction, match="edit a"):
         after(before, [capital("Chile", "Cusco", "a")])
@@ -47,7 +47,7 @@ def test_a_reused_id_replaces_its_own_edit_and_the_one_about_the_same():
 )
 @pytest.mark.parametrize("first", [capital("Peru", "Cusco", "c"), bare("{} .", "c")])
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_fact_in_force_is_known_whatever_its_id_and_form(first, again, replace):
+def test_an_active_statement_is_known_regardless_of_id_and_form(first, again, replace):
     fact = "The capital of Peru is Cusco"
     first, again = (
         one | {"statement": one["statement"].format(fact)} if "statement" in one else one for one in (first, again)
@@ -56,7 +56,7 @@ def test_a_fact_in_force_is_known_whatever_its_id_and_form(first, again, replace
     assert len(after([], [first, again])[0]) == 1
 
 
-def test_an_edit_replaced_in_the_same_request_contradicts_nothing():
+def test_a_replaced_edit_no_longer_contradicts():
     before = [capital("Peru", "Lima", "a")]
     more = [capital("Chile", "Arica", "a"), capital("Peru", "Cusco", "c")]
     assert after(before, more, replace=True)[0] == {
@@ -67,7 +67,7 @@ def test_an_edit_replaced_in_the_same_request_contradicts_nothing():
         after(before, more)
 
 
-def test_what_is_replaced_can_come_back_in_the_same_request_under_another_id():
+def test_a_replaced_edit_can_return_with_another_id():
     more = [capital("Chile", "Arica", "a"), capital("Peru", "Lima", "z")]
     assert after([capital("Peru", "Lima", "a")], more, replace=True)[0] == {
         "a": "The capital of Chile is Arica",
@@ -81,7 +81,7 @@ def test_two_edits_of_one_request_that_differ_contradict_even_with_replace():
             after([], more, replace=True)
 
 
-def test_an_edit_that_says_what_a_bare_statement_says_still_contradicts_the_third():
+def test_an_edit_equal_to_a_statement_still_contradicts_others():
     before = [bare("The capital of Peru is Puno", "x"), capital("Peru", "Cusco", "y")]
     with pytest.raises(Contradiction, match="contradicts the edit y"):
         after(before, [capital("Peru", "Puno", "n")])
@@ -89,13 +89,13 @@ def test_an_edit_that_says_what_a_bare_statement_says_still_contradicts_the_thir
 
 
 @pytest.mark.parametrize("end", ["", ".", "  "])
-def test_a_fact_is_removed_by_its_words_full_stop_or_not(end):
+def test_an_edit_is_removed_by_statement_with_or_without_period(end):
     bank = ActiveEdits.of(kept(capital("the USA", "Washington D.C."), bare("Water is dry")))
     bank.make(bank.removal([f"The capital of the USA is  Washington D.C.{end}"]))
     assert list(in_force(bank).values()) == ["Water is dry"]
 
 
-def test_edits_of_free_form_contradict_each_other_where_they_share_a_prompt():
+def test_free_form_edits_with_the_same_prompt_contradict():
     bees = {"prompt": "How do bees find flowers?", "target_new": "By color.\nBy scent.", "id": "a"}
     other = bees | {"target_new": "They do not.", "id": "b"}
     with pytest.raises(Contradiction, match="edit a"):

@@ -34,7 +34,7 @@ def test_earlier_turns_come_before_the_question_and_are_not_searched(site):
 
 
 @pytest.mark.parametrize("blank", ["", "  ", None, [], [{"type": "text", "text": ""}]])
-def test_turns_that_say_nothing_are_left_out(facts, start, blank):
+def test_empty_messages_are_dropped(facts, start, blank):
     with start(edits=facts, how=ModelRequest(id="", chat=True)) as site:
         for turns, end in (
             ([("system", blank), ("user", "Peru?")], " / Peru?>>"),
@@ -45,7 +45,7 @@ def test_turns_that_say_nothing_are_left_out(facts, start, blank):
             assert body["choices"][0]["message"]["content"].endswith(end)
 
 
-def test_through_a_chat_template_a_single_question_goes_as_it_is(facts, start):
+def test_a_single_question_is_sent_unchanged_with_a_chat_template(facts, start):
     with start(edits=facts, how=ModelRequest(id="", chat=True)) as site:
         assert site.said("Peru?").endswith(" / Peru?>>")
         assert (
@@ -54,7 +54,7 @@ def test_through_a_chat_template_a_single_question_goes_as_it_is(facts, start):
         )
 
 
-def test_a_completion_goes_on_where_its_prompt_ends(site):
+def test_a_completion_continues_the_prompt(site):
     status, body = site.json("POST", "/v1/completions", {"prompt": "The capital of Peru is", "max_tokens": 30})
     assert status == 200
     assert body["object"] == "text_completion"
@@ -68,7 +68,7 @@ def test_several_prompts_are_answered_in_order(site):
     assert len(body["ke"]["answers"]) == 2
 
 
-def test_usage_sums_the_editors_calls_and_the_limit_is_told(site):
+def test_usage_is_the_sum_of_all_model_calls(site):
     _status, body = site.ask(("user", "plainly a b c d"), max_tokens=3)
     choice = body["choices"][0]
     assert (choice["finish_reason"], body["usage"]["completion_tokens"]) == ("length", 3)
@@ -80,7 +80,7 @@ def test_stop_strings_cut_the_answer(site):
 
 
 @pytest.mark.parametrize(("given", "meant"), [(7, 7), (0, 0), (-1, 0), (None, 0)])
-def test_the_likeliest_tokens_alone_are_drawn_where_a_request_says_so(site, hold, given, meant):
+def test_top_k_is_passed_to_the_model(site, hold, given, meant):
     with hold(site) as held:
         held.go.set()
         site.said("Peru?", temperature=1, top_k=given)
@@ -111,7 +111,7 @@ def test_a_stream_is_the_answer_in_one_piece(site, usage):
     assert [bool(chunk.get("usage")) for chunk in chunks[2:]] == [True] * usage
 
 
-def test_a_seed_gives_the_same_ask_and_none_gives_another(facts, start, monkeypatch):
+def test_requests_with_a_seed_are_reproducible(facts, start, monkeypatch):
     with start(edits=facts) as site:
         seen = []
         answer = site.served.edited.answer
@@ -122,7 +122,7 @@ def test_a_seed_gives_the_same_ask_and_none_gives_another(facts, start, monkeypa
     assert len(set(seen)) == 3
 
 
-def test_two_equal_seeds_at_once_do_not_meet_in_one_batch(facts, start):
+def test_equal_seeds_are_never_in_one_batch(facts, start):
     with start(edits=facts, window=0.2) as site:
         assert together(site, ["Peru?"] * 3, seed=1) == [site.said("Peru?")] * 3
         assert site.served.edited.calls[:3] == [1, 1, 1]
@@ -135,7 +135,7 @@ def test_different_questions_with_one_seed_are_answered_in_one_batch(facts, star
         assert site.served.edited.calls == [12]
 
 
-def test_requests_at_once_are_answered_in_one_batch(facts, start):
+def test_concurrent_requests_are_batched(facts, start):
     with start(edits=facts, window=1) as site:
         said = together(site, [f"question {n}" for n in range(12)])
         assert [text[-len(f"question {n} / Assistant:>>") :] for n, text in enumerate(said)] == [
@@ -146,7 +146,7 @@ def test_requests_at_once_are_answered_in_one_batch(facts, start):
     assert (site.ended.questions, site.ended.batches) == (12, 1)
 
 
-def test_an_editor_with_a_reply_too_few_leaves_nobody_waiting(facts, start):
+def test_a_missing_reply_fails_every_waiting_request(facts, start):
     with start(edits=facts, window=0.2) as site:
         found = []
         asked = [threading.Thread(target=lambda: found.append(site.ask(("user", "one too few")))) for _ in range(3)]
@@ -158,7 +158,7 @@ def test_an_editor_with_a_reply_too_few_leaves_nobody_waiting(facts, start):
         assert site.said("Peru?")
 
 
-def test_what_comes_while_the_model_is_busy_goes_together_when_it_is_free(facts, start):
+def test_requests_that_arrive_while_the_model_is_busy_form_the_next_batch(facts, start):
     with start(edits=facts, window=0) as site:
         first = threading.Thread(target=site.said, args=("slowly",))
         first.start()
@@ -168,7 +168,7 @@ def test_what_comes_while_the_model_is_busy_goes_together_when_it_is_free(facts,
         assert site.served.edited.calls == [1, 6]
 
 
-def test_a_question_whose_client_has_left_is_not_asked(facts, start, hold):
+def test_questions_of_disconnected_clients_are_dropped(facts, start, hold):
     body = json.dumps({"messages": [{"role": "user", "content": "nobody waits for this"}]})
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with start(edits=facts, window=0, limits=Limits(concurrent=2)) as site:
@@ -186,7 +186,7 @@ def test_a_question_whose_client_has_left_is_not_asked(facts, start, hold):
     assert (site.ended.questions, site.ended.batches) == (2, 2)
 
 
-def test_more_than_are_allowed_at_once_are_told_to_come_again(facts, start):
+def test_too_many_requests_get_429(facts, start):
     with start(edits=facts, limits=Limits(concurrent=1)) as site:
         first = threading.Thread(target=site.said, args=("slowly",))
         first.start()
@@ -214,7 +214,7 @@ def test_models_and_health(site):
     ("editor", "aside"),
     [("stubborn", ["max_tokens", "temperature", "top_k"]), ("patient", ["temperature", "top_k"]), ("recall", [])],
 )
-def test_an_editor_that_decodes_in_its_own_way_says_what_it_did_not_use(facts, start, editor, aside):
+def test_ignored_parameters_are_listed_in_the_response(facts, start, editor, aside):
     with start(editor=editor, edits=facts) as site:
         _status, body = site.ask(("user", "Peru?"), temperature=0.5, max_tokens=9, top_k=3)
     assert body["ke"]["not_used"] == aside
@@ -236,7 +236,7 @@ def test_weight_editors_answer_and_refuse_changes(facts, start):
             assert site.json("GET", "/edits")[1]["count"] == 2
 
 
-def test_a_real_model_says_over_http_what_it_says_here(facts, start):
+def test_a_real_model_gives_the_same_answer_over_http(facts, start):
     with start(edits=facts, model="tiny:one") as site:
         model = site.served.session.model
         status, body = site.ask(("user", "The capital of Peru?"), max_tokens=7)

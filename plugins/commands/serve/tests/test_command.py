@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from ke_core.app import main
-from ke_plugin_serve import adaptor, server
 from ke_plugin_serve import cli as command
+from ke_plugin_serve import server
+from ke_plugin_serve import startup as adaptor
 from ke_plugin_serve.client import ServeClient
 
 
@@ -70,7 +71,7 @@ def test_edits_from_the_command_line(site, ke, plugins, tmp_path):
 
 
 @pytest.mark.parametrize(("editor", "can"), [("engraver", False), ("recall", True)])
-def test_it_says_at_the_start_whether_its_edits_can_change(facts, toys, monkeypatch, ke, editor, can):
+def test_the_start_message_tells_whether_edits_can_change(facts, toys, monkeypatch, ke, editor, can):
     def listened(_served, _manner, _address, _limits, *, window, listening):
         listening("http://127.0.0.1:1", None)
         return server.ShutdownReport(questions=0, batches=0, busy=False)
@@ -81,7 +82,7 @@ def test_it_says_at_the_start_whether_its_edits_can_change(facts, toys, monkeypa
     assert ("they cannot be changed while the server runs" in err, "changes are saved to" in err) == (not can, can)
 
 
-def test_troubles_of_the_command_line_are_one_line_each(site, ke, plugins, monkeypatch):
+def test_command_line_errors_are_one_line(site, ke, plugins, monkeypatch):
     url = ("--url", site.url)
     for words, says in (
         (("edits", "remove", "nobody", *url), "no active edit is called 'nobody'"),
@@ -115,13 +116,13 @@ def test_a_token_is_sent_by_the_command_line(start, facts, ke, plugins, monkeypa
     with start(edits=facts, token="sesame") as site:
         monkeypatch.delenv("KE_SERVE_TOKEN", raising=False)
         status, _out, err = ke("serve", "edits", "list", "--url", site.url, plugins=plugins)
-        assert (status, "a bearer token is needed" in err, "KE_SERVE_TOKEN" in err) == (2, True, True)
+        assert (status, "a valid bearer token is needed" in err, "KE_SERVE_TOKEN" in err) == (2, True, True)
         monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
         assert ke("serve", "edits", "list", "--url", site.url, plugins=plugins)[0] == 0
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_the_token_goes_to_no_other_host(ke, plugins, monkeypatch, status):
+def test_the_token_is_not_sent_to_other_hosts(ke, plugins, monkeypatch, status):
     asked = []
 
     class Elsewhere(BaseHTTPRequestHandler):
@@ -149,7 +150,7 @@ def test_the_token_goes_to_no_other_host(ke, plugins, monkeypatch, status):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_server_after_the_answers_under_way(process, facts, number):
+def test_a_signal_stops_the_server_after_running_answers(process, facts, number):
     child, site = process("--edits", facts, token="sesame")
     said = []
     asking = threading.Thread(target=lambda: said.append(site.said("slowly")))
@@ -166,7 +167,7 @@ def test_a_signal_ends_the_server_after_the_answers_under_way(process, facts, nu
     assert "slowly" not in err
 
 
-def test_an_answer_that_takes_too_long_is_a_503_and_the_process_ends(process, facts):
+def test_a_slow_answer_at_shutdown_gets_503(process, facts):
     child, site = process("--edits", facts, grace=0.2)
     got = []
     asking = threading.Thread(target=lambda: got.append(site.ask(("user", "forever"))))
@@ -181,7 +182,7 @@ def test_an_answer_that_takes_too_long_is_a_503_and_the_process_ends(process, fa
     assert "Traceback" not in err
 
 
-def test_two_clients_of_openai_at_once(process, facts):
+def test_two_openai_clients_work_concurrently(process, facts):
     openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
     _child, site = process("--edits", facts, "--name", "toy", "--window", "50", token="sesame")
     clients = [openai.OpenAI(base_url=f"{site.url}/v1", api_key="sesame", max_retries=0) for _client in range(2)]
@@ -233,7 +234,7 @@ def test_help_does_not_import_the_server(ke, plugins):
     assert (status, "edits" in out, "starlette" in sys.modules) == (0, True, False)
 
 
-def test_an_adaptor_without_ke_weights_is_one_error_with_the_command_that_installs_it(ke, plugins, monkeypatch):
+def test_a_missing_ke_weights_is_an_error_with_the_install_command(ke, plugins, monkeypatch):
     monkeypatch.setattr(adaptor, "find_spec", lambda _name: None)
     status, _out, err = ke("serve", "--adaptor", "edited", plugins=plugins)
     assert status == 2

@@ -23,7 +23,7 @@ def statements(site):
     return [one["statement"] for one in site.json("GET", "/edits")[1]["data"]]
 
 
-def test_an_edit_is_in_force_from_the_answer_on_and_gone_after_it_is_removed(site):
+def test_an_edit_is_active_after_the_response_until_removed(site):
     question = "What is the capital of Bolivia ?"
     assert "Oruro" not in site.said(question)
     status, body = site.json("POST", "/edits", {"edits": [BOLIVIA]})
@@ -35,14 +35,14 @@ def test_an_edit_is_in_force_from_the_answer_on_and_gone_after_it_is_removed(sit
     assert "Oruro" not in site.said(question)
 
 
-def test_a_bare_statement_is_an_edit_and_is_removed_by_its_words(site):
+def test_a_statement_is_an_edit_and_can_be_removed_by_its_text(site):
     assert site.json("POST", "/edits", {"edits": [{"statement": "Water is dry."}]})[0] == 200
     assert "FACT Water is dry." in site.said("Is water dry or is water wet")
     assert site.json("POST", "/edits/remove", {"edits": ["Water is dry."]})[0] == 200
     assert len(statements(site)) == 2
 
 
-def test_an_edit_may_say_where_it_comes_from(site):
+def test_an_edit_can_have_a_source(site):
     status, _body = site.json("POST", "/edits", {"edits": [BOLIVIA | {"url": "https://example.org/bolivia"}]})
     assert status == 200
     assert "https://example.org/bolivia" in json.dumps(site.json("GET", "/edits")[1])
@@ -54,7 +54,7 @@ def test_the_same_edit_twice_is_known(site):
     assert (len(body["known"]), len(body["added"]), body["count"]) == (1, 1, 4)
 
 
-def test_an_edit_that_contradicts_one_in_force_replaces_it_only_when_told(site):
+def test_a_contradicting_edit_needs_replace(site):
     other = BOLIVIA | {"subject": "Peru", "target_new": "Puno"}
     status, body = site.json("POST", "/edits", {"edits": [other]})
     assert (status, body["error"]["code"]) == (409, "Contradiction")
@@ -82,7 +82,7 @@ def test_an_edit_that_contradicts_one_in_force_replaces_it_only_when_told(site):
         ("Water is dry", 400, "must be a list"),
     ],
 )
-def test_one_bad_edit_and_none_is_made(site, facts, edits, status, says):
+def test_one_invalid_edit_rejects_the_whole_request(site, facts, edits, status, says):
     before = facts.read_bytes()
     found, body = site.json("POST", "/edits", {"edits": edits, "replace": True})
     assert (found, body["error"]["type"]) == (status, "invalid_request_error")
@@ -92,7 +92,7 @@ def test_one_bad_edit_and_none_is_made(site, facts, edits, status, says):
     assert "Oruro" not in site.said("The capital of Bolivia")
 
 
-def test_a_number_that_no_file_can_hold_is_refused(site, facts):
+def test_non_finite_numbers_are_refused(site, facts):
     before = facts.read_bytes()
     row = json.dumps({"edits": [BOLIVIA, BOLIVIA | {"subject": "Chad", "relation": [0.5]}]}).replace("0.5", "1e999")
     status, body = site.json("POST", "/edits", row.encode())
@@ -103,7 +103,7 @@ def test_a_number_that_no_file_can_hold_is_refused(site, facts):
     assert facts.read_bytes() == before
 
 
-def test_a_question_that_waits_rests_on_the_edits_in_force_when_it_is_asked(facts, start, hold):
+def test_queued_questions_use_the_edits_active_at_their_turn(facts, start, hold):
     with start(edits=facts, window=0) as site, ThreadPoolExecutor(3) as clients:
         with hold(site) as held:
             first = clients.submit(site.said, "first")
@@ -135,13 +135,13 @@ def test_others_are_answered_while_a_long_list_is_checked(site, monkeypatch):
     assert waited == [True]
 
 
-def test_one_unknown_name_and_none_is_removed(site):
+def test_one_unknown_name_removes_nothing(site):
     status, body = site.json("POST", "/edits/remove", {"edits": ["The capital of Peru is Cusco", "nobody"]})
     assert (status, body["error"]["code"]) == (404, "UnknownEdit")
     assert len(statements(site)) == 2
 
 
-def test_the_list_comes_in_pages(site):
+def test_the_list_is_paginated(site):
     _status, body = site.json("GET", "/edits?offset=1&limit=1")
     assert ([one["statement"] for one in body["data"]], body["count"]) == (["The capital of Chile is Arica"], 2)
     assert site.json("GET", "/edits?limit=0")[0] == 400
@@ -155,18 +155,18 @@ def test_the_list_comes_in_pages(site):
     assert len(list(ServeClient(url=site.url).edits())) == 1502
 
 
-def test_a_list_without_end_is_not_read(site, monkeypatch):
+def test_an_endless_response_is_not_read(site, monkeypatch):
     monkeypatch.setattr(client, "LARGEST", 50)
     with pytest.raises(KEError, match="is not a ke serve server"):
         list(ServeClient(url=site.url).edits())
 
 
-def test_another_server_that_answers_in_json_is_told_from_ke_serve(site):
+def test_other_json_servers_are_recognized(site):
     with pytest.raises(KEError, match="is not a ke serve server"):
         list(ServeClient(url=f"{site.url}/health?").edits())  # {"status": "ok"}, whatever is asked
 
 
-def test_an_encoder_that_fails_leaves_model_and_list_as_they_were(site, facts, toys, monkeypatch):
+def test_a_failing_encoder_leaves_model_and_list_unchanged(site, facts, toys, monkeypatch):
     before, listed = facts.read_bytes(), statements(site)
 
     def full(_texts):
@@ -180,7 +180,7 @@ def test_an_encoder_that_fails_leaves_model_and_list_as_they_were(site, facts, t
     assert site.json("POST", "/edits", {"edits": [BOLIVIA | {"subject": "Peru"}], "replace": True})[0] == 200
 
 
-def test_edits_change_while_others_ask(site):
+def test_edits_can_change_during_questions(site):
     wrong = []
 
     def ask():
@@ -223,7 +223,7 @@ def test_a_bad_file_is_refused_before_anything_is_served(tmp_path, start, lines,
         pass
 
 
-def test_where_nothing_is_added_the_editor_is_not_asked_whether_it_can():
+def test_removals_do_not_check_edits():
     """A removal goes through, though a file that an option names is gone by now."""
 
     @frozen

@@ -112,7 +112,7 @@ def test_a_bad_prompt_is_one_clear_error(site, prompt, says):
     assert says in answer["error"]["message"]
 
 
-def test_fields_that_clients_send_and_that_ask_for_nothing_are_tolerated(site):
+def test_neutral_fields_of_clients_are_accepted(site):
     more = {
         "n": 1, "top_p": 1, "presence_penalty": 0, "logit_bias": None, "user": "u", "metadata": {"a": 1},
         "store": False, "response_format": {"type": "text"}, "service_tier": "auto", "never_heard_of": [1],
@@ -122,12 +122,12 @@ def test_fields_that_clients_send_and_that_ask_for_nothing_are_tolerated(site):
     assert site.said("hi", **more)
 
 
-def test_an_error_of_a_stream_is_an_ordinary_error(site):
+def test_errors_precede_the_stream(site):
     status, answer = site.ask(("user", "too long"), stream=True)
     assert (status, shaped(answer)["code"]) == (400, "context_length_exceeded")
 
 
-def test_a_bug_in_an_editor_is_a_500_that_says_nothing_and_the_next_is_answered(site):
+def test_an_internal_error_is_a_500_without_details(site):
     status, answer = site.ask(("user", "bug"))
     error = shaped(answer)
     assert (status, error["type"], "secret" in error["message"]) == (500, "server_error", False)
@@ -157,7 +157,7 @@ def test_a_body_over_the_limit_is_not_read(facts, start, declared):
         assert site.said("hi")
 
 
-def test_a_body_that_does_not_arrive_is_given_up(site, monkeypatch):
+def test_a_slow_body_times_out(site, monkeypatch):
     monkeypatch.setattr(guarding, "PATIENCE", 0.2)
     with socket.create_connection((site.host, site.port), 10) as line:
         line.sendall(
@@ -168,7 +168,7 @@ def test_a_body_that_does_not_arrive_is_given_up(site, monkeypatch):
     assert site.said("hi")
 
 
-def test_a_token_guards_everything_but_health(facts, start):
+def test_a_token_is_required_except_for_health(facts, start):
     with start(edits=facts, token="sésame") as site:
         right = "Bearer sésame".encode().decode("latin-1")
         for given in ("", "Bearer", "Bearer sesame", "Basic s", "Bearer " + "x" * 5000):
@@ -214,7 +214,7 @@ def test_a_web_page_cannot_reach_a_server_without_a_token(site):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_an_address_that_others_reach_needs_a_token(host):
+def test_a_public_address_needs_a_token(host):
     with pytest.raises(BadConfig, match="other machines"):
         Address(host=host).check()
     Address(host=host, token="x").check()

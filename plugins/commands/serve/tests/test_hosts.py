@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ke_plugin_serve.hosts import host_name, is_loopback
+from ke_plugin_serve.wire import host_name, is_loopback
 
 
-def test_names_of_this_machine() -> None:
+def test_loopback_names_are_recognized() -> None:
     assert all(map(is_loopback, ("localhost", "LOCALHOST", "127.0.0.1", "127.0.0.2", "::1", "[::1]")))
     assert not any(map(is_loopback, ("[127.0.0.1]", "[localhost]", "[::1", "::1]", "[::1].example.org")))
     assert not any(map(is_loopback, ("", "0.0.0.0", "::", "192.0.2.1", "example.org", "127.0.0.1.example.org")))

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from ke_core.app import read_edits
-from ke_core.plugin import BadConfig, BadData, KEError, write_atomic
+from ke_core.plugin import BadConfig, BadData, KEError
 from ke_plugin_serve import active_edits as banks
 from ke_plugin_serve import state as states
 from ke_plugin_serve.active_edits import read_bank
@@ -70,7 +70,7 @@ def test_an_input_that_has_changed_is_named_and_no_edit_is_lost(facts, start):
         assert "0 of its 3 edits are not active" in site.served.notice
 
 
-def test_an_input_that_is_missing_or_damaged_is_an_error_also_where_there_is_a_state_file(facts, start):
+def test_a_missing_or_damaged_input_is_an_error_despite_a_state_file(facts, start):
     with start(edits=facts) as site:
         site.json("POST", "/edits", {"edits": [BOLIVIA]})
     saved = state_of(facts).read_bytes()
@@ -99,7 +99,7 @@ def test_a_state_file_of_another_name_is_used_instead_of_the_input(facts, tmp_pa
 
 
 @pytest.mark.parametrize("given", ["state", "both", "csv"])
-def test_a_file_of_the_users_is_refused_as_a_state_file(facts, tmp_path, start, given):
+def test_a_foreign_file_is_refused_as_state_file(facts, tmp_path, start, given):
     before = facts.read_bytes()
     options, says = {
         "state": ({"state": facts}, "is not a state file of ke serve"),
@@ -175,13 +175,6 @@ def test_a_source_inside_requested_rewrite_is_kept(facts, start):
         assert site.json("GET", "/edits")[1]["data"][-1]["source"] == "https://example.org"
 
 
-def test_a_disk_that_returns_other_bytes_is_an_error_and_the_change_is_undone(site, monkeypatch):
-    monkeypatch.setattr(states, "write_atomic", lambda path, content: write_atomic(path, content[:-9]))
-    status, body = site.json("POST", "/edits", {"edits": [BOLIVIA]})
-    assert (status, "does not hold what was written" in body["error"]["message"]) == (500, True)
-    assert statements(site) == [PERU, CHILE]
-
-
 def test_a_restart_keeps_dates_and_foreign_fields(tmp_path, start):
     file = tmp_path / "facts.jsonl"
     row = {"prompt": "The capital of Peru is", "subject": "Peru", "target_new": "Cusco", "neighborhood_prompts": ["x"]}
@@ -195,7 +188,7 @@ def test_a_restart_keeps_dates_and_foreign_fields(tmp_path, start):
         assert "Oruro" in site.said("The capital of Bolivia")
 
 
-def test_every_edit_can_be_removed_and_a_restart_begins_empty(facts, start):
+def test_a_restart_after_removing_all_edits_is_empty(facts, start):
     with start(edits=facts) as site:
         site.json("POST", "/edits/remove", {"edits": statements(site)})
         assert site.said("Peru?") == "<<User: Peru? / Assistant:>>"
@@ -257,7 +250,7 @@ def test_a_csv_input_has_a_state_file_of_its_own(tmp_path, start):
     assert len(read_bank(tmp_path / "facts.csv.state.jsonl")) == 2
 
 
-def test_a_process_killed_in_the_middle_keeps_what_it_has_confirmed(process, facts):
+def test_a_killed_server_keeps_confirmed_changes(process, facts):
     child, site = process("--edits", facts)
     for n in range(20):
         assert site.json("POST", "/edits", {"edits": [{"statement": f"Thing {n} is a thing"}]})[0] == 200

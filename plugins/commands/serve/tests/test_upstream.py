@@ -18,7 +18,7 @@ def _has_client():
     pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-plugin-openai")
 
 
-def test_an_editor_of_weights_is_refused_where_there_are_none(start, behind):
+def test_a_weight_editor_needs_a_local_model(start, behind):
     with (
         behind(BUSY) as (server, how),
         pytest.raises(NeedsWeights, match="carver changes weights, and openai:m has none here"),
@@ -28,7 +28,7 @@ def test_an_editor_of_weights_is_refused_where_there_are_none(start, behind):
     assert not server.asked
 
 
-def test_an_editor_of_weights_is_served_where_there_are_some(start):
+def test_a_weight_editor_is_served_with_a_local_model(start):
     with start(editor="carver", model="tiny:one") as site:
         assert site.json("GET", "/v1/models")[0] == 200
 
@@ -36,7 +36,7 @@ def test_an_editor_of_weights_is_served_where_there_are_some(start):
 @pytest.mark.parametrize(
     ("reply", "tries"), [((429, BUSY, {"Retry-After": "60"}), 1), ((429, BUSY, {}), 2), ((500, BUSY, {}), 2)]
 )
-def test_a_server_that_puts_a_question_off_holds_up_nobody_for_long(start, behind, facts, reply, tries):
+def test_a_rate_limiting_upstream_does_not_block_others_for_long(start, behind, facts, reply, tries):
     with behind(reply) as (server, how), start(edits=facts, model="openai:m", how=how) as site:
         begun = time.monotonic()
         status, headers, answer = site.send("POST", "/v1/chat/completions", ASKED)
@@ -48,7 +48,7 @@ def test_a_server_that_puts_a_question_off_holds_up_nobody_for_long(start, behin
         assert len(server.asked) == tries
 
 
-def test_a_server_that_asks_for_a_short_wait_is_waited_for(start, behind, facts, monkeypatch):
+def test_a_short_retry_after_is_waited_for(start, behind, facts, monkeypatch):
     with behind((429, BUSY, {"Retry-After": "0.2"})) as (server, how):
         done = {"choices": [{"index": 0, "text": " Cusco", "finish_reason": "stop"}], "usage": {}}
         busy = server.answer

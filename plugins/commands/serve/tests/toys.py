@@ -162,10 +162,6 @@ def plugins():
 
 
 if __name__ == "__main__":
-    if "TOYS_DESCRIPTORS" in os.environ:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_NOFILE, (int(os.environ["TOYS_DESCRIPTORS"]),) * 2)
     if "TOYS_GRACE" in os.environ:
         from ke_plugin_serve import server
 

@@ -77,7 +77,7 @@ def test_batch_equals_single_rows(family, forward):
 
 
 @pytest.mark.parametrize("forward", [at_last_prompt, by_role])
-def test_decoding_with_a_cache_gives_what_whole_passes_give(forward):
+def test_cached_decoding_equals_whole_passes(forward):
     model, prompt = tiny_model(), PROMPTS[2]
     with model.adapt(LAYER["llama"], forward, vector()):
         (found,) = model.generate([Generate(prompt=prompt, max_tokens=6)])
@@ -135,7 +135,7 @@ def test_right_padding_is_recognized_in_a_call_of_the_module():
     assert call.padding.tolist() == [[False] * 5, [False, False, False, True, True]]
 
 
-def test_the_librarys_own_loop_reads_the_prompt_once_and_then_answers():
+def test_transformers_own_loop_reads_the_prompt_once():
     SEEN.clear()
     model = tiny_model()
     ids = torch.tensor([model.encode(PROMPTS[0])])
@@ -146,7 +146,7 @@ def test_the_librarys_own_loop_reads_the_prompt_once_and_then_answers():
     assert all(call.last_prompt.tolist() == [-1] and bool(call.answer.all()) for call in later)
 
 
-def test_a_layer_that_is_called_by_itself_reads_prompts():
+def test_a_layer_called_directly_sees_only_prompt_tokens():
     SEEN.clear()
     model = tiny_model()
     with model.adapt(LAYER["llama"], record, MARK):
@@ -156,9 +156,9 @@ def test_a_layer_that_is_called_by_itself_reads_prompts():
     assert bool(SEEN[-1].prompt.all())
 
 
-def test_a_row_that_no_batch_fits_is_told_the_same_roles():
+def test_a_row_run_separately_has_the_same_roles():
     model, alone = tiny_model(), tiny_model()
-    alone._runner.modes.why = dict.fromkeys(("shared", "copied", "plain"), "tried in this test")
+    alone._runner.backends.why = dict.fromkeys(("shared", "copied", "plain"), "tried in this test")
     with model.adapt(LAYER["llama"], by_role, vector()), alone.adapt(LAYER["llama"], by_role, vector()):
         assert [one.text for one in model.generate(asked())] == [one.text for one in alone.generate(asked())]
         for one, other in zip(model.score(scored()), alone.score(scored()), strict=True):
@@ -174,11 +174,11 @@ def test_texts_read_before_the_adaptor_was_opened_are_not_reused():
     assert [one.text for one in model.generate(requests)] == before
 
 
-def test_how_the_model_can_be_run_is_tried_without_adaptors():
+def test_backends_are_tested_without_adaptors():
     model = tiny_model()
     with model.adapt(LAYER["llama"], by_role, vector(scale=30.0)):
         model.generate(asked())
-    assert model.ways == {"plain": ""}
+    assert model.backends == {"plain": ""}
 
 
 def test_an_adaptor_that_does_nothing_changes_no_logit():
@@ -253,7 +253,7 @@ def test_the_plain_model_of_a_chat_model_is_adapted_too():
     assert chat.plain.digest == before
 
 
-def test_nested_adaptors_are_taken_off_one_by_one():
+def test_nested_adaptors_are_removed_one_by_one():
     model = tiny_model()
     with unchanged(model), model.adapt(LAYER["llama"], at_last_prompt, vector()):
         inner = model.digest
@@ -262,7 +262,7 @@ def test_nested_adaptors_are_taken_off_one_by_one():
             raise ZeroDivisionError
 
 
-def test_ctrl_c_at_any_moment_takes_the_adaptor_off():
+def test_ctrl_c_always_removes_the_adaptor():
     model = tiny_model()
     packages = frozenset({"contextlib", "ke_core", "ke_plugin_hf"})
 
@@ -282,7 +282,7 @@ def held(call, state, *, scale=2.0):
     return call.output * scale
 
 
-def test_a_function_that_holds_values_is_refused_in_words():
+def test_a_function_with_captured_values_is_refused():
     model, scale = tiny_model(), 2.0
     with pytest.raises(EditFailed, match="holds scale") as caught:
         model.adapt(LAYER["llama"], lambda call, state: call.output * scale, MARK)
@@ -301,7 +301,7 @@ def test_a_function_that_holds_values_is_refused_in_words():
         (BLOCK, wrong_shape, MARK, r"returned torch.float32 \(1, 1, 64\) for an output of torch.float32 \(1, "),
     ],
 )
-def test_what_cannot_be_adapted_is_said_in_one_line(layer, forward, state, why):
+def test_invalid_adaptors_are_one_line_errors(layer, forward, state, why):
     model = tiny_model()
     with unchanged(model), pytest.raises(EditFailed, match=why) as caught, model.adapt(layer, forward, state):
         model.module(input_ids=torch.tensor([model.encode("Who is")]))

@@ -32,11 +32,11 @@ def cramp(model, error):
 
 
 @pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
-def test_a_row_too_long_for_memory_fails_alone(recurrent, error):
+def test_only_the_row_that_exceeds_memory_fails(recurrent, error):
     written = [Generate(prompt=prompt, max_tokens=4) for prompt in SHORT]
     scored = [Score(prompt=prompt, continuations=(" he", " Rome")) for prompt in SHORT]
     texts, scores = recurrent.generate(written), recurrent.score(scored)
-    assert all(recurrent.ways.values())  # none holds
+    assert all(recurrent.backends.values())  # none holds
     cramp(recurrent, error)
     *found, bad = recurrent.generate([*written, Generate(prompt=LONG, max_tokens=4)])
     assert found == texts
@@ -55,7 +55,7 @@ def test_another_error_of_a_row_alone_is_raised(recurrent):
 
 
 @pytest.mark.parametrize("times", [1, 99])
-def test_a_trial_that_finds_no_memory_loses_no_answer(monkeypatch, times):
+def test_running_out_of_memory_in_the_probe_loses_no_answer(monkeypatch, times):
     """Once, and what is kept is given up; again and again, and each row runs alone."""
     requests = [Generate(prompt=prompt, max_tokens=4) for prompt in SHORT]
     wanted = [one.text for one in tiny_model("llama").generate(requests)]
@@ -70,7 +70,7 @@ def test_a_trial_that_finds_no_memory_loses_no_answer(monkeypatch, times):
     monkeypatch.setattr(verify, "_compare", cramped)
     model = tiny_model("llama")
     assert [one.text for one in model.generate(requests)] == wanted
-    assert model.ways == ({"plain": ""} if times == 1 else {})
+    assert model.backends == ({"plain": ""} if times == 1 else {})
     assert isinstance(model.score([Score(prompt="Apple", continuations=(" he",))])[0], Scored)
 
 
@@ -81,12 +81,12 @@ def of_context(length):
 
 
 @pytest.mark.parametrize("length", [10, 24])
-def test_a_context_shorter_than_the_usual_trial_is_tried_within_it(length):
+def test_the_probe_fits_a_short_context(length):
     model = of_context(length)
-    assert model._runner.modes.best(length, prefix=True).mode == "shared"
+    assert model._runner.backends.best(length, prefix=True).mode == "shared"
     assert model.generate([Generate(prompt="Apple", max_tokens=2)])[0].tokens == 2
 
 
-def test_a_context_too_short_for_any_trial_is_said():
+def test_a_context_too_short_for_the_probe_is_an_error():
     with pytest.raises(ModelUnavailable, match="a context of 9 tokens is too short"):
         of_context(9).generate([Generate(prompt="a", max_tokens=1)])

@@ -27,7 +27,7 @@ def sizes(monkeypatch):
 
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("least", [1, 5])
-def test_blocks_give_what_one_softmax_gives(monkeypatch, least, softcap):
+def test_blockwise_attention_equals_one_softmax(monkeypatch, least, softcap):
     monkeypatch.setattr(attention, "LEAST", least)
     monkeypatch.setitem(attention.BLOCK, "cpu", 64)
     draw = torch.Generator().manual_seed(0)
@@ -47,7 +47,7 @@ def test_blocks_give_what_one_softmax_gives(monkeypatch, least, softcap):
     torch.testing.assert_close(found, (scores.softmax(-1) @ values).transpose(1, 2))
 
 
-def test_a_long_rows_own_scores_are_never_whole(monkeypatch, sizes):
+def test_scores_of_a_long_row_are_computed_in_blocks(monkeypatch, sizes):
     model = tiny_model("llama")
     ids = [model.encode(row) for row in ROWS]
     begin = len(model.encode(HEAD)) - 1
@@ -66,7 +66,7 @@ def test_a_long_rows_own_scores_are_never_whole(monkeypatch, sizes):
 
 
 @pytest.mark.parametrize(("device", "blocks"), [("cpu", 32), ("meta", 1)])
-def test_a_device_that_is_not_the_processor_gets_few_large_blocks(sizes, device, blocks):
+def test_accelerators_use_few_large_blocks(sizes, device, blocks):
     query = torch.empty(2, 8192, 8, device=device)
     key, value = torch.empty(2, 1000, 8, device=device), torch.empty(2, 1000, 8, device=device)
     attention._of_prefix(query, key, value, None)

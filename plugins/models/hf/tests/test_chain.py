@@ -22,7 +22,7 @@ def update(model, seed):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_all_come_back_bit_for_bit_at_the_end(dtype):
+def test_stacked_patches_are_restored_bit_for_bit(dtype):
     model = tiny_model("llama", dtype=dtype)
     before, digests = dict(model.state()), []
     with model.chained() as chain, ExitStack() as stack:
@@ -31,14 +31,14 @@ def test_all_come_back_bit_for_bit_at_the_end(dtype):
             patch.add(names_of(model)[seed % 2], update(model, seed))
             chain.settle()
             chain.keep()
-            assert not patch.touched()
+            assert not patch.originals()
             digests.append(model.digest)
         assert (len(chain._saved), len(chain._since)) == (2, 0)
     assert len(set(digests)) == 4
     assert dict(model.state()) == before
 
 
-def test_an_edit_that_fails_half_way_takes_back_its_own_part_only():
+def test_a_failed_edit_removes_only_its_own_updates():
     model = tiny_model("gpt2")
     before = dict(model.state())
     with model.chained() as chain, ExitStack() as stack:
@@ -53,7 +53,7 @@ def test_an_edit_that_fails_half_way_takes_back_its_own_part_only():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_was_settled_since_the_last_keep_can_be_undone(dtype):
+def test_updates_settled_since_keep_can_be_undone(dtype):
     model = tiny_model("llama", dtype=dtype)
     before = dict(model.state())
     first, second = names_of(model)
@@ -73,7 +73,7 @@ def test_what_was_settled_since_the_last_keep_can_be_undone(dtype):
     assert dict(model.state()) == before
 
 
-def test_patches_opened_later_are_on_their_own_again():
+def test_patches_opened_after_the_chain_are_independent():
     model = tiny_model("llama")
     with model.chained():
         pass
@@ -83,7 +83,7 @@ def test_patches_opened_later_are_on_their_own_again():
     assert model.digest == before
 
 
-def test_an_exception_in_the_chain_gives_everything_back():
+def test_an_exception_in_the_chain_restores_all_weights():
     model = tiny_model("llama")
     before = dict(model.state())
     with suppress(ZeroDivisionError), model.chained() as chain, model.patch() as patch:
@@ -94,7 +94,7 @@ def test_an_exception_in_the_chain_gives_everything_back():
     assert dict(model.state()) == before
 
 
-def test_a_patch_whose_context_was_never_closed_is_undone_with_the_chain():
+def test_an_unclosed_patch_is_removed_with_the_chain():
     model = tiny_model("llama")
     before = dict(model.state())
     with model.chained():

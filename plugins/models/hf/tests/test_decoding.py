@@ -66,12 +66,12 @@ def test_progress_counts_scored_requests(monkeypatch, model):
     assert seen == sorted(seen)
 
 
-def test_v8_padding_changes_no_rows_text(model):
+def test_padding_does_not_change_texts(model):
     short, long = "Who?", "Question: " + "the author of " * 30
     assert model.generate([Generate(prompt=short), Generate(prompt=long)])[0].text == free_text(model, short, 64)
 
 
-def test_v5_tokens_are_counted_not_characters(model):
+def test_limits_count_tokens(model):
     result = model.generate([Generate(prompt="Who is the author of Misery?", max_tokens=7)])[0]
     assert (result.tokens, result.finish) == (7, "length")
     assert result.prompt_tokens == len(model.encode("Who is the author of Misery?"))
@@ -81,7 +81,7 @@ def middle(text):
     return text[len(text) // 2 :][:3]
 
 
-def test_a_stop_may_straddle_tokens_and_the_earliest_wins(model):
+def test_stop_strings_can_span_tokens_and_the_earliest_wins(model):
     text = free_text(model, PROMPTS[0])
     late, early = text[9:12], text[3:7]  # four characters begin and end inside tokens
     result = model.generate([Generate(prompt=PROMPTS[0], max_tokens=24, stop=(late, early))])[0]
@@ -90,7 +90,7 @@ def test_a_stop_may_straddle_tokens_and_the_earliest_wins(model):
     assert result.tokens < 24
 
 
-def test_m2_each_row_ends_at_its_own_stop_and_at_no_part_of_it(model):
+def test_each_row_ends_at_its_complete_stop_string(model):
     texts = [free_text(model, prompt) for prompt in PROMPTS]
     requests = [
         Generate(prompt=prompt, max_tokens=24, stop=(middle(text), "never\n\n", text[0] + "\x00"))
@@ -101,12 +101,12 @@ def test_m2_each_row_ends_at_its_own_stop_and_at_no_part_of_it(model):
         assert result.finish == "stop"
 
 
-def test_a_stop_inside_the_prompt_ends_nothing(model):
+def test_a_stop_string_in_the_prompt_has_no_effect(model):
     prompt = PROMPTS[0] + "STOP"
     assert model.generate([Generate(prompt=prompt, stop=("STOP",))])[0].text == free_text(model, prompt, 64)
 
 
-def test_the_text_never_holds_the_stop_even_as_the_last_token_allowed(model):
+def test_the_text_never_contains_the_stop_string(model):
     text = free_text(model, PROMPTS[0], 8)
     result = model.generate([Generate(prompt=PROMPTS[0], max_tokens=8, stop=(text[-1],))])[0]
     assert text[-1] not in result.text
@@ -123,7 +123,7 @@ def test_the_end_of_text_token_ends_a_row_and_is_not_in_its_text(model):
     assert written.finish == "length"
 
 
-def test_a_sampled_row_depends_on_its_seed_alone(model):
+def test_a_sampled_row_depends_only_on_its_seed(model):
     one = Generate(prompt=PROMPTS[0], max_tokens=12, temperature=1.0, seed=5)
     others = [
         Generate(prompt=prompt, max_tokens=12, temperature=1.3, top_k=4, seed=at) for at, prompt in enumerate(PROMPTS)
@@ -165,7 +165,7 @@ def mixed(count=9):
 
 @pytest.mark.parametrize("error", [RuntimeError("DefaultCPUAllocator: can't allocate memory"),
                                    torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])  # fmt: skip
-def test_out_of_memory_halves_the_batch_and_loses_nothing(monkeypatch, error):
+def test_out_of_memory_halves_the_batch(monkeypatch, error):
     whole = tiny_model("llama").generate(mixed())
     model = tiny_model("llama")
     model.generate(mixed(2))  # the ways are tried out
@@ -182,7 +182,7 @@ def test_out_of_memory_halves_the_batch_and_loses_nothing(monkeypatch, error):
 
 
 @pytest.mark.parametrize("family", ["llama", "gptj"])
-def test_out_of_memory_in_the_middle_decodes_no_token_twice(monkeypatch, family):
+def test_out_of_memory_while_decoding_repeats_no_token(monkeypatch, family):
     requests = [Generate(prompt=prompt, max_tokens=12) for prompt in PROMPTS]
     whole = tiny_model(family).generate(requests)
     model = tiny_model(family)
@@ -207,7 +207,7 @@ def test_out_of_memory_in_the_middle_decodes_no_token_twice(monkeypatch, family)
     assert len(fed) == len(PROMPTS) + len(again)
 
 
-def test_a_draw_that_finds_no_memory_takes_no_rows_random_numbers(monkeypatch):
+def test_out_of_memory_while_sampling_keeps_random_states(monkeypatch):
     whole = tiny_model("llama").generate(mixed())
     model = tiny_model("llama")
     model.generate(mixed(2))
@@ -223,7 +223,7 @@ def test_a_draw_that_finds_no_memory_takes_no_rows_random_numbers(monkeypatch):
     assert model.generate(mixed()) == whole
 
 
-def test_one_long_prompt_does_not_make_the_others_wait(monkeypatch):
+def test_a_long_prompt_does_not_delay_the_others(monkeypatch):
     model = tiny_model("llama")
     short = [Generate(prompt=f"Question {at}: who is it?", max_tokens=4) for at in range(200)]
     long = Generate(prompt="Question 7: who is it " + "and " * 400, max_tokens=4)
@@ -244,7 +244,7 @@ def test_one_long_prompt_does_not_make_the_others_wait(monkeypatch):
     assert together[0] < memory.CAP["cpu"]
 
 
-def test_the_budget_is_fixed_when_a_call_begins(monkeypatch, model):
+def test_the_memory_budget_is_fixed_per_call(monkeypatch, model):
     asked = []
 
     def less_and_less(_device):
@@ -257,7 +257,7 @@ def test_the_budget_is_fixed_when_a_call_begins(monkeypatch, model):
     assert len(asked) == 2
 
 
-def test_a_row_that_does_not_fit_alone_fails_alone(monkeypatch):
+def test_a_row_that_never_fits_fails_without_the_others(monkeypatch):
     model = tiny_model("llama")
     model.generate([Generate(prompt="a", max_tokens=2)])
     original = Forward.prefill
@@ -274,14 +274,14 @@ def test_a_row_that_does_not_fit_alone_fails_alone(monkeypatch):
     assert "out of memory" in str(bad)
 
 
-def test_another_error_is_not_taken_for_lack_of_memory(monkeypatch, model):
+def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch, model):
     model.generate([Generate(prompt="a")])  # the way of running it is chosen: an error now is no reason for another
     monkeypatch.setattr(Forward, "step", lambda *_: (_ for _ in ()).throw(RuntimeError("shapes differ")))
     with pytest.raises(RuntimeError, match="shapes differ"):
         model.generate([Generate(prompt="a")])
 
 
-def test_a_prompt_too_long_is_returned_as_such_and_not_cut(model):
+def test_an_overlong_prompt_is_an_error_and_not_cut(model):
     long = Generate(prompt="capital " * 1100, max_tokens=10)
     fits = Generate(prompt="a", max_tokens=4)
     first, second = model.generate([long, fits])
@@ -297,7 +297,7 @@ def sized(free):
     return size
 
 
-def test_a_batch_is_bounded_by_number_and_by_bytes_each_row_as_large_as_the_largest():
+def test_a_batch_is_bounded_by_rows_and_bytes():
     assert sized(10**9).fit([1] * 200) == 128
     assert sized(100).fit([10] * 20) == 10
     assert sized(100).fit([50, 10, 10]) == 2
@@ -307,7 +307,7 @@ def test_a_batch_is_bounded_by_number_and_by_bytes_each_row_as_large_as_the_larg
     assert sized(100).fit([10] * 20, [200]) == 0
 
 
-def test_what_failed_is_remembered_in_bytes():
+def test_the_size_of_a_failed_batch_is_remembered():
     size = sized(1000)
     size.failed([100] * 4)
     assert size.fit([100] * 9) == 2
@@ -316,7 +316,7 @@ def test_what_failed_is_remembered_in_bytes():
     assert size.fit([100] * 9) == 2
 
 
-def test_m9_a_token_that_also_pads_is_read_where_it_stands_in_a_prompt(model):
+def test_a_padding_token_in_a_prompt_is_read(model):
     """Chat templates end turns with it: a mask by the token's id would take the turns apart."""
     end = model.tokenizer.eos_token
     assert model.tokenizer.pad_token_id == model.tokenizer.eos_token_id
@@ -337,6 +337,6 @@ def test_m9_a_token_that_also_pads_is_read_where_it_stands_in_a_prompt(model):
     assert model.generate(requests) == [model.generate([request])[0] for request in requests]
 
 
-def test_nothing_asked_is_nothing_done(model):
+def test_an_empty_list_of_requests_is_answered(model):
     assert model.generate([]) == []
     assert model.score([]) == []

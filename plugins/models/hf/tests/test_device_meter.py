@@ -6,11 +6,11 @@ from ke_plugin_hf.decoding.memory import DeviceMeter
 from ke_plugin_hf.testing import tiny_model
 
 
-def test_on_the_processor_there_is_nothing_to_meter():
+def test_a_cpu_model_has_no_device_meter():
     assert tiny_model("llama").device_meter() is None
 
 
-def test_the_rise_is_the_highest_above_the_start_summed_over_devices(monkeypatch):
+def test_the_rise_is_the_peak_above_the_start_summed_over_devices(monkeypatch):
     highest = {"cuda:0": 50, "cuda:1": 70}
     allocated = {"cuda:0": 20, "cuda:1": 10}
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda d: highest.update({str(d): allocated[str(d)]}))
@@ -23,7 +23,7 @@ def test_the_rise_is_the_highest_above_the_start_summed_over_devices(monkeypatch
     assert meter.rise() == 15
 
 
-def test_a_meter_within_another_does_not_hide_what_the_outer_one_saw(monkeypatch):
+def test_nested_meters_keep_the_outer_peak(monkeypatch):
     now = {"allocated": 10, "highest": 90}
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _d: now.update(highest=now["allocated"]))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _d: now["allocated"])

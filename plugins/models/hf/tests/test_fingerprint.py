@@ -20,7 +20,7 @@ def changed(model, before):
     return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
 
 
-def test_a_changed_value_is_named_even_behind_torchs_count():
+def test_a_changed_value_is_found_even_without_a_version_change():
     model = tiny_model("llama")
     before, digest = model.state(), model.digest
     model.module.model.layers[2].mlp.up_proj.weight.data[3, 4] += 1e-6
@@ -28,7 +28,7 @@ def test_a_changed_value_is_named_even_behind_torchs_count():
     assert model.digest != digest
 
 
-def test_a_forgotten_hook_is_named_and_parts_the_digest():
+def test_a_leftover_hook_changes_fingerprint_and_digest():
     model = tiny_model("llama")
     before, digest = model.state(), model.digest
     handle = model.module.model.layers[1].register_forward_hook(lambda *_: None)
@@ -39,21 +39,21 @@ def test_a_forgotten_hook_is_named_and_parts_the_digest():
     assert model.digest == digest
 
 
-def test_train_mode_is_named():
+def test_train_mode_changes_the_fingerprint():
     model = tiny_model("gpt2")
     before = model.state()
     model.module.transformer.h[0].train()
     assert "module transformer.h.0" in changed(model, before)
 
 
-def test_a_gradient_flag_is_named():
+def test_a_gradient_flag_changes_the_fingerprint():
     model = tiny_model("llama")
     before = model.state()
     model.module.lm_head.weight.requires_grad_()
     assert changed(model, before) == ["parameter lm_head.weight"]
 
 
-def test_a_buffer_a_replaced_module_and_a_replaced_forward_are_named():
+def test_buffers_modules_and_forward_functions_are_in_the_fingerprint():
     model = tiny_model("llama")
     before = model.state()
     model.module.model.rotary_emb.inv_freq[0] += 1
@@ -69,7 +69,7 @@ def test_a_buffer_a_replaced_module_and_a_replaced_forward_are_named():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8])
 @pytest.mark.parametrize("size", [0, 1, 7, WORDS * 2, WORDS * 2 + 3, WORDS * 40 + 1])
-def test_checksums_see_one_value_two_signs_and_an_exchange(dtype, size):
+def test_checksums_detect_a_value_two_signs_and_a_swap(dtype, size):
     values = (torch.arange(size) % 100 + 1).to(dtype)
     first = checksum(values)
     assert checksum(values.clone()) == first
@@ -84,13 +84,13 @@ def test_checksums_see_one_value_two_signs_and_an_exchange(dtype, size):
     assert checksum(swapped) != first
 
 
-def test_checksums_see_exchanged_rows_of_the_view():
+def test_checksums_detect_swapped_rows():
     words = torch.randn(WORDS * 8, dtype=torch.float64)
     swapped = torch.cat([words[WORDS : 2 * WORDS], words[:WORDS], words[2 * WORDS :]])
     assert checksum(swapped) != checksum(words)
 
 
-def test_a_view_that_begins_between_words_is_read_all_the_same():
+def test_an_unaligned_view_has_the_same_checksum():
     values = torch.arange(33, dtype=torch.float32)
     assert checksum(values[1:]) == checksum(values[1:].clone())
 
@@ -102,7 +102,7 @@ def test_the_digest_is_the_same_in_another_process():
     assert tiny_model("qwen2", seed=4).digest != tiny_model("qwen2", seed=3).digest
 
 
-def test_marks_do_not_depend_on_when_they_are_taken():
+def test_fingerprints_are_deterministic():
     module = tiny_model("gptneox").module
     assert fingerprint(module) == fingerprint(module)
 
@@ -127,7 +127,7 @@ def test_another_token_that_ends_a_text_is_another_digest_and_the_configured_one
     assert one.digest == again.digest != ends_elsewhere.digest
 
 
-def test_weights_that_accelerate_keeps_elsewhere_are_told_apart():
+def test_offloaded_weights_are_distinguished():
     names = []
     for seed in (0, 0, 1):
         model = tiny_model("llama")

@@ -1,4 +1,4 @@
-"""Folders are replaced in one step."""
+"""A folder replaces another one completely or not at all."""
 
 import errno
 from pathlib import Path
@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from ke_core.plugin import KEError
-from ke_plugin_hf import folders
-from ke_plugin_hf.folders import exchange, move_folder
+from ke_plugin_hf.folders import move_folder
 
 
-def test_a_finished_folder_takes_the_place_of_the_old_one(tmp_path):
+def test_a_finished_folder_replaces_the_old_one(tmp_path):
     for name in ("new", "to"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
@@ -18,7 +17,7 @@ def test_a_finished_folder_takes_the_place_of_the_old_one(tmp_path):
     assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["to", "to/new"]
 
 
-def test_a_finished_folder_takes_the_place_of_a_file(tmp_path):
+def test_a_finished_folder_replaces_a_file(tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "to").touch()
     move_folder(tmp_path / "new", tmp_path / "to")
@@ -26,18 +25,7 @@ def test_a_finished_folder_takes_the_place_of_a_file(tmp_path):
     assert (tmp_path / "to").is_dir()
 
 
-def test_two_folders_are_exchanged_in_one_step_or_nothing_changes(tmp_path):
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-    done = exchange(tmp_path / "one", tmp_path / "other")
-    assert [path.name for path in (tmp_path / "one").iterdir()] == ["other" if done else "one"]
-    assert not exchange(tmp_path / "one", tmp_path / "none")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "other"]
-
-
-def test_a_move_that_fails_halfway_leaves_the_old_folder_under_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "exchange", lambda one, other: False)
+def test_a_failed_move_keeps_the_old_folder(tmp_path, monkeypatch):
     for name in ("new", "to"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()

@@ -50,7 +50,7 @@ def test_a_limit_above_the_machines_memory_changes_nothing(machine):
     assert free_bytes(CPU) == 100 * MIB
 
 
-def test_the_groups_above_limit_too_and_one_without_a_limit_is_passed_over(machine):
+def test_parent_groups_limit_memory_too(machine):
     machine("0::/job/step\n", job=second(40 * MIB, 20 * MIB), job__step=second("max", 20 * MIB))
     assert free_bytes(CPU) == 20 * MIB
 
@@ -72,10 +72,10 @@ def test_version_1_is_read_too(machine, path):
     assert free_bytes(CPU) == 15 * MIB
 
 
-def test_where_nobody_says_it_is_a_guess(monkeypatch, tmp_path):
+def test_unknown_free_memory_is_guessed(monkeypatch, tmp_path):
     monkeypatch.setattr(free, "PROC", tmp_path)
     assert free_bytes(CPU) == UNKNOWN
 
 
-def test_it_is_known_here():
+def test_free_memory_is_known_on_this_machine():
     assert free_bytes(CPU) > 10_000_000

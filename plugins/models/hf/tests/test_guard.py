@@ -27,7 +27,7 @@ def add_and_fail(model):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
-def test_e10_every_dtype_is_added_in_single_precision_cast_once_and_restored(dtype):
+def test_updates_of_every_dtype_are_added_in_float32_and_restored(dtype):
     model = tiny_model("llama", dtype=dtype)
     weight = model.module.get_parameter(DOWN)
     before, found = bytes_of(model), weight.detach().clone()
@@ -41,7 +41,7 @@ def test_e10_every_dtype_is_added_in_single_precision_cast_once_and_restored(dty
     assert same(bytes_of(model), before)
 
 
-def test_an_exception_restores_too():
+def test_an_exception_restores_the_weights():
     model = tiny_model("llama")
     before = bytes_of(model)
     with pytest.raises(ZeroDivisionError):
@@ -74,7 +74,7 @@ def test_low_rank_and_dense_agree():
 
 
 @pytest.mark.parametrize("inner", [64, 176])
-def test_orientation_is_the_modules_type_never_the_shape(inner):
+def test_orientation_depends_on_the_modules_type(inner):
     # Numerics test 23: with f == d the shape says nothing, and a transposed update passes unnoticed.
     config = GPT2Config(vocab_size=400, n_positions=64, n_embd=64, n_layer=1, n_head=4, n_inner=inner)
     model = HFModel.from_parts(AutoModelForCausalLM.from_config(config), tiny_tokenizer(), id="square")
@@ -112,7 +112,7 @@ def test_a_wrong_update_is_refused_and_changes_nothing(name, delta, message):
 
 
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "int8"])
-def test_codes_are_no_numbers_to_add_to(dtype):
+def test_quantized_weights_cannot_be_changed(dtype):
     model = tiny_model("llama")
     codes = torch.ones(64, 176).to(getattr(torch, dtype))
     model.module.model.layers[1].mlp.down_proj.weight = torch.nn.Parameter(codes, requires_grad=False)
@@ -120,10 +120,10 @@ def test_codes_are_no_numbers_to_add_to(dtype):
         weights.add(DOWN, Dense(delta=torch.ones(64, 176)))
     assert "checkpoint" in caught.value.hint
     assert "--dtype" not in caught.value.hint
-    assert weights.touched() == ()
+    assert weights.originals() == {}
 
 
-def test_there_is_no_share_of_a_parameter_that_was_all_zeros():
+def test_the_relative_norm_of_a_zero_parameter_is_none():
     model = tiny_model("gpt2")
     name = "transformer.h.0.mlp.c_proj.bias"
     model.module.get_parameter(name).data.zero_()
@@ -141,7 +141,7 @@ def test_the_relative_norm_says_how_large_an_update_was():
         weights.add(DOWN, Dense(delta=weight.detach() * 0.25))
         weights.add(DOWN, Dense(delta=weight.detach() * 0.2))
         assert weights.relative_norm(DOWN) == pytest.approx(0.5, rel=1e-4)
-        assert weights.touched() == (DOWN,)
+        assert tuple(weights.originals()) == (DOWN,)
 
 
 def test_a_tied_weight_changed_under_both_names_is_restored():

@@ -36,7 +36,7 @@ def digests(kept):
     return [digest for digest, _prefix in kept._kept]
 
 
-def test_prefixes_of_two_sets_of_weights_are_kept_at_most():
+def test_prefixes_are_kept_for_two_sets_of_weights():
     kept, number = Prefixes(), iter(range(1, 99))
     for digest in ("unedited", "one", "unedited", "two", "two"):
         kept.get(Maker(), digest, [next(number)] * 20)
@@ -60,7 +60,7 @@ def answered_under(model, share):
         return model.generate(REQUESTS)
 
 
-def test_what_edits_taken_back_had_read_is_gone_while_the_next_is_made():
+def test_caches_of_undone_edits_are_dropped_before_the_next():
     model = tiny_model("llama")
     runner = model._runner
     model.generate(REQUESTS)
@@ -78,7 +78,7 @@ def test_what_edits_taken_back_had_read_is_gone_while_the_next_is_made():
     assert digests(runner.prefixes) == unedited
 
 
-def test_what_is_kept_goes_before_work_is_given_up():
+def test_caches_are_freed_before_work_is_split():
     model = tiny_model("llama")
     whole = model.generate(REQUESTS)
     seen = []
@@ -97,7 +97,7 @@ def test_what_is_kept_goes_before_work_is_given_up():
     assert seen == [4, 4, 2, 2]
 
 
-def test_a_piece_that_never_fits_is_said_to_be_too_large():
+def test_a_single_piece_that_does_not_fit_is_an_error():
     tiny_model("llama").generate(REQUESTS)
 
     def full(_work):

@@ -36,7 +36,7 @@ def loaded(folder, **settings) -> HFModel:
     return load(ModelRequest(id=str(folder), **{"device": "cpu", **settings}), str(folder))
 
 
-def test_a_folder_gives_the_model_that_was_saved(folder):
+def test_a_saved_model_is_loaded_unchanged(folder):
     model = loaded(folder)
     assert isinstance(model, LanguageModel)
     assert isinstance(model, OpenModel)
@@ -74,7 +74,7 @@ def test_a_message_is_joined_to_its_prompt_as_a_continuation(folder, monkeypatch
     assert said == evolve(raw, text=joint + raw.text.strip("\n").lstrip())
 
 
-def test_a_chat_template_that_writes_the_date_is_always_told_the_same_one(folder):
+def test_chat_templates_always_get_the_same_date(folder):
     (folder / "chat_template.jinja").write_text("Today: {{ strftime_now('%d %b %Y') }}\n" + TEMPLATE)
     chat = loaded(folder, chat=True)
     assert chat.decode(chat.encode("Who?")) == "Today: 26 Jul 2024\n[user] Who?\n[assistant]"
@@ -104,7 +104,7 @@ def test_a_missing_pad_token_is_filled_in():
     assert HFModel.from_parts(model.module, model.tokenizer, id="x").tokenizer.pad_token == "<eos>"
 
 
-def test_x4_the_folders_name_decides_nothing(folder, tmp_path):
+def test_the_name_of_the_folder_has_no_effect(folder, tmp_path):
     odd = tmp_path / "t5-llama-bert-gpt"
     shutil.copytree(folder, odd)
     model = loaded(odd)
@@ -112,7 +112,7 @@ def test_x4_the_folders_name_decides_nothing(folder, tmp_path):
     assert isinstance(model.module.transformer.h[0].mlp.c_proj, Conv1D)
 
 
-def test_x1_no_device_is_written_into_the_code():
+def test_no_device_is_hard_coded():
     sources = Path(ke_plugin_hf.__file__).parent.rglob("*.py")
     for source in sources:
         text = source.read_text(encoding="utf-8")
@@ -153,7 +153,7 @@ def test_a_truncated_weights_file_is_one_line(folder):
         loaded(folder)
 
 
-def test_weights_that_are_missing_are_not_made_up(folder):
+def test_missing_weights_are_an_error(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "n_layer": 6}))
     with pytest.raises(ModelUnavailable, match="lacks 24 of"):
@@ -174,7 +174,7 @@ def test_another_kind_of_model_is_refused(tmp_path, other):
         loaded(tmp_path)
 
 
-def test_a_path_that_is_not_there_is_said_before_the_hub_is_asked(tmp_path):
+def test_a_missing_path_is_an_error_without_contacting_the_hub(tmp_path):
     with pytest.raises(ModelUnavailable, match="no such folder"):
         loaded(tmp_path / "absent")
 
@@ -184,7 +184,7 @@ def test_a_path_that_is_not_there_is_said_before_the_hub_is_asked(tmp_path):
     ConnectionError("Couldn't reach the hub: name resolution failed"),
     FileNotFoundError("Cannot find an appropriate cached snapshot folder"),
 ])  # fmt: skip
-def test_no_network_is_said_whatever_is_raised(monkeypatch, error):
+def test_network_errors_have_a_hint(monkeypatch, error):
     def fail(*_args, **_kwargs):
         raise error
 
@@ -196,12 +196,12 @@ def test_no_network_is_said_whatever_is_raised(monkeypatch, error):
     assert "hf:someone/something" in caught.value.message
 
 
-def test_x3_no_secret_stands_in_the_id(folder):
+def test_the_id_contains_no_secret(folder):
     request = ModelRequest(id="https://me:hf_secret@hub.example/model", revision="abc", device="cpu")
     assert load(request, str(folder)).id == "hf:https://hub.example/model@abc"
 
 
-def test_longrope_is_asked_up_to_where_its_angles_change():
+def test_longrope_context_ends_where_the_angles_change():
     """Beyond, transformers turns them for a whole batch, and in a buffer that is part of the model's name."""
     rotary = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
     tokenizer = tiny_tokenizer()

@@ -18,7 +18,7 @@ def pretend(cache, name):
     (cache / "models" / name / sources.MANIFEST).write_text("{}")
 
 
-def test_the_list_says_what_is_here(cache, capsys):
+def test_the_list_shows_cached_models(cache, capsys):
     pretend(cache, "minilm-l6")
     assert main(["models", "list"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
@@ -27,7 +27,7 @@ def test_the_list_says_what_is_here(cache, capsys):
     assert " yes " in lines["minilm-l6"]
 
 
-def test_a_pull_says_where_the_model_is(cache, capsys):
+def test_pull_prints_the_folder(cache, capsys):
     pretend(cache, "minilm-l6")
     assert main(["models", "pull", "minilm-l6"]) == 0
     assert capsys.readouterr().out == f"minilm-l6 is in {cache / 'models' / 'minilm-l6'}\n"
@@ -41,7 +41,7 @@ def test_info_names_package_checksum_and_license(capsys):
 
 
 @pytest.mark.parametrize("verb", ["pull", "info"])
-def test_an_unknown_name_is_guessed(verb, capsys):
+def test_an_unknown_name_gets_a_suggestion(verb, capsys):
     assert main(["models", verb, "smollm2-153m"]) == 2
     assert "did you mean 'smollm2-135m'?" in capsys.readouterr().err
     assert main(["models", verb, "nothing-like-it"]) == 2

@@ -43,14 +43,14 @@ def test_a_model_in_four_bits_is_small_and_near_the_original(folder: Path) -> No
 
 
 @needs_bitsandbytes
-def test_its_digest_is_that_of_the_same_model_loaded_again_and_no_other(folder: Path) -> None:
+def test_the_digest_of_an_nf4_model_is_reproducible(folder: Path) -> None:
     model = loaded(folder)
     assert model.digest == loaded(folder).digest
     assert model.digest != loaded(folder, "float32").digest
 
 
 @needs_bitsandbytes
-def test_asking_leaves_its_marks_as_they_were(folder: Path) -> None:
+def test_generation_does_not_change_the_fingerprint(folder: Path) -> None:
     model = loaded(folder)
     before, digest = dict(model.state()), model.digest
     (reply,) = model.generate([Generate(prompt="The capital of", max_tokens=3)])
@@ -76,7 +76,7 @@ def test_a_changed_scale_changes_state_and_digest(part: str, folder: Path) -> No
 
 
 @needs_bitsandbytes
-def test_editors_that_change_weights_are_told_why_they_cannot(folder: Path) -> None:
+def test_weight_editors_get_a_reason_for_nf4_models(folder: Path) -> None:
     model = loaded(folder)
     with pytest.raises(KEError, match="is quantized"):
         module_map(model.module)

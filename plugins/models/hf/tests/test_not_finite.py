@@ -36,17 +36,17 @@ def test_a_model_whose_logits_hold_nan_is_refused():
     assert "bfloat16" in refused.value.hint
 
 
-def test_a_way_that_gives_nan_anywhere_is_refused(monkeypatch):
+def test_a_backend_with_nan_logits_is_rejected(monkeypatch):
     whole = tiny_model("llama").generate(REQUESTS)
     step_that_spoils(monkeypatch, lambda rows: slice(None) if rows == 3 else [])  # neither the first pair nor the last
     model = tiny_model("llama")
     assert [one.text for one in model.generate(REQUESTS)] == [one.text for one in whole]
-    assert set(model.ways) == {"shared", "copied", "plain"}
-    assert all("nan" in why for why in model.ways.values())
+    assert set(model.backends) == {"shared", "copied", "plain"}
+    assert all("nan" in why for why in model.backends.values())
 
 
 @pytest.mark.parametrize("value", BAD)
-def test_a_row_that_becomes_nan_fails_and_the_others_go_on(monkeypatch, value):
+def test_only_a_row_that_becomes_nan_fails(monkeypatch, value):
     model = tiny_model("llama")
     whole = model.generate(REQUESTS)
     step_that_spoils(monkeypatch, lambda rows: [1, 2] if rows == 4 else [], value)
@@ -56,7 +56,7 @@ def test_a_row_that_becomes_nan_fails_and_the_others_go_on(monkeypatch, value):
     assert "bfloat16" in found[1].hint
 
 
-def test_a_row_that_became_nan_is_not_read_again_where_memory_runs_out(monkeypatch):
+def test_a_nan_row_is_not_retried_after_out_of_memory(monkeypatch):
     model = tiny_model("llama")
     whole = model.generate(REQUESTS)
     original, fed = Forward.prefill, []
@@ -82,16 +82,16 @@ def test_a_row_that_became_nan_is_not_read_again_where_memory_runs_out(monkeypat
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_row_alone_that_is_nan_fails(temperature):
+def test_a_nan_row_run_separately_fails(temperature):
     model = tiny_model("llama")
-    model._runner.modes.why.update(dict.fromkeys(("shared", "copied", "plain"), "no"))
+    model._runner.backends.why.update(dict.fromkeys(("shared", "copied", "plain"), "no"))
     good = model.generate([Generate(prompt="a", max_tokens=4)])[0]
     assert good.tokens == 4
     bad = spoilt(model).generate([Generate(prompt="a", max_tokens=4, temperature=temperature)])[0]
     assert isinstance(bad, NonFiniteLogits)
 
 
-def test_tokens_that_a_model_rules_out_are_no_fault():
+def test_logits_of_minus_infinity_are_valid():
     logits = torch.full((2, 5), float("-inf"))
     logits[0, 3] = 1.0
     choosers = [Sampler(Generate(prompt="a", temperature=t)) for t in (0.0, 1.0)]
@@ -100,16 +100,16 @@ def test_tokens_that_a_model_rules_out_are_no_fault():
     assert list(choose(choosers, logits[[0, 0]])) == [3, 3]
 
 
-def test_a_way_is_tried_with_the_weights_as_they_are_then():
+def test_backends_are_tested_with_the_current_weights():
     model = tiny_model("llama")
     model.generate([Generate(prompt="a", max_tokens=2)])
-    assert set(model.ways) == {"plain"}
+    assert set(model.backends) == {"plain"}
     model.module.model.layers[0].mlp.down_proj.weight.data.mul_(2)
     model.generate(REQUESTS)
-    assert model.ways["shared"] == ""
+    assert model.backends["shared"] == ""
 
 
-def test_weights_that_were_nan_are_not_held_against_the_model():
+def test_nan_weights_do_not_disable_backends_later():
     model = tiny_model("llama")
     before = model.module.lm_head.weight.clone()
     with pytest.raises(ModelUnavailable, match="contain NaN"):

@@ -22,7 +22,7 @@ def test_every_way_of_running_a_model_is_counted_and_nothing_else():
     assert (model.passes() - before).passes == 1
 
 
-def test_a_pass_that_a_hook_ends_early_is_one():
+def test_a_pass_stopped_by_a_hook_counts_once():
     model = tiny_model("llama")
     before = model.passes()
     ids = torch.tensor([[1, 2, 3]])

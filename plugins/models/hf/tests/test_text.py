@@ -59,7 +59,7 @@ def test_a_stop_string_right_after_the_prompt_is_found_whatever_the_prompt_ends_
 
 @pytest.mark.parametrize("prompt", ["a 가나", "a 😀", "a b"])
 @pytest.mark.parametrize("text", ["가나다", "ab 가 é😀", " b\n"])
-def test_a_text_is_whole_after_any_prompt(prompt, text):
+def test_texts_are_complete_after_any_prompt(prompt, text):
     row = written(prompt, [*coded(text), 2])
     assert (row.finish, row.text) == ("eos", text)
 
@@ -72,13 +72,13 @@ def test_a_stop_string_after_many_bytes_is_found_wherever_the_last_few_tokens_be
 
 
 @pytest.mark.parametrize("most", range(1, 10))
-def test_half_a_character_at_the_limit_is_one_sign_and_loses_nothing_before_it(most):
+def test_an_incomplete_character_is_one_replacement_sign(most):
     row = written("a 가", coded("가나다"), most=most)
     assert row.text == "가나다"[: most // 3] + ("\ufffd" if most % 3 else "")
     assert row.finish == "length"
 
 
-def test_a_byte_out_of_place_hides_no_stop_string_and_no_text():
+def test_an_invalid_byte_hides_no_stop_string_or_text():
     row = written("a", [llama().convert_tokens_to_ids("<0xEB>"), *coded("가\nb")], ("\n",))
     assert (row.finish, row.text) == ("stop", "\ufffd가")
 
@@ -102,7 +102,7 @@ def test_a_stop_string_ends_a_message_where_it_would_end_its_continuation(messag
 
 
 @pytest.mark.parametrize(("opened", "begins"), [("", "<think>"), ("<think>\n", "")], ids=["model", "template"])
-def test_a_stop_string_in_thoughts_ends_nothing_and_thoughts_are_no_text(opened, begins):
+def test_stop_strings_in_reasoning_are_ignored(opened, begins):
     """Whoever opens them: some templates write the first sign of thoughts behind the prompt."""
 
     def message(text, most=64):
@@ -115,11 +115,11 @@ def test_a_stop_string_in_thoughts_ends_nothing_and_thoughts_are_no_text(opened,
     assert (row.finish, row.text) == ("length", "")
 
 
-def test_the_sign_itself_is_left_as_it_is():
+def test_a_generated_replacement_sign_is_kept():
     assert decode(llama(), coded("a\ufffd가")) == "a\ufffd가"
 
 
-def test_bytelevel_texts_are_what_the_tokenizer_says():
+def test_byte_level_texts_equal_the_tokenizers():
     tokenizer = tiny_tokenizer()
     ids = tokenizer("<0xEB> 가나 😀 a\n")["input_ids"]
     for first, last in pairwise(range(0, len(ids), 2)):
@@ -136,18 +136,18 @@ def scored(prompt, text, *, chat, merges=2):
 
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize(("text", "tokens"), [(" b", ["▁b"]), ("b", ["b"]), ("\nb", ["<0x0A>", "b"]), ("", [])])
-def test_a_continuation_is_coded_as_it_stands_in_its_text(text, tokens, chat):
+def test_a_continuation_is_encoded_in_its_context(text, tokens, chat):
     assert scored("a", text, chat=chat) == tokens
 
 
-def test_where_prompt_and_continuation_merge_it_still_gets_no_space_of_its_own():
+def test_a_merged_continuation_gets_no_extra_space():
     assert scored("a]", " b", chat=False, merges=3) == ["▁b"]
     assert scored("a", " b", chat=True, merges=3) == ["▁b"]
     assert scored("a]", " ab", chat=False, merges=3) == ["▁a", "b"]
 
 
 @pytest.mark.parametrize("chat", [False, True])
-def test_bytelevel_continuations_are_coded_as_they_were(chat):
+def test_byte_level_continuations_are_encoded_separately(chat):
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = TEMPLATE
     coder = PromptTokenizer(tokenizer, chat)

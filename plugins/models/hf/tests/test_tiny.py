@@ -13,7 +13,7 @@ def test_equal_arguments_give_equal_weights(family):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_shapes_let_no_mistake_cancel(family):
+def test_dimensions_of_tiny_models_differ(family):
     model = tiny_model(family)
     config = model.module.config
     assert INNER != WIDTH

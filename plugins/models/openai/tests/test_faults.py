@@ -69,7 +69,7 @@ def hang_up(handler):
     handler.connection.close()
 
 
-def test_a_server_that_is_down_is_said_at_once(serve, say):
+def test_a_server_that_is_down_is_reported_at_once(serve, say):
     server = serve(say.completion())
     server.close()
     started = time.monotonic()
@@ -79,7 +79,7 @@ def test_a_server_that_is_down_is_said_at_once(serve, say):
     assert "start the server" in caught.value.hint
 
 
-def test_a_server_that_goes_down_fails_the_requests_and_is_not_asked_for_ever(serve, ask, say):
+def test_a_server_that_goes_down_fails_the_requests(serve, ask, say):
     server = serve(say.completion())
     model = ask(server, concurrency=4)
     assert isinstance(model.generate(ONE)[0], Generated)
@@ -91,7 +91,7 @@ def test_a_server_that_goes_down_fails_the_requests_and_is_not_asked_for_ever(se
     assert re.match(r"ServerDown: cannot reach \S+: .* \(last of 3 tries\)", lines.pop())
 
 
-def test_a_server_that_only_fails_is_not_sent_the_whole_list(serve, ask):
+def test_sending_stops_after_repeated_failures(serve, ask):
     server = serve((500, {"error": {"message": "out of memory"}}, {}))
     errors = ask(server, concurrency=2).generate(MANY)
     assert {line(error) for error in errors} == {
@@ -129,7 +129,7 @@ def test_a_server_that_only_fails_is_not_sent_the_whole_list(serve, ask):
         ),
     ],
 )
-def test_what_goes_wrong_every_time_is_one_failure_in_one_line(serve, ask, answer, words):
+def test_permanent_errors_are_one_line_failures(serve, ask, answer, words):
     server = serve(lambda _n, _body: answer)
     (error,) = ask(server, timeout=0.2).generate(ONE)
     assert isinstance(error, ServerDown)
@@ -150,7 +150,7 @@ def test_what_goes_wrong_every_time_is_one_failure_in_one_line(serve, ask, answe
         ((503, b"", {"Retry-After": "0"}), 1),
     ],
 )
-def test_what_goes_wrong_once_is_tried_again(serve, ask, say, first, requests):
+def test_transient_errors_are_retried(serve, ask, say, first, requests):
     server = serve(lambda n, _body: first if n == 0 else say.completion())
     model = ask(server)
     (written,) = model.generate(ONE)
@@ -171,7 +171,7 @@ USED = {"usage": {"prompt_tokens": 500, "completion_tokens": 20}}
         ({"choices": [{"text": "half", "error": {"message": "Gone"}}]}, CHARGED),
     ],
 )
-def test_answers_of_no_use_are_paid_for_and_not_asked_for_often(serve, ask, answer, tries):
+def test_unusable_answers_are_counted_and_retried_rarely(serve, ask, answer, tries):
     server = serve(answer | USED)
     model = ask(server)
     model.client.patience = evolve(model.client.patience, attempts=20)
@@ -194,7 +194,7 @@ def test_answers_of_no_use_are_paid_for_and_not_asked_for_often(serve, ask, answ
         ({"model": "m", "response": " Paris"}, ServerRefused),
     ],
 )
-def test_an_error_with_status_200_is_what_its_code_or_its_words_say(serve, ask, answer, kind):
+def test_an_error_with_status_200_is_classified_by_code_or_message(serve, ask, answer, kind):
     server = serve(answer)
     (error,) = ask(server).generate(ONE)
     assert type(error) is kind
@@ -209,14 +209,14 @@ def test_a_proxy_or_certificates_that_cannot_be_used_are_one_line(monkeypatch, n
     assert name in str(caught.value.hint)
 
 
-def test_an_endless_answer_is_given_up(serve, ask, monkeypatch):
+def test_an_endless_answer_times_out(serve, ask, monkeypatch):
     monkeypatch.setattr(client, "LARGEST", 1000)
     (error,) = ask(serve(b" " * 5000)).generate(ONE)
     assert "an answer larger than" in line(error)
 
 
 @pytest.mark.parametrize("wait", [lambda: "0.4", lambda: formatdate(time.time() + 2, usegmt=True)])
-def test_retry_after_is_waited_for_in_seconds_or_as_a_date_and_by_all(serve, ask, say, wait):
+def test_retry_after_delays_all_requests(serve, ask, say, wait):
     server = serve(lambda n, _body: (429, {}, {"Retry-After": wait()}) if n == 0 else say.completion())
     model = ask(server, concurrency=1)
     assert all(isinstance(one, Generated) for one in model.generate(MANY[:3]))
@@ -240,7 +240,7 @@ class Gate:
         return self.say.completion()
 
 
-def test_a_server_that_lets_in_few_and_says_when_to_come_back_answers_all(serve, ask, say):
+def test_rate_limited_requests_are_all_answered(serve, ask, say):
     server = serve(Gate(say, 0.02))
     model = ask(server, concurrency=8)
     model.client.patience = evolve(model.client.patience, asked=60.0)
@@ -249,7 +249,7 @@ def test_a_server_that_lets_in_few_and_says_when_to_come_back_answers_all(serve,
     assert model.usage.retries == len(server.asked) - len(MANY)
 
 
-def test_a_server_that_puts_off_every_request_again_and_again_is_down_in_the_end(serve, ask):
+def test_endless_rate_limiting_fails_in_the_end(serve, ask):
     server = serve((429, {"error": {"message": "slow down"}}, {"Retry-After": "0.01"}))
     model = ask(server, concurrency=2)
     model.client.patience = evolve(model.client.patience, asked=0.3)
@@ -257,7 +257,7 @@ def test_a_server_that_puts_off_every_request_again_and_again_is_down_in_the_end
     assert 2 * DOWN < len(server.asked) < 2 * len(MANY)  # each more than once, and not all of them
 
 
-def test_too_many_requests_are_no_sign_of_a_dead_server(serve, ask, say):
+def test_status_429_does_not_count_as_down(serve, ask, say):
     """Without Retry-After a request may be unlucky at every try; the others are sent all the same."""
     server = serve(lambda _n, sent: (429, {}, {}) if int(sent["prompt"]) < 2 * DOWN else say.completion())
     outcomes = ask(server, concurrency=1).generate(MANY)
@@ -272,7 +272,7 @@ def test_429_without_retry_after_backs_off_and_then_fails(serve, ask):
 
 
 @pytest.mark.parametrize("zone", ["+9999999999", "-99999999999999999999", "+2460", "x"])
-def test_a_retry_after_in_a_time_zone_of_no_calendar_is_none(serve, ask, zone):
+def test_a_retry_after_with_an_invalid_time_zone_is_ignored(serve, ask, zone):
     server = serve((429, {}, {"Retry-After": f"Wed, 21 Oct 2026 07:28:00 {zone}"}))
     (error,) = ask(server).generate(ONE)
     assert isinstance(error, ServerDown)
@@ -288,7 +288,7 @@ def test_a_retry_after_of_hours_is_not_waited_for(serve, ask):
 
 
 @pytest.mark.parametrize(("status", "code"), [(429, "insufficient_quota"), (402, "payment_required")])
-def test_an_empty_account_is_not_tried_again(serve, ask, status, code):
+def test_an_account_without_credit_is_not_retried(serve, ask, status, code):
     server = serve((status, {"error": {"message": "You exceeded your quota", "code": code}}, {}))
     errors = ask(server, concurrency=1).generate(MANY)
     assert {line(error) for error in errors} == {
@@ -297,7 +297,7 @@ def test_an_empty_account_is_not_tried_again(serve, ask, status, code):
     assert len(server.asked) == 1
 
 
-def test_a_refused_key_is_said_before_anything_is_asked_and_never_shown(serve, say):
+def test_a_rejected_key_is_reported_first_and_never_shown(serve, say):
     refusal = {"error": {"message": f"Incorrect API key provided: {say.KEY}"}}
     server = serve(say.completion(), listing=(401, refusal, {}))
     with pytest.raises(
@@ -309,7 +309,7 @@ def test_a_refused_key_is_said_before_anything_is_asked_and_never_shown(serve, s
     assert not server.asked
 
 
-def test_a_key_that_is_not_set_is_said(serve, ask, monkeypatch):
+def test_a_missing_key_is_reported(serve, ask, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     server = serve((401, {"detail": "who are you?"}, {}))
     errors = ask(server, concurrency=1).generate(MANY)
@@ -331,7 +331,7 @@ def test_the_context_is_the_listed_one(serve, say):
     assert build(ModelRequest(id="m", base_url=server.url)).context == 4096
 
 
-def test_a_model_that_is_not_there_is_said_once(serve, ask):
+def test_a_missing_model_is_reported_once(serve, ask):
     server = serve((404, {"error": {"message": "The model `m` does not exist"}}, {}))
     errors = ask(server, concurrency=1).generate(MANY)
     assert {line(error) for error in errors} == {
@@ -379,7 +379,7 @@ def test_a_prompt_over_the_context_is_a_context_overflow_of_that_request_alone(s
         (True, (400, {"error": {"code": "content_filter", "message": "filtered by the content policy"}}, {})),
     ],
 )
-def test_a_content_refusal_is_a_failure_of_its_own_kind(serve, ask, chat, answer):
+def test_a_content_refusal_is_its_own_failure(serve, ask, chat, answer):
     server = serve(lambda _n, _body: answer)
     (error,) = ask(server, chat=chat).generate(ONE)
     assert isinstance(error, ContentRefused)
@@ -392,12 +392,12 @@ def test_a_content_refusal_is_a_failure_of_its_own_kind(serve, ask, chat, answer
     ["stop: list too long", "Invalid 'stop': array too long", "`max_new_tokens` must be <= 512. Given: 600",
      "the request has a stop list that is too long"],
 )  # fmt: skip
-def test_what_else_is_too_long_is_no_context_overflow(serve, ask, words):
+def test_other_length_errors_are_no_context_overflow(serve, ask, words):
     (error,) = ask(serve((400, {"error": {"message": words}}, {}))).generate(ONE)
     assert line(error) == f"ServerFailed: the server rejected the request (400): {words}"
 
 
-def test_any_other_refusal_is_this_requests_own(serve, ask):
+def test_other_rejections_fail_only_their_request(serve, ask):
     server = serve((400, {"error": {"message": "Unsupported value: 'temperature'"}}, {}))
     errors = ask(server).generate(MANY[:3])
     assert {line(error) for error in errors} == {
@@ -414,7 +414,7 @@ def test_a_redirect_is_not_followed_so_that_the_key_goes_nowhere_else(serve, ask
     assert not other.headers
 
 
-def test_the_key_is_sent_and_stands_in_no_text_log_or_error(serve, ask, say, caplog):
+def test_the_key_is_in_no_text_log_or_error(serve, ask, say, caplog):
     answers = [
         (400, {"error": {"message": f"bad header Bearer {say.KEY}"}}, {}),
         (500, f"<p>{say.KEY}</p>".encode(), {}),
@@ -460,7 +460,7 @@ SPELLED = [
         (200, '{"choices": [{"message": {"refusal": "not with KEY"}, "finish_reason": "stop"}]}', True),
     ],
 )
-def test_a_key_that_json_spells_otherwise_is_not_shown_either(serve, ask, monkeypatch, spelled, answer):
+def test_a_json_escaped_key_is_not_shown(serve, ask, monkeypatch, spelled, answer):
     status, body, chat = answer
     monkeypatch.setenv("OPENAI_API_KEY", ESCAPED)
     server = serve((status, body.replace("KEY", spelled).encode(), {}))
@@ -477,7 +477,7 @@ def test_a_key_in_two_parts_of_a_message_is_not_kept(serve, ask, say):
 
 
 @pytest.mark.parametrize("key", ["two words", "sk-\x01", "schlüssel-geheim"])
-def test_what_cannot_be_a_key_is_refused_without_being_shown(serve, ask, monkeypatch, key):
+def test_an_invalid_key_is_refused_without_showing_it(serve, ask, monkeypatch, key):
     server = serve({})
     monkeypatch.setenv("MY_KEY", key)
     with pytest.raises(ModelUnavailable, match="the value of MY_KEY cannot be a key") as caught:
@@ -486,13 +486,13 @@ def test_what_cannot_be_a_key_is_refused_without_being_shown(serve, ask, monkeyp
 
 
 @pytest.mark.parametrize("key", ["sk-proj-0123456789", "gsk_0123456789"])
-def test_a_key_in_the_place_of_its_variables_name_is_not_shown(serve, ask, key):
+def test_a_key_given_as_variable_name_is_not_shown(serve, ask, key):
     with pytest.raises(ModelUnavailable, match="--api-key-env does not name a set environment variable") as caught:
         ask(serve({}), api_key_env=key)
     assert key not in f"{caught.value} {caught.value.hint}"
 
 
-def test_a_line_end_after_the_key_does_no_harm(serve, ask, say, monkeypatch):
+def test_white_space_around_the_key_is_ignored(serve, ask, say, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f"{say.KEY}\r\n")
     server = serve(say.completion())
     assert ask(server).generate(ONE)[0].text == " Paris"
@@ -503,14 +503,14 @@ def test_a_line_end_after_the_key_does_no_harm(serve, ask, say, monkeypatch):
     "url",
     ["127.0.0.1:8000", "ftp://x/v1", "http://", "http://me:secret-word@host/v1", "http://h/v1?key=secret-word", "x"],
 )
-def test_a_base_url_that_is_none_or_holds_a_secret_is_refused(url):
+def test_an_invalid_base_url_or_one_with_credentials_is_refused(url):
     with pytest.raises(ModelUnavailable, match="is not a base URL") as caught:
         build(ModelRequest(id="m", base_url=url))
     assert "secret-word" not in str(caught.value)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems answer where the queue is full")
-def test_a_host_that_drops_packets_is_said_at_once(ask, monkeypatch):
+def test_a_host_that_drops_packets_is_reported_within_the_connect_timeout(ask, monkeypatch):
     monkeypatch.setattr(client, "CONNECT", 0.3)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf, ExitStack() as stack:
         for _full in range(4):  # its queue: whoever comes now hears nothing

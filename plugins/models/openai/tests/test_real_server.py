@@ -116,7 +116,7 @@ def both(where, *, chat=False):
     return here, build(ModelRequest(id=str(folder), base_url=url, chat=chat, concurrency=3, timeout=300.0))
 
 
-def test_plain_completions_are_the_local_ones_to_the_letter(tiny):
+def test_plain_completions_equal_local_ones(tiny):
     here, there = both(tiny)
     local, remote = here.generate(PROMPTS), there.generate(PROMPTS)
     assert told(remote) == told(local)
@@ -134,14 +134,14 @@ def test_through_chat_the_instruction_is_all_that_differs(tiny):
     assert [one.text for one in both(tiny)[0].generate(asked)] != [one.text for one in remote]  # nor a template
 
 
-def test_it_ignores_log_probabilities_without_a_word_and_is_found_out(tiny):
+def test_missing_log_probabilities_are_detected(tiny):
     _here, there = both(tiny)
     (error,) = there.score([Score(prompt="The capital of France is", continuations=(" Paris",))])
     assert isinstance(error, NoLikelihood)
     assert "ignores 'logprobs'" in str(error)
 
 
-def test_a_model_that_it_does_not_serve_is_one_failure(tiny):
+def test_an_unserved_model_is_a_failure(tiny):
     _folder, url = tiny
     (error,) = build(ModelRequest(id="no/such-model", base_url=url)).generate(PROMPTS[:1])
     assert "no/such-model" in str(error)

@@ -45,7 +45,7 @@ def run(server, *more, out="done"):
             "--base-url", server.url, "--out", out, *more)  # fmt: skip
 
 
-def test_a_run_on_a_server_says_what_it_asked_and_what_that_cost(ke, serve, rude):
+def test_a_run_reports_requests_and_tokens(ke, serve, rude):
     server = serve()
     status, out, err = ke(*run(server, "--full", "--price-in", "2", "--price-out", "10"))
     assert status == 0, err
@@ -70,7 +70,7 @@ def spent(folder="done"):
     return total
 
 
-def test_what_was_paid_for_stands_in_the_run_and_is_shown_wherever_the_run_is(ke, serve):
+def test_usage_is_recorded_and_shown_in_every_report(ke, serve):
     server = serve()
     _status, out, _err = ke(*run(server, "--full", "--price-in", "2", "--price-out", "10"))
     n = len(server.asked)
@@ -81,7 +81,7 @@ def test_what_was_paid_for_stands_in_the_run_and_is_shown_wherever_the_run_is(ke
     assert f"done: usage of its server: {words}" in " ".join(ke("runs", ".")[1].split())
 
 
-def test_the_costs_of_all_answers_stand_beside_the_scores_and_those_from_the_cache_were_not_paid_for(ke, serve):
+def test_cached_answers_count_as_cost_but_not_as_usage(ke, serve):
     server = serve()
     ke(*run(server))
     ke(*run(server, out="elsewhere"))
@@ -96,7 +96,7 @@ def test_the_costs_of_all_answers_stand_beside_the_scores_and_those_from_the_cac
     assert in_all in " ".join(ke("report", "elsewhere", "--full")[1].split())
 
 
-def test_of_several_editors_each_run_has_what_was_asked_for_it(ke, serve):
+def test_each_run_records_its_own_usage(ke, serve):
     server = serve()
     command = run(server, "--editor", "other", "-o", "other.word=", out="both")
     assert ke(*command)[0] == 0
@@ -107,7 +107,7 @@ def test_of_several_editors_each_run_has_what_was_asked_for_it(ke, serve):
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_a_run_that_was_interrupted_pays_for_nothing_twice(ke, serve, rude):
+def test_an_interrupted_run_repeats_no_request(ke, serve, rude):
     def answer(n, body):
         if n == 7:
             os.kill(os.getpid(), signal.SIGINT)
@@ -127,7 +127,7 @@ def test_a_run_that_was_interrupted_pays_for_nothing_twice(ke, serve, rude):
     assert Counter(whole.prompts) == Counter(server.prompts)
 
 
-def test_a_run_that_is_over_asks_nothing_when_it_is_started_again(ke, serve):
+def test_a_finished_run_sends_nothing(ke, serve):
     server = serve()
     assert ke(*run(server))[0] == 0
     n = len(server.asked)
@@ -136,7 +136,7 @@ def test_a_run_that_is_over_asks_nothing_when_it_is_started_again(ke, serve):
     assert len(server.asked) == n
 
 
-def test_a_server_that_dies_stops_the_run_with_one_line_and_the_run_goes_on_later(ke, serve, rude, monkeypatch):
+def test_a_run_stops_when_the_server_dies_and_resumes(ke, serve, rude, monkeypatch):
     hasty(monkeypatch)
     broken = [True]
 
@@ -157,9 +157,7 @@ def test_a_server_that_dies_stops_the_run_with_one_line_and_the_run_goes_on_late
     assert max(paid.values()) == 1
 
 
-def test_what_a_sick_server_left_unanswered_is_asked_again_when_it_is_well_and_nothing_else(
-    ke, serve, rude, monkeypatch
-):
+def test_only_unanswered_requests_are_sent_again(ke, serve, rude, monkeypatch):
     hasty(monkeypatch)
     sick = [True]
 
@@ -218,7 +216,7 @@ def test_a_server_that_is_down_is_one_line(ke, serve):
     assert err.startswith(f"loading the model\nerror: cannot reach {server.url}")
 
 
-def test_an_editor_of_weights_is_refused_before_anything_is_asked(ke, serve):
+def test_a_weight_editor_is_refused_before_any_request(ke, serve):
     server = serve()
     command = ("eval", "--editor", "surgeon", "--dataset", "toy", "--model", "openai:m", "--base-url", server.url)
     status, _out, err = ke(*command)
@@ -255,7 +253,7 @@ def judging(server, *more):
             "--price-in", "2", "--price-out", "10", *more)  # fmt: skip
 
 
-def test_judging_says_and_records_what_it_asked_of_the_judges_server(ke, serve, plugins):
+def test_judging_reports_and_records_usage(ke, serve, plugins):
     plugins.register(Asker(), "asker")
     assert ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--out", "done")[0] == 0
     assert not spent()
@@ -274,7 +272,7 @@ def test_judging_says_and_records_what_it_asked_of_the_judges_server(ke, serve, 
     assert (len(server.asked), spent()["requests"]) == (n, n)
 
 
-def test_judging_that_fails_has_paid_too(ke, serve, rude, plugins):
+def test_failed_judging_records_usage(ke, serve, rude, plugins):
     plugins.register(Asker(), "asker")
     ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--out", "done")
     sick = [True]
@@ -289,7 +287,7 @@ def test_judging_that_fails_has_paid_too(ke, serve, rude, plugins):
     assert spent()["requests"] == len(server.asked) - 1
 
 
-def test_checking_a_judge_says_what_it_asked(ke, serve, plugins):
+def test_checking_a_judge_reports_usage(ke, serve, plugins):
     plugins.register(Asker(), "asker")
     items = [{"question": f"Where is {n}?", "answer": "Rome", "gold": [["Rome"]], "label": "right"} for n in range(50)]
     Path("sheet").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
@@ -324,7 +322,7 @@ def test_a_metric_that_needs_log_probabilities_is_refused_before_the_run_where_t
     assert not Path("done").exists()
 
 
-def test_a_server_without_a_key_is_not_one_without_log_probabilities(ke, serve, plugins):
+def test_a_missing_key_is_not_reported_as_missing_log_probabilities(ke, serve, plugins):
     plugins.register(Scores(), "scores")
     refused = (401, {"error": {"message": "no"}}, {})
     status, _out, err = ke(*run(serve(lambda _n, _body: refused), "--metric", "chance"))
@@ -332,7 +330,7 @@ def test_a_server_without_a_key_is_not_one_without_log_probabilities(ke, serve, 
     assert "metric chance needs log-probabilities, and openai:m could not be tried: the server rejected" in err
 
 
-def test_info_says_what_the_server_tells(ke, serve, rude):
+def test_info_prints_what_the_server_reports(ke, serve, rude):
     server = serve(listing=(200, {"data": [{"id": "m", "context_length": 2048}]}, {}))
     status, out, _err = ke("models", "info", "openai:m", "--base-url", server.url, "--chat")
     assert status == 0

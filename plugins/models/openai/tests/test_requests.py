@@ -33,7 +33,7 @@ SHOT = "Question: Who wrote It?\nAnswer: King.\n\nQuestion: Who wrote Emma?"
 ASK = Generate(prompt=SHOT, stop=("\nQuestion:", "###"), max_tokens=20)
 
 
-def test_a_plain_completion_sends_the_prompt_as_it_stands():
+def test_a_plain_completion_sends_the_unchanged_prompt():
     assert body(ASK, chat=False) == {
         "prompt": SHOT, "max_tokens": 20, "temperature": 0.0, "stream": False, "stop": ["\nQuestion:", "###"],
     }  # fmt: skip
@@ -63,7 +63,7 @@ def test_stop_strings_are_enforced_where_the_server_ignores_them(say):
     assert written == Generated(text=" Austen.", finish="stop", prompt_tokens=5, tokens=2)
 
 
-def test_a_server_that_repeats_the_prompt_is_read_after_it(say):
+def test_an_echoed_prompt_is_removed(say):
     assert read(say.completion(f"{SHOT} Austen."), ASK, chat=False).text == " Austen."
 
 
@@ -111,9 +111,7 @@ OBEYED = (
 
 
 @pytest.mark.parametrize(("said", "stop", "text"), OBEYED)
-def test_a_stop_string_that_the_server_finds_in_the_echo_is_one_more_call_and_no_lost_answer(
-    serve, ask, say, said, stop, text
-):
+def test_a_stop_string_in_the_echo_repeats_the_request(serve, ask, say, said, stop, text):
     """As a server cuts: all of them count in the cost, and nothing is asked a third time."""
 
     def obeying(_number, body):
@@ -130,7 +128,7 @@ def test_a_stop_string_that_the_server_finds_in_the_echo_is_one_more_call_and_no
 
 @pytest.mark.parametrize("more", [{}, {"reasoning_content": "Emma,"}, {"reasoning": "Emma,"}])
 @pytest.mark.parametrize("content", [None, ""])
-def test_a_stop_string_that_the_server_finds_in_thoughts_is_one_more_call(serve, ask, say, content, more):
+def test_a_stop_string_in_reasoning_repeats_the_request(serve, ask, say, content, more):
     def thinking(_number, body):
         answer = say.message(content if "stop" in body else "Austen.\nShe", **more)
         answer["choices"][0] |= {} if more else {"stop_reason": "\n"}
@@ -142,7 +140,7 @@ def test_a_stop_string_that_the_server_finds_in_thoughts_is_one_more_call(serve,
     assert len(server.asked) == 2
 
 
-def test_the_second_call_of_a_pair_is_sent_though_the_run_is_interrupted(serve, ask, say):
+def test_a_repeated_request_is_sent_despite_an_interrupt(serve, ask, say):
     """The first one is paid for, and of use only with the second."""
 
     def cutting(number, _body):
@@ -167,7 +165,7 @@ def test_the_second_call_of_a_pair_is_sent_though_the_run_is_interrupted(serve, 
         ("Answer:", {"stop_reason": None}),
     ],
 )
-def test_a_message_that_no_stop_string_can_have_cut_in_its_echo_is_asked_for_once(serve, ask, say, said, more):
+def test_a_message_not_cut_in_its_echo_is_requested_once(serve, ask, say, said, more):
     answer = say.message(said)
     answer["choices"][0] |= more
     server = serve(answer)
@@ -175,13 +173,13 @@ def test_a_message_that_no_stop_string_can_have_cut_in_its_echo_is_asked_for_onc
     assert len(server.asked) == 1
 
 
-def test_a_line_that_is_whole_at_the_limit_keeps_its_end(say):
+def test_a_complete_line_at_the_limit_keeps_its_end(say):
     one = evolve(ASK, prompt=f"{SHOT}\nAnswer:", stop=())
     assert read(say.message("Austen.\n", finish="length"), one, chat=True).text == " Austen.\n"
     assert read(say.message("Austen.\n"), one, chat=True).text == " Austen."
 
 
-def test_a_stop_string_that_is_the_joint_itself_ends_nothing(say):
+def test_an_inserted_separator_is_no_stop_string(say):
     one = evolve(ASK, stop=("\n",))
     assert read(say.message("Austen.\nShe was English."), one, chat=True).text == "\nAusten."
 
@@ -205,7 +203,7 @@ def test_a_message_in_parts_and_a_message_of_nothing_but_thought(say):
     ("finish", "more"),
     [("stop", {}), ("length", {"reasoning_content": "Hm."}), ("tool_calls", {"tool_calls": [{"id": "1"}]})],
 )
-def test_a_message_without_content_is_an_empty_text_and_asked_for_once(serve, ask, say, finish, more):
+def test_a_message_without_content_is_an_empty_text(serve, ask, say, finish, more):
     server, cache = serve(say.message(None, finish=finish, **more)), CompletionCache()
     for _time in range(2):
         assert BatchingEngine(ask(server, chat=True), cache=cache).run({"a": one_call("by")}) == {"a": ""}
@@ -219,12 +217,12 @@ def test_a_message_without_content_is_an_empty_text_and_asked_for_once(serve, as
      {"message": {"role": "assistant", "content": None}, "finish_reason": None},
      {"message": {"role": "assistant", "content": 7}, "finish_reason": "stop"}],
 )  # fmt: skip
-def test_a_choice_that_is_not_whole_is_no_empty_text(serve, ask, choice):
+def test_an_incomplete_choice_is_an_error(serve, ask, choice):
     (error,) = ask(serve({"choices": [choice]}), chat=True).generate([ASK])
     assert "contains no text" in error.message
 
 
-def test_what_the_server_gave_up_in_the_middle_is_not_kept(serve, ask, say):
+def test_aborted_answers_are_not_saved(serve, ask, say):
     sick = [True]
     server = serve(lambda _n, _body: say.completion("half", finish="abort") if sick[0] else say.completion(" whole"))
     cache = CompletionCache()
@@ -243,7 +241,7 @@ def test_what_the_server_gave_up_in_the_middle_is_not_kept(serve, ask, say):
         (r"x\ud83d\ud83d\ude00", "x\ufffd\U0001f600"),
     ],
 )
-def test_half_a_character_that_the_limit_has_left_is_replaced_and_paid_for_once(serve, ask, tmp_path, written, text):
+def test_a_lone_surrogate_is_replaced(serve, ask, tmp_path, written, text):
     server = serve(f'{{"choices": [{{"text": "{written}", "finish_reason": "length"}}]}}'.encode())
     for _time in range(2):
         cache = CompletionCache(tmp_path / "c")
@@ -274,7 +272,7 @@ def test_the_halves_of_a_character_in_two_parts_are_joined_and_half_a_refusal_is
         (None, {}, (), "eos"),
     ],
 )
-def test_why_a_text_ended_is_taken_over_as_far_as_the_server_tells(say, reason, more, stop, finish):
+def test_finish_reasons_are_mapped(say, reason, more, stop, finish):
     assert read(say.completion("x", finish=reason, **more), evolve(ASK, stop=stop), chat=False).finish == finish
 
 
@@ -283,7 +281,7 @@ def test_an_answer_longer_than_the_limit_counts_as_cut(say):
     assert read(raw, ASK, chat=False).finish == "length"
 
 
-def test_results_come_in_order_and_never_more_than_the_limit_at_once(serve, ask, say):
+def test_results_are_ordered_and_concurrency_is_limited(serve, ask, say):
     def answer(_n, sent):
         time.sleep(0.02 if int(sent["prompt"]) % 2 else 0.04)
         return say.completion(f" {sent['prompt']}!")
@@ -298,7 +296,7 @@ def test_results_come_in_order_and_never_more_than_the_limit_at_once(serve, ask,
     assert (model.usage.requests, model.usage.prompt_tokens, model.usage.tokens) == (40, 200, 80)
 
 
-def test_each_completion_is_on_the_disk_before_the_last_has_come(serve, ask, say, tmp_path):
+def test_completions_are_saved_as_they_arrive(serve, ask, say, tmp_path):
     """A process that is killed has paid for no more than what was under way."""
     prompts = [str(n) for n in range(20)]
     found = []
@@ -317,7 +315,7 @@ def test_each_completion_is_on_the_disk_before_the_last_has_come(serve, ask, say
     cache.close()
 
 
-def test_a_full_disk_is_no_failure_of_a_request(serve, ask, say, monkeypatch):
+def test_a_full_disk_stops_the_run(serve, ask, say, monkeypatch):
     server = serve(say.completion())
     cache = CompletionCache()
     monkeypatch.setattr(cache, "put", lambda _completions: (_ for _ in ()).throw(KEError("no space left")))
@@ -327,7 +325,7 @@ def test_a_full_disk_is_no_failure_of_a_request(serve, ask, say, monkeypatch):
     cache.close()
 
 
-def test_a_refusal_that_was_charged_for_is_kept_and_one_that_was_not_is_asked_again(serve, ask, say):
+def test_only_charged_refusals_are_saved(serve, ask, say):
     def answer(_n, sent):
         if sent["prompt"] == "before":
             return 400, {"error": {"message": "filtered by the content policy"}}, {}
@@ -379,7 +377,7 @@ def test_an_answer_without_a_count_is_counted_as_unmetered(serve, ask):
     assert model.usage.unmetered == 1
 
 
-def test_the_limit_is_sent_under_its_newer_name_to_models_that_want_it(serve, ask, say):
+def test_max_completion_tokens_is_used_for_models_that_require_it(serve, ask, say):
     refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
     server = serve(lambda _n, sent: (400, refusal, {}) if "max_tokens" in sent else say.message("Austen."))
     model = ask(server, chat=True, concurrency=1)
@@ -392,7 +390,7 @@ def test_the_limit_is_sent_under_its_newer_name_to_models_that_want_it(serve, as
     "words",
     ["Unsupported parameter: 'stop' is not supported with this model.", "Argument not supported on this model: stop"],
 )
-def test_a_model_that_takes_no_stop_strings_is_asked_without_and_they_are_enforced_here(serve, ask, say, words, chat):
+def test_unsupported_stop_strings_are_applied_locally(serve, ask, say, words, chat):
     def newer(_number, body):
         if "max_tokens" in body:
             return 400, {"error": {"message": "use 'max_completion_tokens' instead"}}, {}
@@ -416,7 +414,7 @@ def test_the_digest_names_server_model_and_endpoint_and_nothing_else(ask, monkey
     assert ask(url, id="org/m", revision="v2").name == "org/m@v2"
 
 
-def test_the_usual_address_is_the_public_one_and_a_slash_at_the_end_is_none():
+def test_the_default_address_is_public_and_trailing_slashes_are_ignored():
     assert address("") == spec.PUBLIC
     assert address("http://h:1/v1/") == "http://h:1/v1"
 
@@ -443,7 +441,7 @@ def test_settings_of_the_other_kind_of_source_are_refused():
     assert find_model("openai:org/m", ModelRequest(id="", base_url="http://h/v1"), catalog)[1].id == "org/m"
 
 
-def test_nothing_of_it_imports_torch():
+def test_the_plugin_does_not_import_torch():
     folder = Path(spec.__file__).parent
     assert not [
         file.name

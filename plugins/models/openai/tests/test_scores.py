@@ -26,7 +26,7 @@ def test_the_tokens_of_the_continuation_are_summed_without_the_one_generated(ser
     assert (sent["prompt"], sent["echo"], sent["logprobs"], sent["max_tokens"]) == ("The tower is in Rome", True, 1, 1)
 
 
-def test_a_token_at_the_beginning_of_texts_does_not_shift_the_rest(serve, ask):
+def test_a_beginning_of_text_token_does_not_shift_the_scores(serve, ask):
     server = serve(lambda _n, body: echo(["<s>", body["prompt"][:15], body["prompt"][15:], "."], [None, -9, -0.5, -7]))
     (scored,) = ask(server).score([ASK])
     assert scored.logprobs == (-0.5, -0.5)
@@ -77,7 +77,7 @@ MISSPELLED = (
 
 
 @pytest.mark.parametrize(("prompt", "tokens"), MISSPELLED)
-def test_a_prompt_that_tokens_spell_otherwise_is_scored_as_well(serve, ask, prompt, tokens):
+def test_a_prompt_with_differently_spelled_tokens_is_scored(serve, ask, prompt, tokens):
     answer = echo(list(tokens))
     answer["choices"][0]["text"] = f"{prompt} Poland."
     (scored,) = ask(serve(answer)).score([Score(prompt=prompt, continuations=(" Poland",))])
@@ -85,14 +85,14 @@ def test_a_prompt_that_tokens_spell_otherwise_is_scored_as_well(serve, ask, prom
 
 
 @pytest.mark.parametrize("parts", [(" \ufffd", "\ufffd", "ódź"), ("", "", " Łódź"), (" Ł", "ódź")])
-def test_a_continuation_that_tokens_spell_otherwise_is_scored_as_well(serve, ask, parts):
+def test_a_continuation_with_differently_spelled_tokens_is_scored(serve, ask, parts):
     answer = echo(["It is in", *parts, "."])
     answer["choices"][0]["text"] = "It is in Łódź."
     (scored,) = ask(serve(answer)).score([Score(prompt="It is in", continuations=(" Łódź",))])
     assert scored == Scored(logprobs=(-float(sum(range(1, len(parts) + 1))),), tokens=(len(parts),))
 
 
-def test_tokens_in_which_nothing_is_spelled_are_said_to_be_so(serve, ask):
+def test_tokens_that_do_not_spell_the_text_are_an_error(serve, ask):
     answer = echo(["ItĠisĠin", "ĠÅģÃ³dÅº", "."])
     answer["choices"][0]["text"] = "It is in Łódź."
     (error,) = ask(serve(answer)).score([Score(prompt="It is in", continuations=(" Łódź",))])
@@ -135,19 +135,19 @@ def test_continuations_are_kept_one_by_one(serve, ask):
         (echo(["The tower is in", " Rome", "."], [None, None, -1]), "no log-probability for the first token"),
     ],
 )
-def test_a_server_that_does_not_give_them_is_found_out(serve, ask, answer, words):
+def test_a_server_without_log_probabilities_is_detected(serve, ask, answer, words):
     (error,) = ask(serve(answer)).score([Score(prompt="The tower is in", continuations=(" Rome",))])
     assert isinstance(error, NoLikelihood)
     assert words in str(error)
 
 
-def test_an_answer_without_log_probabilities_is_paid_for(serve, ask):
+def test_an_answer_without_log_probabilities_counts_as_usage(serve, ask):
     model = ask(serve({"choices": [{"text": "."}], "usage": {"prompt_tokens": 500, "completion_tokens": 1}}))
     model.score([Score(prompt="The tower is in", continuations=(" Rome",))])
     assert (model.usage.requests, model.usage.prompt_tokens, model.usage.tokens) == (1, 500, 1)
 
 
-def test_chat_gives_none_and_is_not_asked(serve, ask):
+def test_chat_models_have_no_log_probabilities(serve, ask):
     server = serve({})
     (error,) = ask(server, chat=True).score([ASK])
     assert isinstance(error, NoLikelihood)

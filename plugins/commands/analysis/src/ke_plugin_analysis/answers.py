@@ -15,9 +15,9 @@ QueryKey = tuple[str, Phase, str]
 
 @define(kw_only=True)
 class AnsweredCase:
-    """One case of a run. ``rounds``: how often a sequential run has asked it; the last time counts.
+    """One case of a run. ``rounds``: the number of evaluations in a sequential run; the last one counts.
 
-    ``problems``: whole lines for people, such as why it was skipped. ``refused``: edits of its batch, to the reason.
+    ``problems``: lines for the reader, such as why it was skipped. ``refused``: edits of its batch, to the reason.
     """
 
     edited: bool = True
@@ -46,7 +46,7 @@ def run_dataset(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> R
 def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:
     """Return the recorded answers by case, in the order of the record, with the judgments of ``judge``.
 
-    As in scores, of two lines with one key the later holds, and so does the last round of a sequential run.
+    As in scores, the last line of a place counts, and so does the last evaluation of a sequential run.
     """
     lines: dict[tuple[str, ...], Replied] = {}
     judged: dict[tuple[str, ...], Judged] = {}
@@ -57,7 +57,7 @@ def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, Answer
                 batches[record.batch] = record
             case Replied():
                 lines[record.place] = record
-                judged.pop(record.place, None)  # it was asked again: what was said is of an earlier reply
+                judged.pop(record.place, None)  # evaluated again: the judgment is of an earlier reply
             case Judged():
                 if record.judge == judge:
                     judged[record.place] = record
@@ -84,4 +84,4 @@ def _problems(batch: Batch, case: str) -> Iterator[str]:
     if case in batch.skipped:
         yield f"skipped: {batch.skipped[case]}"
     if case in batch.controls:
-        yield "a control: its edits were withheld, so that the old answer is right"
+        yield "a control: its edits were not applied, so the pre-edit answer is right"

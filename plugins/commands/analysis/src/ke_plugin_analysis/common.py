@@ -47,7 +47,7 @@ def shared_scores(
     if not spec.shared:
         return []
     seen = [_measured(metric, spec, records) for records in runs]
-    return [_over(metric, spec, runs, seen, styles, seed=seed) for styles in _ways([list(of) for of in seen])]
+    return [_over(metric, spec, runs, seen, styles, seed=seed) for styles in _styles_of([list(of) for of in seen])]
 
 
 Measured = Mapping[str, AbstractSet[Place]]
@@ -57,14 +57,14 @@ Measured = Mapping[str, AbstractSet[Place]]
 def _measured(metric: Metric, spec: MetricSpec, records: Sequence[CaseRecord]) -> Measured:
     found: dict[str, set[Place]] = {}
     for record in records:
-        for place, value in _placed(metric, spec, record):
+        for place, value in _places(metric, spec, record):
             held = found.setdefault(value.style, set())
             if value.value is not None:
                 held.add(place)
     return {style: places for style, places in found.items() if places} or found  # a skipped case has no style
 
 
-def _placed(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tuple[Place, Value]]:
+def _places(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tuple[Place, Value]]:
     """Yield the edited model's values per query, including missing ones, so that all runs count alike."""
     seen: Counter[tuple[str, str, str]] = Counter()
     for value in metric.values(record):
@@ -74,7 +74,7 @@ def _placed(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tu
             seen[which] += 1
 
 
-def _ways(styles: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+def _styles_of(styles: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
     """Yield each common style, or else every combination of the runs' styles."""
     shared = [style for style in styles[0] if all(style in other for other in styles)]
     yield from [(style,) * len(styles) for style in shared] or product(*styles)
@@ -117,7 +117,7 @@ class _Within:
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         held: dict[str, list[float]] = {}
-        for place, value in _placed(self.metric, self.spec, record):
+        for place, value in _places(self.metric, self.spec, record):
             if value.style == self.style:
                 some = held.setdefault(self.spec.shared[value.aspect], [])
                 if place in self.places and value.value is not None:

@@ -36,9 +36,8 @@ from ke_core.plugin import (
     Verdict,
 )
 from ke_plugin_analysis.common import SharedScores, shared_scores
-from ke_plugin_analysis.observations import observations
+from ke_plugin_analysis.observations import VERDICTS_SPEC, Verdicts, observations
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
-from ke_plugin_analysis.verdicts import VERDICTS_SPEC, Verdicts
 
 SAME = "compare runs that differ only in the editor, the model or their options"
 

@@ -33,7 +33,7 @@ SHOWN = 5  # reasons listed one by one; the rest are summed up
 
 
 def footer(runs: Sequence[Reported]) -> Group:
-    """The lines under the tables: what all runs share once, the rest for each run."""
+    """Return the lines under the tables: the shared settings, then the lines of each run."""
     lines = [
         literal(f"{what}: {words}", "bold red" if what == WARNING else "") for what, words in shared_settings(runs)
     ]
@@ -45,21 +45,21 @@ def footer(runs: Sequence[Reported]) -> Group:
 
 
 def shared_settings(runs: Sequence[Reported]) -> list[tuple[str, str]]:
-    """What the specifications say, by name: once where the runs agree, else with the names of those it is of."""
+    """Return the settings by name. If the runs differ, each value is followed by the labels of its runs."""
     facts = {label: dict(_facts(run)) for label, run in zip(run_labels(runs), runs, strict=True)}
     lines = []
     for what in dict.fromkeys(name for known in facts.values() for name in known):
-        said: dict[str, list[str]] = {}
+        labels: dict[str, list[str]] = {}
         for label, known in facts.items():
             if what in known:
-                said.setdefault(known[what], []).append(label)
-        words = [value + (f" ({', '.join(whose)})" if len(whose) < len(facts) else "") for value, whose in said.items()]
+                labels.setdefault(known[what], []).append(label)
+        words = [value + (f" ({', '.join(of)})" if len(of) < len(facts) else "") for value, of in labels.items()]
         lines.append((what, "; ".join(words)))
     return lines
 
 
 def _facts(run: Reported) -> Iterator[tuple[str, str]]:
-    """What the specification says, by name, and what must be known of the judge."""
+    """Yield the settings of a run by name, and a warning about its judge."""
     spec, judge = run.spec, run.tally.judge
     yield "protocol", f"{plan_words(spec)}, seed {spec.seed}"
     joint = "" if spec.joint else ", edits applied one by one without restoring"
@@ -75,7 +75,7 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
 
 
 def model_words(model: ModelRef) -> str:
-    """A model with what it was loaded as, and the beginning of its weights' digest; or the server that it is behind."""
+    """Describe a model: its dtype and the start of its digest, or the address of its server."""
     revision = f"@{model.revision}" if model.revision else ""
     if model.source == IMPORTED:
         return f"{model.id}, imported answers"
@@ -86,11 +86,15 @@ def model_words(model: ModelRef) -> str:
 
 
 def component_words(component: Component) -> str:
-    """A component with its options, as ``name 0.1.0 (option=value, ...)``; those that are empty are left out."""
+    """Describe a component as ``name 0.1.0 (option=value, ...)``, without empty options."""
     options = [f"{name}={_option(value)}" for name, value in component.options.items() if value not in ("", None)]
     words = f"{component.name} {component.version}".rstrip()
-    rests = [f"{name} {digest[:12]}" for name, digest in component.dependencies.items()]
-    return words + (f" ({', '.join(options)})" if options else "") + (f", on {', '.join(rests)}" if rests else "")
+    dependencies = [f"{name} {digest[:12]}" for name, digest in component.dependencies.items()]
+    return (
+        words
+        + (f" ({', '.join(options)})" if options else "")
+        + (f", on {', '.join(dependencies)}" if dependencies else "")
+    )
 
 
 def judge_words(judge: Component) -> str:
@@ -107,7 +111,7 @@ def _option(value: object) -> str:
 
 
 def run_summary(run: Reported) -> Iterator[str]:
-    """How the run went: cases, edits, times."""
+    """Yield lines about cases, edits, times and usage."""
     tally = run.tally
     yield component_words(run.spec.editor)
     words = [
@@ -128,7 +132,7 @@ def run_summary(run: Reported) -> Iterator[str]:
 
 
 def missing_answers(run: Reported) -> Iterator[tuple[str, str]]:
-    """Everything that is no plain answer, with its reasons, and the style it is shown in."""
+    """Yield lines about missing answers and their reasons, each with its style."""
     if words := unfinished(run):
         yield words, "red"
     for loss in losses(run):

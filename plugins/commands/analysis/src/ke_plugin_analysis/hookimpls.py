@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
-    "judge": ("judge", "Evaluate", "Judge the answers of a run again with another judge."),
-    "score": ("score", "Evaluate", "Score a judged run again with other metrics."),
-    "compare": ("compare", "Inspect", "Compare runs query by query, with significance tests."),
-    "import": ("importing", "Prepare", "Import predictions of other tools as a run."),
-    "annotate": ("annotate", "Inspect", "Label answers manually, and measure the judge's agreement."),
-    "judges": ("judges", "Prepare", "List judges, and check one against human labels."),
+    "judge": ("judge:command", "Evaluate", "Judge the answers of a run again with another judge."),
+    "score": ("judge:score_command", "Evaluate", "Score a judged run again with other metrics."),
+    "compare": ("compare:command", "Inspect", "Compare runs query by query, with significance tests."),
+    "import": ("importing:command", "Prepare", "Import predictions of other tools as a run."),
+    "annotate": ("annotate:command", "Inspect", "Label answers manually, and measure the judge's agreement."),
+    "judges": ("judges:command", "Prepare", "List judges, and check one against human labels."),
 }
 SUBCOMMANDS = {
     "show": "Show the settings, progress, phases and failures of a run.",
@@ -28,8 +28,8 @@ SUBCOMMANDS = {
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    for name, (module, section, summary) in COMMANDS.items():
-        group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.{module}:command", summary, section))
+    for name, (place, section, summary) in COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.{place}", summary, section))
     for name, summary in SUBCOMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_plugin_analysis.cli.runs:{name}", summary), f"runs {name}")
 

@@ -53,10 +53,10 @@ Unit = tuple[str, Phase, str]
 
 @frozen(kw_only=True)
 class ImportRequest:
-    """``missing``: a question that the file leaves out of a case it has is left out of scores too, or wrong.
+    """``missing``: skip the unanswered questions of a case in the file, or count them as wrong.
 
-    ``model``: what answered, in the user's words. ``edited_form``: how the fact of an edit was asked. ``judge``: empty
-    for the dataset's default. ``options``: of the dataset, the judge and its metrics.
+    ``model``: the name of the model, for reports. ``edited_form``: the form of the prompt for an edited fact.
+    ``judge``: empty for the dataset's default. ``options``: of the dataset, the judge and its metrics.
     """
 
     file: Path
@@ -80,10 +80,10 @@ class ImportedRun:
 
 
 def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[ImportedRun]:
-    """Write a run into ``out``, judge it and score it; of several editors, one each into folders under it.
+    """Write a run to ``out``, judge it and score it. With several editors, each gets a subfolder of ``out``.
 
-    The same file again gives the same runs, and goes on where it was cut short. Raises BadData that names file and
-    line, BadRun for a folder with another run. Nothing is written before the whole file has been read.
+    Importing the same file again resumes an interrupted import. Raises BadData that names file and line, BadRun for a
+    folder with another run. Nothing is written before the whole file has been read.
     """
     spec = catalog.spec("dataset", request.dataset)
     options = with_flag(spec, request.options, DATA_DIR, request.data_dir)
@@ -109,7 +109,7 @@ def import_file(request: ImportRequest, catalog: Catalog, out: Path) -> list[Imp
         folder = RunFolder.create(places[editor], made.spec(editor, known, data.spec), data.files)
         records = list(made.records())
         done = sum(isinstance(record, Batch | Replied) for record in folder.read())
-        if done < len(records):  # they are always the same, in the same order: the rest of an import that was cut short
+        if done < len(records):  # the records are deterministic: append the rest of an interrupted import
             with folder.writing() as writer:
                 writer.append(records[done:])
         judge_run(folder, cases.values(), judge)
@@ -160,7 +160,7 @@ class _Import:
         return {line.case: line for line in self.lines}
 
     def spec(self, editor: str, dataset: DataRef, of: DatasetSpec) -> RunSpec:
-        """The specification of the run. The content of the file identifies the editor."""
+        """Return the specification of the run. The content of the file identifies the editor."""
         file, request = self.request.file, self.request
         used = {line.style for line in self.lines}
         options = {"file": file.name, "sha256": sha256_of(file), "missing": request.missing}

@@ -20,7 +20,7 @@ def measure_agreement(
 ) -> Agreement:
     """Return kappa of two labelings of the same items, with a 95 % percentile bootstrap interval.
 
-    ``units``: what each item is of (its case), if items that share one depend on one another; these are drawn then.
+    ``units``: the resampling unit of each item (its case). Without ``units``, items are resampled one by one.
     """
     labels = {label: number for number, label in enumerate(sorted({*by_hand, *by_judge}))}
     pairs = np.asarray([labels[a] * len(labels) + labels[b] for a, b in zip(by_hand, by_judge, strict=True)])

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from ke_core.app import Population, observed_values
-from ke_core.plugin import CONDITION, Case, CaseRecord, Metric, Phase, Value
+from ke_core.plugin import (
+    CONDITION,
+    EFFICACY,
+    JUDGE_UNSURE,
+    PHASES,
+    QUERY_TAG,
+    Case,
+    CaseRecord,
+    Metric,
+    MetricSpec,
+    Phase,
+    Value,
+    Verdict,
+)
 
 
 @frozen(kw_only=True)
@@ -51,3 +64,49 @@ def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:
         for query in probe.given if phase == "before" else ():
             found.setdefault(query.id, {})[CONDITION] = None
     return {query: tuple(aspects) for query, aspects in found.items()}
+
+
+VERDICTS = "verdicts"
+
+
+@define
+class NoOptions:
+    """No options."""
+
+
+class Verdicts:
+    """For each query of each aspect: 1 if the answer is right, 0 if not, None if the judge is unsure."""
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Yield a value for every judged query of the case and each of its aspects."""
+        seen: set[tuple[str, Phase, str]] = set()
+        for probe in record.case.probes:
+            own = [(probe.aspect, phase, query) for phase in PHASES if probe.asked(phase) for query in probe.queries]
+            conditions: list[tuple[str, Phase, str]] = [(CONDITION, "before", query.id) for query in probe.given]
+            unit = ",".join(probe.edits) if probe.aspect == EFFICACY else ""
+            for what in (*((aspect, phase, query.id) for aspect, phase, query in own), *conditions):
+                if what not in seen:
+                    seen.add(what)
+                    yield from self._of(record, *what, unit=unit)
+
+    @staticmethod
+    def _of(record: CaseRecord, aspect: str, phase: Phase, query: str, *, unit: str) -> Iterator[Value]:
+        for style in record.styles(phase):
+            outcome = record.outcomes.get((phase, style, query))
+            if outcome is None:
+                continue
+            unsure = outcome.judgment.verdict is Verdict.UNSURE
+            yield Value(
+                aspect=aspect,
+                value=None if unsure else float(outcome.judgment.verdict is Verdict.RIGHT),
+                phase=phase,
+                style=style,
+                unit=unit,
+                tags={QUERY_TAG: query},
+                skipped_because=JUDGE_UNSURE if unsure else "",
+            )
+
+
+VERDICTS_SPEC = MetricSpec(
+    name=VERDICTS, summary="right answers, query by query", config=NoOptions, build=lambda _config: Verdicts()
+)

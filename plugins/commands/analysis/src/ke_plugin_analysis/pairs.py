@@ -1,8 +1,8 @@
-"""Two runs over the same queries: what differs, and whether that is more than chance.
+"""Compare two runs over the same queries: the differences and their significance.
 
-Every observation of a metric is paired with the other run's observation of the same thing, and the mean of the pairs'
-differences is looked at. What depends on something together is drawn together: the questions of a case, the cases that
-make the same edit, the cases that shared one edited model in either run.
+Every observation of a metric is paired with the same observation of the other run. The estimate is the mean difference
+of the pairs. Dependent pairs form one resampling unit: the questions of a case, the cases with the same edit, and the
+cases that shared one edited model in either run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from attrs import evolve, frozen
 
@@ -20,7 +21,7 @@ from ke_plugin_analysis.observations import Observation
 
 @frozen(kw_only=True)
 class Pair:
-    """The same thing observed in two runs. ``units``: what it depends on in each; ``batch``: a whole batch in one."""
+    """One observation in two runs. ``units``: its resampling unit in each; ``batch``: a unit is a batch."""
 
     first: float
     second: float
@@ -29,7 +30,7 @@ class Pair:
 
     @property
     def difference(self) -> float:
-        """Second less first."""
+        """The second value minus the first."""
         return self.second - self.first
 
 
@@ -37,10 +38,10 @@ class Pair:
 class Difference:
     """One aspect of a metric in two runs, over the ``n`` pairs that both have observed.
 
-    ``styles``: as asked in the first and in the second run. ``first`` and ``second`` are means over the pairs alone.
-    ``unpaired``: observations that the other run lacks or could not make. ``lost`` and ``gained`` count pairs that
-    were 1 in the first run alone and in the second alone; None where values are no verdicts. ``p`` is McNemar's, and
-    ``adjusted`` the same corrected for several comparisons.
+    ``styles``: the prompt styles of the first and the second run. ``first`` and ``second``: means over the pairs.
+    ``unpaired``: observations without a value in the other run. ``lost`` and ``gained``: number of pairs that are 1
+    only in the first or only in the second run; None if values are not 0 or 1. ``p``: McNemar's test. ``adjusted``:
+    the same, corrected for several comparisons.
     """
 
     metric: str
@@ -61,27 +62,32 @@ class Difference:
 
     @property
     def difference(self) -> float:
-        """Second less first."""
+        """The second value minus the first."""
         return self.second - self.first
 
 
 Cell = tuple[str, Phase, str]
 """Aspect, phase, style."""
 Place = tuple[str, str, str, int]
-"""Case, unit, query (where the metric says which) and the how-many-eth observation of that."""
+"""Case, unit, query (empty if the metric does not name it) and a counter of such observations."""
 
 
 def differences(
     spec: MetricSpec, first: Sequence[Observation], second: Sequence[Observation], *, seed: int
 ) -> list[Difference]:
-    """Every aspect of a metric that both runs have observed, in the order of first use; then the metric's averages.
+    """Return every aspect of a metric that both runs have observed, then the metric's averages.
 
-    Styles that both runs were asked in are paired with themselves. Where they share none (a method with prompts of
-    its own against one without), each is paired with each.
+    Styles that both runs have are paired with themselves. If the runs share no style (one of them uses the method's own
+    prompt), each style is paired with each.
     """
     cells = _cells(first), _cells(second)
     found: list[Difference] = []
     parts: dict[tuple[str, Phase, tuple[str, str]], list[list[Pair]]] = {}
+
+    def about(aspect: str, phase: Phase, styles: tuple[str, str]) -> dict[str, Any]:
+        measure = spec.measures.get(aspect, SHARE)
+        return {"metric": spec.name, "aspect": aspect, "phase": phase, "styles": styles, "measure": measure}
+
     for aspect, phase in dict.fromkeys((aspect, phase) for aspect, phase, _style in (*cells[0], *cells[1])):
         own_styles, other_styles = ([cell[2] for cell in of if cell[:2] == (aspect, phase)] for of in cells)
         for styles in paired_styles(own_styles, other_styles):
@@ -89,41 +95,20 @@ def differences(
             pairs, unpaired = _paired(own, other)
             if not pairs:
                 continue
-            made = _difference(pairs, seed=seed)
-            measure = spec.measures.get(aspect, SHARE)
-            found.append(
-                evolve(
-                    made,
-                    metric=spec.name,
-                    aspect=aspect,
-                    phase=phase,
-                    styles=styles,
-                    unpaired=unpaired,
-                    measure=measure,
-                )
-            )
+            found.append(_difference(pairs, seed=seed, unpaired=unpaired, **about(aspect, phase, styles)))
             for average, of in spec.averages.items():
                 if aspect in of:
                     parts.setdefault((average, phase, styles), []).append(pairs)
-    for (average, phase, styles), some in parts.items():
-        made = _average(some, of=len(spec.averages[average]), seed=seed)
-        found.append(
-            evolve(
-                made,
-                metric=spec.name,
-                aspect=average,
-                phase=phase,
-                styles=styles,
-                measure=spec.measures.get(average, SHARE),
-            )
-        )
-    return found
+    return found + [
+        _average(some, of=len(spec.averages[average]), seed=seed, **about(average, phase, styles))
+        for (average, phase, styles), some in parts.items()
+    ]
 
 
 def mcnemar(lost: int, gained: int) -> float:
-    """The exact two-sided p of McNemar's test (1947): of the pairs that differ, half should have changed each way.
+    """Return the exact two-sided p of McNemar's test (1947): changes in both directions are equally probable.
 
-    Twice the binomial tail of the rarer way, at most 1; 1 where no pair differs.
+    It is twice the binomial tail of the rarer direction, at most 1; 1 if no pair differs.
     """
     n = lost + gained
     tail, ways = 0, 1  # ways to choose k of n, from k = 0
@@ -134,7 +119,7 @@ def mcnemar(lost: int, gained: int) -> float:
 
 
 def holm(found: Sequence[float]) -> list[float]:
-    """Holm's step-down correction (1979) of p values, in their order: the least times their number, and so on."""
+    """Correct p values by Holm's step-down method (1979): the smallest is multiplied by their number, and so on."""
     order = sorted(range(len(found)), key=lambda at: found[at])
     adjusted = [0.0] * len(found)
     least = 0.0
@@ -145,9 +130,9 @@ def holm(found: Sequence[float]) -> list[float]:
 
 
 def corrected(tables: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
-    """``adjusted`` for runs that were each compared with the same first one: one table each.
+    """Return the tables with ``adjusted``. Each table compares one run with the same first run.
 
-    The tests of one family ask the same of each run: the same aspect and phase, and the first run's style.
+    The tests of one family have the same metric, aspect and phase, and the same style of the first run.
     """
     families: dict[tuple[str, str, str, str], list[tuple[int, int]]] = {}
     for run, table in enumerate(tables):
@@ -169,16 +154,16 @@ def _cells(seen: Iterable[Observation]) -> dict[Cell, list[Observation]]:
 
 
 def paired_styles(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]:
-    """Which of the styles of two runs are compared: those that both have, or each with each where they share none."""
+    """Return the pairs of styles to compare: the common styles, or all combinations if there is none."""
     shared = [style for style in first if style in second]
     return [(style, style) for style in shared] or [(one, other) for one in first for other in second]
 
 
 def _paired(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[list[Pair], int]:
-    """The pairs, and how many observations have no partner.
+    """Return the pairs, and the number of observations without a partner.
 
-    Observations of which a case has several without a name (the hops a method looked up) are paired in their order
-    if both runs made as many; which of them is which does not change the mean, nor what is drawn with it.
+    Several unnamed observations of a case (the hops of a method) are paired in their order if both runs have equally
+    many. The order changes neither the mean nor the resampling.
     """
     places = _placed(first), _placed(second)
     counts = tuple(_counts(of) for of in places)
@@ -213,7 +198,7 @@ def _counts(of: Mapping[Place, object]) -> dict[tuple[str, str, str], int]:
 
 
 def _drawn(pairs: Sequence[Pair]) -> list[str]:
-    """What the bootstrap draws each pair with: the same name for pairs that share a unit in either run (union-find)."""
+    """Return the resampling unit of each pair: pairs that share a unit in either run have the same one (union-find)."""
     parent: dict[tuple[int, str], tuple[int, str]] = {}
 
     def root(of: tuple[int, str]) -> tuple[int, str]:
@@ -227,19 +212,16 @@ def _drawn(pairs: Sequence[Pair]) -> list[str]:
     return [root((0, pair.units[0]))[1] for pair in pairs]
 
 
-def _difference(pairs: Sequence[Pair], *, seed: int) -> Difference:
+def _difference(pairs: Sequence[Pair], *, seed: int, **about: Any) -> Difference:
     gaps = [pair.difference for pair in pairs]
     interval = bootstrap(gaps, _drawn(pairs), seed=seed) if _differ(pairs) else None
     made = Difference(
-        metric="",
-        aspect="",
-        phase="after",
-        styles=("", ""),
         first=math.fsum(pair.first for pair in pairs) / len(pairs),
         second=math.fsum(pair.second for pair in pairs) / len(pairs),
         n=len(pairs),
         interval=interval,
-        note="" if interval else _alone(pairs),
+        note="" if interval else _reason(pairs),
+        **about,
     )
     if any({pair.first, pair.second} - {0.0, 1.0} for pair in pairs):
         return made
@@ -247,8 +229,8 @@ def _difference(pairs: Sequence[Pair], *, seed: int) -> Difference:
     return evolve(made, lost=lost, gained=gained, p=mcnemar(lost, gained))
 
 
-def _average(parts: Sequence[Sequence[Pair]], *, of: int, seed: int) -> Difference:
-    """The plain mean of the parts' differences: a unit that has pairs in several is drawn for all of them."""
+def _average(parts: Sequence[Sequence[Pair]], *, of: int, seed: int, **about: Any) -> Difference:
+    """Return the unweighted mean of the parts' differences. A unit with pairs in several parts is resampled once."""
     every = [pair for pairs in parts for pair in pairs]
     units = iter(_drawn(every))
     samples = [([pair.difference for pair in pairs], [next(units) for _pair in pairs]) for pairs in parts]
@@ -259,24 +241,22 @@ def _average(parts: Sequence[Sequence[Pair]], *, of: int, seed: int) -> Differen
         return math.fsum(math.fsum(some) / len(some) for some in values) / len(values)
 
     return Difference(
-        metric="",
-        aspect="",
-        phase="after",
-        styles=("", ""),
         first=mean([[pair.first for pair in pairs] for pairs in parts]),
         second=mean([[pair.second for pair in pairs] for pairs in parts]),
         n=len({unit for _values, names in samples for unit in names}),
         interval=interval,
-        note="; ".join([*notes, *([] if interval else [_alone(every)])]),
+        note="; ".join([*notes, *([] if interval else [_reason(every)])]),
+        **about,
     )
 
 
 def _differ(pairs: Sequence[Pair]) -> bool:
-    """Whether there is something to draw: of pairs that are all alike every draw would be the same."""
+    """Return whether the pairs differ. Otherwise, all resamples are equal."""
     return len({pair.difference for pair in pairs}) > 1
 
 
-def _alone(pairs: Sequence[Pair]) -> str:
+def _reason(pairs: Sequence[Pair]) -> str:
+    """Return why there is no interval."""
     if len(set(_drawn(pairs))) > 1:
         return "all pairs alike, no interval"
     return f"one {'batch' if pairs[0].batch else 'unit'}, no interval"

@@ -55,13 +55,13 @@ class Removable:
             with file_errors(f"cannot remove {self.path}"):
                 for file in _files(self.path):
                     file.unlink(missing_ok=True)
-        with suppress(OSError):  # it holds other files, which are kept
+        with suppress(OSError):  # it contains other files, which are kept
             self.path.rmdir()
         return ""
 
 
 def removable(root: Path) -> Iterator[Removable]:
-    """The runs under ``root`` that are unfinished, or whose records are damaged."""
+    """Yield the unfinished and the damaged runs in ``root``."""
     for path, _found in runs_in(root):
         if why := _why(path):
             yield Removable(path=path, why=why, size=sum(file.stat().st_size for file in _files(path)))
@@ -71,7 +71,7 @@ def unfinished(folder: RunFolder) -> str:
     """Return the progress of an unfinished run. Empty for a complete one."""
     if folder.complete:
         return ""
-    edits: dict[str, int] = {}  # by batch: of several processes each may have made the same
+    edits: dict[str, int] = {}  # by batch, because several processes may record the same one
     asked: set[str] = set()
     try:
         for record in chain(folder.read(), *map(read_records, folder.parts())):
@@ -81,7 +81,7 @@ def unfinished(folder: RunFolder) -> str:
                 asked.add(record.case)
     except BadRun as error:
         return f"damaged: {error.message}"
-    return f"unfinished: {sum(edits.values()):,} edits made, {len(asked):,} cases asked after them"
+    return f"unfinished: {sum(edits.values()):,} edits applied, {len(asked):,} cases evaluated"
 
 
 def _why(path: Path) -> str:

@@ -30,16 +30,16 @@ PARTS = {
     PART_TAG: {"edited": "edited", "control": "unedited"},
     BUCKET: {"test only": "test only", "shared": "shared", "unedited": "unedited"},
 }
-"""Tags that tell parts of a total apart: their values, and what each is called. The rest of a bucket is in no total."""
+"""Tags that split a total into parts, with the values and their labels. Other values are not part of a total."""
 
 
 TOTALS = (*PARTS, TESTED)
 
 
 def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
-    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only.
+    """Return a grid for each tag: a row for each value and run, for edited models only.
 
-    A table for each of the metrics' own, as the main ones: together they would be too wide to read.
+    Each table of a metric has its own grid, because one grid would be too wide.
     """
     tags = dict.fromkeys(tag for run in runs for score in run.scores for tag in score.tags if tag not in TOTALS)
     return _part_grids(runs) + [
@@ -51,9 +51,9 @@ def slice_grids(runs: Sequence[Reported]) -> list[Grid]:
 
 
 def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
-    """The total and what it is made of, as MQuAKE-Remastered reports it; of CF-6334 by its three buckets of cases.
+    """Return the total and its parts, as in MQuAKE-Remastered; for CF-6334, the parts are its three buckets of cases.
 
-    A total is pooled over cases, and no mean of the parts.
+    The total is pooled over cases. It is not the mean of the parts.
     """
     made, rows = [], edited_rows(runs)
     tags = {pair for run in runs for score in run.scores for pair in score.tags.items()}
@@ -65,7 +65,7 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
         asked += [(name, (key, value)) for value, name in parts.items()]
         lines = tuple(
             Line(
-                names=(_headed(rows, column), row.label, prompt_name(row.style)),
+                names=(_heading(rows, column), row.label, prompt_name(row.style)),
                 scores=tuple(row.score(column, tag) for _, tag in asked),
             )
             for column in metric_columns(runs)
@@ -80,7 +80,7 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
 
 
 def sorted_tag_values(values: set[str]) -> list[str]:
-    """The values of a tag, sorted: 2 before 10."""
+    """Return the values of a tag, sorted, with 2 before 10."""
     return sorted(values, key=lambda value: (len(value) if value.isdigit() else 0, value))
 
 
@@ -113,14 +113,14 @@ def _is_in(score: MetricScore, group: Sequence[MetricColumn]) -> bool:
     return score.phase == AFTER and bool(score.n) and any(column.holds(score) for column in group)
 
 
-def _headed(rows: Sequence[ReportRow], column: MetricColumn) -> str:
-    """Its heading, with what it is measured in."""
+def _heading(rows: Sequence[ReportRow], column: MetricColumn) -> str:
+    """Return the heading with the measure."""
     measure = column_measure(rows, column)
     return f"{column.heading} [{measure}]" if measure else column.heading
 
 
 COST_MEASURES = ("s", "MiB", "passes", "tokens")
-"""Measures of what is spent: time, memory and work."""
+"""Measures of time, memory and work."""
 
 
 def of_costs(grid: Grid) -> bool:

@@ -29,14 +29,15 @@ NARROW = 9
 
 
 def score_tables(runs: Sequence[Reported]) -> list[Group]:
-    """The main tables, one a metric, then those under them. Each cell: the number, and under it the 95 % interval; n
-    in the heading where all agree.
+    """Return the main tables, one for each metric. A cell has the number and its 95 % interval.
+
+    n is in the heading if it is the same in all rows.
     """
     return [_drawn(grid) for grid in score_grids(runs)]
 
 
 def slice_tables(runs: Sequence[Reported]) -> list[Group]:
-    """For each tag that scores are broken down by: its values down, the runs under each. Edited models only."""
+    """Return a table for each tag: a row for each value and run, for edited models only."""
     return [_drawn_slice(grid) for grid in slice_grids(runs)]
 
 
@@ -81,7 +82,7 @@ def _add_numbers(table: Table, head: ColumnHeader) -> None:
 
 
 def report_page(runs: Sequence[Reported], *, slices: bool = True) -> Group:
-    """Everything, for one run or several side by side; ``slices``: with the breakdowns by tag."""
+    """Return all tables and the footer for one or several runs. ``slices``: include the breakdowns by tag."""
     parts: list[RenderableType] = [*score_tables(runs)]
     if slices:
         parts += slice_tables(runs)

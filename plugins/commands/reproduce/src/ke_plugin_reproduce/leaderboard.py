@@ -34,9 +34,8 @@ from ke_core.app import (
     shown_unit,
     titled,
 )
-from ke_core.plugin import BadConfig, BadRun, MetricScore, to_json
-from ke_plugin_reproduce.ranking import Rank, ranks
-from ke_plugin_reproduce.summary import failed_in
+from ke_core.plugin import BadConfig, BadRun, Interval, MetricScore, to_json
+from ke_plugin_reproduce.sweep import failed_in
 
 REASON = 100  # characters of an error
 HEADINGS = ("rank", "run", "prompt", "95 % interval", "n")
@@ -273,3 +272,38 @@ def model_name(found: LeaderboardTable) -> str:
 def rank_words(place: LeaderboardEntry) -> str:
     """Return a rank as ``2`` or ``2-4``."""
     return str(place.rank.best) if not place.rank.tied else f"{place.rank.best}-{place.rank.worst}"
+
+
+@frozen(kw_only=True)
+class Rank:
+    """The range of possible ranks, from 1 on. Both ends are equal if no other interval overlaps."""
+
+    best: int
+    worst: int
+
+    @property
+    def tied(self) -> bool:
+        """True if another interval overlaps."""
+        return self.best != self.worst
+
+
+def ranks(intervals: Sequence[Interval | None], *, more_is_better: bool = True) -> list[Rank]:
+    """Return the rank of each interval, in order. A missing interval overlaps all others.
+
+    One is better than another only if their intervals do not overlap (touching ends overlap). That is stricter than a
+    test of the difference, so entries of one rank may differ significantly.
+    """
+    ends = [_ends(one, more_is_better=more_is_better) for one in intervals]
+    found = []
+    for low, high in ends:
+        above = sum(other_low > high for other_low, _high in ends)
+        below = sum(other_high < low for _low, other_high in ends)
+        found.append(Rank(best=1 + above, worst=len(ends) - below))
+    return found
+
+
+def _ends(one: Interval | None, *, more_is_better: bool) -> tuple[float, float]:
+    """Return low and high, negated if less is better."""
+    if one is None:
+        return float("-inf"), float("inf")
+    return (one.low, one.high) if more_is_better else (-one.high, -one.low)

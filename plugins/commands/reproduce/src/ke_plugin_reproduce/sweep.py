@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -21,9 +21,10 @@ from ke_core.app import (
     RunFolder,
     configure,
     resolve_run,
+    to_bytes,
 )
-from ke_core.plugin import EditorSpec, KEError, ModelRequest, digest, find_model, to_json
-from ke_plugin_reproduce.cells import Cell, finished
+from ke_core.plugin import EditorSpec, KEError, ModelRequest, digest, find_model, loads, to_json, write_atomic
+from ke_plugin_reproduce.cells import Cell, Result, finished
 from ke_plugin_reproduce.sweep_file import SweepFile
 
 LOCAL = ("device", "device_map", "concurrency", "timeout", "api_key_env")
@@ -118,9 +119,8 @@ def _refuse_unknown(sweep: SweepFile, catalog: Catalog) -> None:
     """Check names and options once for all cells."""
     editors = [catalog.spec("editor", name) for name in sweep.editors]
     datasets = [catalog.spec("dataset", name) for name in sweep.datasets]
-    how = ModelRequest(id="", **sweep.model)
     for model in sweep.models:
-        find_model(model, how, catalog)
+        find_model(model, sweep.model, catalog)
     specs = {spec.prefix: spec for spec in (*editors, *datasets)}
     for prefix, spec in specs.items():
         varied = {name: values[0] for name, values in sweep.vary.get(prefix, {}).items()}
@@ -159,7 +159,7 @@ def _request(sweep: SweepFile, axes: SweepPoint, catalog: Catalog) -> EvalReques
     return EvalRequest(
         editor=axes.editor,
         dataset=axes.dataset,
-        model=ModelChoice(reference=axes.model, how=ModelRequest(id="", **sweep.model)),
+        model=ModelChoice(reference=axes.model, how=sweep.model),
         options=options,
         plan=Plan(
             protocol=sweep.protocol,
@@ -178,3 +178,38 @@ def _request(sweep: SweepFile, axes: SweepPoint, catalog: Catalog) -> EvalReques
         prompts=sweep.prompts,
         data_dir=sweep.data_dir if DATA_DIR in fields_dict(catalog.spec("dataset", axes.dataset).config) else "",
     )
+
+
+SUMMARY = "sweep.json"
+
+
+@frozen(kw_only=True)
+class FailedCell:
+    """A failed cell and the reason."""
+
+    name: str
+    error: str
+
+
+def write_summary(root: Path, cells: Iterable[Cell], results: Mapping[str, Result]) -> None:
+    """Write the summary atomically. ``results`` are by the names of the cells. Raises KEError on a full disk."""
+    lines = []
+    for cell in cells:
+        found = results.get(cell.name)
+        line: dict[str, object] = {"name": cell.name, "folder": cell.folder.name, "status": "waiting"}
+        if found is not None:
+            line |= {"status": found.status, "failures": found.failures, "seconds": round(found.seconds, 3)}
+            line |= {"error": found.error, "hint": found.hint, "details": found.details} if found.error else {}
+        lines.append(line)
+    write_atomic(root / SUMMARY, to_bytes({"cells": lines}))
+
+
+def failed_in(root: Path) -> list[FailedCell]:
+    """Return the failed cells from the summary in ``root``; empty without a summary."""
+    try:
+        cells = loads((root / SUMMARY).read_bytes())["cells"]
+        return [
+            FailedCell(name=str(cell["name"]), error=str(cell["error"])) for cell in cells if cell["status"] == "failed"
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []

@@ -7,9 +7,8 @@ state        the file with the saved edits
 rendering    check requests and convert them to questions
 replies      convert replies to responses
 batcher      batch questions that arrive together
-limits       admission, size and number of requests
-hosts        check the host of a request
-wire         parse JSON bodies, report errors
+limits       host, token, size and number of requests
+wire         parse JSON bodies, check hosts, report errors
 connections  timeouts and number of connections
 app          the routes (Starlette)
 server       socket, signals and shutdown (uvicorn)

@@ -103,12 +103,12 @@ class ActiveEdits:
 
         Raises Contradiction for a contradicting edit, or another edit with the same id, without ``replace``.
         """
-        force = _Force(self.edits.values())
+        index = _Index(self.edits.values())
         fresh: dict[str, ServedEdit] = {}
         known: list[str] = []
         gone: dict[str, ServedEdit] = {}
         for one in kept:
-            clashes = force.clashes(one)
+            clashes = index.clashes(one)
             others = [old for old in clashes if old.said != one.said]
             if clashes and not others:
                 known.append(clashes[0].edit.id)
@@ -116,11 +116,11 @@ class ActiveEdits:
             for old in others:
                 _may_replace(old, one, replace=replace and old.edit.id not in fresh)
             for old in clashes:
-                force.leave(old)
+                index.remove(old)
                 if fresh.pop(old.edit.id, None) is None:
                     gone[old.edit.id] = old
             fresh[one.edit.id] = one
-            force.enter(one)
+            index.add(one)
         return EditChange(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
 
     def removal(self, names: Sequence[str]) -> EditChange:
@@ -148,18 +148,18 @@ KEYS = (attrgetter("edit.id"), attrgetter("said"), attrgetter("about"))
 """Keys that only one active edit may have."""
 
 
-class _Force:
+class _Index:
     """Active edits by each of the keys."""
 
     def __init__(self, kept: Collection[ServedEdit]) -> None:
         self._held: list[dict[object, ServedEdit]] = [{key(one): one for one in kept} for key in KEYS]
 
-    def enter(self, one: ServedEdit) -> None:
+    def add(self, one: ServedEdit) -> None:
         """Add an edit."""
         for key, held in zip(KEYS, self._held, strict=True):
             held[key(one)] = one
 
-    def leave(self, one: ServedEdit) -> None:
+    def remove(self, one: ServedEdit) -> None:
         """Remove an edit."""
         for key, held in zip(KEYS, self._held, strict=True):
             held.pop(key(one), None)

@@ -17,8 +17,7 @@ from starlette.routing import Route
 
 from ke_core.app import SourceLine
 from ke_core.plugin import BadData, Edited, KEError, UnsupportedChange, UnsupportedEdit
-from ke_plugin_serve import rendering as asked
-from ke_plugin_serve import replies, wire
+from ke_plugin_serve import rendering, replies, wire
 from ke_plugin_serve.active_edits import Contradiction, EditChange, ServedEdit, UnknownEdit, given_fields, kept_from
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.limits import HEALTH, Gate, Intake, Limits, answer, while_there
@@ -51,7 +50,7 @@ class Routes:
     """One edited model behind HTTP."""
 
     served: ServedModel
-    manner: ChatFormat
+    settings: ChatFormat
     limits: Limits
     batcher: Batcher
     _intake: Intake = field(init=False)
@@ -59,31 +58,27 @@ class Routes:
     _changing: asyncio.Lock = field(factory=asyncio.Lock, init=False)
     _changeable: bool = field(init=False)
 
-    @_intake.default
-    def _of_limits(self) -> Intake:
-        return Intake(self.limits)
-
-    @_changeable.default
-    def _asked_once(self) -> bool:  # before questions come: the model has one thread
-        return changeable(self.served.edited)
+    def __attrs_post_init__(self) -> None:
+        self._intake = Intake(self.limits.concurrent)
+        self._changeable = changeable(self.served.edited)  # before questions arrive: the model has one thread
 
     # --- OpenAI's ---
 
     async def chat(self, request: Request) -> Response:
         """``POST /v1/chat/completions``."""
-        return await self._complete(request, asked.chat, "chat.completion")
+        return await self._complete(request, rendering.chat, "chat.completion")
 
     async def completions(self, request: Request) -> Response:
         """``POST /v1/completions``."""
-        return await self._complete(request, asked.plain, "text_completion")
+        return await self._complete(request, rendering.plain, "text_completion")
 
     async def _complete(
         self, request: Request, read: Callable[[Mapping[str, Any], ChatFormat], CompletionRequest], kind: replies.Kind
     ) -> Response:
         async with self._intake.body(request, self.limits.body) as body:
-            wanted = read(wire.parsed(body), self.manner)
+            wanted = read(wire.parsed(body), self.settings)
             said = await while_there(request, self.batcher.answer(wanted.questions))
-        found = replies.response(kind, wanted, said, self.manner.model)
+        found = replies.response(kind, wanted, said, self.settings.model)
         if wanted.stream:
             return StreamingResponse(
                 replies.events(found, usage=wanted.usage),
@@ -99,15 +94,15 @@ class Routes:
     async def model(self, request: Request) -> Response:
         """``GET /v1/models/NAME``."""
         name = request.path_params["name"]
-        if name != self.manner.model:
+        if name != self.settings.model:
             raise BadRequest(
-                f"no model {name:.80} here: {self.manner.model} is served", 404, param="model", code="model_not_found"
+                f"no model {name:.80} here: {self.settings.model} is served", 404, param="model", code="model_not_found"
             )
         return JSONResponse(self._model())
 
     def _model(self) -> dict[str, Any]:
         return {
-            "id": self.manner.model,
+            "id": self.settings.model,
             "object": "model",
             "created": self._began,
             "owned_by": "ke",
@@ -115,7 +110,7 @@ class Routes:
                 "model": self.served.session.model.id,
                 "editor": self.served.spec.name,
                 "edits": len(self.served.bank),
-                "max_tokens": self.manner.most,
+                "max_tokens": self.settings.max_tokens,
             },
         }
 
@@ -209,7 +204,12 @@ def build_app(routes: Routes, token: str) -> Starlette:
             Route("/edits/remove", routes.remove, methods=["POST"]),
         ],
         middleware=[Middleware(Gate, token=token)],
-        exception_handlers={BadRequest: _bad_request, KEError: _mendable, HTTPException: _no_route, Exception: _bug},
+        exception_handlers={
+            BadRequest: _bad_request,
+            KEError: _user_error,
+            HTTPException: _no_route,
+            Exception: _crash,
+        },
     )
 
 
@@ -229,7 +229,7 @@ def _bad_request(_request: Request, error: Exception) -> Response:
     return answer(error)
 
 
-def _mendable(_request: Request, error: Exception) -> Response:
+def _user_error(_request: Request, error: Exception) -> Response:
     """Report an error that the user can fix, with its hint."""
     assert isinstance(error, KEError)
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
@@ -244,6 +244,8 @@ def _no_route(request: Request, error: Exception) -> Response:
     return answer(BadRequest(f"{what}: {request.method} {request.url.path:.200}", error.status_code, code="not_found"))
 
 
-def _bug(_request: Request, _error: Exception) -> Response:
+def _crash(_request: Request, _error: Exception) -> Response:
     """Log the traceback without sending it to the client."""
-    return answer(BadRequest("a bug in the server: its log says more", 500, kind="server_error", code="internal_error"))
+    return answer(
+        BadRequest("internal error: see the log of the server", 500, kind="server_error", code="internal_error")
+    )

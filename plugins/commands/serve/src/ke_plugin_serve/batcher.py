@@ -20,12 +20,12 @@ class Batcher:
     """Runs everything that uses the edited model in one thread, in order.
 
     A batch waits ``window`` seconds for further questions. Questions that arrive while the model is busy form the next
-    batch. ``most``: the size of a batch. ``in_force``: the ids of the edits that a question names as its own.
+    batch. ``most``: the size of a batch. ``own_edits`` returns the ids that each question gets as its own edits.
     ``batches`` and ``questions`` count the answered ones. ``busy``: the thread is working.
     """
 
     edited: Edited
-    in_force: Callable[[], Iterable[str]]
+    own_edits: Callable[[], Iterable[str]]
     window: float
     most: int
     batches: int = 0
@@ -33,7 +33,7 @@ class Batcher:
     busy: bool = False
     _waiting: list[Waiting] = field(factory=list, init=False)
     _thread: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(1, "ke-model"), init=False)
-    _turns: asyncio.Task[None] | None = field(default=None, init=False)
+    _running: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def answer(self, questions: Sequence[Question]) -> list[Reply]:
         """Return one reply per question, in order. Raises the errors of ``Edited.answer``.
@@ -43,8 +43,8 @@ class Batcher:
         loop = asyncio.get_running_loop()
         replies = [loop.create_future() for _question in questions]
         self._waiting += zip(questions, replies, strict=True)
-        if self._turns is None or self._turns.done():
-            self._turns = loop.create_task(self._take_turns())
+        if self._running is None or self._running.done():
+            self._running = loop.create_task(self._run_batches())
         return list(await asyncio.gather(*replies))
 
     async def alone(self, work: Callable[[], T]) -> T:
@@ -62,7 +62,7 @@ class Batcher:
         """Stop the thread after its current work."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _take_turns(self) -> None:
+    async def _run_batches(self) -> None:
         while self._waiting:
             # Wait between batches too: otherwise clients that were just answered form a second group that alternates
             # with the first, each with half the size.
@@ -107,7 +107,7 @@ class Batcher:
         asked = [one for one in batch if not one[1].cancelled()]
         if not asked:
             return []
-        own = tuple(self.in_force())
+        own = tuple(self.own_edits())
         replies = self.edited.answer([evolve(question, own=own) for question, _reply in asked])
         if len(replies) != len(asked):
             raise PluginBroken(f"the editor returned {len(replies)} replies to {len(asked)} questions")

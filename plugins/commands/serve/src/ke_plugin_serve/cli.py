@@ -112,7 +112,7 @@ def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
     for option, name in (("--editor", "editor"), ("-o", "options"), ("--edits", "edits"), ("--state", "state")):
         if given[name]:
             raise click.UsageError(f"{option} cannot be used with --adaptor, which sets it")
-    from ke_plugin_serve.adaptor import adaptor_model  # noqa: PLC0415  torch
+    from ke_plugin_serve.startup import adaptor_model  # noqa: PLC0415  torch
 
     return adaptor_model(context, given)
 
@@ -120,7 +120,7 @@ def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
 def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
     from ke_plugin_serve.app import changeable  # noqa: PLC0415  starlette
     from ke_plugin_serve.limits import Limits  # noqa: PLC0415  starlette
-    from ke_plugin_serve.rendering import ChatFormat, left_aside  # noqa: PLC0415  the data model
+    from ke_plugin_serve.rendering import ChatFormat, ignored_fields  # noqa: PLC0415  the data model
     from ke_plugin_serve.server import Address, serve  # noqa: PLC0415  uvicorn
     from ke_plugin_serve.startup import opened  # noqa: PLC0415  numpy
 
@@ -132,12 +132,12 @@ def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
     with ExitStack() as stack:
         with progress(console) as shown:  # progress of the start; requests are not reported
             served = stack.enter_context(opened(request, app.catalog, shown))
-        manner = ChatFormat(
+        settings = ChatFormat(
             model=given["name"] or _name(model.reference),
             turns=served.turns,
-            aside=left_aside(served.spec),
-            most=given["max_tokens"],
-            usual=USUAL,
+            ignored=ignored_fields(served.spec),
+            max_tokens=given["max_tokens"],
+            default_tokens=DEFAULT_TOKENS,
         )
 
         changes = f"changes are saved to {served.state.path}" if served.state else "changes are not saved"
@@ -147,12 +147,16 @@ def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
         def listening(url: str, _server: object) -> None:
             guard = f"with the token in {TOKEN}" if address.token else "without a token"
             what = f"{served.spec.name} in front of {served.session.model.id}, {count_noun(len(served.bank), 'edit')}"
-            for line in (f"{what}; {changes}", served.notice, f"{manner.model} at {url}/v1, {guard}; Ctrl-C stops it"):
+            for line in (
+                f"{what}; {changes}",
+                served.notice,
+                f"{settings.model} at {url}/v1, {guard}; Ctrl-C stops it",
+            ):
                 if line:
                     console.print(literal(line), soft_wrap=True)
 
         limits = Limits(concurrent=given["max_requests"])
-        ended = serve(served, manner, address, limits, window=given["window"] * MILLISECOND, listening=listening)
+        ended = serve(served, settings, address, limits, window=given["window"] * MILLISECOND, listening=listening)
         answered = f"{count_noun(ended.questions, 'question')} in {count_noun(ended.batches, 'batch', 'batches')}"
         console.print(literal(f"stopped; answered {answered}"), soft_wrap=True)
     if ended.busy:
@@ -166,7 +170,7 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-USUAL = 256
+DEFAULT_TOKENS = 256
 """Tokens of an answer if the client sets no limit."""
 
 

@@ -13,7 +13,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 from attrs import field, frozen
 
 from ke_core.plugin import KEError, loads, read_at_most, read_error_body
-from ke_plugin_serve.hosts import is_loopback
+from ke_plugin_serve.wire import is_loopback
 
 ADDED, REMOVED = ("added", "replaced", "known", "count"), ("removed", "count")
 """The fields of a response to a change."""

@@ -1,17 +1,11 @@
-"""Connections: how long a client may take, how many are open at once, and how much is logged about them."""
+"""Limits of connections: how long a client may take, and how many connections are open at once."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import logging
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import h11
-from attrs import define
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 try:
@@ -29,12 +23,7 @@ ORDER: tuple[Wait, ...] = ("head", "rest", "read", "body")
 WAITING = 256  # connections beyond those whose requests are answered
 BACKLOG = 128  # connections that the system queues until they are accepted
 ACCEPTED = 16  # connections accepted before others are read: far fewer than may be open, see `Connection`
-BURST, PERIOD = 5, 60.0  # log records of one kind, in that many seconds
 UNLIMITED = 1 << 20
-RETRY = 1.0  # seconds until asyncio accepts connections again after it ran out of descriptors
-NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-LOG = logging.getLogger("ke_plugin_serve")
-LOGGERS = ("ke_plugin_serve", "uvicorn.error", "asyncio")
 
 
 class Connection(H11Protocol):
@@ -74,7 +63,7 @@ class Connection(H11Protocol):
         self._watch()
 
     def resume_writing(self) -> None:
-        """Go on: the client has read."""
+        """Continue after the client has read."""
         super().resume_writing()
         self._watch()
 
@@ -86,11 +75,11 @@ class Connection(H11Protocol):
     def drop(self) -> None:
         """Close the connection now, whatever is unsent."""
         self._stop()
-        self.connections.discard(self)  # the transport does that later, and others are counted until then
+        self.connections.discard(self)  # the transport does that only later
         self.transport.abort()
 
     def _watch(self) -> None:
-        """Start the timer of what the client is awaited for, unless it runs: more bytes do not prolong it."""
+        """Start the timer for what the connection waits for, unless it is running: further bytes do not extend it."""
         wait = self._awaited()
         if wait == self.wait:
             return
@@ -138,64 +127,3 @@ def _descriptors() -> int:
         if found != resource.RLIM_INFINITY:
             return found
     return UNLIMITED
-
-
-@define
-class DescriptorGuard:
-    """Closes connections when asyncio reports that no descriptor is left, which it does many times in a row."""
-
-    connections: set[Any]
-    _last: float = float("-inf")
-
-    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle an error of the event loop. If descriptors are the reason, close the older half of the silent ones."""
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in NO_DESCRIPTOR):
-            loop.default_exception_handler(context)
-            return
-        if loop.time() - self._last < RETRY / 2:
-            return
-        self._last = loop.time()
-        silent = sorted(
-            (one for one in self.connections if isinstance(one, Connection) and one.wait == "head"), key=Connection.rank
-        )
-        closed = silent[: (len(silent) + 1) // 2]
-        for one in closed:
-            one.drop()
-        LOG.warning("%s: closed %d silent connections. Raise the limit with ulimit -n.", error.strerror, len(closed))
-
-
-class RateLimit(logging.Filter):
-    """Pass at most ``BURST`` records of a kind in ``PERIOD`` seconds.
-
-    Records of one kind come from the same line of code, with the same type of exception.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._passed: dict[object, tuple[float, int]] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is logged. The first one after a pause says how many were not."""
-        kind = (record.pathname, record.lineno, record.exc_info and record.exc_info[0])
-        now = time.monotonic()
-        began, count = self._passed.get(kind, (now, 0))
-        if now - began > PERIOD:
-            if count > BURST:
-                record.msg = f"{record.msg} ({count - BURST} more were not logged)"
-            began, count = now, 0
-        self._passed[kind] = began, count + 1
-        return count < BURST
-
-
-@contextmanager
-def limited_logging() -> Iterator[None]:
-    """Limit what the server's loggers write while the context is open: clients cause most of it."""
-    limit = RateLimit()
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(limit)
-    try:
-        yield
-    finally:
-        for name in LOGGERS:
-            logging.getLogger(name).removeFilter(limit)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from attrs import define, field, frozen
@@ -14,17 +14,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ke_plugin_serve.hosts import host_name, is_loopback
-from ke_plugin_serve.wire import BadRequest
+from ke_plugin_serve.wire import BadRequest, host_name, is_loopback
 
 T = TypeVar("T")
 HEALTH = "/health"
 PATIENCE = 30.0  # seconds for a request's body to arrive
-LARGE = 4  # bodies larger than a question's, read or handled at once
 ENDING = BadRequest(
-    "the server is ending, and this answer was not there in time", 503, code="server_ending", kind="server_error"
+    "the server is shutting down, and the answer was not ready in time", 503, code="server_ending", kind="server_error"
 )
-GONE = "the client has gone"
+GONE = "the client disconnected"
 
 
 @frozen(kw_only=True)
@@ -67,7 +65,7 @@ class Gate:
 
         try:
             await self.app(scope, receive, sending)
-        except asyncio.CancelledError:  # only the end of the server does this, when its time for answers is over
+        except asyncio.CancelledError:  # only at shutdown, when the time for answers is over
             if not begun:
                 await answer(ENDING)(scope, receive, send)
 
@@ -77,10 +75,7 @@ class Gate:
             right = hmac.compare_digest(given.strip().encode("latin-1"), self.token.encode())
             if scheme.lower() != "bearer" or not right:
                 raise BadRequest(
-                    "a bearer token is needed, and this is not it",
-                    401,
-                    code="invalid_api_key",
-                    kind="authentication_error",
+                    "a valid bearer token is needed", 401, code="invalid_api_key", kind="authentication_error"
                 )
         elif not is_loopback(host_name(headers.get("host", ""))):
             raise BadRequest("unknown host: use localhost", 403, code="bad_host")
@@ -89,76 +84,47 @@ class Gate:
 
 
 @define
-class Slots:
-    """A limited number of slots."""
+class Intake:
+    """Reads request bodies concurrently. A body that is still arriving does not count as an answered request."""
 
-    most: int
-    of: str
-    taken: int = 0
+    concurrent: int
+    _answered: int = field(default=0, init=False)
 
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Take a place while the context is open. Raises BadRequest if none is free."""
-        if self.taken >= self.most:
+    @asynccontextmanager
+    async def body(self, request: Request, most: int) -> AsyncIterator[bytes]:
+        """Read the body, at most ``most`` bytes, and count the request while the context is open. Raises BadRequest."""
+        body = await _read(request, most)
+        if self._answered >= self.concurrent:
             raise BadRequest(
-                f"the server is busy with {self.most} {self.of}: try again",
+                f"the server is busy with {self.concurrent} requests: try again",
                 429,
                 code="rate_limit_exceeded",
                 kind="rate_limit_error",
                 retry_after=1,
             )
-        self.taken += 1
+        self._answered += 1
         try:
-            yield
-        finally:
-            self.taken -= 1
-
-
-@define
-class Intake:
-    """Reads request bodies concurrently. A body that is still arriving does not count as an answered request.
-
-    Bodies up to ``limits.body`` are bounded in number by the connections, larger ones by ``LARGE``.
-    """
-
-    limits: Limits
-    _answered: Slots = field(init=False)
-    _large: Slots = field(init=False)
-
-    @_answered.default
-    def _answered_at_once(self) -> Slots:
-        return Slots(self.limits.concurrent, "requests")
-
-    @_large.default
-    def _large_at_once(self) -> Slots:
-        return Slots(LARGE, "large request bodies")
-
-    @asynccontextmanager
-    async def body(self, request: Request, most: int) -> AsyncIterator[bytes]:
-        """Read the body, at most ``most`` bytes, and count the request while the context is open. Raises BadRequest."""
-        with ExitStack() as places:
-            body = await self._read(request, most, places)
-            places.enter_context(self._answered.one())
             yield body
+        finally:
+            self._answered -= 1
 
-    async def _read(self, request: Request, most: int, places: ExitStack) -> bytes:
-        declared = request.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > most:
-            raise _too_large(most)
-        found = bytearray()
-        try:
-            async with asyncio.timeout(PATIENCE):
-                async for piece in request.stream():
-                    if len(found) <= self.limits.body < len(found) + len(piece):
-                        places.enter_context(self._large.one())
-                    found += piece
-                    if len(found) > most:
-                        raise _too_large(most)
-        except TimeoutError as error:
-            raise BadRequest("the request body did not arrive in time", 408, code="timeout") from error
-        except ClientDisconnect as error:
-            raise BadRequest(GONE, 400) from error
-        return bytes(found)
+
+async def _read(request: Request, most: int) -> bytes:
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > most:
+        raise _too_large(most)
+    found = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for piece in request.stream():
+                found += piece
+                if len(found) > most:
+                    raise _too_large(most)
+    except TimeoutError as error:
+        raise BadRequest("the request body did not arrive in time", 408, code="timeout") from error
+    except ClientDisconnect as error:
+        raise BadRequest(GONE, 400) from error
+    return bytes(found)
 
 
 def _too_large(most: int) -> BadRequest:
@@ -175,17 +141,17 @@ def answer(error: BadRequest) -> JSONResponse:
 
 async def while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of ``work``; cancel it if the client disconnects. The body must be read. Raises BadRequest."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    working, disconnecting = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((working, disconnecting), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise BadRequest(GONE, 400)
         return working.result()
     finally:
         working.cancel()
-        leaving.cancel()
+        disconnecting.cancel()
 
 
-async def _left(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass  # an empty rest of the body

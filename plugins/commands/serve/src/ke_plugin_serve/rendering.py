@@ -40,15 +40,15 @@ LENGTH, DECODING = ("max_tokens", "max_completion_tokens"), ("temperature", "top
 class ChatFormat:
     """How the server prompts the model.
 
-    ``turns``: the model wraps a prompt as a chat turn. ``aside``: fields that the editor ignores. ``most``: the largest
-    number of tokens of an answer. ``usual``: the default.
+    ``turns``: the model wraps a prompt as a chat turn. ``ignored``: fields that the editor ignores. ``max_tokens``: the
+    largest number of tokens of an answer. ``default_tokens``: the number if the client sets none.
     """
 
     model: str
     turns: bool
-    aside: tuple[str, ...]
-    most: int
-    usual: int
+    ignored: tuple[str, ...]
+    max_tokens: int
+    default_tokens: int
 
 
 @frozen(kw_only=True)
@@ -69,47 +69,47 @@ class CompletionRequest:
     unused: tuple[str, ...] = ()
 
 
-def left_aside(spec: EditorSpec) -> tuple[str, ...]:
+def ignored_fields(spec: EditorSpec) -> tuple[str, ...]:
     """Return the fields that an editor with its own prompts and decoding ignores."""
     if not spec.own_prompt:
         return ()
     return DECODING if spec.asked_length else (*LENGTH, *DECODING)
 
 
-def chat(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
+def chat(raw: Mapping[str, Any], settings: ChatFormat) -> CompletionRequest:
     """Convert a request to ``/v1/chat/completions``. Raises BadRequest."""
     turns = _turns(listed(raw.get("messages"), "messages", MESSAGES))
     if turns[-1][0] != "user":
         refuse("messages", f"must end with the user's question, not with a message of the {turns[-1][0]}")
     said = turns[-1][1]
-    alone = manner.turns and len(turns) == 1
+    alone = settings.turns and len(turns) == 1
     lines = [f"{ROLES[role]}{content}" for role, content in turns]
     prompt = said if alone else "\n".join([*lines, ASSISTANT.rstrip()])
     put = RenderedRequest(said=said, prompt=prompt)
-    return _asked(raw, manner, [put], form="question", stops=() if alone else (f"\n{USER.rstrip()}",))
+    return _asked(raw, settings, [put], form="question", stops=() if alone else (f"\n{USER.rstrip()}",))
 
 
-def plain(raw: Mapping[str, Any], manner: ChatFormat) -> CompletionRequest:
+def plain(raw: Mapping[str, Any], settings: ChatFormat) -> CompletionRequest:
     """Convert a request to ``/v1/completions``. Raises BadRequest."""
     given = raw.get("prompt")
     several = listed(given, "prompt", PROMPTS) if isinstance(given, list) else [given]
     if any(isinstance(one, int | list) for one in several):
         refuse("prompt", "must be a text or texts: token ids mean nothing to an editor", code="invalid_type")
     put = [RenderedRequest(said=one, prompt=one) for one in (text(one, "prompt") for one in several)]
-    return _asked(raw, manner, put, form="cloze", stops=())
+    return _asked(raw, settings, put, form="cloze", stops=())
 
 
 def _asked(
-    raw: Mapping[str, Any], manner: ChatFormat, put: Sequence[RenderedRequest], *, form: Form, stops: tuple[str, ...]
+    raw: Mapping[str, Any], settings: ChatFormat, put: Sequence[RenderedRequest], *, form: Form, stops: tuple[str, ...]
 ) -> CompletionRequest:
     """Convert the fields of both kinds of requests."""
-    _model(raw.get("model"), manner.model)
+    _model(raw.get("model"), settings.model)
     for name, harmless in NEUTRAL.items():
         value = raw.get(name)
         if value is not None and not any(value == one and type(value) is type(one) for one in harmless):
             refuse(name, "is not supported here: leave it out", code="unsupported_parameter")
     decoding = Decoding(
-        max_tokens=_tokens(raw, manner),
+        max_tokens=_tokens(raw, settings),
         stop=(*_stops(raw), *stops),
         temperature=number(raw, "temperature", 0, 2) or 0.0,
         top_k=max(0, whole(raw, "top_k", -1, 2**31 - 1) or 0),  # some say -1 for "all", some 0
@@ -129,7 +129,7 @@ def _asked(
         )
         for number_, one in enumerate(put)
     )
-    unused = tuple(name for name in manner.aside if raw.get(name) is not None)
+    unused = tuple(name for name in settings.ignored if raw.get(name) is not None)
     return CompletionRequest(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
 
 
@@ -173,10 +173,10 @@ def _model(given: object, served: str) -> None:
         )
 
 
-def _tokens(raw: Mapping[str, Any], manner: ChatFormat) -> int:
+def _tokens(raw: Mapping[str, Any], settings: ChatFormat) -> int:
     """Return the token limit from either spelling. A limit above the server's is an error."""
-    named = [whole(raw, name, 1, manner.most) for name in ("max_completion_tokens", "max_tokens")]
-    return next((limit for limit in named if limit is not None), min(manner.usual, manner.most))
+    named = [whole(raw, name, 1, settings.max_tokens) for name in ("max_completion_tokens", "max_tokens")]
+    return next((limit for limit in named if limit is not None), min(settings.default_tokens, settings.max_tokens))
 
 
 def _stops(raw: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import socket
 import threading
@@ -16,11 +15,11 @@ from attrs import field, frozen
 from ke_core.plugin import BadConfig, KEError
 from ke_plugin_serve.app import Routes, build_app
 from ke_plugin_serve.batcher import Batcher
-from ke_plugin_serve.connections import ACCEPTED, BACKLOG, DescriptorGuard, connection_class, limited_logging
-from ke_plugin_serve.hosts import is_loopback
+from ke_plugin_serve.connections import ACCEPTED, BACKLOG, connection_class
 from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.rendering import ChatFormat
 from ke_plugin_serve.startup import ServedModel
+from ke_plugin_serve.wire import is_loopback
 
 GRACE = 30  # seconds for pending answers at shutdown
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -53,11 +52,10 @@ class ShutdownReport:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's server. It survives running out of descriptors, and does not raise the signal again that ended it."""
+    """uvicorn's server. It does not raise the signal again that ended it."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, and handle errors of accepting connections."""
-        asyncio.get_running_loop().set_exception_handler(DescriptorGuard(self.server_state.connections).handle)
+        """Start to listen."""
         await super().startup(sockets)
         for listener in sockets or ():
             listener.listen(BACKLOG)
@@ -82,7 +80,7 @@ class HttpServer(uvicorn.Server):
 
 def serve(
     served: ServedModel,
-    manner: ChatFormat,
+    settings: ChatFormat,
     address: Address,
     limits: Limits,
     *,
@@ -98,7 +96,7 @@ def serve(
     batcher = Batcher(
         served.edited, lambda: served.bank.edits if served.own_edits else (), window=window, most=limits.concurrent
     )
-    routes = Routes(served, manner, limits, batcher)
+    routes = Routes(served, settings, limits, batcher)
     config = uvicorn.Config(
         build_app(routes, address.token),
         http=connection_class(limits.concurrent),
@@ -110,7 +108,7 @@ def serve(
         timeout_graceful_shutdown=GRACE,
         ws="none",
     )
-    with _bound(address) as listener, limited_logging():
+    with _bound(address) as listener:
         host, port = listener.getsockname()[:2]
         server = HttpServer(config)
         listening(f"http://{f'[{host}]' if ':' in host else host}:{port}", server)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
@@ -26,6 +27,7 @@ from ke_core.plugin import (
     Edited,
     Editor,
     EditorSpec,
+    KEError,
     Progress,
     RemoteModel,
     Session,
@@ -33,7 +35,6 @@ from ke_core.plugin import (
     find_model,
 )
 from ke_plugin_serve.active_edits import ActiveEdits, kept_edit
-from ke_plugin_serve.adaptor import read_adaptor
 from ke_plugin_serve.state import StateFile, first_edits, held
 
 TRIES, PUT_OFF = 2, 20.0
@@ -186,3 +187,30 @@ def _state_file(request: ServeRequest) -> Path | None:
     if path.suffix.lower() == ".csv":
         raise BadConfig(f"the state file is JSON lines, not CSV: {path}", hint="name it --state FILE.jsonl")
     return path
+
+
+if TYPE_CHECKING:
+    import click
+
+    from ke_core.app import ModelChoice
+    from ke_weights.plugin import SavedEdit
+
+
+def read_adaptor(folder: Path) -> SavedEdit:
+    """Read a folder of ``ke edit --out``. Raises BadPatch, and KEError if ke-weights is not installed."""
+    if find_spec("ke_weights") is None:
+        raise KEError(
+            f"--adaptor needs ke-weights, which is not installed: {folder}",
+            hint="pip install 'ke-plugin-serve[adaptors]'",
+        )
+    from ke_weights.plugin import read_saved_edit  # noqa: PLC0415  optional, and imports torch
+
+    return read_saved_edit(folder)
+
+
+def adaptor_model(context: click.Context, given: Mapping[str, Any]) -> ModelChoice:
+    """Return the model of the saved adaptor ``--adaptor``, as the command line changes it."""
+    saved = read_adaptor(given["adaptor"])
+    from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  as above
+
+    return recorded_model_choice(context, given, saved.model, folder=saved.folder)

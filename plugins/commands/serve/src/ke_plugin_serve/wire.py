@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -130,3 +132,23 @@ def _short(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**DIGITS:
         return f"a number of more than {DIGITS} digits"
     return json.dumps(value, ensure_ascii=False)[:60]
+
+
+NAME = "localhost"
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches ``host``: a name or an address. Only IPv6 may have brackets."""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return host.lower() == NAME
+    return address.is_loopback and (address.version == 6 or bare == host)
+
+
+def host_name(header: str) -> str:
+    """Return the name or address in a ``Host`` header, without the port. Empty if the header is malformed."""
+    found = HOST.fullmatch(header)
+    return found[1] if found else ""

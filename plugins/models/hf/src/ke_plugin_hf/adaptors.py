@@ -271,6 +271,3 @@ def state_tensors(adaptors: Sequence[Adaptor]) -> Iterator[tuple[str, Tensor]]:
     for number, adaptor in enumerate(active(adaptors)):
         for name in sorted(adaptor.state):
             yield f"adaptor {number} of {adaptor.layer}: {name}", adaptor.state[name]
-
-
-__all__ = ["Adaptor", "LayerCall", "LayerForward", "prompt_lengths", "without_adaptors"]

@@ -13,7 +13,6 @@ from attrs import define, field, frozen
 from torch import Tensor, nn
 
 from ke_core.plugin import EditFailed, UninterruptibleContext, uninterruptible, uninterruptible_context
-from ke_plugin_hf.fingerprint import digest_of, fingerprint
 
 
 @frozen(kw_only=True, eq=False)
@@ -214,10 +213,6 @@ class Patch(UninterruptibleContext["Patch"]):
         size = float(torch.linalg.vector_norm(before))
         return float(torch.linalg.vector_norm(parameter.detach().float() - before)) / size if size else None
 
-    def touched(self) -> tuple[str, ...]:
-        """The parameters changed so far, in order of first use."""
-        return tuple(self._saved)
-
     def originals(self) -> Mapping[str, Tensor]:
         """Return the original values of the changed parameters by name, in the module's own orientation."""
         return dict(self._saved)
@@ -275,16 +270,3 @@ def _copied(delta: Delta, dtype: torch.dtype) -> Delta:
     if isinstance(delta, Dense):
         return Dense(delta=delta.delta.detach().to(dtype, copy=True))
     return LowRank(left=delta.left.detach().to(dtype, copy=True), right=delta.right.detach().to(dtype, copy=True))
-
-
-__all__ = [
-    "Delta",
-    "Dense",
-    "LowRank",
-    "Patch",
-    "PatchStack",
-    "RecordedUpdates",
-    "digest_of",
-    "fingerprint",
-    "map_orientation",
-]

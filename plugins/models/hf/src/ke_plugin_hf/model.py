@@ -21,11 +21,11 @@ from ke_core.plugin import (
     uninterruptible_context,
 )
 from ke_plugin_hf.adaptors import Adaptor, LayerForward, active, without_adaptors
-from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.decoding.runner import LocalRunner
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
+from ke_plugin_hf.decoding.verify import context_of
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
 from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 
@@ -206,9 +206,9 @@ class HFModel:
         return self._coder.decode(ids)
 
     @property
-    def ways(self) -> Mapping[str, str]:
+    def backends(self) -> Mapping[str, str]:
         """The backends tried so far: empty if correct, otherwise what was wrong."""
-        return {str(mode): reason for mode, reason in self._runner.modes.why.items()}
+        return {str(mode): reason for mode, reason in self._runner.backends.why.items()}
 
     @property
     def batch_size(self) -> int:

@@ -1,4 +1,4 @@
-"""``ke judge RUN``: judge the recorded replies again."""
+"""``ke judge RUN`` and ``ke score RUN``: judge the recorded replies again, and score them again."""
 
 from __future__ import annotations
 
@@ -95,3 +95,27 @@ def say_spent(asking: JudgeModel | None) -> None:
     """Print the usage of the judge's server, if there was any."""
     if asking is not None and asking.spent:
         err().print(literal(f"  asked of the server now: {spent_words(asking.spent)}", "dim"), soft_wrap=True)
+
+
+@click.command("score")
+@shared.run_argument
+@shared.metric_option
+@last_judge_option
+@shared.component_options
+@shared.data_dir
+@shared.json_option
+@click.pass_obj
+def score_command(
+    app: App, *, run: Path, metrics: tuple[str, ...], judge: str, options: tuple[str, ...], data_dir: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Score a judged run again with other metrics.
+
+    It reads the records of the run and loads no model.
+
+    \b
+    Example: ke score runs/memit-atlas-1a2b3c4d --metric multi-hop
+    """  # fmt: skip
+    folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
+    score_folder(folder, app.catalog, metrics=metrics, judge=judge, options=split_options(options), data_dir=where)
+    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)

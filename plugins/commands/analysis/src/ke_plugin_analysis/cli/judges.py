@@ -86,7 +86,7 @@ def check_(
       ke judges check llm --judge-model smollm2-135m
       ke judges check alias --items labeled.jsonl -o alias.match=contains
     """
-    from ke_plugin_analysis.checking import check, read_items  # noqa: PLC0415  as above
+    from ke_plugin_analysis.checking import check, read_items  # noqa: PLC0415  numpy
 
     chosen = resolve_judge(app.catalog, name, split_options(options))
     reject_unused(split_options(options), [chosen.spec])

@@ -10,7 +10,7 @@ from ke_core.app import App, RunFolder, count_noun, err, literal, out, progress_
 from ke_core.app import options as shared
 from ke_core.plugin import BadRun
 from ke_plugin_analysis.pruning import removable
-from ke_plugin_analysis.report.run import course_page
+from ke_plugin_analysis.report.run import progress_page
 
 
 @click.command("show")
@@ -27,7 +27,7 @@ def show(app: App, *, run: Path, as_json: bool) -> None:
     if as_json:
         shared.print_json(progress_json(folder, app.catalog))
     else:
-        out().print(course_page(folder, app.catalog))
+        out().print(progress_page(folder, app.catalog))
 
 
 @click.command("prune")

@@ -33,7 +33,7 @@ from ke_plugin_analysis.footer import missing_answers, run_summary, shared_setti
 from ke_plugin_analysis.html.browser import BrowsedRun, browser
 from ke_plugin_analysis.html.panels import FEW, galleries
 from ke_plugin_analysis.html.svg import draw, key
-from ke_plugin_analysis.html.terms import STYLES, VERDICTS, Terms
+from ke_plugin_analysis.html.terms import DEFINITIONS, Terms
 from ke_plugin_analysis.slices import is_judged, of_costs, slice_grids
 
 UNSAFE = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
@@ -52,7 +52,7 @@ def html_page(
     ``browsed``: the cases of each of ``runs``. ``slices``: whether to include the breakdowns by tag. ``summaries``:
     editor to its one-line description.
     """
-    cases = {**browser(browsed), "terms": {"verdicts": VERDICTS, "styles": STYLES}}
+    cases = {**browser(browsed), "terms": {name: DEFINITIONS[name] for name in ("verdicts", "styles")}}
     missing = cases.pop("missing")
     grids, pictures = score_grids(runs), galleries(runs)
     style, script = _part("page.css"), _part("page.js")

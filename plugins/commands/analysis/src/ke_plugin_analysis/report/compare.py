@@ -27,8 +27,8 @@ from ke_core.plugin import SHARE, to_json
 from ke_plugin_analysis.common import SharedScores
 from ke_plugin_analysis.comparing import ChangedAnswer, ComparedRun, RunComparison
 from ke_plugin_analysis.footer import component_words
+from ke_plugin_analysis.observations import VERDICTS
 from ke_plugin_analysis.pairs import Difference
-from ke_plugin_analysis.verdicts import VERDICTS
 
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NOTES = (

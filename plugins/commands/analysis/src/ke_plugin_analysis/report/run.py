@@ -35,8 +35,8 @@ LISTED = 10  # reasons of a kind
 REASON = 160  # characters of one
 
 
-def course_page(folder: RunFolder, catalog: Catalog) -> Group:
-    """As it is printed. Raises BadRun for damaged records."""
+def progress_page(folder: RunFolder, catalog: Catalog) -> Group:
+    """Return the page for the terminal. Raises BadRun for damaged records."""
     lines = folder.logged()
     run, scores = _scores(folder, catalog)
     counted = tally_of(folder) if run is None else run.tally
@@ -71,7 +71,7 @@ def _facts(folder: RunFolder) -> Table:
 
 
 def _scores(folder: RunFolder, catalog: Catalog) -> tuple[Reported | None, list[RenderableType]]:
-    """The run as reports see it, and its first table; without it, why its scores cannot be read."""
+    """Return the report of the run and its first table, or the reason why its scores cannot be read."""
     if not (folder.path / SCORES).exists():
         return None, []
     try:
@@ -86,14 +86,14 @@ def _progress(folder: RunFolder, lines: list[Mapping[str, Any]], counted: Tally)
     judge = f"judged by {counted.judge.name}" if counted.judge else "not judged"
     scored = "scored" if (folder.path / SCORES).exists() else "not scored"
     words = f"{_state(folder, lines)}: {cases}, {counted.edits:,} edits, {counted.answers:,} answers, {judge}, {scored}"
-    words += f"; its server was asked: {spent_words(counted.spent)}" if counted.spent else ""
+    words += f"; server usage: {spent_words(counted.spent)}" if counted.spent else ""
     return literal(words, "bold")
 
 
 def _waiting(folder: RunFolder) -> Iterator[RenderableType]:
-    """What processes that shared the run have recorded, and nothing above counts yet."""
+    """Yield a line about records of other processes that are not merged yet."""
     if lines := sum(1 for part in folder.parts() for _line in whole_lines(part)):
-        words = f"{lines:,} lines in {PART.format(rank='*')} wait to be put together: start the same run again"
+        words = f"{lines:,} lines in {PART.format(rank='*')} are not merged yet: start the same run again"
         yield literal(words, "yellow")
 
 
@@ -104,7 +104,7 @@ def _state(folder: RunFolder, lines: list[Mapping[str, Any]]) -> str:
     if last is None:
         return "without a log (it was imported)"
     if last["event"] == "start":
-        return f"at work since {last['at']}, or killed"
+        return f"running since {last['at']}, or killed"
     return f"{last.get('ended')} at {last['at']}"
 
 
@@ -123,7 +123,7 @@ def _losses(counted: Tally, lines: list[Mapping[str, Any]]) -> Iterator[Renderab
 
 
 def _phases(lines: list[Mapping[str, Any]]) -> Table:
-    """What each took, one process after another."""
+    """Return a table of the phases, process by process."""
     shown = plain_table("phase", "time", "processor time", "peak memory", "peak on device", "")
     for column in shown.columns[1:5]:
         column.justify = "right"

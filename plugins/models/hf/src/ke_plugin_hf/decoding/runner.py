@@ -41,12 +41,12 @@ class LocalRunner:
     adapted: Callable[[], bool]
     size: RowBatchSize
     report: Callable[[float], None]
-    modes: Backends = field(init=False)
+    backends: Backends = field(init=False)
     prefixes: Prefixes = field(factory=Prefixes, init=False)
     readings: PrefillCache = field(factory=PrefillCache, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.modes = Backends(self.module)
+        self.backends = Backends(self.module)
         KEEPERS.add(self)
 
     def release(self) -> bool:
@@ -149,7 +149,7 @@ class LocalRunner:
         alone = len(group.rows) == 1
         length = len(self.prefixes.longest(digest, ids).ids) if alone else group.prefix
         try:
-            forward = self.modes.best(longest, prefix=length >= SHORTEST)
+            forward = self.backends.best(longest, prefix=length >= SHORTEST)
             if forward is None or forward.mode == "plain":
                 return forward, NO_PREFIX
             return forward, self.prefixes.get(forward, digest, ids[:length])
@@ -163,7 +163,7 @@ class LocalRunner:
     def _without_prefix(self, longest: int) -> Forward | None:
         """Return the backend for whole prompts; None (each row separately) also if memory is too small to try one."""
         try:
-            return self.modes.best(longest, prefix=False)
+            return self.backends.best(longest, prefix=False)
         except Exception as error:
             if not out_of_memory(error):
                 raise

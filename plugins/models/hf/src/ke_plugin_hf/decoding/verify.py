@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ke_core.plugin import ModelUnavailable
 from ke_plugin_hf.adaptors import without_adaptors
-from ke_plugin_hf.context import context_of
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.decoding.forward import Forward, Mode
 from ke_plugin_hf.decoding.memory import out_of_memory
@@ -35,7 +34,7 @@ class Backends:
 
     module: Any
     why: dict[Mode, str] = field(factory=dict, init=False)
-    _ways: dict[Mode, Forward] = field(factory=dict, init=False)
+    _forwards: dict[Mode, Forward] = field(factory=dict, init=False)
 
     def best(self, length: int, *, prefix: bool) -> Forward | None:
         """Return the fastest correct backend for texts of ``length`` tokens with or without a shared prefix.
@@ -47,11 +46,11 @@ class Backends:
             if mode == "shared" and length > reach(self.module):
                 continue
             if mode not in self.why:
-                self._ways[mode] = Forward(self.module, mode)
+                self._forwards[mode] = Forward(self.module, mode)
                 with without_adaptors():  # whether a mode works depends on the model only
-                    self.why[mode] = self._try(self._ways[mode])
+                    self.why[mode] = self._try(self._forwards[mode])
             if not self.why[mode]:
-                return self._ways[mode]
+                return self._forwards[mode]
         return None
 
     def _try(self, forward: Forward) -> str:
@@ -149,3 +148,24 @@ def _distance(got: Tensor, want: Tensor) -> float:
     got, want = double(got), double(want)
     spread = torch.linalg.vector_norm(want - want.mean(-1, keepdim=True), dim=-1)
     return float((torch.linalg.vector_norm(got - want, dim=-1) / spread).max())
+
+
+NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len")
+
+
+def context_of(module: Any) -> int | None:
+    """Return the maximum number of tokens; None if the model has no limit (ALiBi).
+
+    With LongRoPE, it is the length at which the rotary angles change (Phi-3 with 128k: 4,096 tokens). transformers
+    changes them for a whole batch, cached shorter texts included, as soon as one row is longer.
+    """
+    config = module.config.get_text_config()
+    rotary = getattr(config, "rope_parameters", None) or {}
+    for own in (rotary, *(kind for kind in rotary.values() if isinstance(kind, dict))):
+        if own.get("rope_type") == "longrope":
+            return int(own["original_max_position_embeddings"])
+    for name in NAMES:
+        length = getattr(config, name, None)
+        if isinstance(length, int) and length > 0:
+            return length
+    return None
