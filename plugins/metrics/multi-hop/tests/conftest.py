@@ -9,27 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
-from ke_core.plugin import (
-    EFFICACY,
-    Answer,
-    Case,
-    CaseRecord,
-    Edit,
-    Entity,
-    Gold,
-    Judgment,
-    Outcome,
-    Probe,
-    Query,
-    Verdict,
-)
+from ke_core.plugin import EFFICACY, Case, CaseRecord, Edit, Probe, Query, Verdict
+from ke_testing.records import gold, outcome
 
 R, W = Verdict.RIGHT, Verdict.WRONG
 
 
 def query(name: str, *, stale: str = "y") -> Query:
-    old = Gold(entities=(Entity(label=stale),)) if stale else None
-    return Query(id=name, texts=(f"{name}?",), gold=Gold(entities=(Entity(label="x"),)), stale=old)
+    return Query(id=name, texts=(f"{name}?",), gold=gold("x"), stale=gold(stale) if stale else None)
 
 
 def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
@@ -57,13 +44,9 @@ def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
     )
 
 
-def make_outcome(verdict: Verdict, reply=None) -> Outcome:
-    return Outcome(reply=reply or Answer(text="x"), judgment=Judgment(verdict=verdict))
-
-
 def make_record(case: Case, *, hops, multi, before=(), old=(), style="direct", **rest) -> CaseRecord:
     def named(phase, prefix, verdicts):
-        return {(phase, style, f"{prefix}-{n}"): make_outcome(v) for n, v in enumerate(verdicts, start=1)}
+        return {(phase, style, f"{prefix}-{n}"): outcome("x", v) for n, v in enumerate(verdicts, start=1)}
 
     outcomes = (
         named("after", "hop", hops)
@@ -78,12 +61,6 @@ def make_record(case: Case, *, hops, multi, before=(), old=(), style="direct", *
 def case() -> Callable[..., Case]:
     """By name, number of edits, of hops, and of questions."""
     return make_case
-
-
-@pytest.fixture
-def outcome() -> Callable[..., Outcome]:
-    """A verdict, and its reply."""
-    return make_outcome
 
 
 @pytest.fixture
