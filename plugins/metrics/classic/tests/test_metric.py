@@ -38,7 +38,7 @@ def scored(*pairs: tuple[float, int]) -> Outcome:
 
 
 def record(style: str = "direct", **changes: Outcome) -> CaseRecord:
-    """Everything as it should be after a good edit, but for the ``changes``, by query id with ``_`` for ``-``."""
+    """Return the record of a successful edit with ``changes`` by query id, with ``_`` for ``-``."""
     after = {
         "edit": outcome("Rome", Verdict.RIGHT),
         "edit-scored": scored((-1.0, 1), (-5.0, 1)),
@@ -61,7 +61,7 @@ def found(one: CaseRecord, compare: str = "mean") -> dict[str, Value]:
 
 
 def values(one: CaseRecord, compare: str = "mean") -> dict[str, float | None]:
-    """Without magnitudes, which have tests of their own."""
+    """Return the values except magnitudes."""
     return {name: value.value for name, value in found(one, compare).items() if name not in MAGNITUDES}
 
 
@@ -107,7 +107,7 @@ def test_different_first_word_lowers_both_locality_aspects() -> None:
 
 
 def test_compare_option_selects_mean_or_sum_over_tokens() -> None:
-    """-3.0 over three tokens is -1.0 a token: more probable than -2.0 for one token, less as a whole."""
+    """-3.0 for three tokens is -1.0 per token: more than -2.0 for one token, but less as a sum."""
     long = record(edit_scored=scored((-3.0, 3), (-2.0, 1)))
     assert values(long)["efficacy-probability"] == 1
     assert values(long, "sum")["efficacy-probability"] == 0
@@ -118,7 +118,7 @@ def test_equal_probabilities_count_as_failure() -> None:
 
 
 def test_partially_correct_object_gets_no_credit() -> None:
-    """Teacher forcing gives 2/3 to an object whose first token of three is missed; here there is a win or none."""
+    """Teacher forcing gives 2/3 to an object if the first of three tokens is wrong."""
     assert values(record(edit_scored=scored((-9.0, 3), (-2.9, 1))))["efficacy-probability"] == 0
 
 
@@ -149,9 +149,9 @@ def test_failure_counts_as_lowest_magnitude() -> None:
 
 
 def test_magnitudes_match_romes_definition() -> None:
-    """Meng et al. 2022, section 3.3: EM and PM are P[o*] - P[o], NM is P[o] - P[o*], each a mean.
+    """Meng et al. 2022, section 3.3: EM and PM are means of P[o*] - P[o], NM is the mean of P[o] - P[o*].
 
-    New 0.6 and old 0.1 are 0.5 ahead; 0.2 against 0.5 is 0.3 behind; neighbors 0.9 - 0.1 and 0.3 - 0.5: mean 0.3.
+    EM: 0.6 - 0.1 = 0.5. PM: 0.2 - 0.5 = -0.3. NM: the mean of 0.9 - 0.1 and 0.3 - 0.5 is 0.3.
     """
 
     def of(one: float, other: float) -> Outcome:
@@ -166,7 +166,7 @@ def test_magnitudes_match_romes_definition() -> None:
 
 
 def test_magnitude_uses_geometric_mean_or_whole_object() -> None:
-    """Two tokens of 0.5 and 0.32: 0.16 as a whole, 0.4 a token."""
+    """Two tokens with 0.5 and 0.32: the product is 0.16, the geometric mean 0.4."""
     one = record(edit_scored=scored((math.log(0.16), 2), (math.log(0.1), 1)))
     assert magnitudes(one)["efficacy-magnitude"] == pytest.approx(0.3)
     assert magnitudes(one, "sum")["efficacy-magnitude"] == pytest.approx(0.06)

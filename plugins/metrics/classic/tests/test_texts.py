@@ -59,7 +59,7 @@ def test_portability_is_the_verdict() -> None:
 
 
 def test_fluency_of_known_texts() -> None:
-    """Four words, three different bigrams, two trigrams: (log2 3 + 2 log2 2) / 3. One word again and again: 0."""
+    """Four words, three different bigrams, two trigrams: (log2 3 + 2 log2 2) / 3. A repeated word: 0."""
     assert fluency("It is in Rome.") == pytest.approx((math.log2(3) + 2) / 3)
     assert fluency("rome rome rome rome") == 0
     assert fluency("in Rome") is None
@@ -89,7 +89,7 @@ def references(tmp_path):
 
 
 def test_consistency_of_known_texts(references) -> None:
-    """N = 2: tiber stands in one text, ln(3/2) + 1; forum in both, 1. "tiber" against "tiber forum"."""
+    """N = 2: the weight of "tiber", in one text, is ln(3/2) + 1; that of "forum", in both texts, is 1."""
     tiber = math.log(3 / 2) + 1
     config = ClassicConfig(references=str(references))
     found = values(record("tiber", ""), config)

@@ -22,7 +22,7 @@ def scores(*records):
 
 
 def test_coherence_is_the_fraction_of_supporting_thoughts():
-    """ReCoE section 12, check 9, the labels of both answers, and a third that supports: 2 of 3."""
+    """Two of three labels are support."""
     labels = ("not-support", "support", "support")
     found = scores(*(record(str(at), after=outcome("consistent", label)) for at, label in enumerate(labels)))
     assert found["coherence", "after"].value == pytest.approx(2 / 3)
@@ -30,8 +30,9 @@ def test_coherence_is_the_fraction_of_supporting_thoughts():
 
 
 def test_examples_of_the_papers_prompt():
-    """ReCoE, appendix on coherence: two questions (which hill is higher, which town lies further west), each with
-    thoughts that decide it and with both answers. Only the answer that follows is supported: 2 of 4, whatever is true.
+    """ReCoE, appendix on coherence: two questions, each with conclusive thoughts and both answers.
+
+    The thoughts support one answer of each question, true or not: 2 of 4.
     """
     labels = {"hill, no": "not-support", "hill, yes": "support", "west, no": "not-support", "west, yes": "support"}
     found = scores(*(record(name, after=outcome(label)) for name, label in labels.items()))

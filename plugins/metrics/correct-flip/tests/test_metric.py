@@ -1,4 +1,4 @@
-"""correct_flip and QA accuracy against numbers computed manually; acceptance checks 4, 10 and 11 of the protocol."""
+"""Correct flip and QA accuracy against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TestCorrectFlip(MetricContract):
 
 
 def case(name: str, said: Said, *, scheme: str = "superlative") -> CaseRecord:
-    """A case by what its question was worth: RIGHT is A before the edit, and CA after it, when A is STALE."""
+    """Return a case with the verdicts on its question. Before the edit A is RIGHT; after it CA is RIGHT and A STALE."""
     query = Query(id="question", texts=("Which?",), gold=gold("CA"), stale=gold("A"))
     probe = Probe(id="reasoning", aspect="reasoning", queries=(query,), phase="both", edits=("e",))
     return CaseRecord(
@@ -52,7 +52,7 @@ def scored(records: Sequence[CaseRecord], **options: Any) -> dict[tuple[str, str
 
 
 def test_only_questions_answered_correctly_before_can_flip() -> None:
-    """Check 4: before A, A, wrong, A; after CA, A, CA, something else."""
+    """Before: A, A, wrong, A. After: CA, A, CA, wrong."""
     scores = scored(direct([R, R, W, R], [R, S, R, W]))
     flip = scores["correct-flip", "direct"]
     assert (flip.value, flip.n, flip.skipped_because) == (pytest.approx(1 / 3), 3, {WRONG_BEFORE: 1})
@@ -62,7 +62,6 @@ def test_only_questions_answered_correctly_before_can_flip() -> None:
 
 
 def test_empty_denominator_gives_no_score() -> None:
-    """Check 4: all wrong before."""
     flip = scored(direct([W, W], [R, R]))["correct-flip", "direct"]
     assert (flip.value, flip.n, flip.skipped) == (None, 0, 2)
 
@@ -82,7 +81,7 @@ def test_each_style_has_its_own_denominator() -> None:
 
 
 def test_own_prompts_sent_to_both_models_have_their_own_denominator() -> None:
-    """Same prompt before and after (section 6): neither the dataset's prompts nor ``before`` matter then."""
+    """The option ``before`` has no effect then."""
     said: Said = {("before", "direct"): W, ("before", "cot"): W, ("before", "own"): R, ("after", "own"): R}
     other: Said = {("before", "direct"): R, ("before", "cot"): R, ("before", "own"): W, ("after", "own"): R}
     for style in ("direct", "cot"):
@@ -99,7 +98,7 @@ def test_option_before_selects_the_style_for_own_prompts(before: str, value: Any
 
 
 def test_average_is_the_unweighted_mean_over_schemes() -> None:
-    """Check 11, on the printed row of 7B, direct, with input augmentation: 24.68."""
+    """The published row of 7B, direct, with input augmentation: 24.68."""
     flipped = {"superlative": (84, 167), "comparative": (53, 128), "counting": (48, 204), "sorting": (11, 140)}
     flipped |= {"aggregation": (4, 52), "subtraction": (9, 52)}
     assert set(flipped) == set(SCHEMES)
@@ -118,7 +117,7 @@ def test_average_is_the_unweighted_mean_over_schemes() -> None:
     [(128, 1171, 10.93), (204, 643, 31.73), (140, 1041, 13.45), (52, 509, 10.22), (52, 501, 10.38), (167, 1331, 12.55)],
 )
 def test_denominator_is_the_number_of_correct_answers(right: int, n: int, printed: float) -> None:
-    """Check 10: the cells of QA accuracy are fractions over whole sets, those of correct_flip over what was right."""
+    """QA accuracy is a fraction of all questions, correct flip one of those answered correctly."""
     scores = scored(direct([R] * right + [W] * (n - right), [W] * n))
     assert scores["qa", "direct"].value * 100 == pytest.approx(printed, abs=0.005)
     assert scores["correct-flip", "direct"].n == right
@@ -132,7 +131,7 @@ def test_controls_have_qa_accuracy_and_no_flip() -> None:
 
 
 def test_resampling_unit_of_edit_wise_is_the_edit() -> None:
-    """Several cases may share one; a question is drawn with its case."""
+    """Several cases may share an edit; a question is resampled with its case."""
     (one,) = direct([R], [R])
     probes = tuple(
         Probe(id=edit, aspect=EFFICACY, queries=(Query(id=edit, texts=("?",), gold=gold("x")),), edits=(edit,))
@@ -148,15 +147,15 @@ def test_unsure_verdict_is_not_wrong() -> None:
     assert scored(direct([U, R], [R, U]))["correct-flip", "direct"].value is None
 
 
-# what a model may say to the question of the paper's Figure 7 (who was Brody Jenner's last girlfriend of fame?)
+# answers to the question of the paper's figure 7 (who was Brody Jenner's last famous girlfriend?)
 CONRAD, MONTAG = {"Lauren Conrad", "Lauren K. Conrad", "L.C."}, {"Heidi Montag", "Heidi Pratt", "Heidi B. Montag"}
 
 
 def test_figure_7() -> None:
-    """Before: A, A by an alias, CA, A. After: CA by an alias, CA, CA, A still.
+    """Before: A, an alias of A, CA, A. After: an alias of CA, CA, CA, A.
 
-    QA accuracy is 3 of 4; of these three the first two flip: 2 of 3. The third was never right and does not count,
-    although CA stands there afterwards; CA is said by 3 of 4 in all.
+    QA accuracy is 3 of 4. Two of these three flip. The third question was wrong before, so it does not count for
+    correct flip, only for counterfactual: 3 of 4.
     """
     said = [
         ("Lauren Conrad", "Heidi Pratt"), ("L.C.", "Heidi Montag"), ("Heidi Montag", "Heidi Montag"),

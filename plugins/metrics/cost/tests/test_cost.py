@@ -1,4 +1,4 @@
-"""What the run measured, as numbers; and the contract."""
+"""Values computed from the measurements of a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestCost(ModelMetricContract):
 
 
 def test_time_is_per_edit_and_memory_per_batch() -> None:
-    """10 s, 6 passes and 200 tokens for 4 edits; 3 MiB for all of them together, and a quarter while answering."""
+    """10 s, 6 passes and 200 tokens for 4 edits; 3 MiB for the batch, and 0.25 MiB while answering."""
     assert values(edited()) == RUN | {"seconds": 2.5, "memory": 3.0, "answer-memory": 0.25}
     on_a_device = edited(memory=Peak(host=0, device=MIB // 2), answering=Peak(host=0, device=MIB))
     assert values(on_a_device) == RUN | {
@@ -50,7 +50,7 @@ def test_time_is_per_edit_and_memory_per_batch() -> None:
 
 
 def test_first_batch_has_its_own_aspects() -> None:
-    """Statistics that are computed once would otherwise be in the time of every edit."""
+    """It includes statistics that are computed once."""
     assert values(edited(first=True)) == {
         "first-seconds": 2.5, "first-passes": 1.5, "first-tokens": 50.0, "memory": 3.0, "answer-memory": 0.25,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Perplexities computed manually, the passages, and the contract."""
+"""Perplexity and divergence against numbers computed manually, and the passages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B, AHEAD = "passage-1", "passage-2", "next-1"
 
 
 def ahead(*shares: float) -> Scored:
-    """Some words' probabilities; what is missing to 1 is everything else's."""
+    """Return the probabilities of some words; the rest to 1 belongs to all others."""
     return Scored(logprobs=tuple(math.log(share) for share in shares), tokens=(1,) * len(shares))
 
 
@@ -75,7 +75,7 @@ def test_missing_passage_gives_missing_values() -> None:
 
 
 def test_divergence_of_known_distributions() -> None:
-    """0.5 ln 2 + 0.25 ln 1 + 0.25 ln(0.25 / 0.5) = 0.25 ln 2; with a passage that did not change, half of it."""
+    """0.5 ln 2 + 0.25 ln 1 + 0.25 ln(0.25 / 0.5) = 0.25 ln 2; with an unchanged passage, half of it."""
     assert values(edited())["next-word-kl"] == pytest.approx(0.25 * math.log(2))
     two, other = {**BEFORE, "next-2": ahead(0.1, 0.2)}, {**AFTER, "next-2": ahead(0.1, 0.2)}
     assert divergence(two, other) == pytest.approx(0.125 * math.log(2))

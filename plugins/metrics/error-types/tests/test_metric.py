@@ -59,7 +59,7 @@ def record(text: str, verdict: Verdict = W, *, own: Verdict = R, of: Case | None
 
 
 def kinds(one: CaseRecord, aspect: str | None = None) -> set[str]:
-    """The types that are 1, else the reasons why there is none."""
+    """Return the types with value 1, or the reasons of missing values."""
     last = aspect or one.case.probes[-1].aspect
     values = [v for v in ErrorTypes(phrases=V1).values(one) if v.tags["aspect"] == last]
     assert [v.aspect for v in values] == list(TYPES)
@@ -86,12 +86,12 @@ def kinds(one: CaseRecord, aspect: str | None = None) -> set[str]:
     ],
 )
 def test_classification(text, verdict, kind) -> None:
-    """The old answer is looked for first, then words of not knowing; what is left is noise."""
+    """The pre-edit answer is searched first, then abstaining phrases; everything else is noise."""
     assert kinds(record(text, verdict)) == {kind}
 
 
 def test_fractions_are_of_wrong_answers_only() -> None:
-    """Four answers: right, old, old, blue: of 3 errors 2 are without effect."""
+    """Four answers: right, old, old, blue. Two of the three errors are no effect."""
     answers = [record("Italy", R), record("France", S), record("in France"), record("blue")]
     found = [v for one in answers for v in ErrorTypes(phrases=V1).values(one) if v.tags["aspect"] == "multi-hop"]
     numbers = {name: [v.value for v in found if v.aspect == name and v.value is not None] for name in TYPES}
@@ -104,7 +104,7 @@ def test_fractions_are_of_wrong_answers_only() -> None:
 
 
 def test_unchanged_fact_has_no_pre_edit_answer() -> None:
-    """RippleEdits, PV and RS: an error there is abstaining or noise."""
+    """RippleEdits, PV and RS: an error is abstaining or noise."""
     left = case("relation-specificity", query("test", "Italy"))
     assert kinds(record("France", of=left)) == {"noise"}
     assert kinds(record("unknown", of=left)) == {"abstaining"}
@@ -125,7 +125,7 @@ def test_tests_require_successful_edit_and_met_conditions() -> None:
     assert kinds(record("blue", of=test, more=failed)) == {NOT_MET}
     assert kinds(record("blue", of=test)) == {NOT_MET}
     assert kinds(record("blue", own=W, of=test, more=met)) == {NOT_TAKEN}
-    assert kinds(record("blue", own=W)) == {"noise"}, "a multi-hop question supposes no success"
+    assert kinds(record("blue", own=W)) == {"noise"}, "a multi-hop question does not require a successful edit"
 
 
 def test_missing_answer_is_excluded_with_its_reason() -> None:
@@ -137,7 +137,7 @@ def test_missing_answer_is_excluded_with_its_reason() -> None:
 
 
 def test_truncated_answer_is_classified_by_its_raw_text() -> None:
-    """Nothing was parsed, yet something was said: that is no silence."""
+    """An answer without parsed text is not empty if its raw text is not."""
     cut = outcome(Answer(text="", raw="First, the tower", outcome="length"), W)
     assert kinds(record("", more={("after", "direct", "test"): cut})) == {"noise"}
 
@@ -163,13 +163,13 @@ def test_unit_is_the_case_or_the_edit() -> None:
 
 
 def test_right_answer_is_not_a_pre_edit_answer() -> None:
-    """An answer that is right before and after (one of several objects) says nothing of the edit's effect."""
+    """A name that is right before and after the edit does not count as pre-edit answer."""
     both = query("test", "Italy", "Italy", "Italia")
     assert kinds(record("Italy", of=case(asked=evolve(both, gold=gold("Italy"))))) == {"noise"}
 
 
 def test_option_of_tests_excludes_the_edits_own_questions() -> None:
-    """RippleEdits, table 7: the failures are of test queries."""
+    """RippleEdits, table 7, classifies only test queries."""
     failed = record("unknown", own=W)
     aspects = [{v.tags["aspect"] for v in build(ErrorTypesConfig(of=of)).values(failed)} for of in ("all", "tests")]
     assert aspects == [{EFFICACY, "multi-hop"}, {"multi-hop"}]

@@ -1,4 +1,4 @@
-"""ReCoE's criterion against numbers computed manually; and the contract."""
+"""ReCoE's criterion against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def case(facts=FACTS, counterfactuals=COUNTERFACTUALS) -> Case:
 
 
 def scored(perplexity: float, tokens: int = 4) -> Outcome:
-    """A sentence of that perplexity: log p = -tokens * ln(perplexity)."""
+    """Return a sentence with that perplexity: log p = -tokens * ln(perplexity)."""
     return outcome(Scored(logprobs=(-tokens * math.log(perplexity),), tokens=(tokens,)), Verdict.UNSURE)
 
 
@@ -76,7 +76,7 @@ class TestFactPerplexity(MetricContract):
 
 
 def test_perplexities_difference_and_success() -> None:
-    """PPL(F) = (10 + 14) / 2 = 12, PPL(CF) = 17: Delta is 5 before; after it is 3 - 5 = -2 < min(5, 0): success."""
+    """Before: PPL(F) = (10 + 14) / 2 = 12, PPL(CF) = 17, Delta = 5. After: Delta = 3 - 5 = -2 < min(5, 0): success."""
     assert values(record(), "before") == pytest.approx(
         {"perplexity-facts": 12, "perplexity-counterfactuals": 17, "difference": 5}
     )
@@ -96,13 +96,13 @@ def test_perplexities_difference_and_success() -> None:
     [(4.83, -2.45, 1), (4.83, 0.5, 0), (-2.16, -28.95, 1), (-2.16, -1.0, 0), (-2.16, -2.16, 0), (4.83, 0.0, 0)],
 )
 def test_criterion_on_six_pairs(before, after, success) -> None:
-    """reference/recoe.md, section 12 (6): strictly below zero, and strictly below what it was."""
+    """Delta after editing must be below zero and below Delta before."""
     pairs = ((100.0, 100.0, 100.0 + before), (100.0, 100.0, 100.0 + after))
     assert values(record(*pairs))["fact-wise"] == success
 
 
 def test_difference_has_the_sign_of_the_formula() -> None:
-    """Section 12 (7): 12.69 and 17.52 are 4.83, where the table prints -4.83."""
+    """17.52 - 12.69 = 4.83; the paper's table prints -4.83."""
     assert values(record(before=(12.69, 12.69, 17.52)), "before")["difference"] == pytest.approx(4.83)
 
 
@@ -113,7 +113,7 @@ def test_option_of_selects_cases() -> None:
 
 
 def test_perplexity_is_per_token_and_averaged_over_sentences() -> None:
-    """A sentence's perplexity is per token: e^(6/3) = e^2, whatever its length."""
+    """A sentence's perplexity is per token: e^(6/3) = e^2."""
     one = record()
     long = outcome(Scored(logprobs=(-6.0,), tokens=(3,)), Verdict.UNSURE)
     outcomes = {**one.outcomes, ("before", "direct", "perplexity-counterfactuals-1"): long}
@@ -172,7 +172,7 @@ def test_columns_match_aspects() -> None:
     assert all(name in spec.averages["fact-wise-average"] for name in values(record()) if name.startswith("fact-wise-"))
 
 
-# the facts of the paper's Figure 7 in our words: two atoms that are swapped for one, and the other way round
+# the facts of the paper's figure 7, reworded: two atomic facts of one choice, one of the other, exchanged
 FIGURE_7 = (
     ("Brody Jenner dated Lauren Conrad briefly.", "He did so in 2006.", "Heidi Montag has never dated Brody Jenner."),
     ("Lauren Conrad has never dated Brody Jenner.", "Brody Jenner dated Heidi Montag briefly.", "She did so in 2006."),
@@ -182,8 +182,8 @@ FIGURE_7 = (
 def test_figure_7() -> None:
     """Before: PPL(F) = (8 + 10 + 12) / 3 = 10, PPL(CF) = (14 + 16 + 18) / 3 = 16, Delta = 6.
 
-    After: (9 + 11 + 4) / 3 = 8 and (5 + 4 + 6) / 3 = 5, Delta = -3 < min(6, 0): the edit took. An editor after which CF
-    is at (7 + 8 + 12) / 3 = 9 has halved it, and Delta = 1 is no success.
+    After: (9 + 11 + 4) / 3 = 8 and (5 + 4 + 6) / 3 = 5, Delta = -3 < min(6, 0): success. With PPL(CF) =
+    (7 + 8 + 12) / 3 = 9, Delta = 1: no success.
     """
     made = case(*FIGURE_7)
     assert [len(probe.queries) for probe in made.probes[-2:]] == [3, 3]

@@ -23,7 +23,7 @@ def scores(*records):
 
 
 def test_four_labeled_facts():
-    """Check 8: [consistent, inconsistent, unrelated, consistent] is 3 of 4 related, 2 of 4 and 2 of 3 consistent."""
+    """Related: 3 of 4. Consistent: 2 of 4, and 2 of the 3 related ones."""
     found = scores(record(after=outcome("consistent", "inconsistent", "unrelated", "consistent")))
     assert found["relatedness", "after"].value == pytest.approx(0.75)
     assert found["consistency", "after"].value == pytest.approx(0.5)
@@ -33,11 +33,10 @@ def test_four_labeled_facts():
 
 
 def test_examples_of_the_papers_prompt():
-    """ReCoE, appendix on fact recall: the heights of Snowdon (told again), Ben Nevis (another number), Everest (not in
-    the paragraph); then where Houston, New York City, Texas and Florida are, of which New York is not in it.
+    """ReCoE, appendix on fact recall. The first reply has a repeated fact, a wrong number and a new fact, the second
+    three repeated facts and a new one.
 
-    Related are 2 of 3 and 3 of 4, together 5 of 7; consistent 1 of 3 and 3 of 4, together 4 of 7, and of those that are
-    related 4 of 5.
+    Related: 2 of 3 and 3 of 4, in total 5 of 7. Consistent: 1 of 3 and 3 of 4, in total 4 of 7, and 4 of the 5 related.
     """
     found = scores(
         record("hills", after=outcome("consistent", "inconsistent", "unrelated")),
@@ -49,7 +48,7 @@ def test_examples_of_the_papers_prompt():
 
 
 def test_fraction_is_of_facts_not_of_replies():
-    """1 of 1 and 1 of 3 are 2 of 4, not the mean of 1 and 1/3."""
+    """1 of 1 and 1 of 3 give 2 of 4, not the mean of 1 and 1/3."""
     found = scores(
         record("1", after=outcome("consistent")), record("2", after=outcome("consistent", "unrelated", "unrelated"))
     )

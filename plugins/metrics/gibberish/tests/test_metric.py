@@ -1,4 +1,4 @@
-"""Texts labeled manually, and the rates that come of them."""
+"""Manually labeled texts, and rates."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_text_of_symbols(text) -> None:
 
 
 def test_long_text_is_fast() -> None:
-    """A rule that tries every piece at every place must not take minutes over what a collapsed model writes."""
+    """The rules read a limited part of the output of a collapsed model."""
     assert not loops("".join(chr(97 + (n * n + n // 7) % 26) for n in range(50_000)))
 
 
@@ -91,7 +91,7 @@ def mean(one: CaseRecord, aspect: str) -> float:
 
 
 def test_rates_of_four_answers() -> None:
-    """Of four answers one loops, and one is signs going in circles."""
+    """Of four answers, one is a loop, and one is a loop of symbols."""
     one = record(*(Answer(text=text) for text in ("Rome", "the the the the the", "!!!!!!!!", "")))
     assert {aspect: mean(one, aspect) for aspect in ("gibberish", "loops", "scripts", "symbols")} == {
         "gibberish": 0.5,
@@ -102,7 +102,7 @@ def test_rates_of_four_answers() -> None:
 
 
 def test_rules_read_raw_output_unless_there_are_steps() -> None:
-    """Between the steps stands what was retrieved, which is not the model's."""
+    """Raw output with steps contains retrieved text."""
     raw = "Rome, Rome, Rome, Rome, Rome, Rome"
     steps = (Step(kind="subquestion", text="?"),)
     assert mean(record(Answer(text="Rome", raw=raw)), "gibberish") == 1

@@ -1,7 +1,4 @@
-"""A case, what its questions were worth, and what stands on record of it: for the tests of both metrics.
-
-Fixtures, since pytest imports no test module from another.
-"""
+"""Cases and records for the tests of both metrics."""
 
 from __future__ import annotations
 
@@ -59,17 +56,17 @@ def make_record(case: Case, *, hops, multi, before=(), old=(), style="direct", *
 
 @pytest.fixture
 def case() -> Callable[..., Case]:
-    """By name, number of edits, of hops, and of questions."""
+    """Make a case from its name and its numbers of edits, hops and questions."""
     return make_case
 
 
 @pytest.fixture
 def record() -> Callable[..., CaseRecord]:
-    """A case with the verdicts on its hops and its questions."""
+    """Make the record of a case from the verdicts on its hops and its questions."""
     return make_record
 
 
 @pytest.fixture
 def one_edit() -> CaseRecord:
-    """One of two hops edited; a question is answered right."""
+    """A case with one edit and two hops; one wording is answered correctly."""
     return make_record(make_case("a", 1, 2), hops=[R, W], multi=[W, R, W], before=[R, W, W], old=[R, R])

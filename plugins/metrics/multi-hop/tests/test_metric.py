@@ -36,12 +36,12 @@ def named(one: CaseRecord, aspect: str, phase: str = "after"):
 
 @pytest.fixture
 def four_edits(case, record) -> CaseRecord:
-    """Every hop edited; no question is answered right."""
+    """A case with four edits and four hops; no wording is answered correctly."""
     return record(case("b", 4, 4), hops=[W, R, R, R], multi=[W, S, W], before=[W, W, W], old=[R, R, R, W])
 
 
 def test_two_cases(one_edit, four_edits) -> None:
-    """reference/mquake.md, section 14 (10): edit-wise over 1 and 4 edits is a mean over 5 edits, not 2 cases."""
+    """Edit-wise success over 1 and 4 edits is a mean over 5 edits, not over 2 cases."""
     assert scores(one_edit, four_edits) == {
         ("edit-wise", "after"): pytest.approx(4 / 5),
         ("instance-wise", "after"): 0.0,
@@ -84,7 +84,7 @@ def test_pre_edit_answer_counts_only_if_no_wording_is_right(case, record) -> Non
 
 
 def test_only_the_multi_hop_question_of_a_control_is_scored(one_edit) -> None:
-    """Its gold path is its original chain; its single-hop questions are of the new one, where others' edits may be."""
+    """Its gold chain is the original one. Other cases may edit its single-hop questions."""
     control = evolve(one_edit, edited=False)
     assert named(control, "multi-hop")[0].value == 1
     assert named(control, "pre-edit-instance-wise", "before")[0].value == 1
@@ -97,7 +97,7 @@ def test_only_the_multi_hop_question_of_a_control_is_scored(one_edit) -> None:
     ("before", "new", "old"), [([R, W, W], 0, 1), ([S, W, W], 1, 0), ([R, S, W], 1, 0), ([W, W, W], 0, 0)]
 )
 def test_unedited_model_scores_like_an_editor_without_effect(before, new, old, case, record) -> None:
-    """Before editing, judges call the pre-edit answer right and the new one stale; after editing it is reversed."""
+    """Before editing, judges label the pre-edit answer as right and the new one as stale; after editing, vice versa."""
     turned = [{R: S, S: R}.get(verdict, verdict) for verdict in before]
     unedited = record(case("a", 1, 2), hops=[W, W], multi=turned, before=before, old=[R, R])
     for aspect, value in (("multi-hop", new), ("multi-hop-stale", old)):
@@ -123,7 +123,7 @@ def test_control_expects_pre_edit_answers_in_both_phases(one_edit) -> None:
 
 
 def test_recalled_includes_only_cases_with_recalled_facts(case, record, one_edit, four_edits) -> None:
-    """The unedited model is right on every fact of one_edit, whose question is answered, and not of four_edits."""
+    """The unedited model recalls every fact of ``one_edit``, but not of ``four_edits``."""
     assert named(one_edit, "multi-hop-recalled")[0].value == 1
     (left_out,) = named(four_edits, "multi-hop-recalled")
     assert (left_out.value, left_out.skipped_because) == (
@@ -136,7 +136,7 @@ def test_recalled_includes_only_cases_with_recalled_facts(case, record, one_edit
 
 @pytest.mark.parametrize("questions", [1, 2, 3, 5])
 def test_any_number_of_wordings(questions, case, record) -> None:
-    """Published runners look for exactly three: ``if qid == 2``, ``total * 3``, ``range(3)``."""
+    """Published code assumes exactly three: ``if qid == 2``, ``total * 3``, ``range(3)``."""
     some = case("a", 1, 2, questions=questions)
     for right in range(questions):
         verdicts = [R if n == right else W for n in range(questions)]
@@ -145,7 +145,7 @@ def test_any_number_of_wordings(questions, case, record) -> None:
 
 
 def test_missing_verdict_is_counted_with_its_reason(case, record) -> None:
-    """EasyEdit leaves NaN items out of the mean and tells nobody."""
+    """EasyEdit silently excludes NaN items from the mean."""
     part = record(case("a", 2, 2), hops=[R], multi=[R, R])
     for aspect in ("instance-wise", "multi-hop", "multi-hop-stale"):
         (value,) = named(part, aspect)
@@ -168,7 +168,6 @@ def test_skipped_case_gives_missing_values(case) -> None:
 
 
 def test_values_have_unique_names(four_edits) -> None:
-    """Edit-wise success and multi-hop accuracy were once both called accuracy."""
     found = [(value.aspect, value.phase, value.style, value.unit) for value in MultiHop().values(four_edits)]
     assert len(found) == len(set(found))
 
@@ -190,9 +189,6 @@ def test_failures_and_truncated_answers_count_as_wrong(case, record) -> None:
     }
     (value,) = named(evolve(some, outcomes=outcomes), "multi-hop")
     assert (value.value, value.skipped_because) == (0, "")
-
-
-# --- on a benchmark of two cases that the core brings -----------------------------------------------------
 
 
 def test_all_right_scores_one_and_all_wrong_scores_zero() -> None:

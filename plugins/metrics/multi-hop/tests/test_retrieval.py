@@ -1,4 +1,4 @@
-"""What was looked up, and what came of it, against numbers computed manually."""
+"""Retrieval metrics against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TestRetrieval(MetricContract):
 
     @pytest.fixture
     def record(self) -> CaseRecord:
-        """Of a method that looks things up."""
+        """A record of a method that retrieves."""
         toy = toy_record()
         reply = Answer(text="Italy", steps=(Step(kind="subquestion", text="?", retrieved=("x",), answer="Rome"),))
         return evolve(toy, outcomes={key: evolve(one, reply=reply) for key, one in toy.outcomes.items()})
@@ -52,7 +52,7 @@ def with_steps(one: CaseRecord, found: dict[str, list[tuple[str, ...]]]) -> Case
         ({"multi-1": [("a-e1",), ("other",)]}, 0),
         ({"multi-1": [()]}, 0),
     ],
-    ids=["all", "any order, others between", "not in one question", "one is missing", "nothing was found"],
+    ids=["all", "any order, with others", "in two questions", "one is missing", "none"],
 )
 def test_retrieval_requires_every_edit_in_one_wording(found, value, case, record) -> None:
     some = record(case("a", 2, 3), hops=[R, R, R], multi=[W, W, W])
@@ -83,7 +83,7 @@ def test_control_has_nothing_to_retrieve(one_edit) -> None:
 
 
 def test_right_if_retrieved_includes_only_full_retrieval(case, record) -> None:
-    """Three cases: found and right, found and wrong, not found: 1 of 2 (MQuAKE, beside Table 14)."""
+    """Three cases: retrieved and right, retrieved and wrong, not retrieved: 1 of 2 (MQuAKE, table 14)."""
     found = {"multi-1": [("a-e1",), ("a-e2",)]}
     right = with_steps(record(case("a", 2, 2), hops=[R, R], multi=[W, R, W]), found)
     wrong = with_steps(record(case("a", 2, 2), hops=[R, R], multi=[W, W, W]), found)
@@ -115,7 +115,7 @@ def test_columns_match_aspects(one_edit, stepped) -> None:
 
 @pytest.fixture
 def stepped(case) -> Callable[..., CaseRecord]:
-    """A case of two hops, the first edited, whose one question was answered by these steps."""
+    """Make a case with two hops, the first edited, and one wording that is answered with the given steps."""
     hops = (
         Query(id="h1", texts=("where?",), gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)),)), edit="a-e1"),
         Query(id="h2", texts=("who?",), gold=gold("W. G. Sebald")),
@@ -137,7 +137,7 @@ def hop(answer: str, *retrieved: str) -> Step:
 
 @pytest.fixture
 def per_hop(stepped) -> Callable[..., dict[str, list[float]]]:
-    """What a question answered by these steps is worth, hop by hop."""
+    """Return the values of a question that is answered with these steps, hop by hop."""
 
     def counted(*steps: Step) -> dict[str, list[float]]:
         one = stepped(*steps)
@@ -210,7 +210,7 @@ def test_failed_question_reaches_no_hop(stepped) -> None:
     ],
 )
 def test_one_step_may_answer_several_hops_of_one_relation(said, shares, case, record) -> None:
-    """As the demonstrations of CompKE ask: "Where was each of Ada Reed, Grace Hopper born?"."""
+    """As in CompKE's demonstrations: "Where was each of Ada Reed, Grace Hopper born?"."""
     some = record(case("a", 2, 2), hops=[R, R], multi=[R, R, R])
     (probe,) = (one for one in some.case.probes if one.aspect == "multi-hop")
     hops = tuple(

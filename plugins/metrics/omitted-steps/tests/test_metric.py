@@ -1,4 +1,4 @@
-"""Steps counted manually, on the forms of question of CompKE's figure 10."""
+"""Manually counted steps of questions as in CompKE's figure 10."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def numbers(one: CaseRecord) -> list[float | None]:
 
 
 def test_missing_intersection_is_an_omitted_step() -> None:
-    """Schools of both of two people: two facts and the intersection. MeLLo's prompt asks for the two facts."""
+    """The schools of two people: two facts and their intersection. MeLLo's prompt asks for the two facts only."""
     two = steps("Which schools did Ann attend?", "Which schools did Ben attend?")
     assert numbers(record(two, tags={"steps": "3-step"})) == [3, 2, pytest.approx(1 / 3), 1, 0]
 
@@ -88,6 +88,6 @@ def test_columns_match_aspects() -> None:
 
 
 def test_stated_logical_step_counts() -> None:
-    """As CompKE's worked examples have it, behind two sub-questions."""
+    """As in CompKE's worked examples, after two sub-questions."""
     spelled = (*steps("Which schools did Ann attend?", "Which did Ben?").steps, Step(kind="operation", text="in both"))
     assert numbers(record(Answer(text="x", steps=spelled), tags={"steps": "3-step"})) == [3, 3, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""Parroting, computed manually on the printed examples of CompKE and on MQuAKE's kind of question."""
+"""The rate on printed examples of CompKE and on multi-hop questions, computed manually."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ SCHOOLS = case(
 
 
 def test_injected_set_instead_of_the_intersection() -> None:
-    """CompKE's Figure 8: Aug counts that answer as fully right, here it is 1 of 1."""
+    """CompKE's figure 8: Aug counts this answer as right."""
     assert rate(SCHOOLS, "The Wharton School, University of Cambridge") == 1
     assert rate(SCHOOLS, "The Wharton School") == 0
     assert rate(SCHOOLS, "Stanford University") == 0
@@ -99,7 +99,7 @@ def test_every_object_is_injected_without_an_old_fact() -> None:
 
 def test_rate_before_editing() -> None:
     assert rate(SCHOOLS, "University of Cambridge", "before") == 1
-    assert rate(SCHOOLS, "The Wharton School", "before") == 0, "it is right after the edit, so it is not looked for"
+    assert rate(SCHOOLS, "The Wharton School", "before") == 0, "it is right after the edit, so it does not count"
 
 
 def test_missing_answer_is_excluded_with_its_reason() -> None:

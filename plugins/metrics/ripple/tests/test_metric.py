@@ -1,4 +1,4 @@
-"""The score against numbers computed manually; acceptance checks 3 to 8 of the protocol."""
+"""The score against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 LG, CI, CII, SA, PV, RS = CRITERIA
 A, B = Entity(label="A"), Entity(label="B")
 One = tuple[str, list[Verdict], list[Verdict]]
-"""Criterion, what the test's queries were worth, what its conditions were."""
+"""Criterion, verdicts on the queries of a test, and verdicts on its conditions."""
 
 
 def outcome(verdict: Verdict, *named: str) -> Outcome:
@@ -70,7 +70,7 @@ class TestAsReleased(TestRipple):
 
 
 def edit(name: str, *tests: One, took: Verdict = R, require: Any = "any", style: str = "cloze") -> CaseRecord:
-    """One edit and its tests, as they came out."""
+    """Return the record of one edit and its tests."""
     probes = [Probe(id="own", aspect=EFFICACY, queries=(query("own", A),), edits=("e",))]
     outcomes: dict[Any, Outcome] = {("after", style, "own"): outcome(took, "A")}
     for at, (aspect, right, met) in enumerate(tests):
@@ -98,7 +98,7 @@ def scored(records: Sequence[CaseRecord], **options: Any) -> dict[str, Any]:
 
 
 def test_mean_is_over_edits_and_excludes_failed_ones() -> None:
-    """Check 7: 1 of 1, 0 of 3, an edit that failed, an edit with no executed test: 50, not 25 and not 33.3."""
+    """1 of 1, 0 of 3, a failed edit, an edit without an executed test: 50, not 25 and not 33.3."""
     first = edit("1", (RS, [R], [R]))
     second = edit("2", (RS, [W], [R]), (RS, [W], [R]), (RS, [W], []))
     failed = edit("3", (RS, [W], [R]), took=W)
@@ -113,7 +113,7 @@ def test_mean_is_over_edits_and_excludes_failed_ones() -> None:
 
 
 def test_average_is_the_unweighted_mean_of_six_criteria() -> None:
-    """Check 8, on GPT-2 ROME's RECENT row, each criterion observed on its own number of edits."""
+    """The published row of ROME with GPT-2 on RECENT, with another number of edits for each criterion."""
     row = {LG: 20.2, CI: 35.6, CII: 46.8, SA: 86.8, PV: 100.0, RS: 55.4}
     records = [
         edit(f"{aspect}-{n}", (aspect, [R if n < round(1000 * percent / 100) else W], []))
@@ -130,7 +130,6 @@ def test_average_is_the_unweighted_mean_of_six_criteria() -> None:
     [([R, W], None, NOT_MET), ([], 1, ""), ([R, R], 1, ""), ([W], None, NOT_MET), ([S], None, NOT_MET)],
 )
 def test_execution_requires_every_condition(met: list[Verdict], value: float, why: str) -> None:
-    """Check 3."""
     (one,) = found(edit("1", (CI, [R], met)), CI)
     assert (one.value, one.skipped_because) == (value, why)
     assert values(edit("1", (CI, [R], met)), CI, conditions="ignored") == [1]
@@ -138,7 +137,7 @@ def test_execution_requires_every_condition(met: list[Verdict], value: float, wh
 
 @pytest.mark.parametrize(("require", "passed"), [("any", 1), ("all", 0)])
 def test_test_requires_any_or_all_queries(require: str, passed: float) -> None:
-    """Check 4, by tests as in the released code; by queries the paper's average is one half."""
+    """By tests as in the released code; by queries as in the paper, the average is one half."""
     one = edit("1", (LG, [W, R], []), require=require)
     assert values(one, LG, unit="tests") == [passed]
     assert values(one, LG, unit="queries") == [0.5]
@@ -146,7 +145,7 @@ def test_test_requires_any_or_all_queries(require: str, passed: float) -> None:
 
 @pytest.mark.parametrize(("targets", "value"), [("any", 1), ("all", 0)])
 def test_option_targets(targets: Any, value: float) -> None:
-    """Check 5: gold A and B, the output holds B only."""
+    """Gold A and B; the output contains only B."""
     one = edit("1", (PV, [R], []))
     own, test = one.case.probes
     two = evolve(one.case, probes=(own, evolve(test, queries=(query("0-0", A, B),))))
@@ -163,7 +162,7 @@ def test_criterion_without_tests_has_no_value() -> None:
 
 
 def test_test_without_named_answer_is_not_executed() -> None:
-    """Real records ask for the continent of something that has none on record."""
+    """Published records ask for continents that Wikidata does not have."""
     one = edit("1", (LG, [U], [R]), (RS, [R], [U]))
     own, first, second = one.case.probes
     nameless = evolve(first, queries=(query("0-0"),)), evolve(second, given=(query("1-given-0"),))
@@ -173,7 +172,7 @@ def test_test_without_named_answer_is_not_executed() -> None:
 
 
 def aliased(met: Verdict) -> CaseRecord:
-    """A test with another name of the subject, whose condition is the test itself before the edit."""
+    """Return a test with another name of the subject. Its condition is the test itself before the edit."""
     one = edit("1", (SA, [R], [met]))
     own, test = one.case.probes
     condition = evolve(test.given[0], stale=Gold(entities=(B,)))
@@ -223,12 +222,12 @@ def shared(*runs: Sequence[CaseRecord], **options: Any) -> Any:
 
 
 def test_shared_queries_of_two_editors() -> None:
-    """By hand, two editors on three edits.
+    """Two editors, three edits.
 
-    Edit 1, LG: the first test (two queries) is executed in both, the second in the first editor's run alone: the first
-    editor has 1 of 2 in both, the second 2 of 2. Edit 1, RS: 0 and 1. Edit 2, RS: took with the first editor only, so
-    it is out, although the first is right there. Edit 3, RS: 1 and 1. So LG is 50 against 100 over one edit, and RS is
-    (0 + 1) / 2 = 50 against 100 over two, where each by itself would have LG 2/3 and 100, RS 2/3 and 100.
+    Edit 1, LG: both runs execute the first test (two queries); only the first run executes the second. On the shared
+    queries the first editor has 1 of 2, the second 2 of 2. Edit 1, RS: 0 and 1. Edit 2, RS: successful with the first
+    editor only, so it is excluded. Edit 3, RS: 1 and 1. So LG is 50 and 100 over one edit, and RS is 50 and 100 over
+    two. On its own queries, the first editor has LG 2/3 and RS 2/3.
     """
     first = [
         edit("1", (LG, [R, W], [R]), (LG, [R], [R]), (RS, [W], [])),
@@ -269,17 +268,17 @@ def test_shared_tests() -> None:
 
 
 def test_figure_2() -> None:
-    """The edit of the paper's Figure 2: Nicholas Carminowe becomes one more sibling of Prince, and the model says so.
+    """The edit of the paper's figure 2: Prince gets another sibling, Nicholas Carminowe. The edit succeeds.
 
-    A  LG: whose sibling is Nicholas Carminowe? Prince: missed.                                                  0
-    B  CI: what do Prince's siblings do? singer, told; member of parliament, missed: one query right of two.     1/2
-    C  CII: siblings of the founder of Paisley Park Records: right; the test with another of his works is not
-       executed, since the unedited model does not know who made it.                                             1
+    A  LG: the sibling of Nicholas Carminowe: wrong.                                                             0
+    B  CI: the occupations of Prince's siblings: one of two queries right.                                       1/2
+    C  CII: siblings of the founder of Paisley Park Records: right. A second test is not executed, because the
+       unedited model fails its condition.                                                                       1
     D  SA: siblings of Prince Roger Nelson: right.                                                               1
-    E  PV: Tyka Nelson still is one: right.                                                                      1
-    F  RS: his mother is Mattie Shaw: right; that he was born in Minneapolis is gone: one of two tests.          1/2
+    E  PV: Tyka Nelson is still a sibling: right.                                                                1
+    F  RS: his mother is still right, his place of birth is wrong: one of two tests.                             1/2
 
-    The plain mean of the six is (0 + 1/2 + 1 + 1 + 1 + 1/2) / 6 = 2/3; seven of eight tests were executed.
+    The mean of the six is (0 + 1/2 + 1 + 1 + 1 + 1/2) / 6 = 2/3. Seven of eight tests are executed.
     """
     prince = edit(
         "Prince",

@@ -1,4 +1,4 @@
-"""The metric against numbers computed manually; the numbered checks are those of CompKE's protocol page."""
+"""The metric against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ CHRISTINE = case({"LA"}, {"SF", "LA"})
     [({"SF"}, 1, 0, 1), ({"LA"}, 0, 1, 1), ({"SF", "LA"}, 1, 1, 1), ({"SF", "LA", "NY"}, 1, 1, 2 / 3)],
 )
 def test_example_4_and_table_1_of_compke(listed: set[str], aug: float, ret: float, precision: float) -> None:
-    """Where were both films shot? Christine was in Los Angeles, and now is in San Francisco, Los Angeles and New York.
+    """Where were both films shot? The edit changes Christine from {LA} to {SF, LA, NY}; Pacific Heights has {SF, LA}.
 
-    Pacific Heights was shot in San Francisco and Los Angeles, so that the intersection goes from {LA} to {SF, LA}: SF
-    is added (Aug) and LA stays (Ret). Who repeats the injected list has both, and only precision sees New York (1).
+    The intersection changes from {LA} to {SF, LA}: SF is added (Aug), LA is retained (Ret). Repeating the injected
+    list scores 1 in both; only precision decreases.
     """
     found = observed(record(CHRISTINE, listed))
     assert (found["aug"], found["ret"], found["precision"]) == ([aug], [ret], [precision])
@@ -108,7 +108,7 @@ def test_example_4_and_table_1_of_compke(listed: set[str], aug: float, ret: floa
 
 
 def test_figure_8_of_compke() -> None:
-    """Check 2: the injected set in place of the intersection has the new school, and one that is wrong."""
+    """The injected set contains the new school and a wrong one."""
     found = observed(record(case({"Stanford"}, {"Wharton"}), {"Wharton", "Cambridge"}))
     assert (found["aug"], found["ret"], found["precision"], found["exact"]) == ([1], [None], [0.5], [0])
     assert found["empty-ret"] == [1]
