@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ke_core.plugin import Edit, Entity, Fact, Relation
 from ke_plugin_compke import COMPKE
 from ke_plugin_compke.algebra import SetStep, evaluate, places
-from ke_plugin_compke.conflicts import keep_consistent
+from ke_plugin_compke.builder import keep_consistent
 from ke_plugin_compke.forms import FORMS
 from ke_plugin_compke.relations import wikidata
 

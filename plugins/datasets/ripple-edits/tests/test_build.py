@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from ke_benchmarks.graph import BuildTools, Graph, load_atlas
+from ke_benchmarks.graph import BuildTools, Graph, contains_name, load_atlas
 from ke_core.plugin import BadData, Case, Entity, contradicting
 from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.dataset import atlas_records
-from ke_plugin_ripple_edits.wording import contains_answer
 
 KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing",
         "Relation_Specificity", "Forgetfulness")  # fmt: skip
@@ -142,7 +141,7 @@ def test_no_prompt_of_the_atlas_names_its_answer(atlas: list[dict[str, Any]]) ->
             for query in (*test["test_queries"], *test["condition_queries"]):
                 assert query["prompt"][0] == query["prompt"][0].upper()
                 named = [Entity(label=answer["value"]) for answer in query["answers"]]
-                assert not contains_answer(query["prompt"], named), query["prompt"]
+                assert not contains_name(query["prompt"], named), query["prompt"]
 
 
 def test_m3_the_atlas_does_not_depend_on_hashing(toy: Any) -> None:
