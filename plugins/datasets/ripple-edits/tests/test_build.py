@@ -16,6 +16,7 @@ from ke_core.plugin import BadData, Case, Entity, contradicting
 from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.dataset import atlas_records
+from ke_testing.dataset import build_dataset
 
 KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing",
         "Relation_Specificity", "Forgetfulness")  # fmt: skip
@@ -127,7 +128,7 @@ def test_every_condition_of_the_atlas_is_a_fact_of_it(atlas: list[dict[str, Any]
 
 def test_no_edit_of_the_atlas_takes_a_fact_from_another_case(toy: Any) -> None:
     """Everything may be edited at once: a path of one case is contradicted by no edit of another."""
-    cases = list(toy.made("ripple-edits-atlas").cases())
+    cases = list(build_dataset("ripple-edits-atlas").cases())
     bank = {edit.id: edit for case in cases for edit in case.edits}
     assert len(bank) == len(cases)
     for case in cases:
@@ -153,4 +154,4 @@ def test_m3_the_atlas_does_not_depend_on_hashing(toy: Any) -> None:
         check=True,
         env={**os.environ, "PYTHONHASHSEED": "7"},
     )
-    assert other.stdout.strip() == toy.made("ripple-edits-atlas").info().sha256
+    assert other.stdout.strip() == build_dataset("ripple-edits-atlas").info().sha256

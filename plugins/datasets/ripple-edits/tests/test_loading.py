@@ -14,6 +14,7 @@ from ke_core.app import App, discover, read_catalog
 from ke_core.cli.main import build, invoke
 from ke_core.plugin import EFFICACY, BadData, Case, Probe
 from ke_plugin_ripple_edits.words import RELATIONS, split_prompt
+from ke_testing.dataset import build_dataset
 
 
 def probes(case: Case, aspect: str) -> list[Probe]:
@@ -22,7 +23,7 @@ def probes(case: Case, aspect: str) -> list[Probe]:
 
 @pytest.fixture
 def real(sample: Path, toy: Any) -> list[Case]:
-    return list(toy.made(file=str(sample)).cases())
+    return list(build_dataset("ripple-edits", file=str(sample)).cases())
 
 
 def test_real_edits_are_taken_apart(real: list[Case]) -> None:
@@ -158,7 +159,7 @@ def test_a_test_without_answers_and_a_target_without_label_are_warnings(
 
 
 def test_the_embedded_dataset_has_no_known_flaws(toy: Any) -> None:
-    assert toy.made("ripple-edits-atlas").info().known_flaws == frozenset()
+    assert build_dataset("ripple-edits-atlas").info().known_flaws == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -287,7 +288,7 @@ def test_v4_blank_aliases_are_left_out(loaded: Any, record: dict[str, Any]) -> N
 
 def test_a_file_of_ones_own_must_be_named(toy: Any) -> None:
     with pytest.raises(BadData, match="needs a file") as caught:
-        list(toy.made().cases())
+        list(build_dataset("ripple-edits").cases())
     assert "ripple-edits.file=FILE" in caught.value.hint
 
 
@@ -296,4 +297,4 @@ def test_cases_come_one_by_one(tmp_path: Path, toy: Any, record: dict[str, Any])
 
     path = tmp_path / "own.json"
     path.write_text(json.dumps([record, record])[:-1] + ", nonsense", encoding="utf-8")
-    assert next(toy.made(file=str(path)).cases()).id == "1"
+    assert next(build_dataset("ripple-edits", file=str(path)).cases()).id == "1"
