@@ -32,7 +32,7 @@ def last(prompt: str, name: str) -> str:
 
 
 def model(**changed: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a model that knows two rivers and two animals. ``changed``: other answers, by the last words of the prompt."""
+    """Return a model of two rivers and two animals. ``changed``: other answers, by the last words of the prompt."""
     lengths = {"Ouda": 900, "Wael": 700}
 
     def answer(prompt: str) -> str:
