@@ -48,7 +48,18 @@ from ke_core.spec.facts import (
     one_slot,
 )
 from ke_core.spec.hookspecs import HealthFinding, ReportFormat
-from ke_core.spec.observed import EDITS_WITHHELD, JUDGE_UNSURE, NOT_ON_RECORD, NoValue, Observed, observed
+from ke_core.spec.observed import (
+    EDITS_WITHHELD,
+    JUDGE_UNSURE,
+    NOT_ON_RECORD,
+    NoValue,
+    Observed,
+    log_probabilities,
+    measured,
+    observed,
+    outcome_of,
+    verdict_of,
+)
 from ke_core.spec.prompts import Decoding, Parse, Prompt, across_lines, with_room
 from ke_core.spec.protocols import (
     Artifacts,
@@ -221,8 +232,9 @@ __all__ = [
     "Value", "Verdict", "Victims", "across_lines", "cache_dir", "canonical", "check_parsed", "continuation",
     "continued", "contradicting", "cut_at_stops", "cut_in_echo", "data_places", "digest", "distinct", "error_line",
     "expected", "file_errors", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl",
-    "json_type_only", "loads", "locked", "noun", "observed", "one_slot", "parse_json", "parse_object",
-    "parse_reference", "parse_toml", "problem", "prompt_text", "put", "read_at_most", "read_error_body", "read_json",
-    "read_object", "read_toml", "read_value", "refuse_other_types", "sentences", "sha256_of", "thoughts_of", "to_json",
-    "uninterruptible", "uninterruptible_context", "warn", "with_room", "words", "write_atomic", "write_value",
+    "json_type_only", "loads", "locked", "log_probabilities", "measured", "noun", "observed", "one_slot", "outcome_of",
+    "parse_json", "parse_object", "parse_reference", "parse_toml", "problem", "prompt_text", "put", "read_at_most",
+    "read_error_body", "read_json", "read_object", "read_toml", "read_value", "refuse_other_types", "sentences",
+    "sha256_of", "thoughts_of", "to_json", "uninterruptible", "uninterruptible_context", "verdict_of", "warn",
+    "with_room", "words", "write_atomic", "write_value",
 ]  # fmt: skip

@@ -5,12 +5,13 @@ The reasons that several metrics share are defined here, because reports count r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from attrs import frozen
 
 from ke_core.spec.queries import EFFICACY, Phase, Probe, Query, expected
-from ke_core.spec.results import Answer, CaseRecord, Failure, Outcome, Value
+from ke_core.spec.results import Answer, CaseRecord, Failure, Outcome, Reply, Scored, Value, Verdict
 
 NOT_ON_RECORD = "a question has no recorded answer"
 EDITS_WITHHELD = "a control: its edits were not made"
@@ -20,6 +21,46 @@ NO_TEXT = "there is no text answer: "
 
 class NoValue(Exception):
     """Raised by a metric that cannot compute a value. Its text is the reason of the missing value (V9)."""
+
+
+def measured(aspect: str, measure: Callable[[], float], *, why: str = "", **fields: Any) -> Value:
+    """Return the observation that ``measure`` computes, or a missing one with the reason if it raises NoValue.
+
+    ``why``: a reason not to compute it. ``fields``: further fields of ``Value``.
+    """
+    value = None
+    if not why:
+        try:
+            value = float(measure())
+        except NoValue as reason:
+            why = str(reason)
+        except OverflowError:
+            why = "too large for a number"
+    return Value(aspect=aspect, value=value, skipped_because=why, **fields)
+
+
+def outcome_of(record: CaseRecord, phase: Phase, style: str, query: str) -> Outcome:
+    """Return the outcome of a query by its id. Raises NoValue if the query has no recorded answer."""
+    found = record.outcomes.get((phase, style, query))
+    if found is None:
+        raise NoValue(NOT_ON_RECORD)
+    return found
+
+
+def verdict_of(outcome: Outcome) -> Verdict:
+    """Return the verdict. Raises NoValue if the judge could not decide."""
+    if outcome.judgment.verdict is Verdict.UNSURE:
+        raise NoValue(JUDGE_UNSURE)
+    return outcome.judgment.verdict
+
+
+def log_probabilities(reply: Reply) -> Scored:
+    """Return the reply if it has log-probabilities. Raises NoValue otherwise."""
+    if isinstance(reply, Failure):
+        raise NoValue(reply.message or reply.error)
+    if not isinstance(reply, Scored):
+        raise NoValue("the answer is a text, not log-probabilities")
+    return reply
 
 
 @frozen(kw_only=True)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 NAME_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 
 
-def _is_attrs(_instance: object, _attribute: Attribute[type], value: type) -> None:
+def _is_attrs(_instance: object, _attribute: Attribute[Any], value: Any) -> None:
     if not has(value):
         raise TypeError(f"config must be an attrs class, not {value!r}")
 
@@ -39,8 +39,13 @@ def no_oracle(_config: object) -> tuple[str, ...]:
 
 
 @frozen(kw_only=True)
+class NoOptions:
+    """The config of a component without options."""
+
+
+@frozen(kw_only=True)
 class Spec(Generic[T]):
-    """The specification of a component.
+    """The specification of a component. Without options, it needs no ``config``.
 
     ``family``: the prefix in ``-o family.option=value``. It is the name unless several components share a config class
     (``mquake`` for ``mquake-cf-3k``). The metadata of a config field holds its ``"help"``. ``"file": True`` marks a
@@ -50,7 +55,7 @@ class Spec(Generic[T]):
 
     name: str = field(validator=validators.matches_re(NAME_PATTERN))
     summary: str
-    config: type = field(validator=_is_attrs)
+    config: type = field(default=NoOptions, validator=_is_attrs)
     build: Callable[[Any], T]
     cite: str = ""
     family: str = ""

@@ -1,4 +1,4 @@
-"""The view of the dataset by its edits."""
+"""The option ``view=edits``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_every_distinct_edit_is_a_case() -> None:
     assert list(Atlas(config=AtlasConfig(view="edits")).cases()) == list(FOUND)
 
 
-def test_each_is_tested_in_two_forms_and_by_ten_neighbours() -> None:
+def test_each_edit_has_two_prompt_formats_and_ten_neighbors() -> None:
     for case in FOUND:
         assert tuple(probe.aspect for probe in case.probes) == SINGLE_ASPECTS
         near = {probe.aspect: probe.queries for probe in case.probes if probe.aspect.startswith(LOCALITY)}
@@ -27,7 +27,7 @@ def test_each_is_tested_in_two_forms_and_by_ten_neighbours() -> None:
         assert case.edits[0].after.objects[0] not in {query.gold.entities[0] for query in near[LOCALITY]}
 
 
-def test_no_edit_touches_the_subject_of_a_neighbour() -> None:
+def test_subjects_of_neighbors_are_not_edited() -> None:
     for case in FOUND:
         for probe in case.probes:
             if probe.aspect == LOCALITY:
@@ -36,7 +36,7 @@ def test_no_edit_touches_the_subject_of_a_neighbour() -> None:
                     assert not any(query.texts[0] == edit.cloze.prompt for edit in EDITS if edit.cloze)
 
 
-def test_the_objects_compared_are_the_new_and_the_old_one() -> None:
+def test_new_and_old_object_are_compared() -> None:
     for case in FOUND:
         scored = [q for p in case.probes if p.aspect == "efficacy" + PROBABILITY for q in p.queries]
         (edit,) = case.edits

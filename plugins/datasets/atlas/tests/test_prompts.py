@@ -1,4 +1,4 @@
-"""How questions are put, and that nothing shown is about a case."""
+"""Prompts and their demonstrations, which are not about the cases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def multi_hop(case: Case) -> Query:
 
 
 def shown() -> dict[str, str]:
-    """Every demonstration text."""
+    """Return every demonstration text."""
     texts = {relation: prompts.single(relation) for relation in RELATIONS}
     return texts | {"mixed": prompts.mixed(), "reasoned": prompts.reasoned(), "decompositions": decompositions()}
 
@@ -40,7 +40,7 @@ def test_demonstrations_name_no_country_or_city_of_a_case(name: str) -> None:
             assert not re.search(rf"\b{re.escape(spelled)}\b", text), spelled
 
 
-def test_a_single_hop_is_asked_after_eight_demonstrations_of_its_relation() -> None:
+def test_single_hop_prompt_has_eight_demonstrations_of_its_relation() -> None:
     for relation in RELATIONS:
         assert prompts.single(relation).count("Q: ") == prompts.single(relation).count("\nA: ") == 8
     query = multi_hop(CASES[0]).hops[0]
@@ -50,7 +50,7 @@ def test_a_single_hop_is_asked_after_eight_demonstrations_of_its_relation() -> N
     assert ATLAS.prompt(query, "cot") is None
 
 
-def test_a_multi_hop_question_is_asked_directly_and_with_thoughts() -> None:
+def test_multi_hop_prompts_in_both_styles() -> None:
     query = multi_hop(CASES[0])
     direct, cot = ATLAS.prompt(query, "direct"), ATLAS.prompt(query, "cot")
     assert direct is not None
@@ -62,7 +62,7 @@ def test_a_multi_hop_question_is_asked_directly_and_with_thoughts() -> None:
     assert cot.parse(" One. Two.") == ("", False)
 
 
-def test_a_cloze_is_asked_bare() -> None:
+def test_cloze_has_no_demonstrations() -> None:
     hop = multi_hop(CASES[0]).hops[0]
     query = evolve(hop, form="cloze", texts=(str(hop.cloze),))
     prompt = ATLAS.prompt(query, "direct")
@@ -73,12 +73,12 @@ def test_a_cloze_is_asked_bare() -> None:
     assert ATLAS.prompt(query, "cot") is None
 
 
-def test_v3_no_prompt_shows_the_question_of_a_case_answered() -> None:
+def test_no_demonstration_contains_a_question_of_a_case() -> None:
     questions = {text for case in CASES for query in (multi_hop(case),) for text in query.texts}
     assert not any(question in text for question in questions for text in shown().values())
 
 
-def test_every_question_of_a_case_has_its_key_entity_and_what_that_is() -> None:
+def test_question_entities_have_label_and_type() -> None:
     material = ATLAS.material()["question-entities"]
     assert material.oracle
     for case in CASES:
@@ -91,7 +91,7 @@ def test_every_question_of_a_case_has_its_key_entity_and_what_that_is() -> None:
         }
 
 
-def test_decompositions_are_worked_examples_and_no_oracle_material() -> None:
+def test_decompositions_are_four_worked_examples_and_not_oracle() -> None:
     material = ATLAS.material()["decompositions"]
     assert not material.oracle
     blocks = material.value.split("\n\n")
@@ -107,7 +107,7 @@ def test_decompositions_are_worked_examples_and_no_oracle_material() -> None:
         assert len(lines) == 2 + 4 * hops
 
 
-def test_every_sub_question_shown_is_asked_in_the_words_of_the_cases() -> None:
+def test_sub_questions_of_demonstrations_use_the_templates_of_cases() -> None:
     graph = atlas_world().graph
     known = {graph.question(s, r) for r in RELATIONS for s in graph.triples[r]}
     asked = [line.removeprefix("Subquestion: ") for line in decompositions().splitlines() if "Subquestion" in line]

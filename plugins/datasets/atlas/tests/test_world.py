@@ -1,4 +1,4 @@
-"""All edits hold together: one counterfactual world, so that ``--batch all`` is well defined."""
+"""All edits are in one counterfactual world, so ``--batch all`` is well defined."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CASES = cases()
 BANK: dict[str, Edit] = {edit.id: edit for edit in distinct(edit for case in CASES for edit in case.edits)}
 
 
-def test_a_subject_and_relation_has_one_new_object_in_the_whole_set() -> None:
+def test_subject_and_relation_have_one_new_object() -> None:
     new: dict[tuple[str, str], str] = {}
     for edit in BANK.values():
         assert edit.after is not None
@@ -24,11 +24,11 @@ def test_a_subject_and_relation_has_one_new_object_in_the_whole_set() -> None:
     assert len({edit.statement for edit in BANK.values()}) == len(BANK) == len(new)
 
 
-def test_m6_no_case_rests_on_a_fact_that_another_case_edits() -> None:
+def test_no_case_depends_on_a_fact_that_another_case_edits() -> None:
     assert [case.id for case in CASES if contradicting(case.facts_after, BANK)] == []
 
 
-def test_m5_masking_hides_nothing_from_an_edited_case_and_the_conflicts_from_a_control() -> None:
+def test_masking_hides_edits_from_controls_only() -> None:
     plain, masked = Atlas(config=AtlasConfig()), Atlas(config=AtlasConfig(mask=True))
     for case in CASES:
         assert masked.hides(case, BANK, edited=True) == frozenset()
@@ -37,7 +37,7 @@ def test_m5_masking_hides_nothing_from_an_edited_case_and_the_conflicts_from_a_c
     assert any(masked.hides(case, BANK, edited=False) for case in CASES)
 
 
-def test_no_case_rests_on_what_an_edit_contradicts_backwards() -> None:
+def test_no_case_depends_on_the_inverse_of_an_edit() -> None:
     inverse = {CAPITAL: CAPITAL_OF, CAPITAL_OF: CAPITAL}
     backwards = set()
     for edit in BANK.values():
@@ -50,21 +50,21 @@ def test_no_case_rests_on_what_an_edit_contradicts_backwards() -> None:
     assert not rests & backwards
 
 
-def test_no_case_touches_what_is_held_out_for_demonstrations() -> None:
+def test_no_case_uses_held_out_entities() -> None:
     for case in CASES:
         for fact in (*case.facts_before, *case.facts_after):
             assert not held_out(fact.subject.key)
             assert not held_out(fact.objects[0].key)
 
 
-def test_every_edit_of_a_case_is_an_edit_of_the_world() -> None:
+def test_edits_of_cases_are_edits_of_the_world() -> None:
     world = atlas_world()
     for edit in BANK.values():
         assert edit.after is not None
         assert world.edits[edit.after.subject.key, edit.after.relation.key] == edit.after.objects[0].key
 
 
-def test_m3_the_hash_seed_changes_nothing() -> None:
+def test_hash_seed_has_no_effect() -> None:
     code = (
         "from ke_plugin_atlas import AtlasConfig; from ke_plugin_atlas.dataset import Atlas; "
         "import hashlib, sys; from ke_core.spec.codec import canonical, to_json; a = Atlas(config=AtlasConfig()); "

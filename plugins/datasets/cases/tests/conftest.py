@@ -1,4 +1,4 @@
-"""Files of cases: one written manually, and the toy dataset exported."""
+"""Files of cases: a minimal one, and the exported toy dataset."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from ke_testing.toy import Toy
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+def _no_data(ke_no_data: Path) -> None:
+    """Hide the published files on this machine."""
 
 
 @pytest.fixture
@@ -28,13 +27,13 @@ def spec() -> Any:
 
 @pytest.fixture
 def make(spec: Any) -> Callable[..., Dataset]:
-    """The dataset as the command line builds it."""
+    """Build the dataset as the command line does."""
     return lambda **options: spec.build(configure(spec, options))
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Callable[..., Path]:
-    """The toy dataset as a file, with a header of one's own."""
+    """Write the toy dataset with a given header."""
 
     def store(name: str = "toy.jsonl", **header: Any) -> Path:
         path = tmp_path / name
@@ -46,7 +45,7 @@ def stored(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def by_hand(tmp_path: Path) -> Path:
-    """The shortest header there is."""
+    """A minimal file, written manually."""
     query = {"id": "q", "texts": ["Who keeps the light at Skarn?"], "gold": {"entities": [{"label": "Ina Voll"}]}}
     probe = {"id": "p", "aspect": "efficacy", "queries": [query]}
     lines = [{"format": "ke-cases", "name": "keepers"}, {"id": "1", "probes": [probe]}]

@@ -1,4 +1,4 @@
-"""A file is found, asked, and measured by what it says of itself."""
+"""Files of cases: search, prompts, default metrics."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Make = Callable[..., Dataset]
 Store = Callable[..., Path]
 
 
-def test_the_cases_are_those_of_the_file(make: Make, stored: Store) -> None:
+def test_cases_are_read_from_the_file(make: Make, stored: Store) -> None:
     assert list(make(file=str(stored())).cases()) == list(Toy().cases())
 
 
-def test_without_a_file_it_says_how_to_name_one(make: Make) -> None:
+def test_missing_option_file_has_instructions(make: Make) -> None:
     with pytest.raises(BadConfig, match="no file given") as wrong:
         make()
     assert "-o cases.file=FILE" in wrong.value.hint
 
 
-def test_the_file_is_looked_for_by_its_name_in_the_data_folders(
+def test_file_is_searched_in_the_data_folders(
     make: Make, stored: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -43,13 +43,13 @@ def test_the_file_is_looked_for_by_its_name_in_the_data_folders(
     assert len(list(make(file="toy.jsonl").cases())) == 2
 
 
-def test_a_wrong_line_is_named(make: Make, by_hand: Path) -> None:
+def test_invalid_line_is_named(make: Make, by_hand: Path) -> None:
     by_hand.write_text(by_hand.read_text() + '{"id": "2"}\n')
     with pytest.raises(BadData, match=r"keepers\.jsonl, line 3 \(case 2\): probes: missing"):
         list(make(file=str(by_hand)).cases())
 
 
-def test_info_is_the_headers_and_the_checksum_the_files(make: Make, stored: Store, by_hand: Path) -> None:
+def test_info_has_header_and_checksum_of_the_file(make: Make, stored: Store, by_hand: Path) -> None:
     about = make(file=str(stored(title="Toy", license="CC0-1.0", source="here", cite="nobody", cases=2))).info()
     assert (about.title, about.license, about.source, about.cite) == ("Toy", "CC0-1.0", "here", "nobody")
     assert about.published == {"cases": 2}
@@ -70,14 +70,14 @@ def test_info_is_the_headers_and_the_checksum_the_files(make: Make, stored: Stor
         ({"aspects": ("relation",), "metrics": ("ripple",), "judge": "names"}, "names", ("ripple",)),
     ],
 )
-def test_metrics_follow_from_the_aspects_and_the_header(
+def test_default_metrics_follow_from_the_header(
     spec: Any, stored: Store, header: dict[str, Any], judge: str, metrics: tuple[str, ...]
 ) -> None:
     named = spec.for_config(configure(spec, {"file": str(stored(**header))}))
     assert (named.judge, named.metrics) == (judge, metrics)
 
 
-def test_a_cloze_is_put_bare_and_a_question_behind_its_like(make: Make, stored: Store) -> None:
+def test_prompts_of_clozes_and_questions(make: Make, stored: Store) -> None:
     dataset = make(file=str(stored()))
     question = next(Toy().cases()).probes[0].queries[0]
     asked = dataset.prompt(question, "direct")
@@ -89,13 +89,13 @@ def test_a_cloze_is_put_bare_and_a_question_behind_its_like(make: Make, stored: 
     assert dataset.prompt(question, "cot") is None
 
 
-def test_v3_the_demonstrations_answer_in_a_line_and_hold_no_name() -> None:
+def test_demonstrations_have_short_answers_without_names() -> None:
     answers = [answer for _question, answer in SHOWN]
     assert all(answer == answer.casefold() for answer in answers)
     assert DEMONSTRATIONS.count("\n") == 2 * len(SHOWN)
 
 
-def test_masking_hides_what_contradicts_the_path_and_only_when_told_to(make: Make, stored: Store) -> None:
+def test_mask_hides_contradicting_edits(make: Make, stored: Store) -> None:
     path, (case, other) = str(stored()), tuple(Toy().cases())
     bank = {edit.id: edit for edit in distinct((*case.edits, *other.edits))}
     assert case.edits[0].before is not None
@@ -104,13 +104,13 @@ def test_masking_hides_what_contradicts_the_path_and_only_when_told_to(make: Mak
     assert make(file=path).hides(case, {**bank, "back": back}, edited=True) == frozenset()
 
 
-def test_the_oracle_tables_are_those_of_any_dataset(make: Make, stored: Store) -> None:
+def test_material_contains_oracle_tables(make: Make, stored: Store) -> None:
     material = make(file=str(stored())).material()
     assert material["answers"].value["1/multi-hop-1"] == "Italy"
     assert all(one.oracle for one in material.values())
 
 
-def test_every_edit_of_the_file_is_tested(make: Make, stored: Store) -> None:
+def test_every_case_has_an_efficacy_probe(make: Make, stored: Store) -> None:
     for case in make(file=str(stored())).cases():
         assert EFFICACY in {probe.aspect for probe in case.probes}
 
@@ -151,7 +151,7 @@ FREE_FORM = {
 }
 
 
-def test_a_file_can_hold_free_forms_contexts_whole_texts_and_tags(make: Make, by_hand: Path, tmp_path: Path) -> None:
+def test_free_form_edits_contexts_whole_texts_and_tags(make: Make, by_hand: Path, tmp_path: Path) -> None:
     by_hand.write_text(f"{by_hand.read_text().splitlines()[0]}\n{json.dumps(FREE_FORM)}\n")
     dataset = make(file=str(by_hand))
     (case,) = dataset.cases()
@@ -169,7 +169,7 @@ def test_a_file_can_hold_free_forms_contexts_whole_texts_and_tags(make: Make, by
     assert problems([case]) == ()
 
 
-def test_an_answer_of_several_lines_is_neither_stopped_nor_cut_at_a_line_end(make: Make, stored: Store) -> None:
+def test_multi_line_answers_are_not_stopped_at_line_ends(make: Make, stored: Store) -> None:
     dataset = make(file=str(stored()))
     question = next(Toy().cases()).probes[0].queries[0]
     lines = evolve(question, gold=Gold(entities=(Entity(label="one\ntwo"),)))
@@ -182,7 +182,7 @@ def test_an_answer_of_several_lines_is_neither_stopped_nor_cut_at_a_line_end(mak
     assert (stated.decoding.stop, stated.parse("one\ntwo\n\nthree")) == ((), ("one\ntwo\n\nthree", True))
 
 
-def test_a_long_answer_has_room_and_a_short_one_is_asked_as_before(make: Make, stored: Store) -> None:
+def test_token_limit_depends_on_the_answer(make: Make, stored: Store) -> None:
     dataset = make(file=str(stored()))
     question = next(Toy().cases()).probes[0].queries[0]
     long = evolve(question, gold=Gold(entities=(Entity(label="word " * 30),)))

@@ -1,4 +1,4 @@
-"""The contract of datasets, kept by a file."""
+"""The contract of datasets, on a file of cases."""
 
 from __future__ import annotations
 

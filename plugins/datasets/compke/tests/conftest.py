@@ -1,4 +1,4 @@
-"""A record of a file, and a graph, made up here."""
+"""A record and a graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def thing(label: str, *aliases: str) -> dict[str, Any]:
 
 
 def christine() -> dict[str, Any]:
-    """The paper's printed case: of a film's three new places, two are shared with the other film."""
+    """Return the example of the paper: two of the film's three new places are shared with the other film."""
     la, sf, ny = thing("Los Angeles"), thing("San Francisco", "SF"), thing("New York")
     other = {"subject": thing("Pacific Heights"), "relation_id": "P915", "objects": [sf, la]}
     film = thing("Christine")
@@ -63,7 +63,7 @@ def record() -> dict[str, Any]:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., list[Case]]:
-    """Records, or anything else, as the cases of a file."""
+    """Write a file and return its cases."""
 
     def cases(content: Any) -> list[Case]:
         path = tmp_path / "own.json"
@@ -75,7 +75,7 @@ def read(tmp_path: Path) -> Callable[..., list[Case]]:
 
 @pytest.fixture(scope="session")
 def company() -> Graph:
-    """A small company: people, teams, tools; nothing that has templates of ours."""
+    """A small company: people, teams, tools. Its relations have no templates in this package."""
     people = "Ada Ben Cem Dora Eli Fay Gus Hana Ivo Jun".split()  # noqa: SIM905  as a list of names
     teams, tools, towns = (
         ("Red", "Blue", "Green", "Gold"),

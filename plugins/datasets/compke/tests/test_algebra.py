@@ -1,4 +1,4 @@
-"""The reasoning links, and the structures made of them; the numbered checks are those of the protocol page."""
+"""Set operations, question structures, and the conflict filter."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ke_core.plugin import Edit, Entity, Fact, Relation
-from ke_plugin_compke import COMPKE
 from ke_plugin_compke.algebra import SetStep, evaluate, places
-from ke_plugin_compke.conflicts import keep_consistent
+from ke_plugin_compke.builder import keep_consistent
 from ke_plugin_compke.forms import FORMS
 from ke_plugin_compke.relations import wikidata
 
@@ -29,24 +28,24 @@ def of(subject: str, relation: str = "r") -> SetStep:
     return SetStep(op="map", inputs=(subject,), relation=relation)
 
 
-def test_check_10_an_intersection_with_an_empty_set_is_empty() -> None:
+def test_intersection_with_an_empty_set_is_empty() -> None:
     assert run(of("a"), of("e"), SetStep(op="intersect", inputs=(1, 2)))[-1] == ()
 
 
-def test_check_10_a_union_is_idempotent() -> None:
+def test_union_is_idempotent() -> None:
     assert run(of("a"), of("a"), SetStep(op="union", inputs=(1, 2)))[-1] == ("x", "y")
 
 
-def test_check_10_a_mapping_with_shared_values_repeats_nothing() -> None:
+def test_map_has_no_duplicates() -> None:
     assert run(of("a"), SetStep(op="map", inputs=(1,), relation="s"))[-1] == ("1", "2")
 
 
-def test_a_member_without_a_value_contributes_nothing() -> None:
+def test_member_without_value_contributes_nothing() -> None:
     assert run(of("b"), SetStep(op="map", inputs=(1,), relation="s"))[-1] == ("2",)
 
 
 @given(st.frozensets(st.sampled_from("uvwxyz")), st.frozensets(st.sampled_from("uvwxyz")))
-def test_check_10_a_negated_condition_is_the_complement(members: frozenset[str], having: frozenset[str]) -> None:
+def test_filter_not_is_the_complement_of_filter(members: frozenset[str], having: frozenset[str]) -> None:
     truth = lambda subject, relation: (
         tuple(sorted(members)) if relation == "r" else ("v",) if subject in having else ("w",)
     )
@@ -57,12 +56,12 @@ def test_check_10_a_negated_condition_is_the_complement(members: frozenset[str],
     assert not set(some) & set(rest)
 
 
-def test_a_condition_goes_by_membership() -> None:
+def test_filter_tests_membership() -> None:
     kept = SetStep(op="filter", inputs=(1,), relation="s", value="2")
     assert run(of("a"), kept)[-1] == ("x", "y")
 
 
-def test_places_are_the_facts_that_were_looked_at() -> None:
+def test_places_are_the_facts_used() -> None:
     steps = (of("a"), SetStep(op="map", inputs=(1,), relation="s"))
     assert places(steps, evaluate(steps, world)) == (("a", "r"), ("x", "s"), ("y", "s"))
 
@@ -79,17 +78,17 @@ def test_places_are_the_facts_that_were_looked_at() -> None:
         {"op": "xor", "inputs": (1, 2)},
     ],
 )
-def test_a_step_without_what_it_needs_is_refused(wrong: dict[str, object]) -> None:
+def test_invalid_step_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"needs|must be in"):
         SetStep(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_cyclic_chain_of_steps_is_refused() -> None:
+def test_cyclic_steps_are_rejected() -> None:
     with pytest.raises(ValueError, match="step 1 uses the result of step 1"):
         run(SetStep(op="map", inputs=(1,), relation="r"))
 
 
-def test_check_7_structures_have_as_many_steps_as_the_figure_draws() -> None:
+def test_numbers_of_steps_match_the_figure() -> None:
     steps = {form.name: len(form.steps) for form in FORMS}
     assert [steps[str(number)] for number in range(1, 8)] == [3, 3, 3, 3, 4, 4, 5]
     assert (steps["one-step"], steps["two-step"]) == (1, 2)
@@ -97,19 +96,13 @@ def test_check_7_structures_have_as_many_steps_as_the_figure_draws() -> None:
     assert by_steps == {1: 200, 2: 424, 3: 5770, 4: 2949, 5: 2581}
 
 
-def test_a_structure_is_filled_with_things_and_relations() -> None:
+def test_structure_is_filled() -> None:
     seven = FORMS[-1].filled(FILL)
     assert seven[0] == SetStep(op="map", inputs=("A",), relation="p")
     assert seven[-1] == SetStep(op="filter", inputs=(3,), relation="r", value="V")
 
 
-def test_check_8_the_published_totals() -> None:
-    cells = COMPKE.published
-    assert sum(n for name, n in cells.items() if "edit" in name) == 11924 == cells["cases"]
-    assert sum(n for name, n in cells.items() if "step" in name) == 11924
-
-
-def test_check_11_there_are_forty_relations_with_templates() -> None:
+def test_forty_relations_have_templates() -> None:
     table = wikidata()
     assert len(table) == 40
     for template in table.values():
@@ -119,7 +112,7 @@ def test_check_11_there_are_forty_relations_with_templates() -> None:
         assert len({table[name].question for name in alike}) == 2
 
 
-def test_check_5_an_edit_parts_the_old_and_the_new_objects() -> None:
+def test_edit_partitions_old_and_new_objects() -> None:
     def fact(names: str) -> Fact:
         return Fact(
             subject=Entity(label="Acme"),
@@ -133,7 +126,7 @@ def test_check_5_an_edit_parts_the_old_and_the_new_objects() -> None:
     assert set.union(*parts) == {"John", "Smith", "Dave", "Eden", "Keyes"}
 
 
-def test_check_6_one_case_of_each_group_of_conflicting_ones_stays() -> None:
+def test_one_case_of_each_conflict_group_is_kept() -> None:
     x, y, z = frozenset({"p", "q"}), frozenset({"p"}), frozenset({"z"})
     cases = {1: {("a", "r"): x}, 2: {("a", "r"): y}, 3: {("b", "r"): z}, 4: {("a", "r"): frozenset({"q", "p"})}}
     for seed in range(5):
@@ -147,7 +140,7 @@ def test_equal_edits_do_not_conflict() -> None:
     assert keep_consistent({1: {("a", "r"): same}, 2: {("a", "r"): same}}, seed=0) == (1, 2)
 
 
-def test_conflicts_join_into_one_group_across_facts() -> None:
+def test_conflict_groups_are_connected_components() -> None:
     p, q = frozenset({"p"}), frozenset({"q"})
     cases = {1: {("a", "r"): p}, 2: {("a", "r"): q, ("b", "r"): p}, 3: {("b", "r"): q}}
     assert len(keep_consistent(cases, seed=1)) == 1

@@ -1,4 +1,4 @@
-"""The tables of the paper: what is printed in them agrees, and each cell is what its run gives."""
+"""The tables of the paper: consistency of the printed numbers, and results of runs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 import pytest
 
 from ke_benchmarks import ReproductionSpec
-from ke_core.app import Plan, configure, discover, read_catalog, select
+from ke_core.app import Plan, select
 from ke_core.plugin import Ask, Case, Entity
 from ke_core.results import intervals
 from ke_plugin_compke import COMPKE, ke_reproductions
 from ke_plugin_reproduce.filled import FilledTable
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
+from ke_testing.dataset import build_dataset
 
 TABLES = tables_of(ke_reproductions())
 LIMIT = 6
 SIZES = (1, 100, 3000)
 BESIDE = "compke/figure-5"
-"""Needs MQuAKE too."""
+"""Also needs MQuAKE."""
 EMPTY = "nothing was left to measure: "
 
 
@@ -28,28 +29,25 @@ def printed(name: str) -> dict[tuple[str, ...], tuple[Any, ...]]:
     return {row.labels: row.printed for row in TABLES[f"compke/{name}"].rows}
 
 
-# --- what is printed -----------------------------------------------------------------------------------------
-
-
-def test_every_table_of_results_is_there() -> None:
+def test_tables_are_complete() -> None:
     assert set(TABLES) == {f"compke/{name}" for name in ("table-2", "table-3", "figure-4", "figure-5", "figure-7")}
 
 
-def test_acc_is_the_mean_of_aug_and_ret_in_all_48_triples() -> None:
+def test_acc_is_the_mean_of_aug_and_ret_in_48_triples() -> None:
     triples = [row[at : at + 3] for row in printed("table-3").values() for at in (0, 3, 6)]
     assert len(triples) == 48
     for aug, ret, acc in triples:
         assert (aug + ret) / 2 == pytest.approx(acc, abs=0.0051)
 
 
-def test_both_rows_of_statistics_sum_to_the_total_and_are_the_loader_s() -> None:
+def test_statistics_sum_to_the_total_and_match_the_loader() -> None:
     for *parts, total in printed("table-2").values():
         assert sum(parts) == total == 11924
     for row in TABLES["compke/table-2"].rows:
         assert [COMPKE.published[pick["aspect"]] for pick in row.picks] == list(row.printed)
 
 
-def test_points_of_the_figures_stand_in_table_3() -> None:
+def test_points_of_figures_are_in_table_3() -> None:
     table = printed("table-3")
     points = {**printed("figure-4"), **printed("figure-7")}
     assert set(points) == set(table)
@@ -58,7 +56,7 @@ def test_points_of_the_figures_stand_in_table_3() -> None:
         assert thousand == "-"
 
 
-def test_the_rows_that_the_abstract_swaps_say_so() -> None:
+def test_rows_swapped_in_the_abstract_have_a_note() -> None:
     for name in ("table-3", "figure-7"):
         said = {row.labels[0] for row in TABLES[f"compke/{name}"].rows if "may be swapped" in row.note}
         assert said == {"GPT-4o-mini"}
@@ -69,26 +67,25 @@ def test_the_rows_that_the_abstract_swaps_say_so() -> None:
 
 @pytest.fixture(scope="module")
 def atlas() -> dict[str, Case]:
-    spec = read_catalog(discover()).spec("dataset", "compke-atlas")
-    return {case.id: case for case in spec.build(configure(spec, {})).cases()}
+    return {case.id: case for case in build_dataset("compke-atlas").cases()}
 
 
 @pytest.fixture(scope="module")
 def taken(atlas: Mapping[str, Case]) -> Sequence[Case]:
-    """The cases that the runs take."""
+    """The selected cases of the runs."""
     return select(list(atlas.values()), Plan(limit=LIMIT), seed=0)
 
 
 @pytest.fixture(scope="module")
 def filled(atlas: Mapping[str, Case], tmp_path_factory: pytest.TempPathFactory) -> dict[str, FilledTable]:
-    """Every table but the one that needs MQuAKE."""
+    """Every table except the one that needs MQuAKE."""
     found = run([spec for spec in ke_reproductions() if spec.name != BESIDE], atlas, tmp_path_factory.mktemp("tables"))
     sound(found)
     return found
 
 
 def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) -> dict[str, FilledTable]:
-    """ROME answers with the whole new set, MEMIT with what edits add, MeLLo with what they leave, PokeMQA with none."""
+    """ROME answers with the new set, MEMIT with the added objects, MeLLo with the retained ones, PokeMQA with none."""
 
     def say(editor: str, ask: Ask) -> str:
         asked = next(q for probe in atlas[ask.case].probes for q in probe.queries if q.id == ask.query)
@@ -104,7 +101,7 @@ def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KE_CACHE_DIR", str(root / "cache"))
         patch.delenv("KE_DATA_DIR", raising=False)
-        patch.setattr(intervals, "RESAMPLES", 20)  # how wide intervals are is no matter here
+        patch.setattr(intervals, "RESAMPLES", 20)  # intervals are not tested here
         return tried(specs, say, root=root / "runs", limit=LIMIT, fallback="compke-atlas")
 
 
@@ -113,7 +110,7 @@ def values(table: FilledTable, *row: str) -> list[float | None]:
 
 
 @pytest.mark.parametrize("model", ["Qwen2.5-3B", "Qwen2.5-7B", "Llama-3.1-8B"])
-def test_aug_ret_and_acc_are_what_each_run_gives(filled: Mapping[str, FilledTable], model: str) -> None:
+def test_aug_ret_and_acc_of_runs(filled: Mapping[str, FilledTable], model: str) -> None:
     table = filled["compke/table-3"]
     assert values(table, model, "ROME") == [100.0, 100.0, 100.0] * 3
     assert values(table, model, "MEMIT") == [100.0, 0.0, 50.0] * 3
@@ -121,9 +118,7 @@ def test_aug_ret_and_acc_are_what_each_run_gives(filled: Mapping[str, FilledTabl
     assert values(table, model, "PokeMQA") == [0.0, 0.0, 0.0] * 3
 
 
-def test_questions_to_whose_answer_nothing_is_added_are_not_in_the_mean(
-    filled: Mapping[str, FilledTable], taken: Sequence[Case]
-) -> None:
+def test_aug_excludes_questions_with_nothing_to_add(filled: Mapping[str, FilledTable], taken: Sequence[Case]) -> None:
     questions = [
         query for case in taken for probe in case.probes if probe.aspect == "complex" for query in probe.queries
     ]
@@ -139,19 +134,19 @@ def _keys(gold: Any) -> set[str]:
     return {entity.key for entity in gold.entities}
 
 
-def test_a_batch_is_no_larger_than_what_is_taken(filled: Mapping[str, FilledTable]) -> None:
+def test_batch_is_limited_to_the_selected_cases(filled: Mapping[str, FilledTable]) -> None:
     notes = [cell(filled["compke/table-3"], ("Qwen2.5-3B", "ROME"), f"{k}-edited Aug")[0].notes for k in SIZES]
     assert f"k = {LIMIT}, not 3000" in notes[2]
     assert not any(note.startswith("k = ") for note in notes[0])
 
 
-def test_figures_have_the_same_runs_as_the_table(filled: Mapping[str, FilledTable]) -> None:
+def test_figures_use_the_runs_of_the_table(filled: Mapping[str, FilledTable]) -> None:
     assert values(filled["compke/figure-4"], "Llama-3.1-8B", "MEMIT") == [50.0] * 4
     assert values(filled["compke/figure-7"], "GPT-4o-mini", "MeLLo") == [50.0] * 4
     assert unrun(filled["compke/figure-7"]) == ["GPT-3.5-Turbo: OpenAI shut down gpt-3.5-turbo on 23 October 2026"]
 
 
-def test_statistics_are_those_of_the_dataset(filled: Mapping[str, FilledTable], atlas: Mapping[str, Case]) -> None:
+def test_statistics_are_counted_in_the_dataset(filled: Mapping[str, FilledTable], atlas: Mapping[str, Case]) -> None:
     table = filled["compke/table-2"]
     edits = [sum(len(case.edits) == number for case in atlas.values()) for number in range(1, 6)]
     steps = [sum(case.tags["steps"] == f"{number}-step" for case in atlas.values()) for number in range(1, 6)]
@@ -159,8 +154,8 @@ def test_statistics_are_those_of_the_dataset(filled: Mapping[str, FilledTable], 
     assert values(table, "steps") == [*map(float, steps), 400.0]
 
 
-def test_compke_beside_mquake(atlas: Mapping[str, Case], tmp_path: Path) -> None:
-    """MQuAKE's columns find no multi-hop question where CompKE's atlas takes their place, and say so."""
+def test_figure_5(atlas: Mapping[str, Case], tmp_path: Path) -> None:
+    """MQuAKE's columns have no numbers here, because ``compke-atlas`` replaces both datasets."""
     pytest.importorskip("ke_plugin_mquake")
     (spec,) = (spec for spec in ke_reproductions() if spec.name == BESIDE)
     found = run([spec], atlas, tmp_path)

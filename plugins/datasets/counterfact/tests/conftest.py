@@ -1,4 +1,4 @@
-"""Records in CounterFact's form, with facts of our own making."""
+"""Records in CounterFact's format, made up."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ke_core.app import configure, discover, read_catalog
 from ke_plugin_counterfact.dataset import Counterfact
+from ke_testing.dataset import build_dataset, write_json
 
 RECORD = {
     "case_id": 0,
@@ -31,10 +31,8 @@ RECORD = {
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test finds data or fetches it unless it says so."""
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+def _no_data(ke_no_data: Path) -> None:
+    """Hide the published files on this machine."""
 
 
 @pytest.fixture
@@ -51,14 +49,10 @@ def records(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Callable[..., Counterfact]:
-    """Put something where the file is looked for, and build the dataset that reads it."""
+    """Write the data file and build the dataset that reads it."""
 
     def store(content: Any, **options: str) -> Counterfact:
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        (tmp_path / "counterfact.json").write_bytes(data)
-        spec = read_catalog(discover()).spec("dataset", "counterfact")
-        found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
-        assert isinstance(found, Counterfact)
-        return found
+        write_json(tmp_path / "counterfact.json", content)
+        return build_dataset("counterfact", data_dir=str(tmp_path), **options)
 
     return store

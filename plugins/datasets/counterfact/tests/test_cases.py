@@ -1,4 +1,4 @@
-"""What a record becomes."""
+"""Cases of made-up records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def told(case):
     return {p.id: [(q.texts[0], q.form, q.continuations) for q in p.queries] for p in case.probes}
 
 
-def test_every_prompt_of_the_record_is_asked_in_its_place(record, stored) -> None:
+def test_probes_contain_every_prompt_of_the_record(record, stored) -> None:
     (case,) = stored([record]).cases()
     own, paraphrases = "Ostrel Mills has its seat in", record["paraphrase_prompts"]
     first, second = (text.strip() for text in paraphrases)
@@ -42,7 +42,7 @@ def test_every_prompt_of_the_record_is_asked_in_its_place(record, stored) -> Non
     assert {probe.aspect for probe in case.probes} == set(SINGLE_ASPECTS)
 
 
-def test_openings_are_gone_on_from_by_both_models_without_an_end(record, stored) -> None:
+def test_openings_are_continued_without_stop_rule(record, stored) -> None:
     record["generation_prompts"] = ["Ostrel Mills's neighbors are ", "Ostrel Mills is near", "Ostrel Mills is near"]
     dataset = stored([record], openings="3")
     (case,) = dataset.cases()
@@ -56,14 +56,14 @@ def test_openings_are_gone_on_from_by_both_models_without_an_end(record, stored)
     assert not any(key.endswith(probe.queries[0].id) for key in dataset.material()["answers"].value)
 
 
-def test_neighbors_keep_the_old_object_and_the_edit_gets_the_new_one(record, stored) -> None:
+def test_gold_of_neighbors_is_the_old_object(record, stored) -> None:
     (case,) = stored([record]).cases()
     golds = {p.id: {q.gold.entities[0].label for q in p.queries} for p in case.probes}
     assert golds.pop("locality") == golds.pop("locality-probability") == {"Harwick"}
     assert set().union(*golds.values()) == {"Zarl"}
 
 
-def test_the_edit_is_a_sentence_with_its_subject_span(record, stored) -> None:
+def test_edit_is_a_sentence_with_the_span_of_its_subject(record, stored) -> None:
     (case,) = stored([record]).cases()
     (edit,) = case.edits
     assert edit.id == edit.statement == "Ostrel Mills has its seat in Zarl"
@@ -73,18 +73,18 @@ def test_the_edit_is_a_sentence_with_its_subject_span(record, stored) -> None:
     assert case.tags == {"relation": "P159"}
 
 
-def test_e2_a_subject_that_the_prompt_names_twice_is_no_trouble(record, stored) -> None:
+def test_subject_may_occur_twice_in_the_prompt(record, stored) -> None:
     record["requested_rewrite"]["prompt"] = "Ostrel Mills' own chronicle says that {} sits in"
     (case,) = stored([record]).cases()
     assert case.edits[0].cloze.prompt == "Ostrel Mills' own chronicle says that Ostrel Mills sits in"
 
 
-def test_the_same_statement_in_two_cases_is_one_edit(record, stored) -> None:
+def test_equal_statements_are_one_edit(record, stored) -> None:
     found = count_cases(stored([record, record | {"case_id": 1}]).cases())
     assert (found["cases"], found["edit mentions"], found["distinct statements"]) == (2, 2, 1)
 
 
-def test_prompts_that_no_score_counts_are_kept_as_oracle_material(records, stored) -> None:
+def test_unscored_prompts_are_oracle_material(records, stored) -> None:
     material = stored(records).material()
     assert material["generation-prompts"].value["0"] == ("Ostrel Mills's neighbors are",)
     assert material["attribute-prompts"].value["1"] == ("Polder Glass has its seat in",)
@@ -92,7 +92,7 @@ def test_prompts_that_no_score_counts_are_kept_as_oracle_material(records, store
     assert material["answers"].value["0/edit"] == "Zarl"
 
 
-def test_the_first_cases_are_there_before_the_rest_is_read(records, stored) -> None:
+def test_cases_are_read_lazily(records, stored) -> None:
     import json
 
     whole = json.dumps(records).encode()
@@ -102,12 +102,12 @@ def test_the_first_cases_are_there_before_the_rest_is_read(records, stored) -> N
         list(cut.cases())
 
 
-def test_without_its_neighbors_an_edit_has_no_locality(record, stored) -> None:
+def test_no_locality_without_neighbors(record, stored) -> None:
     (case,) = stored([record | {"neighborhood_prompts": []}]).cases()
     assert "locality" not in told(case)
 
 
-def test_the_number_of_cases_is_the_published_one(records, stored) -> None:
+def test_published_count_source_and_license(records, stored) -> None:
     info = stored(records).info()
     assert info.published == {"cases": 21_919}
     assert info.source == "https://rome.baulab.info/data/dsets/counterfact.json"

@@ -1,17 +1,16 @@
-"""Records in the published form, with facts of our own making."""
+"""Made-up records in the published layouts."""
 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ke_core.app import configure, discover, read_catalog
 from ke_plugin_mquake_remastered.dataset import Remastered
+from ke_testing.dataset import build_dataset, write_json
 
 CITIZEN = ("What is the country of citizenship of {}?", "{} is a citizen of")
 CAPITAL = ("What is the capital of {}?", "The capital of {} is")
@@ -24,7 +23,7 @@ def hop(subject: str, answer: str, question: str, cloze: str, *aliases: str) -> 
 
 
 def make(number: int, labels: list[str] | None, variant: str = "CF3k") -> dict[str, Any]:
-    """Person N moves from Aland to Boland, so that their country's capital is another."""
+    """Return a case: person N moves from Aland to Boland, so the capital of their country changes."""
     name = f"Person {number}"
     return {
         "case_id": number,
@@ -53,7 +52,7 @@ def make(number: int, labels: list[str] | None, variant: str = "CF3k") -> dict[s
 
 
 def move(number: int, labels: list[str]) -> dict[str, Any]:
-    """Another person goes to Boland, and Boland's capital is made another: that contaminates ``make``."""
+    """Return a case that also changes the capital of Boland, which contaminates ``make``."""
     case = make(number, labels)
     case["requested_rewrite"].append(
         {
@@ -71,7 +70,7 @@ def move(number: int, labels: list[str]) -> dict[str, Any]:
 
 
 def nest(flat: dict[str, Any], split: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The same record in the layout of the authors' repository, which has a split in the file of CF-6334 only."""
+    """Return the record in the layout of the authors' repository. Only its file of CF-6334 has a split."""
     chains = {name.removeprefix("orig_"): flat[name] for name in flat if "triples" in name}
     edited = [(rewrite, _hop(rewrite, flat)) for rewrite in flat["requested_rewrite"]]
     return {
@@ -98,10 +97,8 @@ def _hop(rewrite: dict[str, Any], flat: dict[str, Any]) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test finds data or fetches it unless it says so."""
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+def _no_data(ke_no_data: Path) -> None:
+    """Hide the published files on this machine."""
 
 
 @pytest.fixture
@@ -111,15 +108,11 @@ def record() -> dict[str, Any]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Callable[..., Remastered]:
-    """Put something where a split is looked for, and build the dataset that reads it."""
+    """Write a data file and build the dataset that reads it."""
 
     def store(content: Any, *, variant: str = "CF3k", **options: str) -> Remastered:
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        (tmp_path / f"{variant}.json").write_bytes(data)
-        spec = read_catalog(discover()).spec("dataset", f"mquake-remastered-{variant.lower()}")
-        found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
-        assert isinstance(found, Remastered)
-        return found
+        write_json(tmp_path / f"{variant}.json", content)
+        return build_dataset(f"mquake-remastered-{variant.lower()}", data_dir=str(tmp_path), **options)
 
     return store
 

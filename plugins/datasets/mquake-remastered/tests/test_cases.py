@@ -1,4 +1,4 @@
-"""What a record becomes, what is hidden from it, and which part of the split it is in."""
+"""Cases of records, masking, and the published split."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class TestNested(DatasetContract):
         return stored([nested(made(1, [])), nested(moved(2, [])), nested(made(3, []))])
 
 
-def test_the_layout_of_the_repository_gives_the_same_cases(stored, made, nested) -> None:
+def test_both_layouts_give_the_same_cases(stored, made, nested) -> None:
     two = [made(1, ["edited"]), made(2, ["unedited"])]
     flat = list(stored(two).cases())
     assert list(stored([nested(one) for one in two]).cases()) == flat
 
 
-def test_a_file_without_a_split_edits_the_cases_that_its_authors_drew(stored, made, nested) -> None:
-    """Acceptance check 1 of the protocol: the first ids of the published lists."""
+def test_split_of_a_file_without_split_is_the_published_one(stored, made, nested) -> None:
+    """The first ids of the published lists."""
     dataset = stored([nested(made(number, [])) for number in range(1, 3001)])
     for k, first in {1: {"597"}, 100: {"597", "1883", "1864", "716", "2890", "2999"}}.items():
         split = dataset.split(k, 0)
@@ -67,11 +67,11 @@ def test_a_file_without_a_split_edits_the_cases_that_its_authors_drew(stored, ma
     assert set(dataset.split(3000, 0).values()) == {"edited"}
 
 
-def test_a_shortened_file_without_a_split_has_no_published_split(stored, made, nested) -> None:
+def test_shortened_file_has_no_published_split(stored, made, nested) -> None:
     assert stored([nested(made(1, [])), nested(made(2, []))]).split(1, 0) is None
 
 
-def test_the_repositorys_file_of_cf_6334_has_its_split_under_another_name(stored, made, nested) -> None:
+def test_split_of_cf_6334_in_the_nested_layout(stored, made, nested) -> None:
     labels = [TRAIN_AND_TEST, ["test_unedited"], []]
     records = [nested(made(n, []), {"100": of, "6334": []}) for n, of in enumerate(labels, start=1)]
     dataset = stored(records, variant="CF6334")
@@ -79,7 +79,7 @@ def test_the_repositorys_file_of_cf_6334_has_its_split_under_another_name(stored
     assert [case.tags.get("part-100") for case in dataset.cases()] == ["shared", "unedited", None]
 
 
-def test_a_case_reads_like_one_of_mquake(record, stored) -> None:
+def test_case_is_like_one_of_mquake(record, stored) -> None:
     (case,) = stored([record]).cases()
     (edit,) = case.edits
     assert edit.id == "Q17|P27|Q3"
@@ -92,19 +92,19 @@ def test_a_case_reads_like_one_of_mquake(record, stored) -> None:
     assert case.tags == {"hops": "2", "edits": "1"}
 
 
-def test_the_old_object_of_an_edit_off_the_old_chain_is_known_by_label(stored, moved) -> None:
+def test_old_object_outside_the_old_chain_has_no_id(stored, moved) -> None:
     (case,) = stored([moved(1, ["edited"])]).cases()
     old = case.edits[1].before.objects[0]
     assert (old.label, old.id) == ("Boville", None)
 
 
-def test_one_record_a_line_is_as_good_as_a_list(stored, made) -> None:
+def test_one_record_per_line(stored, made) -> None:
     two = [made(1, ["edited"]), made(2, ["unedited"])]
     listed = list(stored(two).cases())
     assert list(stored("\n".join(map(json.dumps, two)).encode()).cases()) == listed
 
 
-def test_masking_hides_another_cases_edit_of_the_own_path_and_no_other(stored, made, moved) -> None:
+def test_mask_hides_contradicting_edits(stored, made, moved) -> None:
     dataset = stored([made(1, ["edited"]), moved(2, ["edited"])])
     own, other = dataset.cases()
     bank = {edit.id: edit for case in (own, other) for edit in case.edits}
@@ -113,7 +113,7 @@ def test_masking_hides_another_cases_edit_of_the_own_path_and_no_other(stored, m
     assert dataset.hides(other, bank, edited=True) == frozenset()
 
 
-def test_masking_is_on_where_the_paper_masks_and_may_be_turned_off(stored, made, moved) -> None:
+def test_default_of_mask(stored, made, moved) -> None:
     catalog = read_catalog(discover())
     for variant in VARIANTS:
         spec = catalog.spec("dataset", variant.name)
@@ -123,7 +123,7 @@ def test_masking_is_on_where_the_paper_masks_and_may_be_turned_off(stored, made,
     assert not dataset.hides(own, {edit.id: edit for edit in other.edits}, edited=True)
 
 
-def test_the_published_split_says_who_is_edited_whatever_the_seed(stored, made) -> None:
+def test_published_split_ignores_the_seed(stored, made) -> None:
     dataset = stored([made(1, ["edited"]), made(2, ["unedited"])])
     for seed in (0, 100):
         assert dataset.split(100, seed) == {"1": "edited", "2": "unedited"}
@@ -131,7 +131,7 @@ def test_the_published_split_says_who_is_edited_whatever_the_seed(stored, made) 
     assert stored([made(1, ["edited"])], view="edits").split(100, 0) is None
 
 
-def test_in_cf_6334_all_edited_cases_are_edited_and_unlabeled_ones_left_out(stored, made) -> None:
+def test_split_of_cf_6334(stored, made) -> None:
     labels = [TRAIN_AND_TEST, ["train_edited"], ["test_edited", "test_edited_unique"], ["test_unedited"], [], None]
     dataset = stored([made(n, of, "CF6334") for n, of in enumerate(labels, start=1)], variant="CF6334")
     assert dataset.split(1000, 0) == {"1": "edited", "2": "edited", "3": "edited", "4": "unedited"}
@@ -140,13 +140,13 @@ def test_in_cf_6334_all_edited_cases_are_edited_and_unlabeled_ones_left_out(stor
     assert count_cases(dataset.cases())["part-100: shared"] == 1
 
 
-def test_published_counts_are_those_of_the_corrected_sets(stored) -> None:
+def test_published_counts(stored) -> None:
     cases = {variant.name.rpartition("-")[2]: variant.published.get("cases") for variant in VARIANTS}
     assert cases == {"cf3k": 3000, "cf9k": 9171, "t": 1864, "cf6334": None}
 
 
 @pytest.mark.parametrize("name", ["cf3k", "t"])
-def test_what_is_asked_of_a_model_is_what_mquake_asks(stored, name, made) -> None:
+def test_prompts_are_those_of_mquake(stored, name, made) -> None:
     variant = {"cf3k": "CF3k", "t": "T"}[name]
     dataset = stored([made(1, ["edited"], variant)], variant=variant)
     (case,) = dataset.cases()

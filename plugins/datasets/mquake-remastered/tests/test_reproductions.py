@@ -1,4 +1,4 @@
-"""The tables of the paper: what is printed in them agrees, and each cell is what its run gives."""
+"""The tables of the paper: consistency of the printed numbers, and results of runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ AUDITS = ("mquake-remastered/table-1", "mquake-remastered/table-2")
 SIZES = {4: (9171, (1, 1000, 3000, 6000, 9171)), 10: (3000, (1, 100, 1000, 3000)), 11: (1864, (1, 100, 500, 1864))}
 BUCKETS = {1000: (196, 804, 2010), 3000: (766, 2234, 914), 6334: (2032, 4302, 63)}
 MISFITS = {("Vicuna", "MeLLo", 6000), ("Mistral", "IKE", 100)}
-"""Brackets that do not come to their total; a note of their row says so."""
+"""Brackets that do not sum to their total; their rows have a note."""
 
 
 def brackets(number: int) -> Iterator[tuple[str, str, int, list[Any]]]:
-    """(model, method, k, total and parts) of every cell whose numbers are all printed."""
+    """Yield (model, method, k, total and parts) of every complete cell."""
     table = TABLES[f"mquake-remastered/table-{number}"]
     for row in table.rows:
         for column, printed in zip(table.columns, row.printed, strict=True):
@@ -31,12 +31,12 @@ def brackets(number: int) -> Iterator[tuple[str, str, int, list[Any]]]:
                 yield *row.labels, column.set["edited"], printed
 
 
-def test_every_table_is_there() -> None:
+def test_tables_are_complete() -> None:
     assert set(TABLES) == {f"mquake-remastered/table-{number}" for number in (1, 2, 3, 4, 8, 9, 10, 11, 12)}
 
 
 @pytest.mark.parametrize("number", SIZES)
-def test_bracketed_numbers_come_to_their_totals(number: int) -> None:
+def test_bracketed_numbers_sum_to_their_totals(number: int) -> None:
     cases, ks = SIZES[number]
     found = list(brackets(number))
     assert {k for _model, _method, k, _printed in found} == set(ks)
@@ -49,7 +49,7 @@ def test_bracketed_numbers_come_to_their_totals(number: int) -> None:
             assert came == pytest.approx(total, abs=0.02), (model, method, k)
 
 
-def test_totals_of_cf_6334_are_pooled_over_its_buckets() -> None:
+def test_totals_of_cf_6334_are_pooled() -> None:
     pooled = {
         (model, method, k): (total, sum(n * part for n, part in zip(BUCKETS[k], parts, strict=True)) / sum(BUCKETS[k]))
         for model, method, k, (total, *parts) in brackets(12)
@@ -61,7 +61,7 @@ def test_totals_of_cf_6334_are_pooled_over_its_buckets() -> None:
     }
 
 
-def test_a_row_whose_numbers_do_not_agree_says_so() -> None:
+def test_inconsistent_rows_have_a_note() -> None:
     noted = {
         (number, *row.labels)
         for number in (4, 10, 11, 12)
@@ -72,13 +72,13 @@ def test_a_row_whose_numbers_do_not_agree_says_so() -> None:
     assert noted == misfits | {(4, "Llama-3", "GWalk")}
 
 
-def test_table_12_prints_the_total_that_the_paper_prints_where_it_is_rounded_down() -> None:
-    """The parts come to 1.125; the paper prints 1.12."""
+def test_rounded_down_total_of_table_12() -> None:
+    """The mean of the parts is 1.125; the paper prints 1.12."""
     found = {(model, method, k): printed for model, method, k, printed in brackets(12)}
     assert found["Llama-3", "MeLLo", 3000] == [1.12, 1.17, 1.48, 0.22]
 
 
-def test_table_3_has_the_numbers_at_full_edit() -> None:
+def test_table_3_has_the_numbers_with_all_cases_edited() -> None:
     rows = {row.labels[0]: row.printed for row in TABLES["mquake-remastered/table-3"].rows}
     last = {
         (number, method): printed[0]
@@ -93,8 +93,8 @@ def test_table_3_has_the_numbers_at_full_edit() -> None:
 # --- run -------------------------------------------------------------------------------------------------
 
 
-def test_the_published_audit_of_cf_3k_comes_out_to_the_last_number(tmp_path: Path, ke_data_dir: Path) -> None:
-    """Tables 1 and 2: ten cells each; those of the temporal set wait for its file."""
+def test_published_audit_of_cf_3k_is_reproduced(tmp_path: Path, ke_data_dir: Path) -> None:
+    """Tables 1 and 2: ten cells each; those of the temporal set need its file."""
     if not (ke_data_dir / "mquake/MQuAKE-CF-3k.json").is_file():
         pytest.skip("no mquake/MQuAKE-CF-3k.json")
     specs = [spec for spec in ke_reproductions() if spec.name in AUDITS]
@@ -108,11 +108,11 @@ def test_the_published_audit_of_cf_3k_comes_out_to_the_last_number(tmp_path: Pat
 
 
 SHARED, ALONE, TRAINED = range(1, 61), range(61, 91), range(91, 99)
-"""Cases of CF-6334 at k = 100: trained on and tested, only tested, only trained on; 99 to 102 are not edited."""
+"""Cases of CF-6334 at k = 100: train and test, test only, train only; 99 to 102 are unedited."""
 
 
 def labels(number: int) -> list[str] | None:
-    """What CF-6334 says of a case."""
+    """Return the labels of a case in CF-6334."""
     if number in SHARED:
         return ["train_edited", "test_edited"]
     if number in ALONE:
@@ -124,7 +124,7 @@ def labels(number: int) -> list[str] | None:
 
 @pytest.fixture
 def data(tmp_path: Path, made: Callable[..., Any]) -> Path:
-    """Six cases in each set that is masked, of which the published split for k = 1 edits two; 104 in CF-6334."""
+    """Six cases in each masked set, two of them edited in the split for k = 1; 104 cases in CF-6334."""
     folder = tmp_path / "data"
     folder.mkdir()
     for name, ks in {"CF3k": SIZES[10][1], "CF9k": SIZES[4][1], "T": SIZES[11][1]}.items():
@@ -137,13 +137,13 @@ def data(tmp_path: Path, made: Callable[..., Any]) -> Path:
 
 
 def answers(editor: str, ask: Ask) -> str:
-    """GWalk knows where everybody has moved to, PokeMQA where nobody has, MeLLo one of both."""
+    """GWalk returns the new answer, PokeMQA the old one, MeLLo each once."""
     if editor == "gwalk" or (editor == "mello" and ask.case == "1"):
         return "BOVILLE"
     return "alaville" if editor == "pokemqa" or (editor == "mello" and ask.case == "3") else ""
 
 
-def test_each_cell_is_what_its_run_gives(data: Path, tmp_path: Path) -> None:
+def test_cells_are_the_results_of_their_runs(data: Path, tmp_path: Path) -> None:
     specs = [spec for spec in ke_reproductions() if spec.name not in AUDITS]
     filled = tried(specs, answers, root=tmp_path / "runs", limit=None, data_dir=str(data))
     missing = "multi-hop.multi-hop has no number here: after editing, prompt"

@@ -1,4 +1,4 @@
-"""The published file where it is on this machine, and one small record to spoil."""
+"""The published file, if it is on this machine, and a small made-up record."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import Case
 from ke_plugin_mquake.dataset import Mquake
+from ke_testing.dataset import build_dataset, write_json
 
 FILE = "mquake/MQuAKE-CF-3k.json"
 
@@ -26,38 +26,29 @@ def published(ke_data_dir: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test finds data or fetches it unless it says so."""
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-
-
-def build(name: str, **options: str) -> Mquake:
-    spec = read_catalog(discover()).spec("dataset", name)
-    found = spec.build(configure(spec, options))
-    assert isinstance(found, Mquake)
-    return found
+def _no_data(ke_no_data: Path) -> None:
+    """Hide the published files on this machine."""
 
 
 @pytest.fixture(scope="session")
 def make() -> Callable[..., Mquake]:
-    """A dataset by its name, as the command line builds it."""
-    return build
+    """Build a dataset by its name, as the command line does."""
+    return build_dataset
 
 
 @pytest.fixture(scope="session")
 def cf_3k(published: Path) -> Mquake:
-    return build("mquake-cf-3k", data_dir=str(published.parent))
+    return build_dataset("mquake-cf-3k", data_dir=str(published.parent))
 
 
 @pytest.fixture(scope="session")
 def masked(published: Path) -> Mquake:
-    return build("mquake-cf-3k", data_dir=str(published.parent), mask="true")
+    return build_dataset("mquake-cf-3k", data_dir=str(published.parent), mask="true")
 
 
 @pytest.fixture(scope="session")
 def cf_2002(published: Path) -> Mquake:
-    return build("mquake-2002", data_dir=str(published.parent))
+    return build_dataset("mquake-2002", data_dir=str(published.parent))
 
 
 @pytest.fixture(scope="session")
@@ -72,17 +63,16 @@ def raw(published: Path) -> Any:
 
 @pytest.fixture
 def record() -> dict[str, Any]:
-    """A two-hop case of one edit, in the published form, made up: Mira Toll moves from Aland to Boland."""
+    """A made-up two-hop case with one edit, in the published format: Mira Toll moves from Aland to Boland."""
     return copy.deepcopy(RECORD)
 
 
 @pytest.fixture
 def stored(tmp_path: Path, make: Callable[..., Mquake]) -> Callable[..., Mquake]:
-    """Put something where CF-3k is looked for, and build the dataset that reads it."""
+    """Write the file of CF-3k and build the dataset that reads it."""
 
     def store(content: Any, **options: str) -> Mquake:
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        (tmp_path / "MQuAKE-CF-3k.json").write_bytes(data)
+        write_json(tmp_path / "MQuAKE-CF-3k.json", content)
         return make("mquake-cf-3k", data_dir=str(tmp_path), **options)
 
     return store

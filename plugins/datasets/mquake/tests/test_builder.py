@@ -1,4 +1,4 @@
-"""MQuAKE's construction, over small graphs made up here and over the embedded one."""
+"""MQuAKE's construction on small graphs and on the embedded one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def built(graph: Graph, cases: int = 40, tools: dict[str, Any] | None = None, **
 
 
 def check(record: MquakeRecord) -> None:
-    """The sanity rules of section 3.1 and the acceptance checks of the format."""
+    """Check the rules of section 3.1 and the format."""
     orig = record.orig
     for triples in (orig.triples, orig.new_triples):
         assert all(one[2] == following[0] for one, following in pairwise(triples))
@@ -86,7 +86,7 @@ def check(record: MquakeRecord) -> None:
         assert not [name for name in others if re.search(rf"\b{re.escape(name)}\b", question.replace(head, ""))]
 
 
-def test_chains_follow_the_rules_and_edits_keep_them_alive() -> None:
+def test_chains_follow_the_rules() -> None:
     records = built(small())
     assert {len(record.new_single_hops) for record in records} == {2, 3}
     for record in records:
@@ -95,7 +95,7 @@ def test_chains_follow_the_rules_and_edits_keep_them_alive() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_one_world_edits_a_fact_to_one_object_and_no_case_rests_on_an_edited_one(seed: int) -> None:
+def test_one_world_gives_a_fact_one_object(seed: int) -> None:
     records = built(small(12), tools={"seed": seed})
     said: dict[tuple[str, str], str] = {}
     for record in records:
@@ -103,7 +103,7 @@ def test_one_world_edits_a_fact_to_one_object_and_no_case_rests_on_an_edited_one
             assert said.setdefault((subject, relation), object_) == object_
 
 
-def test_the_papers_way_draws_edits_case_by_case() -> None:
+def test_edits_per_case_give_a_fact_several_objects() -> None:
     records = built(small(12), edits="case", cases=80)
     new: dict[tuple[str, str], set[str]] = {}
     for record in records:
@@ -114,12 +114,12 @@ def test_the_papers_way_draws_edits_case_by_case() -> None:
     assert {len(record.requested_rewrite) for record in records} >= {1, 2}
 
 
-def test_the_same_graph_and_seed_give_the_same_records() -> None:
+def test_records_depend_on_graph_and_seed() -> None:
     assert built(small()) == built(small())
     assert built(small(12)) != built(small(12), tools={"seed": 5})
 
 
-def test_facts_that_the_model_does_not_recall_drop_the_chain_unless_they_are_edited() -> None:
+def test_chains_with_unrecalled_facts_are_dropped() -> None:
     graph, dropped = small(12), Counter[str]()
     forgotten = [f"Firm {n}x" for n in range(1, 12, 2)]
 
@@ -135,7 +135,7 @@ def test_facts_that_the_model_does_not_recall_drop_the_chain_unless_they_are_edi
     assert dropped["the model does not recall a fact of the chain"]
 
 
-def test_rewritten_questions_stand_in_the_records_unless_they_name_what_they_ask_about() -> None:
+def test_rewritten_questions_must_not_name_the_chain() -> None:
     plain = built(small())
     loud = built(small(), tools={"phrase": lambda texts: [f"Say: {text}" for text in texts]})
     assert loud[0].questions[0] == f"Say: {plain[0].questions[0]}"
@@ -151,7 +151,7 @@ def test_rewritten_questions_stand_in_the_records_unless_they_name_what_they_ask
         )
 
 
-def test_real_changes_come_from_a_newer_graph(tmp_path: Path) -> None:
+def test_option_newer_uses_real_changes(tmp_path: Path) -> None:
     old, new = small(), small(a0="company:4")
     raw = {
         "name": "newer", "version": "2", "sources": [], "relations": RELATIONS,
@@ -166,14 +166,14 @@ def test_real_changes_come_from_a_newer_graph(tmp_path: Path) -> None:
         assert record.orig.edit_triples == (("person:0", "employer", "company:4"),)
 
 
-def test_a_graph_without_chains_is_one_line() -> None:
+def test_unusable_graph_is_rejected() -> None:
     with pytest.raises(BadData, match="small has no relation 'salary'"):
         built(small(), relations="salary")
     with pytest.raises(BadData, match="small has no usable chain of"):
         built(small(), relations="seat")
 
 
-def test_what_is_built_is_read_by_the_familys_own_loader(tmp_path: Path, make: Any) -> None:
+def test_built_records_are_readable(tmp_path: Path, make: Any) -> None:
     raw = list(MquakeBuilder(config=MquakeBuild()).records(small(12), BuildTools(cases=10)))
     (tmp_path / "cases.json").write_text(json.dumps(raw))
     dataset = make("mquake", file=str(tmp_path / "cases.json"))
@@ -184,7 +184,7 @@ def test_what_is_built_is_read_by_the_familys_own_loader(tmp_path: Path, make: A
     assert dataset.prompt(hop, "direct").text.endswith(f"Q: {hop.texts[0]} A:")
 
 
-def test_the_dataset_mquake_wants_a_file(tmp_path: Path, make: Any) -> None:
+def test_option_file_of_mquake(tmp_path: Path, make: Any) -> None:
     with pytest.raises(BadData, match="the dataset mquake needs a file"):
         make("mquake")
     with pytest.raises(BadData, match="no file"):
@@ -193,7 +193,7 @@ def test_the_dataset_mquake_wants_a_file(tmp_path: Path, make: Any) -> None:
         make("mquake-cf-3k", file=str(tmp_path / "none.json"))
 
 
-def test_mquake_atlas_is_sound_and_one_world() -> None:
+def test_mquake_atlas() -> None:
     records = atlas_records()
     assert len(records) == 400
     said: dict[tuple[str, str], str] = {}

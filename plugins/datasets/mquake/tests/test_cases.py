@@ -1,4 +1,4 @@
-"""How one record becomes a case; the records are made up."""
+"""Cases of made-up records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def labels(gold):
     return [entity.label for entity in gold.entities]
 
 
-def test_probes_test_edits_hops_and_the_question(record, stored) -> None:
+def test_probes_of_a_case(record, stored) -> None:
     found = probes(only(stored([record])))
     assert {
         name: (probe.aspect, probe.phase, probe.require, [query.id for query in probe.queries])
@@ -33,7 +33,7 @@ def test_probes_test_edits_hops_and_the_question(record, stored) -> None:
     }
 
 
-def test_an_edited_hop_knows_its_edit_and_what_was_right_before(record, stored) -> None:
+def test_edited_hop_has_its_edit_and_pre_edit_answer(record, stored) -> None:
     case = only(stored([record]))
     edited, unedited = probes(case)["instance-after"].queries
     assert (edited.edit, unedited.edit) == (case.edits[0].id, None) == ("Q1|P27|Q3", None)
@@ -42,7 +42,7 @@ def test_an_edited_hop_knows_its_edit_and_what_was_right_before(record, stored) 
     assert probes(case)["efficacy-1"].queries == (edited,)
 
 
-def test_before_the_edit_the_old_chain_is_right(record, stored) -> None:
+def test_gold_before_editing_is_the_old_chain(record, stored) -> None:
     before = probes(only(stored([record])))["instance-before"].queries
     assert [labels(query.gold) for query in before] == [["Aland"], ["Alaville"]]
     assert all(query.edit is None and query.stale is None for query in before)
@@ -55,20 +55,20 @@ def test_each_wording_comes_first_once(record, stored) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])
-def test_v14_any_number_of_questions_is_fine(record, stored, number) -> None:
+def test_any_number_of_wordings(record, stored, number) -> None:
     record["questions"] = [f"Question {n}?" for n in range(number)]
     queries = probes(only(stored([record])))["multi-hop"].queries
     assert len(queries) == number
     assert all(len(query.texts) == number for query in queries)
 
 
-def test_v14_the_same_question_twice_is_asked_once(record, stored) -> None:
+def test_repeated_wording_is_asked_once(record, stored) -> None:
     record["questions"] = ["Which?", "Which?", "What?"]
     queries = probes(only(stored([record])))["multi-hop"].queries
     assert [query.texts for query in queries] == [("Which?", "What?"), ("What?", "Which?")]
 
 
-def test_extended_answers_of_the_temporal_set_are_right_before_the_edit_only(record, stored) -> None:
+def test_extended_answers_are_right_before_editing_only(record, stored) -> None:
     record["answer_extended"] = ["Old Alaville"]
     probe = probes(only(stored([record])))["multi-hop"]
     query = probe.queries[0]
@@ -76,7 +76,7 @@ def test_extended_answers_of_the_temporal_set_are_right_before_the_edit_only(rec
     assert "Old Alaville" not in expected(query, probe, "after", edited=True).gold.entities[0].names
 
 
-def test_e2_a_subject_that_stands_twice_is_replaced_in_its_slot_only(record, stored) -> None:
+def test_subject_may_occur_twice_in_the_prompt(record, stored) -> None:
     rewrite = record["requested_rewrite"][0]
     rewrite["prompt"] = "In Mira Toll's own book, {} is a citizen of"
     case = only(stored([record]))
@@ -86,19 +86,19 @@ def test_e2_a_subject_that_stands_twice_is_replaced_in_its_slot_only(record, sto
     assert cloze.span[0] == len("In Mira Toll's own book, ")
 
 
-def test_e2_no_template_is_guessed_from_a_text_that_names_its_subject_twice(record, stored) -> None:
+def test_no_template_from_a_text_that_names_its_subject_twice(record, stored) -> None:
     for name in ("single_hops", "new_single_hops"):
         record[name][0]["question"] = "Mira Toll? Of what country is Mira Toll a citizen?"
     relation = only(stored([record])).edits[0].after.relation
     assert (relation.question, relation.cloze) == (None, "{} is a citizen of")
 
 
-def test_a_subject_may_hold_braces(record, stored) -> None:
+def test_subject_may_contain_braces(record, stored) -> None:
     record["requested_rewrite"][0]["subject"] = "{} {0}"
     assert only(stored([record])).edits[0].statement == "{} {0} is a citizen of Boland"
 
 
-def test_v4_a_blank_alias_is_no_name(record, stored) -> None:
+def test_blank_aliases_are_ignored(record, stored) -> None:
     record["new_answer_alias"] = ["", " ", "Bo City"]
     record["new_single_hops"][0]["answer_alias"] = [""]
     case = only(stored([record]))
@@ -106,16 +106,16 @@ def test_v4_a_blank_alias_is_no_name(record, stored) -> None:
     assert case.edits[0].after.objects[0].names == ("Boland",)
 
 
-def test_case_ids_are_the_published_ones_and_order_is_the_files(record, stored) -> None:
+def test_case_ids_and_order_are_those_of_the_file(record, stored) -> None:
     other = {**record, "case_id": 3}
     assert [case.id for case in stored([record, other]).cases()] == ["7", "3"]
 
 
-def test_m7_hops_are_those_of_the_record_not_of_its_place(record, stored) -> None:
+def test_tags_are_those_of_the_record(record, stored) -> None:
     assert dict(only(stored([record])).tags) == {"hops": "2", "edits": "1"}
 
 
-def test_a_case_that_another_ones_edit_contradicts_is_not_consistent(record, stored, make, tmp_path) -> None:
+def test_contradicted_case_is_not_in_mquake_2002(record, stored, make, tmp_path) -> None:
     other = {**record, "case_id": 8}
     other["requested_rewrite"] = [
         {
@@ -139,13 +139,13 @@ def test_a_case_that_another_ones_edit_contradicts_is_not_consistent(record, sto
     assert [case.id for case in make("mquake-2002", data_dir=str(tmp_path)).cases()] == ["8"]
 
 
-def test_aliases_are_gathered_by_label_for_methods_that_ask_for_oracle_material(record, stored) -> None:
+def test_aliases_by_label_are_oracle_material(record, stored) -> None:
     material = stored([record]).material()["aliases"]
     assert material.oracle
     assert material.value == {"Aland": ("AL",), "Alaville": (), "Boland": ("BO",), "Boville": ("Bo City",)}
 
 
-def test_answers_are_those_of_the_edited_world(record, stored) -> None:
+def test_answers_are_the_gold_answers_after_editing(record, stored) -> None:
     assert stored([record]).material()["answers"].value == {
         "7/hop-1": "Boland",
         "7/hop-2": "Boville",
@@ -159,7 +159,7 @@ def test_there_is_no_split_of_its_own(record, stored) -> None:
     assert stored([record]).split(1, 0) is None
 
 
-def test_sub_questions_are_oracle_material_with_the_answers_of_the_old_world(record, stored) -> None:
+def test_sub_questions_have_pre_edit_answers(record, stored) -> None:
     material = stored([record]).material()["sub-questions"]
     assert material.oracle
     hops = material.value["7/multi-hop-2"]

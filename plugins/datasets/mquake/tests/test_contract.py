@@ -1,4 +1,4 @@
-"""The contract of datasets, for the variants whose file may be at hand."""
+"""The contract of datasets, for the variants whose file may be available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of the file by its edits."""
+"""The option ``view=edits``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ke_testing.dataset import DatasetContract
 
 
 def another(record, n, *, subject="", answer="", edited=False):
-    """The record again, about other things; without ``edited`` its edit is that of the first record."""
+    """Return a similar record about other entities, with the edit of the first record."""
     made = copy.deepcopy(record)
     made["case_id"] = 100 + n
     name, country = subject or f"Person {n}", answer or "Cland"
@@ -34,7 +34,7 @@ def near(dataset):
     return [query.texts[0] for probe in case.probes if probe.aspect == LOCALITY for query in probe.queries]
 
 
-def test_an_edit_is_tested_by_its_own_fact_in_two_forms_and_by_its_neighbours(record, stored) -> None:
+def test_probes_of_the_view_edits(record, stored) -> None:
     (case,) = stored([record, another(record, 1)], view="edits").cases()
     assert case.id == case.edits[0].id == "Q1|P27|Q3"
     found = {probe.aspect: probe for probe in case.probes}
@@ -52,7 +52,7 @@ def test_an_edit_is_tested_by_its_own_fact_in_two_forms_and_by_its_neighbours(re
     assert {name: probe.phase for name, probe in found.items() if probe.phase != "after"} == {"locality": "both"}
 
 
-def test_the_paraphrase_stays_a_question_also_for_editors_that_are_asked_clozes(record, stored) -> None:
+def test_paraphrase_stays_a_question(record, stored) -> None:
     (case,) = stored([record], view="edits").cases()
     efficacy, paraphrase = (
         next(p for p in case.probes if p.aspect == name).queries[0] for name in ("efficacy", "paraphrase")
@@ -61,7 +61,7 @@ def test_the_paraphrase_stays_a_question_also_for_editors_that_are_asked_clozes(
     assert efficacy.cloze == "Mira Toll is a citizen of"
 
 
-def test_neighbours_are_ten_at_most_of_other_subjects_and_other_objects(record, stored) -> None:
+def test_neighbors_have_other_subjects_and_objects(record, stored) -> None:
     many = [another(record, n) for n in range(1, 15)]
     assert len(near(stored([record, *many], view="edits"))) == NEAR == 10
     assert len(near(stored([record, *many[:4]], view="edits"))) == 4
@@ -69,13 +69,13 @@ def test_neighbours_are_ten_at_most_of_other_subjects_and_other_objects(record, 
     assert near(stored([record, another(record, 1, answer="Boland")], view="edits")) == []  # could not show a change
 
 
-def test_no_edit_of_the_file_touches_a_neighbour(record, stored) -> None:
-    """By label too: the same name may stand for several things."""
+def test_subjects_of_neighbors_are_not_edited(record, stored) -> None:
+    """Also by label, because labels are ambiguous."""
     same_name = another(record, 1, subject="Mira Toll")
     assert near(stored([record, same_name], view="edits")) == []
 
 
-def test_m3_neighbours_depend_on_the_edit_and_not_on_the_order_of_the_file(record, stored) -> None:
+def test_neighbors_do_not_depend_on_the_order_of_the_file(record, stored) -> None:
     many = [another(record, n) for n in range(1, 15)]
     assert near(stored([record, *many], view="edits")) == near(stored([record, *many[::-1]], view="edits"))
 
@@ -93,11 +93,11 @@ class TestEditsOfCF3k(DatasetContract):
     def dataset(self, edits) -> Dataset:
         return edits
 
-    def test_nine_of_ten_edits_have_ten_neighbours(self, cases) -> None:
+    def test_numbers_of_neighbors(self, cases) -> None:
         counts = [len(probe.queries) for case in cases for probe in case.probes if probe.aspect == LOCALITY]
         assert (len(counts), min(counts), counts.count(NEAR)) == (2786, 1, 2508)
 
-    def test_new_and_old_object_are_never_spelled_alike(self, cases) -> None:
+    def test_compared_objects_differ(self, cases) -> None:
         for case in cases:
             for probe in case.probes:
                 assert all(len(set(query.continuations)) == len(query.continuations) for query in probe.queries)

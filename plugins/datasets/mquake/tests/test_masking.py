@@ -1,4 +1,4 @@
-"""Contamination and its cure: MQuAKE-Remastered's audit and dynamic masking on CF-3k."""
+"""Masking on CF-3k, as in MQuAKE-Remastered."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from attrs import evolve
 
 from ke_core.plugin import contradicting, distinct
-from ke_core.spec.facts import EditBank
 
 AMBIGUOUS = {"Ford Mustang", "Forza Italia"}
 # k: (cases with a masked statement, masked statements summed over cases), by id and by label
@@ -18,14 +17,6 @@ MASKED = {
     1000: ((2037, 3409), (2037, 3412)),
     2000: ((1529, 2518), (1531, 2524)),
     3000: ((998, 1398), (1000, 1404)),
-}
-# k: (cases, hops) of unedited and of edited victims, by the rule of equal question texts
-CONTAMINATED = {
-    1: ((0, 0), (0, 0)),
-    100: ((2013, 2706), (14, 14)),
-    1000: ((1772, 3075), (265, 337)),
-    2000: ((910, 1664), (619, 856)),
-    3000: ((0, 0), (998, 1400)),
 }
 
 
@@ -46,7 +37,7 @@ def without_ids(facts):
 
 
 class Bank:
-    """The edits of some cases, found by what a chain could share with them, so that a test takes seconds."""
+    """The edits of some cases by subject and relation, for speed."""
 
     def __init__(self, edits) -> None:
         self.at = defaultdict(dict)
@@ -58,7 +49,7 @@ class Bank:
 
 
 @pytest.mark.parametrize("k", MASKED)
-def test_m5_masking_by_id_and_by_label_agree_but_for_two_ambiguous_labels(cases, k) -> None:
+def test_masking_by_id_and_by_label_differ_for_two_labels(cases, k) -> None:
     chosen = sample(k)
     bank = Bank(edit for case in cases if case.id in chosen for edit in case.edits)
     by_id, by_label = [], []
@@ -79,58 +70,13 @@ def test_m5_masking_by_id_and_by_label_agree_but_for_two_ambiguous_labels(cases,
     assert found == MASKED[k]
 
 
-def scan(path, bank):
-    """The definition, edit by edit through the whole bank."""
-    held = {(fact.subject.key, fact.relation.key): {o.key for o in fact.objects} for fact in path}
-    return frozenset(
-        edit.id
-        for edit in bank.values()
-        if held.get((edit.after.subject.key, edit.after.relation.key), new := {o.key for o in edit.after.objects})
-        != new
-    )
-
-
-@pytest.mark.parametrize("k", [100, 3000])
-def test_the_index_finds_what_a_scan_of_the_whole_bank_finds(cases, k) -> None:
-    chosen = sample(k)
-    edits = distinct(edit for case in cases if case.id in chosen for edit in case.edits)
-    plain, bank = {edit.id: edit for edit in edits}, EditBank(edits)
-    assert dict(bank) == plain
-    for case in cases:
-        path = path_of(case, case.id in chosen)
-        assert contradicting(path, bank) == scan(path, plain)
-    assert contradicting(cases[0].facts_before, plain) == scan(cases[0].facts_before, plain)
-
-
-@pytest.mark.parametrize("k", CONTAMINATED)
-def test_m6_the_audit_finds_the_published_contamination(cases, k) -> None:
-    chosen = sample(k)
-    new = defaultdict(set)
-    for edit in (edit for case in cases if case.id in chosen for edit in case.edits):
-        new[edit.question].add(edit.after.objects[0].label)
-    found = {True: [0, 0], False: [0, 0]}
-    for case in cases:
-        edited = case.id in chosen
-        (probe,) = (p for p in case.probes if p.aspect == "instance" and p.asked("after" if edited else "before"))
-        own = {edit.question for edit in case.edits} if edited else set()
-        bad = sum(
-            query.texts[0] in new
-            and query.texts[0] not in own
-            and new[query.texts[0]] != {query.gold.entities[0].label}
-            for query in probe.queries
-        )
-        found[edited][0] += bad > 0
-        found[edited][1] += bad
-    assert (tuple(found[False]), tuple(found[True])) == CONTAMINATED[k]
-
-
-def test_m6_mquake_2002_is_what_the_audit_leaves(cases, cf_2002) -> None:
+def test_mquake_2002_contains_the_uncontaminated_cases(cases, cf_2002) -> None:
     bank = Bank(edit for case in cases for edit in case.edits)
     clean = [case for case in cases if not contradicting(case.facts_after, bank.near(case.facts_after))]
     assert clean == list(cf_2002.cases())
 
 
-def test_only_a_masked_dataset_hides_and_it_follows_the_path_of_the_moment(cases, cf_3k, masked) -> None:
+def test_mask_follows_the_chain_of_the_phase(cases, cf_3k, masked) -> None:
     by_id = {case.id: case for case in cases}
     bank = {edit.id: edit for case in cases for edit in case.edits}
     # the paper's example: case 323 makes Arabic the official language of the USA, where case 245 expects English

@@ -1,4 +1,4 @@
-"""How questions are put, and with which demonstrations."""
+"""Prompts and their demonstrations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def queries(case):
     return probes["efficacy-1"].queries[0], probes["multi-hop"].queries[0]
 
 
-def test_a_single_hop_is_asked_after_eight_of_its_relation(record, stored) -> None:
+def test_single_hop_prompt_has_eight_demonstrations_of_its_relation(record, stored) -> None:
     dataset = stored([record])
     hop, _ = queries(next(dataset.cases()))
     *shown, last = dataset.prompt(hop, "direct").text.split("\n")
@@ -32,7 +32,7 @@ def test_a_single_hop_is_asked_after_eight_of_its_relation(record, stored) -> No
     assert last == "Q: What is the country of citizenship of Mira Toll? A:"
 
 
-def test_a_cloze_is_asked_bare(record, stored) -> None:
+def test_cloze_has_no_demonstrations(record, stored) -> None:
     dataset = stored([record])
     hop, _ = queries(next(dataset.cases()))
     prompt = dataset.prompt(evolve(hop, form="cloze", texts=(hop.cloze,)), "direct")
@@ -40,7 +40,7 @@ def test_a_cloze_is_asked_bare(record, stored) -> None:
     assert prompt.decoding.stop == ("\n",)
 
 
-def test_multi_hop_questions_come_after_sixteen_or_after_five_worked_ones(record, stored) -> None:
+def test_multi_hop_prompts_in_both_styles(record, stored) -> None:
     dataset = stored([record])
     _, question = queries(next(dataset.cases()))
     direct, thought = (dataset.prompt(question, style).text for style in ("direct", "cot"))
@@ -50,7 +50,7 @@ def test_multi_hop_questions_come_after_sixteen_or_after_five_worked_ones(record
     assert thought.endswith(f"\n\nQuestion: {question.texts[0]}\nThoughts:")
 
 
-def test_single_hops_are_not_asked_for_a_chain_of_thought(record, stored) -> None:
+def test_single_hops_have_no_chain_of_thought(record, stored) -> None:
     dataset = stored([record])
     hop, question = queries(next(dataset.cases()))
     assert dataset.prompt(hop, "cot") is None
@@ -58,7 +58,7 @@ def test_single_hops_are_not_asked_for_a_chain_of_thought(record, stored) -> Non
     assert dataset.prompt(question, "few-shot") is None
 
 
-def test_decoding_is_greedy_and_stops_at_lines_never_at_full_stops(record, stored) -> None:
+def test_decoding_is_greedy_and_stops_at_line_ends(record, stored) -> None:
     dataset = stored([record])
     hop, question = queries(next(dataset.cases()))
     short, thoughts = dataset.prompt(hop, "direct"), dataset.prompt(question, "cot")
@@ -68,7 +68,7 @@ def test_decoding_is_greedy_and_stops_at_lines_never_at_full_stops(record, store
     assert short.parse(" W. G. Sebald\nQ: next") == ("W. G. Sebald", True)
 
 
-def test_v3_only_what_the_model_writes_is_read_for_an_answer(record, stored) -> None:
+def test_answer_is_parsed_from_the_output_only(record, stored) -> None:
     dataset = stored([record])
     prompt = dataset.prompt(queries(next(dataset.cases()))[1], "cot")
     assert prompt.parse(" Mira Toll is a citizen of Boland. The capital of Boland is Boville.\nAnswer: Boville\nX") == (
@@ -85,13 +85,13 @@ def test_each_of_37_relations_has_eight_demonstrations() -> None:
     assert all(item["question"].count("{}") == 1 for item in RECALL.values())
 
 
-def test_demonstrations_ask_in_the_words_of_the_data(cases) -> None:
+def test_demonstrations_use_the_templates_of_the_data(cases) -> None:
     relations = {fact.relation.id: fact.relation for case in cases for fact in (*case.facts_before, *case.facts_after)}
     assert set(RECALL) - set(relations) == {"P364"}
     assert all(RECALL[key]["question"] == relation.question for key, relation in relations.items())
 
 
-def test_no_demonstration_asks_or_tells_what_the_benchmark_asks(cases) -> None:
+def test_demonstrations_contain_no_question_or_fact_of_the_benchmark(cases) -> None:
     asked, told = set(), set()
     for case in cases:
         for probe in case.probes:
@@ -106,7 +106,7 @@ def test_no_demonstration_asks_or_tells_what_the_benchmark_asks(cases) -> None:
     assert not [text for text in told if text in DECOMPOSE or text in prompts.cot]
 
 
-def test_four_worked_questions_keep_the_lines_of_mello() -> None:
+def test_decompositions_have_mellos_format() -> None:
     blocks = DECOMPOSE.strip().split("\n\n")
     assert len(blocks) == 4
     turn = (
@@ -120,7 +120,7 @@ def test_four_worked_questions_keep_the_lines_of_mello() -> None:
     assert "The origianl broadcaster of" in DECOMPOSE  # memories hold the data's own spelling
 
 
-def test_decompositions_are_material_without_gold(record, stored) -> None:
+def test_decompositions_are_not_oracle_material(record, stored) -> None:
     material = stored([record]).material()["decompositions"]
     assert not material.oracle
     assert material.value == DECOMPOSE.strip()
@@ -144,14 +144,14 @@ def test_published_prompts_are_read_from_the_data_folder(record, stored, tmp_pat
     assert dataset.material()["decompositions"].value == "Question: d"
 
 
-def test_published_prompts_that_are_not_here_are_said_where_to_put(record, stored, tmp_path) -> None:
+def test_missing_published_prompts_have_instructions(record, stored, tmp_path) -> None:
     with pytest.raises(BadData, match=r"rel-prompts\.json of mquake is missing") as caught:
         list(stored([record], prompts="published").cases())
     assert "prompts/rel-prompts.json" in caught.value.hint
     assert str(tmp_path / "cache" / "data" / "mquake" / "rel-prompts.json") in caught.value.hint
 
 
-def test_a_folder_of_prompts_is_read_like_our_own(record, stored, tmp_path) -> None:
+def test_prompts_from_a_folder(record, stored, tmp_path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     for name in OWN:
@@ -161,7 +161,7 @@ def test_a_folder_of_prompts_is_read_like_our_own(record, stored, tmp_path) -> N
     assert "Grace Jones? A: Jamaica" in dataset.prompt(hop, "direct").text
 
 
-def test_a_folder_without_prompts_is_refused(record, stored, tmp_path) -> None:
+def test_folder_without_prompts_is_rejected(record, stored, tmp_path) -> None:
     with pytest.raises(BadData, match=r"no prompt file .*recall\.json") as caught:
         list(stored([record], prompts=str(tmp_path / "nothing")).cases())
     assert "own, published, or a folder" in caught.value.hint
@@ -173,7 +173,7 @@ def test_a_folder_without_prompts_is_refused(record, stored, tmp_path) -> None:
     ("recall.json", b'{"P27": {"question": "{}?", "answers": {}}}'),
     ("multi-hop.txt", b" \n"), ("cot.txt", b"\xff"),
 ])  # fmt: skip
-def test_spoilt_prompts_are_refused_by_name(record, stored, tmp_path, name, content) -> None:
+def test_invalid_prompt_file_is_named(record, stored, tmp_path, name, content) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     for own in OWN:
@@ -186,14 +186,14 @@ def test_spoilt_prompts_are_refused_by_name(record, stored, tmp_path, name, cont
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"P27": 3}', b'{"P27": " "}'])
-def test_spoilt_published_prompts_are_refused_by_name(record, stored, tmp_path, content) -> None:
+def test_invalid_published_prompt_file_is_named(record, stored, tmp_path, content) -> None:
     publish(tmp_path / "mquake")
     (tmp_path / "mquake" / PUBLISHED[0]).write_bytes(content)
     with pytest.raises(BadData, match=r"rel-prompts\.json"):
         list(stored([record], prompts="published").cases())
 
 
-def test_the_checksum_is_of_data_and_prompts(record, stored, tmp_path) -> None:
+def test_checksum_covers_data_and_prompts(record, stored, tmp_path) -> None:
     publish(tmp_path)
     seen = {stored([record]).info().sha256, stored([record], prompts="published").info().sha256}
     seen.add(stored([{**record, "case_id": 8}]).info().sha256)

@@ -1,4 +1,4 @@
-"""What is known of the published CF-3k file, found again in our cases."""
+"""Known properties of the published CF-3k file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names(gold):
     return {name for entity in gold.entities for name in entity.names}
 
 
-def test_the_pinned_checksum_is_of_the_file_as_git_has_it(raw) -> None:
+def test_pinned_checksum_is_that_of_the_git_blob(raw) -> None:
     text = json.dumps(raw, indent=2).encode()
     blob = b"blob %d\0" % len(text) + text
     assert len(text) == 16_055_945
@@ -36,7 +36,7 @@ def test_the_pinned_checksum_is_of_the_file_as_git_has_it(raw) -> None:
     assert hashlib.sha256(text).hexdigest() == CF_3K_SHA256
 
 
-def test_published_versions_are_known_by_their_git_blob_ids() -> None:
+def test_published_versions_by_git_blob_id() -> None:
     known = {variant.name: set(variant.blobs) for variant in VARIANTS if variant.blobs}
     assert known == {"mquake-cf-3k-v2": {"6cf09043"}, "mquake-cf": {"86f8c0d3"}, "mquake-t": {"afd89d0c", "b0266d90"}}
     versions = next(variant.blobs for variant in VARIANTS if variant.name == "mquake-t")
@@ -44,21 +44,21 @@ def test_published_versions_are_known_by_their_git_blob_ids() -> None:
     assert "DeepEdit and PokeMQA" in versions["b0266d90"]
 
 
-def test_case_ids_and_hop_counts_stand_in_the_published_order(cases) -> None:
+def test_case_ids_and_hops_in_published_order(cases) -> None:
     assert [case.id for case in cases] == [str(n) for n in range(1, 3001)]
     assert [case.tags["hops"] for case in cases] == ["2"] * 1000 + ["3"] * 1000 + ["4"] * 1000
     assert all(len(probe(case, "multi-hop").queries) == 3 for case in cases)
     assert all(len({q.texts[0] for q in probe(case, "multi-hop").queries}) == 3 for case in cases)
 
 
-def test_every_published_count_is_met_and_no_other_is_left_out(cf_3k, cases) -> None:
+def test_every_count_is_published_and_edit_ids_are_those_of_facts(cf_3k, cases) -> None:
     assert count_cases(cases) == cf_3k.info().published
     assert {(e.before.subject.id, e.before.relation.id, e.after.objects[0].id) for e in edits_of(cases)} == {
         tuple(edit.id.split("|")) for edit in edits_of(cases)
     }
 
 
-def test_one_edit_id_is_one_statement_and_one_edit(cases) -> None:
+def test_edit_id_identifies_statement_and_edit(cases) -> None:
     edits = edits_of(cases)
     assert len(distinct(edits)) == len({edit.statement for edit in edits}) == 2786
     assert len({(edit.id, edit.statement) for edit in edits}) == 2786
@@ -84,7 +84,7 @@ def test_chains_connect_and_end_in_the_answer(cases) -> None:
         assert query.gold.entities[0].label != query.stale.entities[0].label
 
 
-def test_hops_are_edited_unchanged_or_moved_as_measured(cases) -> None:
+def test_numbers_of_edited_unchanged_and_moved_hops(cases) -> None:
     edited = unchanged = moved = 0
     for case in cases:
         own = {edit.after for edit in case.edits}
@@ -95,13 +95,13 @@ def test_hops_are_edited_unchanged_or_moved_as_measured(cases) -> None:
     assert (edited, unchanged, moved) == (6015, 1196, 1789)
 
 
-def test_every_wording_names_the_head_entity(cases) -> None:
+def test_wordings_name_the_head(cases) -> None:
     for case in cases:
         head = case.facts_before[0].subject.label
         assert all(head in query.texts[0] for query in probe(case, "multi-hop").queries)
 
 
-def test_the_knowledge_prompt_has_the_head_of_every_wording_and_the_subject_of_every_edit(cf_3k, cases) -> None:
+def test_question_entities_are_heads_and_edited_subjects(cf_3k, cases) -> None:
     material = cf_3k.material()["question-entities"]
     assert material.oracle
     for case in cases:
@@ -110,21 +110,21 @@ def test_the_knowledge_prompt_has_the_head_of_every_wording_and_the_subject_of_e
         assert all(material.value[edit.question] == f"{edit.after.subject.label}." for edit in case.edits)
 
 
-def test_the_most_edited_relations_are_the_measured_ones(cases) -> None:
+def test_most_edited_relations(cases) -> None:
     found = Counter(edit.after.relation.id for edit in edits_of(cases))
     assert found.most_common(4) == [("P495", 938), ("P27", 698), ("P641", 627), ("P36", 461)]
     assert found["P1308"] == min(found.values()) == 6
     assert "P364" not in {fact.relation.id for case in cases for fact in (*case.facts_before, *case.facts_after)}
 
 
-def test_the_first_case_reads_as_published(cases) -> None:
+def test_first_case(cases) -> None:
     assert cases[0].edits[0].statement == "Ellie Kemper is a citizen of Croatia"
     query = probe(cases[0], "multi-hop").queries[0]
     assert query.stale.entities[0].label == "Donald Trump"
     assert query.gold.entities[0].label == "Kolinda Grabar-Kitarović"
 
 
-def test_edits_know_the_aliases_of_their_new_object(cases) -> None:
+def test_new_objects_have_aliases(cases) -> None:
     assert "HRV" in cases[0].edits[0].after.objects[0].aliases
     assert all(probe.queries[0].gold.entities == edit.after.objects
                for case in cases for probe, edit in zip(case.probes, case.edits, strict=False))  # fmt: skip
@@ -137,14 +137,14 @@ def test_misspelled_templates_are_kept(cases) -> None:
     assert all(r.cloze and r.question for r in relations.values())
 
 
-def test_templates_give_every_edit_prompt_and_question_exactly(cases) -> None:
+def test_templates_reproduce_prompts_and_questions_of_edits(cases) -> None:
     for edit in edits_of(cases):
         relation, subject = edit.after.relation, edit.after.subject.label
         assert edit.cloze.template == relation.cloze
         assert edit.question == relation.question.replace("{}", subject)
 
 
-def test_a_question_is_asked_once_in_a_case(cases) -> None:
+def test_questions_of_a_case_are_unique(cases) -> None:
     for case in cases:
         found: dict[str, str] = {}
         for item in case.probes:
@@ -156,7 +156,7 @@ def test_a_question_is_asked_once_in_a_case(cases) -> None:
             assert item.queries[0].edit == edit.id
 
 
-def test_a_parrot_of_the_last_edit_is_right_in_1872_cases(cases) -> None:
+def test_parrot_of_the_last_edit_is_right_in_1872_cases(cases) -> None:
     right: Counter[str] = Counter()
     for case in cases:
         said = case.edits[-1].after.objects[0].label
@@ -164,7 +164,7 @@ def test_a_parrot_of_the_last_edit_is_right_in_1872_cases(cases) -> None:
     assert (right.total(), right["2"], right["3"], right["4"]) == (1872, 787, 568, 517)
 
 
-def test_the_oracle_is_always_right_and_an_empty_answer_never(cf_3k, cases) -> None:
+def test_oracle_answers_are_right(cf_3k, cases) -> None:
     answers = cf_3k.material()["answers"]
     assert answers.oracle
     right: Counter[str] = Counter()
@@ -181,14 +181,14 @@ def test_the_oracle_is_always_right_and_an_empty_answer_never(cf_3k, cases) -> N
 @pytest.mark.parametrize(("k", "mentions", "statements"), [
     (1, 1, 1), (100, 218, 180), (1000, 1986, 1147), (2000, 3992, 1987), (3000, 6015, 2786),
 ])  # fmt: skip
-def test_samples_of_the_remastered_paper_hold_as_many_statements(cases, k, mentions, statements) -> None:
+def test_numbers_of_statements_in_published_samples(cases, k, mentions, statements) -> None:
     random.seed(100)
     chosen = set(random.sample(range(1, 3001), k))
     edits = edits_of(case for case in cases if int(case.id) in chosen)
     assert (len(edits), len(distinct(edits))) == (mentions, statements)
 
 
-def test_a_second_reading_gives_equal_cases_and_takes_seconds(cases, published, make) -> None:
+def test_reading_is_fast_and_deterministic(cases, published, make) -> None:
     start = time.process_time()
     again = tuple(make("mquake-cf-3k", data_dir=str(published.parent)).cases())
     assert time.process_time() - start < 6  # a fresh process on an idle machine needs under 2
@@ -196,14 +196,12 @@ def test_a_second_reading_gives_equal_cases_and_takes_seconds(cases, published, 
 
 
 @pytest.mark.integration
-def test_every_case_survives_json(cases) -> None:
+def test_cases_can_be_stored_as_json(cases) -> None:
     for case in cases:
         assert from_json(json.loads(json.dumps(to_json(case))), Case, of=case.id) == case
 
 
-def test_2002_cases_are_left_of_those_whose_chains_agree_with_every_edit(cf_2002) -> None:
-    found, published = count_cases(cf_2002.cases()), cf_2002.info().published
-    assert {name: found[name] for name in published} == published
+def test_counts_of_mquake_2002(cf_2002) -> None:
     hops = Counter(case.tags["hops"] for case in cf_2002.cases())
     edits = Counter(case.tags["edits"] for case in cf_2002.cases())
     assert hops == {"2": 966, "3": 625, "4": 411}
@@ -211,15 +209,15 @@ def test_2002_cases_are_left_of_those_whose_chains_agree_with_every_edit(cf_2002
 
 
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if not v.sha256], ids=lambda v: v.name)
-def test_the_other_files_meet_their_published_counts_where_they_are_here(variant, published, make) -> None:
+def test_published_counts_of_other_files(variant, published, make) -> None:
     if not (published.parent / variant.file).is_file():
-        pytest.skip(f"no {variant.file} beside {published.name}")
+        pytest.skip(f"no {variant.file} next to {published.name}")
     dataset = make(variant.name, data_dir=str(published.parent))
     found = count_cases(dataset.cases())
     assert {name: found[name] for name in variant.published} == variant.published
 
 
-def test_each_edit_is_a_case_in_the_view_of_edits(published, make) -> None:
+def test_view_edits_of_cf_3k(published, make) -> None:
     dataset = make("mquake-cf-3k", data_dir=str(published.parent), view="edits")
     found = list(dataset.cases())
     assert {name: count_cases(found)[name] for name in dataset.info().published} == dataset.info().published
@@ -230,7 +228,7 @@ def test_each_edit_is_a_case_in_the_view_of_edits(published, make) -> None:
         assert dataset.material()["answers"].value[f"{case.id}/{query.id}"] == case.edits[0].after.objects[0].label
 
 
-def test_m7_the_temporal_set_has_1868_cases_not_the_1825_of_a_readme() -> None:
+def test_published_counts_add_up() -> None:
     published = {variant.name: variant.published for variant in VARIANTS}
     assert published["mquake-t"]["cases"] == 1868
     assert published["mquake-cf"]["cases"] == 9218

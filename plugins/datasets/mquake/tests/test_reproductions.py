@@ -1,4 +1,4 @@
-"""The tables of the paper: what is printed in them agrees, and each cell is what its run gives."""
+"""The tables of the paper: consistency of the printed numbers, and results of runs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ RUN_IN_ALL = [f"mquake/table-{number}" for number in (3, 4, 5, 12, 13)] + ["mqua
 
 
 def printed(name: str, row: str) -> list[Any]:
-    """What the file has in the first row that ends with that label."""
+    """Return the numbers of the first row whose last label is ``row``."""
     return list(next(each.printed for each in TABLES[f"mquake/{name}"].rows if each.labels[-1] == row))
 
 
-def test_every_table_is_there() -> None:
+def test_tables_are_complete() -> None:
     assert set(TABLES) == {*RUN_IN_ALL, "mquake/table-14"}
 
 
 @pytest.mark.parametrize("row", ["FT", "MEND", "ROME", "MEMIT"])
 @pytest.mark.parametrize(("name", "sizes"), [("table-12", (1000, 1000, 1000)), ("table-13", (1093, 1067, 572, 268))])
-def test_the_parts_come_to_the_printed_total(name: str, sizes: tuple[int, ...], row: str) -> None:
+def test_parts_sum_to_the_printed_total(name: str, sizes: tuple[int, ...], row: str) -> None:
     *parts, total = printed(name, row)
     assert sum(n * part for n, part in zip(sizes, parts, strict=True)) / 3000 == pytest.approx(
         total, abs=0.1
@@ -37,7 +37,7 @@ def test_the_parts_come_to_the_printed_total(name: str, sizes: tuple[int, ...], 
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("table-12", (1000, 1000, 1000)), ("table-13", (1093, 1067, 572, 268))])
-def test_the_parts_of_the_unedited_model_do_not_and_a_note_says_so(name: str, sizes: tuple[int, ...]) -> None:
+def test_deviation_of_the_unedited_model_has_a_note(name: str, sizes: tuple[int, ...]) -> None:
     *parts, total = printed(name, "Base")
     mean = sum(n * part for n, part in zip(sizes, parts, strict=True)) / 3000
     assert (round(mean, 1), total) == (40.0, 42.1)
@@ -46,7 +46,7 @@ def test_the_parts_of_the_unedited_model_do_not_and_a_note_says_so(name: str, si
 
 
 @pytest.mark.parametrize("row", ["Base", "FT", "MEND", "ROME", "MEMIT"])
-def test_points_that_several_tables_print_agree(row: str) -> None:
+def test_numbers_in_several_tables_agree(row: str) -> None:
     points = printed("figure-2", row)
     on_cf, on_t = printed("table-3", row)[3], printed("table-4", row)[3]
     assert (points[0], points[4]) == (on_cf, on_t)
@@ -56,14 +56,14 @@ def test_points_that_several_tables_print_agree(row: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUN_IN_ALL)
-def test_ft_and_mend_run_with_the_losses_of_the_released_code(name: str) -> None:
+def test_ft_and_mend_use_the_losses_of_the_released_code(name: str) -> None:
     edited = [model.options for model in TABLES[name].models.values() if "ft.layers" in model.options]
     assert edited
     for options in edited:
         assert (options["ft.objective"], options["mend.reduction"]) == ("prompt-last", "token-mean")
 
 
-def test_gpt_3_with_mello_is_the_same_in_both_tables() -> None:
+def test_gpt_3_with_mello_is_equal_in_both_tables() -> None:
     (row,) = (row for row in TABLES["mquake/table-5"].rows if row.labels == ("GPT-3", "MeLLo"))
     assert list(row.printed[:4]) == printed("table-14", "MeLLo")
 
@@ -77,7 +77,7 @@ def atlas(make: Callable[..., Dataset]) -> dict[str, Case]:
 
 
 def gold(case: Case, query: str, phase: Phase) -> str:
-    """What is right in that phase."""
+    """Return the right answer in that phase."""
     asked = ((one, probe) for probe in case.probes if probe.asked(phase) for one in probe.queries)
     one, probe = next(pair for pair in asked if pair[0].id == query)
     return expected(one, probe, phase, edited=True).gold.entities[0].label
@@ -85,7 +85,7 @@ def gold(case: Case, query: str, phase: Phase) -> str:
 
 @pytest.fixture
 def says(atlas: dict[str, Case]) -> Callable[[str, Ask], str]:
-    """MEMIT knows all, ROME the edited facts alone, MeLLo two-hop questions, FT and MEND nothing."""
+    """MEMIT answers everything correctly, ROME only the edited facts, MeLLo two-hop questions, FT and MEND nothing."""
 
     def say(editor: str, ask: Ask) -> str:
         case = atlas[ask.case]
@@ -102,7 +102,7 @@ def says(atlas: dict[str, Case]) -> Callable[[str, Ask], str]:
 
 @pytest.fixture
 def unedited(atlas: dict[str, Case]) -> Callable[[str], str]:
-    """The world as it was."""
+    """Return the pre-edit answers."""
     known = {
         query.texts[0]: gold(case, query.id, "before")
         for case in atlas.values()
@@ -125,7 +125,7 @@ def specs() -> list[ReproductionSpec]:
     return [spec for spec in ke_reproductions() if spec.name in RUN_IN_ALL]
 
 
-def test_each_cell_is_what_its_run_gives(
+def test_cells_are_the_results_of_their_runs(
     specs: list[ReproductionSpec], says: Callable[[str, Ask], str], unedited: Callable[[str], str], tmp_path: Path
 ) -> None:
     filled = tried(specs, says, root=tmp_path / "runs", limit=12, fallback="mquake-atlas", model=unedited)
@@ -164,9 +164,7 @@ def test_each_cell_is_what_its_run_gives(
     assert "GPT-3: text-davinci-003 was shut down in January 2024" in unrun(filled["mquake/table-5"])
 
 
-def test_retrieval_accuracy_counts_cases_all_of_whose_edits_were_retrieved(
-    atlas: dict[str, Case], tmp_path: Path
-) -> None:
+def test_retrieval_accuracy(atlas: dict[str, Case], tmp_path: Path) -> None:
     (whole,) = (spec for spec in ke_reproductions() if spec.name == "mquake/table-14")
     alive = whole.text().replace("gone = ", 'ids = ["a/model"] # ', 1)
     spec = ReproductionSpec(name="mquake/table-14", text=lambda: alive)

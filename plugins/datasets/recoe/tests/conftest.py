@@ -1,4 +1,4 @@
-"""Records in the release's format, and a graph, all made up here."""
+"""Made-up records in the formats of the release, and a graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ke_plugin_recoe.dataset import Recoe
 
 
 def fact(sentence: str, *atoms: tuple[str, str], links: bool = False) -> dict[str, Any]:
-    """A fact and its ``atoms``, each a sentence and a triple."""
+    """Return a fact with its ``atoms``, each a sentence and a triple."""
     made: dict[str, Any] = {"fact": sentence}
     if links:
         made["links"] = ["https://example.org/wiki"]
@@ -24,13 +24,13 @@ def fact(sentence: str, *atoms: tuple[str, str], links: bool = False) -> dict[st
 
 
 def published(sentence: str, *atoms: tuple[str, str]) -> dict[str, Any]:
-    """A fact as counting, aggregation and subtraction have it."""
+    """Return a fact in the layout of counting, aggregation and subtraction."""
     made = fact(sentence, *atoms)
     return {"original_output": f"- {sentence}", "sentence": made.pop("fact"), **made}
 
 
 def singer() -> dict[str, Any]:
-    """A superlative: three atomic counterfactuals, one for the first choice and two for the second (check 3)."""
+    """Return a superlative with three atomic counterfactuals: one for the first choice, two for the second."""
     return {
         "question": "Which singer of the band Quay sold the most records?",
         "answer": "Ada Reed",
@@ -173,7 +173,7 @@ def graph() -> Graph:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., list[Case]]:
-    """Cases of records that lie where the release has them."""
+    """Write records like the release and return their cases."""
 
     def cases(*records: Any, scheme: str = "superlative", text: str | None = None) -> list[Case]:
         folder = tmp_path / "data" / scheme
@@ -186,7 +186,7 @@ def read(tmp_path: Path) -> Callable[..., list[Case]]:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Callable[..., Recoe]:
-    """The dataset ``recoe`` on a file of one's own."""
+    """Write an own file and build the dataset that reads it."""
 
     def made(*records: Any) -> Recoe:
         path = tmp_path / "own.json"

@@ -1,4 +1,4 @@
-"""The builder over a graph; acceptance checks 12 and 13 of the protocol."""
+"""The builder on a small graph and on the atlas."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData, Case
 from ke_plugin_recoe import ATLAS, GROUPS, RecoeAtlasConfig, RecoeBuild
 from ke_plugin_recoe.builder import UNKNOWN, RecoeBuilder
-from ke_plugin_recoe.consistency import consistent, world_of
+from ke_plugin_recoe.construction import consistent, swapped, world_of
 from ke_plugin_recoe.dataset import ATLAS_CASES, Recoe, RecoeAtlas, atlas_records
 from ke_plugin_recoe.records import RecoeRecord, StatedFact, number_of
 from ke_plugin_recoe.schemes import between
-from ke_plugin_recoe.swap import swapped
 from ke_plugin_recoe.words import read_words
 
 
@@ -36,8 +35,7 @@ def built(graph: Graph, *, tools: BuildTools | None = None, **options: Any) -> l
 # --- swap and consistency ------------------------------------------------------------------------------------
 
 
-def test_a_swap_gives_the_other_its_titles_and_years() -> None:
-    """Check 12."""
+def test_swap_exchanges_all_facts() -> None:
     six = StatedFact(
         fact="The Gulls won six cups, the last in 1988.",
         atomic_facts=("The Gulls won six cups.", "The Gulls won a cup in 1988."),
@@ -51,15 +49,14 @@ def test_a_swap_gives_the_other_its_titles_and_years() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [("Gulls", "gulls"), ("Gulls", "Young Gulls"), ("Gulls", "Auks")])
-def test_choices_that_share_a_subject_are_rejected(one: str, other: str) -> None:
-    """Check 12."""
+def test_ambiguous_swap_is_rejected(one: str, other: str) -> None:
     first = stated("The Gulls won six cups.", "(Gulls; won; six cups)")
     with pytest.raises(ValueError, match=r"share a subject|does not name its subject"):
         swapped((first,), (stated("The Young Gulls won none.", "(Young Gulls; won; none)"),), one, other)
 
 
 def river(length: int, other: str) -> RecoeRecord:
-    """The longest of two rivers: which one the first exchanges its length with decides what becomes of it."""
+    """Return a question about the longer of two rivers, which exchange their lengths."""
     facts = (stated("The Ouda is 900 km long.", "(Ouda; length in km; 900)"),)
     return RecoeRecord(
         scheme="superlative",
@@ -79,8 +76,8 @@ def river(length: int, other: str) -> RecoeRecord:
     )
 
 
-def test_of_records_that_contradict_one_another_one_survives() -> None:
-    """Check 13, on the protocol's example of one river with two others."""
+def test_one_of_contradicting_records_is_kept() -> None:
+    """The two records give one river different lengths."""
     pair = [river(700, "Wael"), river(300, "Tarn")]
     assert {len(consistent(pair, seed)) for seed in range(5)} == {1}
     assert {consistent(pair, seed)[0].counterfactual_answer for seed in range(20)} == {"Wael", "Tarn"}
@@ -92,7 +89,7 @@ def test_of_records_that_contradict_one_another_one_survives() -> None:
 
 
 def follows(record: RecoeRecord) -> Iterator[tuple[str, str]]:
-    """What the numbers of the facts say, and the answer: before, then after."""
+    """Yield the answer computed from the facts, and the given one, before and after."""
     for facts, answer in (
         ((*record.facts(), *record.unchanged()), record.answer),
         ((*record.counterfactuals(), *record.unchanged()), record.counterfactual_answer),
@@ -119,7 +116,7 @@ def follows(record: RecoeRecord) -> Iterator[tuple[str, str]]:
 
 
 def compared(question: str, value: Mapping[str, float], answer: str) -> Iterator[tuple[str, str]]:
-    """Yes, no or a name, from the numbers alone."""
+    """Yield the answer of a comparison computed from the numbers, and the given one."""
     named = sorted((name for name in value if name in question), key=question.index)
     bound = question.partition("more than ")[2].split(" ")[0].replace(",", "")
     if question.startswith("Does"):
@@ -132,13 +129,13 @@ def compared(question: str, value: Mapping[str, float], answer: str) -> Iterator
         yield (min if "smaller" in question else max)(value, key=lambda name: value[name]), answer
 
 
-def test_every_answer_follows_from_the_facts_before_and_after() -> None:
+def test_answers_follow_from_the_facts() -> None:
     for record in atlas_records():
         for said, answer in follows(record):
             assert said == answer, record.question
 
 
-def test_any_graph_gives_six_schemes(graph: Graph) -> None:
+def test_six_schemes_from_any_graph(graph: Graph) -> None:
     records = built(graph)
     assert {record.scheme for record in records} == set(GROUPS)
     assert {len([r for r in records if r.scheme == "superlative"]) > 3}
@@ -149,18 +146,18 @@ def test_any_graph_gives_six_schemes(graph: Graph) -> None:
     assert len(total.facts_per_choice["direct_facts"]) == 1
 
 
-def test_aliases_that_are_another_things_name_are_left_out(graph: Graph) -> None:
+def test_aliases_of_other_entities_are_excluded(graph: Graph) -> None:
     for record in built(graph):
         for name in (*record.answer_alias, *record.counterfactual_answer_alias):
             assert not name.startswith("Shop") or "," in name
 
 
-def test_the_same_graph_and_seed_give_the_same_records(graph: Graph) -> None:
+def test_records_depend_on_graph_and_seed(graph: Graph) -> None:
     assert built(graph) == built(graph)
     assert built(graph) != built(graph, tools=BuildTools(cases=60, seed=1))
 
 
-def test_numbers_that_are_compared_differ_by_the_margin(graph: Graph) -> None:
+def test_compared_numbers_differ_by_the_margin(graph: Graph) -> None:
     for record in built(graph, margin=4):
         if GROUPS[record.scheme or ""] == "swap":
             facts = (*record.facts(), *record.unchanged())
@@ -168,7 +165,7 @@ def test_numbers_that_are_compared_differ_by_the_margin(graph: Graph) -> None:
             assert all(high >= 4 * low for low, high in pairwise(numbers))
 
 
-def test_a_model_that_does_not_know_the_answer_leaves_the_record_out(graph: Graph) -> None:
+def test_records_with_unrecalled_answers_are_dropped(graph: Graph) -> None:
     why: Counter[str] = Counter()
     tools = BuildTools(
         cases=60,
@@ -181,21 +178,21 @@ def test_a_model_that_does_not_know_the_answer_leaves_the_record_out(graph: Grap
     assert set(why) == {UNKNOWN}
 
 
-def test_questions_may_be_put_in_other_words(graph: Graph) -> None:
+def test_questions_can_be_rewritten(graph: Graph) -> None:
     tools = BuildTools(cases=6, phrase=lambda texts: [f"Tell me: {text}" for text in texts])
     assert all(record.question.startswith("Tell me: ") for record in built(graph, tools=tools))
 
 
-def test_a_graph_without_numbers_and_sets_is_refused(graph: Graph) -> None:
+def test_unusable_graph_is_rejected(graph: Graph) -> None:
     bare = evolve(graph, links={}, triples={})
     with pytest.raises(BadData, match="no usable question of any scheme"):
         built(bare)
-    with pytest.raises(BadData, match="has no relation owner"):
+    with pytest.raises(BadData, match="has no relation 'owner'"):
         built(graph, relations="owner")
 
 
-def test_things_that_share_a_label_are_left_out(graph: Graph) -> None:
-    """Records name things by label alone."""
+def test_entities_with_ambiguous_labels_are_excluded(graph: Graph) -> None:
+    """Records name entities by label only."""
     first, second = graph.nodes["shop:00"], graph.nodes["shop:01"]
     twin = evolve(second, entity=evolve(second.entity, label=first.entity.label))
     for record in built(evolve(graph, nodes={**graph.nodes, "shop:01": twin})):
@@ -205,11 +202,11 @@ def test_things_that_share_a_label_are_left_out(graph: Graph) -> None:
 @pytest.mark.parametrize(
     ("low", "high", "bound"), [(90, 900, "300"), (1098580, 1648000, "1,300,000"), (1, 1.001, ""), (8, 12, "10")]
 )
-def test_a_threshold_is_round_and_between(low: float, high: float, bound: str) -> None:
+def test_threshold_is_a_round_number_between_both(low: float, high: float, bound: str) -> None:
     assert between(low, high) == bound
 
 
-def test_words_of_relations_come_from_a_file(tmp_path: Any, graph: Graph) -> None:
+def test_option_words(tmp_path: Any, graph: Graph) -> None:
     path = tmp_path / "words.json"
     path.write_text(json.dumps({"sells": {"many": "wares of {}", "how_many": "How many wares does {} sell?"}}))
     builder = RecoeBuilder(config=RecoeBuild(relations="sells"), words=read_words(str(path)))
@@ -231,21 +228,21 @@ def atlas() -> list[Case]:
     return list(RecoeAtlas(variant=ATLAS, config=RecoeAtlasConfig()).cases())
 
 
-def test_the_atlas_gives_every_scheme_its_share(atlas: list[Case]) -> None:
+def test_atlas_has_60_cases_per_scheme(atlas: list[Case]) -> None:
     assert Counter(case.tags["scheme"] for case in atlas) == dict.fromkeys(GROUPS, 60)
     assert len(atlas) == ATLAS_CASES == 360
     assert not problems(atlas)
 
 
-def test_no_two_cases_change_one_fact_differently(atlas: list[Case]) -> None:
-    """Check 13, for all schemes together: there is one counterfactual world."""
+def test_all_cases_share_one_world(atlas: list[Case]) -> None:
+    """No two records change one fact differently."""
     world: dict[tuple[str, str], frozenset[str]] = {}
     for record in atlas_records():
         for place, objects in world_of(record).items():
             assert world.setdefault(place, objects) == objects
 
 
-def test_the_atlas_is_audited_clean(atlas: list[Case]) -> None:
+def test_atlas_has_no_audit_errors(atlas: list[Case]) -> None:
     found = Audit.of("recoe-atlas", atlas, edited=(1, 100, len(atlas)), rule="question")
     assert not found.conflicts
     assert not found.duplicates
@@ -253,7 +250,7 @@ def test_the_atlas_is_audited_clean(atlas: list[Case]) -> None:
     assert [len(one.on_edited) for one in found.contaminations] == [0, 0, 0]
 
 
-def test_every_edit_of_the_atlas_has_a_cloze_and_an_old_object(atlas: list[Case]) -> None:
+def test_edits_of_the_atlas_have_cloze_and_old_object(atlas: list[Case]) -> None:
     for case in atlas:
         for edit in case.edits:
             assert edit.cloze is not None
@@ -261,18 +258,18 @@ def test_every_edit_of_the_atlas_has_a_cloze_and_an_old_object(atlas: list[Case]
             assert edit.operation == "replace"
 
 
-def test_x7_no_question_names_a_bare_key() -> None:
+def test_questions_contain_no_key() -> None:
     for record in atlas_records():
         assert ":" not in record.question
         assert "{" not in record.question
 
 
-def test_a_record_survives_its_own_file(own: Callable[..., Recoe], atlas: list[Case]) -> None:
+def test_records_can_be_written_and_read(own: Callable[..., Recoe], atlas: list[Case]) -> None:
     dataset = own(*(record.json() for record in atlas_records()))
     assert list(dataset.cases()) == atlas
 
 
-def test_counts_are_those_of_the_graph() -> None:
+def test_counts_match_the_graph() -> None:
     graph = load_atlas()
     facts = {fact.fact for r in atlas_records() if r.scheme == "counting" for fact in r.facts()}
     known = {

@@ -1,4 +1,4 @@
-"""Which facts of a record are edited, what its judges are given, and the names of its numbers."""
+"""Edited facts, facts for judges, and aliases of numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def judged(query: Query, *answers: str) -> list[str]:
     return [found.verdict.value for found in judge.judge(None, items)]
 
 
-def test_facts_marked_as_direct_are_not_edited(read: Read, total_record: dict[str, Any]) -> None:
-    """In the format of the README they are a group of their own."""
+def test_direct_facts_are_not_edited(read: Read, total_record: dict[str, Any]) -> None:
+    """In the format of the README, they are a separate group."""
     text = "Quay and Pier have {} singers together."
 
     def direct(number: int) -> list[dict[str, Any]]:
@@ -42,8 +42,8 @@ def test_facts_marked_as_direct_are_not_edited(read: Read, total_record: dict[st
     assert [edit.statement for edit in case.edits] == ["Quay has 5 singers."]
 
 
-def test_judges_are_given_every_fact_and_masking_the_functional_ones(read: Read, record: dict[str, Any]) -> None:
-    """Section 8: what was thought is judged against the joined set; "won" may have several objects."""
+def test_facts_for_judges_and_masking(read: Read, record: dict[str, Any]) -> None:
+    """Judges get every fact; masking excludes "won", which has several objects."""
     won = "Mia Stone won the Weed Prize."
     record["counterfactuals_per_choice"]["choice_2_counterfactuals"].append(
         {"fact": won, "atomic_facts": [won], "atomic_triples": ["(Mia Stone; won; the Weed Prize)"]}
@@ -61,8 +61,8 @@ def test_judges_are_given_every_fact_and_masking_the_functional_ones(read: Read,
     )
 
 
-def test_numbers_keep_all_their_aliases(read: Read, total_record: dict[str, Any]) -> None:
-    """The match is with answer or alias (section 6); a name that both answers have is the old answer's."""
+def test_numbers_keep_their_aliases(read: Read, total_record: dict[str, Any]) -> None:
+    """A name of both answers belongs to the old answer."""
     total_record |= {
         "answer_alias": ["seven singers", "some", "9.0"],
         "counterfactual_answer_alias": ["nine", "9 singers", "some", "7.0"],
@@ -75,8 +75,8 @@ def test_numbers_keep_all_their_aliases(read: Read, total_record: dict[str, Any]
     ]  # fmt: skip
 
 
-def test_section_4_2_input_augmentation_is_given_the_whole_edited_world() -> None:
-    """An edit is no fact that stays, such as the second count of a sum."""
+def test_counterfactual_facts_include_unchanged_facts() -> None:
+    """An unchanged fact is, for example, the second count of a sum."""
     dataset = RecoeAtlas(variant=ATLAS, config=RecoeAtlasConfig())
     material = dataset.material()["counterfactual-facts"]
     assert material.oracle

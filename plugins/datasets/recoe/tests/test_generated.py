@@ -1,4 +1,4 @@
-"""The paper's own way, with a model that follows a script."""
+"""The paper's construction with a scripted model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def last(prompt: str, name: str) -> str:
 
 
 def model(**changed: Callable[[str], str]) -> Callable[[str], str]:
-    """A model that knows two rivers and two animals. ``changed``: other answers, by the prompt's last word."""
+    """Return a model of two rivers and two animals. ``changed``: other answers, by the last words of the prompt."""
     lengths = {"Ouda": 900, "Wael": 700}
 
     def answer(prompt: str) -> str:
@@ -84,7 +84,7 @@ def made(path: Path, says: Callable[[str], str], why: Counter[str] | None = None
     return list(RecoeBuilder(config=RecoeBuild(), words={}).from_questions(path, tools))
 
 
-def test_the_facts_of_two_choices_are_swapped(tmp_path: Path, own: Callable[..., Any]) -> None:
+def test_facts_of_two_choices_are_swapped(tmp_path: Path, own: Callable[..., Any]) -> None:
     records = made(write(tmp_path, RIVER), model())
     (record,) = records
     assert record["counterfactual_answer"] == "Wael"
@@ -96,7 +96,7 @@ def test_the_facts_of_two_choices_are_swapped(tmp_path: Path, own: Callable[...,
     assert [edit.statement for edit in cases[0].edits] == ["The Ouda is 700 km long.", "The Wael is 900 km long."]
 
 
-def test_counts_are_altered_and_the_total_is_no_edit(tmp_path: Path, own: Callable[..., Any]) -> None:
+def test_counts_are_changed_and_the_total_is_not_an_edit(tmp_path: Path, own: Callable[..., Any]) -> None:
     (record,) = made(write(tmp_path, LEGS), model())
     assert record["counterfactual_answer"] == "18"
     assert record["counterfactuals_per_choice"]["direct_counterfactuals"][0]["fact"] == "They have 18 legs together."
@@ -105,13 +105,13 @@ def test_counts_are_altered_and_the_total_is_no_edit(tmp_path: Path, own: Callab
     assert len(record["counterfactuals_per_choice"]["unchanged_facts"]) == 1
 
 
-def test_facts_are_verified_before_they_are_used(tmp_path: Path) -> None:
-    mended = model(Sentences_about=lambda prompt: f"The {prompt.rpartition('about ')[2][:-1]} is 1 km long.")
+def test_facts_are_verified(tmp_path: Path) -> None:
+    corrected = model(Sentences_about=lambda prompt: f"The {prompt.rpartition('about ')[2][:-1]} is 1 km long.")
 
     def says(prompt: str) -> str:
         if prompt.endswith("True sentence:"):
             return " " + last(prompt, "Sentence").replace("Ouda is 1 ", "Ouda is 5 ")
-        return mended(prompt)
+        return corrected(prompt)
 
     (record,) = made(write(tmp_path, {**RIVER, "passages": ["The Ouda has 5 km."]}), says)
     assert record["facts_per_choice"]["choice_1_facts"][0]["fact"] == "The Ouda is 5 km long."
@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Callable[[str], str]], str]] = 
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_believed_is_dropped_with_its_reason(tmp_path: Path, name: str) -> None:
+def test_invalid_record_is_dropped_with_its_reason(tmp_path: Path, name: str) -> None:
     item, changed, reason = WRONG[name]
     why: Counter[str] = Counter()
     assert not made(write(tmp_path, item), model(**changed), why)
@@ -147,8 +147,7 @@ def test_what_cannot_be_believed_is_dropped_with_its_reason(tmp_path: Path, name
     assert re.search(reason, next(iter(why)))
 
 
-def test_datapoints_that_contradict_one_another_leave_one(tmp_path: Path) -> None:
-    """Check 13."""
+def test_one_of_contradicting_questions_is_kept(tmp_path: Path) -> None:
     says = model(Statements=lambda prompt: length(last(prompt, "Sentence")))
     why: Counter[str] = Counter()
     other = {**RIVER, "question": "Of the Ouda and the Tarn, which is longer?", "counterfactual_answer": "Tarn"}
@@ -166,7 +165,7 @@ def length(sentence: str) -> str:
     return f"{sentence} | ({found[1]}; length in km; {found[2]})"
 
 
-def test_sorting_exchanges_the_two_that_change_places(tmp_path: Path) -> None:
+def test_sorting_swaps_two_members(tmp_path: Path) -> None:
     item = {
         "question": "What is the order of the Ouda and the Wael by length, the longest first?",
         "answer": "Ouda, Wael",
@@ -182,7 +181,7 @@ def test_sorting_exchanges_the_two_that_change_places(tmp_path: Path) -> None:
     assert record["counterfactuals_per_choice"]["choice_1_counterfactuals"][0]["fact"] == "The Ouda is 700 km long."
 
 
-def test_yes_no_asks_what_is_compared(tmp_path: Path) -> None:
+def test_yes_no_question_asks_for_the_compared_entities(tmp_path: Path) -> None:
     item = {"question": "Is the Ouda longer than the Wael?", "answer": "yes", "scheme": "comparative"}
 
     def answer(prompt: str) -> str:
@@ -194,24 +193,24 @@ def test_yes_no_asks_what_is_compared(tmp_path: Path) -> None:
     assert (record["answer"], record["counterfactual_answer"]) == ("yes", "no")
 
 
-def test_a_wrong_line_is_named(tmp_path: Path) -> None:
+def test_invalid_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"questions\.jsonl, record 1: scheme: must be one of"):
         made(write(tmp_path, {**RIVER, "scheme": "guessing"}), model())
 
 
-def test_it_takes_a_model(tmp_path: Path) -> None:
+def test_model_is_required(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="a model is required"):
         list(RecoeBuilder(config=RecoeBuild(), words={}).from_questions(write(tmp_path, RIVER), BuildTools()))
 
 
-def test_prompts_are_taken_from_a_folder(tmp_path: Path) -> None:
+def test_option_prompts(tmp_path: Path) -> None:
     builder = RecoeBuilder(config=RecoeBuild(prompts=str(tmp_path)), words={})
     tools = BuildTools(run=BatchingEngine(ScriptedModel(model())).run)
     with pytest.raises(BadConfig, match=r"build\.prompts: .*aliases\.txt cannot be read"):
         list(builder.from_questions(write(tmp_path, RIVER), tools))
 
 
-def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_from_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "_engine", lambda *_given: BatchingEngine(ScriptedModel(model())))
     known = BuildRequest(
         family="recoe",
@@ -231,6 +230,6 @@ def test_the_command_builds_from_questions(tmp_path: Path, monkeypatch: pytest.M
             building.build(evolve(wrong, force=True), catalog, SilentProgress())
 
 
-def test_records_are_of_the_published_format(tmp_path: Path) -> None:
+def test_record_fields(tmp_path: Path) -> None:
     (record,) = made(write(tmp_path, RIVER), model())
     assert set(json.loads(json.dumps(record))) == {one.name for one in RecoeRecord.__attrs_attrs__} - {"notes"}

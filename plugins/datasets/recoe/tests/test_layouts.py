@@ -1,4 +1,4 @@
-"""The layouts of the published files, what is wrong in them, and the two files that can be read in place."""
+"""The layouts of the published files and their anomalies, and two published files."""
 
 from __future__ import annotations
 
@@ -48,20 +48,19 @@ def note(case: Case) -> str:
         ("(Ada; sold; 9).", ("Ada", "sold", "9")),
     ],
 )
-def test_a_triple_has_three_parts_whatever_its_parentheses(text: str, parts: tuple[str, str, str]) -> None:
-    """Check 2."""
+def test_parse_triple(text: str, parts: tuple[str, str, str]) -> None:
     found = parse_triple(text)
     assert (found.subject, found.relation, found.object) == parts
 
 
 @pytest.mark.parametrize("text", ["", "(Ada; sold; )", "(Ada; sold)", "(; sold; 9)", "(Ada, sold, 9)"])
-def test_a_triple_without_subject_relation_or_object_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no"):
+def test_incomplete_triple_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a"):
         parse_triple(text)
 
 
-def test_the_prompt_of_an_edit_is_its_triples_subject_and_relation(read: Read, count_record: dict[str, Any]) -> None:
-    """The subject need not be in the sentence."""
+def test_cloze_is_subject_and_relation_of_the_triple(read: Read, count_record: dict[str, Any]) -> None:
+    """The sentence need not contain the subject."""
     fact = count_record["counterfactual_facts"][1]
     fact["atomic_facts"] = ["She has never been in the band"]
     fact["atomic_triples"] = ["(Mia (Stone); has never sung in; Quay)"]
@@ -77,7 +76,7 @@ def test_the_prompt_of_an_edit_is_its_triples_subject_and_relation(read: Read, c
 # --- layouts -------------------------------------------------------------------------------------------------
 
 
-def test_counting_has_lists_of_facts(read: Read, count_record: dict[str, Any]) -> None:
+def test_layout_of_counting(read: Read, count_record: dict[str, Any]) -> None:
     (case,) = read(count_record, scheme="counting")
     assert statements(case) == ["Mia has never sung in Quay"]
     assert case.edits[0].before is None
@@ -87,9 +86,7 @@ def test_counting_has_lists_of_facts(read: Read, count_record: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("scheme", ["aggregation", "subtraction"])
-def test_aggregation_and_subtraction_have_groups_that_need_not_pair(
-    read: Read, total_record: dict[str, Any], scheme: str
-) -> None:
+def test_layout_of_aggregation_and_subtraction(read: Read, total_record: dict[str, Any], scheme: str) -> None:
     del total_record["indirect_counterfactual_fact"][1]
     (case,) = read(total_record, scheme=scheme)
     assert statements(case) == ["Quay has 5 singers."]
@@ -126,7 +123,7 @@ def test_choices_may_be_keys_of_the_record(read: Read, record: dict[str, Any]) -
 # --- anomalies -----------------------------------------------------------------------------------------------
 
 
-def test_a_number_as_an_answer_is_read_as_text_even_if_it_is_0(read: Read, count_record: dict[str, Any]) -> None:
+def test_numeric_answer_is_converted_to_text(read: Read, count_record: dict[str, Any]) -> None:
     (case,) = read({**count_record, "counterfactual_answer": 0}, scheme="counting")
     (probe,) = [probe for probe in case.probes if probe.aspect == REASONING]
     assert probe.queries[0].gold.entities[0].names == ("0", "one")
@@ -134,7 +131,6 @@ def test_a_number_as_an_answer_is_read_as_text_even_if_it_is_0(read: Read, count
 
 
 def test_digits_and_words_match_as_numbers(read: Read, count_record: dict[str, Any]) -> None:
-    """Section 8.4."""
     count_record |= {"answer": "22", "answer_alias": ["twenty-two"], "counterfactual_answer": "21"}
     (case,) = read({**count_record, "counterfactual_answer_alias": ["twenty-one"]}, scheme="counting")
     (probe,) = [probe for probe in case.probes if probe.aspect == REASONING]
@@ -179,7 +175,7 @@ HARMLESS: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_an_anomaly_leaves_the_edits_as_they_are(read: Read, count_record: dict[str, Any], name: str) -> None:
+def test_harmless_anomalies_do_not_change_the_edits(read: Read, count_record: dict[str, Any], name: str) -> None:
     (sound,) = read(count_record, scheme="counting")
     spoil, said = HARMLESS[name]
     spoil(count_record)
@@ -190,9 +186,7 @@ def test_an_anomaly_leaves_the_edits_as_they_are(read: Read, count_record: dict[
 
 
 @pytest.mark.parametrize("triple", ["(Mia; has never sung; in; Quay)", "(Mia; has never sung in)", "(Mia; ; )"])
-def test_without_a_usable_triple_the_sentence_is_the_edit(
-    read: Read, count_record: dict[str, Any], triple: str
-) -> None:
+def test_sentence_is_the_edit_without_usable_triple(read: Read, count_record: dict[str, Any], triple: str) -> None:
     count_record["counterfactual_facts"][1]["atomic_triples"] = [triple]
     (case,) = read(count_record, scheme="counting")
     (edit,) = case.edits
@@ -200,8 +194,8 @@ def test_without_a_usable_triple_the_sentence_is_the_edit(
     assert case.tags["edited as"] == "sentences only, since no triple changes"
 
 
-def test_several_objects_of_one_subject_and_relation_are_one_edit(read: Read, count_record: dict[str, Any]) -> None:
-    """An editor that refuses two targets of one prompt would refuse the case."""
+def test_several_objects_are_one_edit(read: Read, count_record: dict[str, Any]) -> None:
+    """Some editors reject two targets of one prompt."""
     fact = count_record["counterfactual_facts"][1]
     fact["atomic_facts"].append("Mia has never sung in Pier.")
     fact["atomic_triples"].append("(mia; has never sung in; Pier)")
@@ -212,8 +206,8 @@ def test_several_objects_of_one_subject_and_relation_are_one_edit(read: Read, co
     assert [entity.label for entity in edit.after.objects] == ["Quay", "Pier"]
 
 
-def test_a_sentence_with_two_triples_is_two_edits(read: Read, count_record: dict[str, Any]) -> None:
-    """One edit id is one statement, so the second triple states itself."""
+def test_sentence_with_two_triples_is_two_edits(read: Read, count_record: dict[str, Any]) -> None:
+    """Each edit id is one statement, so the second triple gets its own."""
     fact = count_record["counterfactual_facts"][1]
     fact["atomic_facts"] = ["Mia left Quay in 1999 for Pier"] * 2
     fact["atomic_triples"] = ["(Mia; left; Quay)", "(Mia; left for; Pier)"]
@@ -230,9 +224,7 @@ UNEDITABLE: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize("name", UNEDITABLE)
-def test_a_record_that_cannot_be_edited_is_a_case_with_a_reason(
-    read: Read, count_record: dict[str, Any], name: str
-) -> None:
+def test_uneditable_record_is_a_case_with_a_reason(read: Read, count_record: dict[str, Any], name: str) -> None:
     spoil, reason = UNEDITABLE[name]
     sound = dict(count_record)
     spoil(count_record)
@@ -257,10 +249,10 @@ def published_cases(folder: Path, scheme: str) -> tuple[Recoe, list[Case]]:
     ("scheme", "size", "triples", "uneditable", "by_sentence"),
     [("counting", 643, 1341, [90, 99, 101], [219]), ("aggregation", 508, 1687, [], [183])],
 )
-def test_every_published_record_loads(
+def test_published_records_are_readable(
     ke_data_dir: Path, scheme: str, size: int, triples: int, uneditable: list[int], by_sentence: list[int]
 ) -> None:
-    """Checks 19 and 20 of the measured pages; places in the file count from 0."""
+    """Positions in the file count from 0."""
     dataset, cases = published_cases(ke_data_dir, scheme)
     assert len(cases) == size
     assert [at for at, case in enumerate(cases) if case.not_editable] == uneditable
@@ -271,7 +263,7 @@ def test_every_published_record_loads(
     assert count_cases(cases).get("cannot be edited", 0) == len(uneditable)
 
 
-def test_the_anomalies_of_counting_are_noted(ke_data_dir: Path) -> None:
+def test_notes_of_published_counting_records(ke_data_dir: Path) -> None:
     dataset, cases = published_cases(ke_data_dir, "counting")
     assert [at for at, case in enumerate(cases) if note(case).startswith("number")] == [31]
     assert [at for at, case in enumerate(cases) if note(case).startswith("closing")] == [109, 433]

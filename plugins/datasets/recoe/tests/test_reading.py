@@ -1,4 +1,4 @@
-"""Records to cases; acceptance checks 1, 3, 5 and 14 of the protocol, and what is wrong with a file in one line."""
+"""Cases of records, and errors of invalid files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judged(query: Query, *answers: str) -> list[str]:
 
 
 def test_every_atomic_counterfactual_is_an_edit(read: Read, record: dict[str, Any]) -> None:
-    """Check 3: one and two atomic counterfactuals make three edits."""
+    """Two counterfactuals with one and two atomic facts are three edits."""
     (case,) = read(record)
     assert [edit.statement for edit in case.edits] == [
         "Ada Reed sold two million records.",
@@ -56,14 +56,14 @@ def test_every_atomic_counterfactual_is_an_edit(read: Read, record: dict[str, An
 
 
 def test_only_indirect_facts_are_edits(read: Read, total_record: dict[str, Any]) -> None:
-    """Direct facts are not read; a component that stays is no edit."""
+    """Direct facts are ignored; an unchanged count is not an edit."""
     (case,) = read(total_record, scheme="aggregation")
     assert [edit.statement for edit in case.edits] == ["Quay has 5 singers."]
     assert [found.text for found in case.facts_after] == ["Quay has 5 singers.", "Pier has 4 singers."]
 
 
 def scored(case: Case) -> dict[str, list[str]]:
-    """The sentences whose probability is asked, by side, put together again."""
+    """Return the scored sentences by side."""
     return {
         probe.aspect: [query.texts[0] + query.continuations[0] for query in probe.queries]
         for probe in case.probes
@@ -71,10 +71,10 @@ def scored(case: Case) -> dict[str, list[str]]:
     }
 
 
-def test_section_5_1_every_atomic_sentence_of_both_sides_is_scored(
+def test_every_atomic_sentence_of_both_sides_is_scored(
     read: Read, record: dict[str, Any], total_record: dict[str, Any], order_record: dict[str, Any]
 ) -> None:
-    """Neither the direct fact, which states the answer, nor what stays: only what is edited has two sides."""
+    """Direct and unchanged facts are not scored."""
     (case,) = read(record)
     assert scored(case) == {
         FACTS_PERPLEXITY: [
@@ -98,9 +98,7 @@ def test_section_5_1_every_atomic_sentence_of_both_sides_is_scored(
     assert "Leo Park sold 2 records." not in scored(sorting)[FACTS_PERPLEXITY]
 
 
-def test_a_sentence_is_scored_as_it_stands_and_directly_alone(
-    own: Callable[..., Recoe], record: dict[str, Any]
-) -> None:
+def test_sentences_are_scored_in_the_style_direct_only(own: Callable[..., Recoe], record: dict[str, Any]) -> None:
     dataset = own({**record, "scheme": "superlative"})
     (case,) = dataset.cases()
     query = next(probe for probe in case.probes if probe.aspect == FACTS_PERPLEXITY).queries[0]
@@ -110,7 +108,7 @@ def test_a_sentence_is_scored_as_it_stands_and_directly_alone(
     assert dataset.prompt(query, "cot") is None
 
 
-def test_a_model_without_log_probabilities_is_asked_for_none(tmp_path: Path, record: dict[str, Any]) -> None:
+def test_option_perplexity(tmp_path: Path, record: dict[str, Any]) -> None:
     path = tmp_path / "own.json"
     path.write_text(json.dumps([{**record, "scheme": "superlative"}]), encoding="utf-8")
     config = RecoeConfig(file=str(path), perplexity=False)
@@ -122,10 +120,7 @@ def test_a_model_without_log_probabilities_is_asked_for_none(tmp_path: Path, rec
     assert specs["recoe-atlas"].for_config(RecoeAtlasConfig(perplexity=False)).metrics == ("correct-flip", "retrieval")
 
 
-def test_unchanged_facts_are_context_and_may_be_absent(
-    read: Read, record: dict[str, Any], order_record: dict[str, Any]
-) -> None:
-    """Check 1."""
+def test_unchanged_facts_are_optional_context(read: Read, record: dict[str, Any], order_record: dict[str, Any]) -> None:
     (sorting,) = read(order_record, scheme="sorting")
     assert "Leo Park sold 2 records." not in [edit.statement for edit in sorting.edits]
     assert "Leo Park sold 2 records." in [found.text for found in sorting.facts_before]
@@ -137,15 +132,13 @@ def test_unchanged_facts_are_context_and_may_be_absent(
 # --- answers -------------------------------------------------------------------------------------------------
 
 
-def test_aliases_count_and_one_that_both_answers_have_is_the_old_answer(read: Read, record: dict[str, Any]) -> None:
-    """Check 5."""
+def test_shared_alias_belongs_to_the_old_answer(read: Read, record: dict[str, Any]) -> None:
     (case,) = read(record)
     found = judged(asked(case), "Mia Holt", "Mia Stone.", "A.R.", "Ada Reed", "Mia Reed", "Leo Park")
     assert found == ["right", "right", "stale", "stale", "stale", "wrong"]
 
 
-def test_an_order_must_be_exact(read: Read, order_record: dict[str, Any]) -> None:
-    """Check 14."""
+def test_order_must_be_exact(read: Read, order_record: dict[str, Any]) -> None:
     (case,) = read(order_record, scheme="sorting")
     found = judged(
         asked(case),
@@ -166,7 +159,7 @@ def test_numbers_are_compared_as_numbers(read: Read, total_record: dict[str, Any
     ]  # fmt: skip
 
 
-def test_yes_and_no_are_words_whose_case_does_not_count(read: Read, record: dict[str, Any]) -> None:
+def test_yes_and_no_ignore_case(read: Read, record: dict[str, Any]) -> None:
     record |= {"answer": "Yes", "counterfactual_answer": "No", "answer_alias": [], "counterfactual_answer_alias": []}
     (case,) = read(record, scheme="comparative")
     assert judged(asked(case), "no", "No", "yes", "Yes.", "perhaps") == ["right", "right", "stale", "stale", "wrong"]
@@ -175,8 +168,7 @@ def test_yes_and_no_are_words_whose_case_does_not_count(read: Read, record: dict
 # --- files ---------------------------------------------------------------------------------------------------
 
 
-def test_published_counts_are_those_of_the_release() -> None:
-    """Check 1."""
+def test_published_counts() -> None:
     assert RELEASED == {
         "superlative": 1172, "comparative": 1153, "counting": 643, "sorting": 1034, "aggregation": 508,
         "subtraction": 500,
@@ -185,7 +177,7 @@ def test_published_counts_are_those_of_the_release() -> None:
     assert {scheme: one.published["cases"] for scheme, one in VARIANTS.items()} == RELEASED
 
 
-def test_all_schemes_together_and_one_file_of_ones_own(
+def test_all_schemes_and_an_own_file(
     read: Read,
     own: Callable[..., Recoe],
     record: dict[str, Any],
@@ -201,7 +193,7 @@ def test_all_schemes_together_and_one_file_of_ones_own(
     assert len(together.info().sha256) == 64
 
 
-def test_a_scheme_may_lie_in_several_files(tmp_path: Path, record: dict[str, Any]) -> None:
+def test_scheme_in_several_files(tmp_path: Path, record: dict[str, Any]) -> None:
     folder = tmp_path / "superlative"
     folder.mkdir()
     for name, question in (("b.json", "Which second?"), ("a.json", "Which first?")):
@@ -210,7 +202,7 @@ def test_a_scheme_may_lie_in_several_files(tmp_path: Path, record: dict[str, Any
     assert [asked(case).texts[0] for case in dataset.cases()] == ["Which first?", "Which second?"]
 
 
-def test_nothing_is_fetched_and_one_line_says_where_to_put_it(tmp_path: Path) -> None:
+def test_missing_files_have_instructions(tmp_path: Path) -> None:
     dataset = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path)))
     with pytest.raises(BadData, match="the folder sorting of recoe is missing") as wrong:
         list(dataset.cases())
@@ -241,7 +233,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_record_is_one_line_with_file_record_and_field(read: Read, record: dict[str, Any], name: str) -> None:
+def test_invalid_record_is_named(read: Read, record: dict[str, Any], name: str) -> None:
     spoil, said = WRONG[name]
     spoil(record)
     with pytest.raises(BadData, match=said) as wrong:
@@ -250,12 +242,12 @@ def test_a_wrong_record_is_one_line_with_file_record_and_field(read: Read, recor
 
 
 @pytest.mark.parametrize("text", ["", "[", '[{"question": "Wh', "{}", "[1]", "[]"])
-def test_wrong_json_is_said(read: Read, text: str) -> None:
+def test_invalid_file_is_named(read: Read, text: str) -> None:
     with pytest.raises(BadData, match=r"part\.json"):
         read(text=text)
 
 
-def test_a_record_of_ones_own_names_its_scheme(own: Callable[..., Recoe], record: dict[str, Any]) -> None:
+def test_own_records_require_a_scheme(own: Callable[..., Recoe], record: dict[str, Any]) -> None:
     with pytest.raises(BadData, match="record 1: scheme: missing"):
         list(own(record).cases())
     with pytest.raises(BadData, match="scheme: must be one of superlative"):

@@ -1,4 +1,4 @@
-"""Files of the release are recognized where they are on this machine."""
+"""Released files are recognized by their content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ke_plugin_recoe.dataset import Recoe
 
 
 @pytest.mark.parametrize("scheme", BLOBS)
-def test_a_released_file_is_recognized(scheme: str, ke_data_dir: Path) -> None:
+def test_released_file_is_recognized(scheme: str, ke_data_dir: Path) -> None:
     if not (ke_data_dir / "recoe" / scheme / FILE).is_file():
         pytest.skip(f"no recoe/{scheme}/{FILE}")
     (file,) = Recoe(variant=VARIANTS[scheme], config=RecoeConfig(data_dir=str(ke_data_dir))).files()
@@ -21,7 +21,7 @@ def test_a_released_file_is_recognized(scheme: str, ke_data_dir: Path) -> None:
     assert (found.is_published, found.version) == (True, "awslabs/ReCoE")
 
 
-def test_another_file_in_its_place_differs(tmp_path: Path) -> None:
+def test_other_file_is_not_the_released_one(tmp_path: Path) -> None:
     (tmp_path / "sorting").mkdir()
     (tmp_path / "sorting" / FILE).write_text("[]")
     (file,) = Recoe(variant=VARIANTS["sorting"], config=RecoeConfig(data_dir=str(tmp_path))).files()
@@ -30,14 +30,13 @@ def test_another_file_in_its_place_differs(tmp_path: Path) -> None:
     assert (found.is_published, found.version) == (False, "")
 
 
-def test_missing_files_are_listed_by_their_released_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
+@pytest.mark.usefixtures("ke_no_data")
+def test_missing_files_have_released_names() -> None:
     names = [file.name for file in Recoe(variant=WHOLE, config=RecoeConfig()).files()]
     assert names == [f"{scheme}/{FILE}" for scheme in VARIANTS]
 
 
-def test_a_file_of_ones_own_is_not_compared_with_the_release(tmp_path: Path) -> None:
+def test_own_file_is_not_compared_with_the_release(tmp_path: Path) -> None:
     (tmp_path / "own.json").write_text("[]")
     (file,) = Recoe(variant=WHOLE, config=RecoeConfig(file=str(tmp_path / "own.json"))).files()
     found = local_file(file)

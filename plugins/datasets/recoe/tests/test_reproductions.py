@@ -1,4 +1,4 @@
-"""The tables of the paper: what is printed in them agrees, and each cell is what its run gives."""
+"""The tables of the paper: consistency of the printed numbers, and results of runs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Any
 
 import pytest
 
-from ke_core.app import Plan, configure, discover, read_catalog, select
+from ke_core.app import Plan, select
 from ke_core.plugin import Answer, Ask, Case, Gold, Likelihood, Query, Reply, Scored
 from ke_core.results import intervals
 from ke_plugin_recoe import GROUPS, RELEASED, ke_reproductions
 from ke_plugin_reproduce.filled import FilledTable, Status
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried
+from ke_testing.dataset import build_dataset
 
 TABLES = tables_of(ke_reproductions())
 SCHEMES = tuple(GROUPS)
 LIMIT = 30
-"""Among so many cases of the atlas there are some of each scheme."""
+"""Enough cases of the atlas for every scheme."""
 MUCH = 1e12
-"""A larger perplexity than any of the unedited model."""
+"""A perplexity larger than any of the unedited model."""
 Run = Callable[..., dict[str, FilledTable]]
 
 
@@ -30,10 +31,7 @@ def printed(name: str) -> dict[tuple[str, ...], tuple[Any, ...]]:
     return {row.labels: row.printed for row in TABLES[f"recoe/{name}"].rows}
 
 
-# --- what is printed -----------------------------------------------------------------------------------------
-
-
-def test_every_table_of_results_is_there() -> None:
+def test_tables_are_complete() -> None:
     names = {*(f"table-{number}" for number in range(2, 7)), *(f"figure-{number}" for number in range(4, 7))}
     assert set(TABLES) == {f"recoe/{name}" for name in names}
 
@@ -46,14 +44,14 @@ def test_statistics_sum_to_their_totals() -> None:
     assert all(size <= rows[scheme,][0] for scheme, size in RELEASED.items())
 
 
-def test_averages_of_table_3_are_not_those_of_their_rows_and_a_note_says_so() -> None:
+def test_deviating_averages_of_table_3_have_a_note() -> None:
     for row in TABLES["recoe/table-3"].rows:
         *schemes, average = row.printed
         assert 0.12 < abs(mean(schemes) - average) < 0.57
         assert row.note == f"the mean of the printed row is {mean(schemes):.2f}"
 
 
-def test_averages_of_the_other_tables_are_plain_means() -> None:
+def test_averages_of_other_tables_are_unweighted_means() -> None:
     for *schemes, average in printed("table-4").values():
         assert mean(schemes) == pytest.approx(average, abs=0.06)
     for name in ("table-5", "table-6"):
@@ -66,7 +64,7 @@ def test_averages_of_the_other_tables_are_plain_means() -> None:
                         assert found == pytest.approx(average, abs=0.06), (name, model, at)
 
 
-def test_differences_of_perplexities_have_the_sign_of_the_table() -> None:
+def test_differences_have_the_sign_of_the_table() -> None:
     for numbers in printed("table-6").values():
         for facts, counterfactuals, difference in (numbers[0:3], numbers[3:6], numbers[7:10]):
             assert facts == "" or facts - counterfactuals == pytest.approx(difference, abs=0.02)
@@ -80,7 +78,7 @@ def test_differences_of_perplexities_have_the_sign_of_the_table() -> None:
         ("33b", "direct", (414, 649, 299, 365, 33, 60)), ("33b", "CoT", (495, 840, 356, 376, 210, 208)),
     ],
 )  # fmt: skip
-def test_correct_flip_is_a_share_of_what_was_right_before(model: str, prompt: str, right: tuple[int, ...]) -> None:
+def test_correct_flip_is_a_fraction_of_correct_answers(model: str, prompt: str, right: tuple[int, ...]) -> None:
     sizes = (1331, 1171, 643, 1041, 509, 501)
     accuracy = printed("table-3")[model, prompt]
     for share, n, size in zip(accuracy, right, sizes, strict=False):
@@ -91,7 +89,7 @@ def test_correct_flip_is_a_share_of_what_was_right_before(model: str, prompt: st
             assert share * n / 100 == pytest.approx(round(share * n / 100), abs=6e-5 * n), (editor, share, n)
 
 
-def test_points_of_figures_stand_in_the_tables() -> None:
+def test_points_of_figures_are_in_the_tables() -> None:
     accuracy, flips = printed("table-3"), printed("table-4")
     for (model,), (known, *others) in printed("figure-6").items():
         assert known == accuracy[model, "CoT"][-1]
@@ -107,19 +105,16 @@ def test_points_of_figures_stand_in_the_tables() -> None:
 
 @pytest.fixture(scope="module")
 def atlas() -> dict[str, Case]:
-    spec = read_catalog(discover()).spec("dataset", "recoe-atlas")
-    return {case.id: case for case in spec.build(configure(spec, {})).cases()}
+    return {case.id: case for case in build_dataset("recoe-atlas").cases()}
 
 
 @pytest.fixture
-def run(atlas: Mapping[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """QLoRA turns every answer round, InputAug those of superlatives, MEMIT none; see ``scored`` and ``judged``.
+def run(atlas: Mapping[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ke_no_data: Path) -> Run:
+    """QLoRA flips every answer, InputAug those of superlatives, MEMIT none; see ``scored`` and ``judged``.
 
-    InputAug's own prompts are put to the unedited model too: then no edit is anybody's own.
+    InputAug's own prompts are also sent to the unedited model, without edits.
     """
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setattr(intervals, "RESAMPLES", 20)  # how wide intervals are is no matter here
+    monkeypatch.setattr(intervals, "RESAMPLES", 20)  # intervals are not tested here
 
     def say(editor: str, ask: Ask) -> Reply:
         if isinstance(ask, Likelihood):
@@ -148,13 +143,13 @@ def thought(gold: Gold, thoughts: str) -> Answer:
 
 
 def scored(editor: str, ask: Likelihood) -> Scored:
-    """Perplexities of 2 and MUCH: MEMIT finds the facts likelier, QLoRA the counterfactuals."""
+    """Perplexities of 2 and MUCH: for MEMIT the facts are more probable, for QLoRA the counterfactuals."""
     facts = ask.query.startswith("perplexity-facts")
     return Scored(logprobs=(-3 * math.log(2.0 if facts == (editor == "memit") else MUCH),), tokens=(3,))
 
 
 def unedited(atlas: Mapping[str, Case]) -> Callable[[str], str]:
-    """Answers everything right, with a thought before; as a judge see ``judged``."""
+    """Return a model that answers everything correctly, after a thought. It is also the judge (``judged``)."""
     questions: list[Query] = [q for case in atlas.values() for probe in case.probes for q in probe.queries]
     known = {query.texts[0]: named(query.stale or query.gold) for query in questions}
 
@@ -169,7 +164,7 @@ def unedited(atlas: Mapping[str, Case]) -> Callable[[str], str]:
 
 
 def judged(prompt: str) -> str:
-    """What nobody edited is consistent; of QLoRA's two facts one is unrelated; MEMIT's thoughts support no answer."""
+    """Unedited facts are consistent; one of QLoRA's two facts is unrelated; MEMIT's thoughts support no answer."""
     *_rest, before, asked, last = prompt.splitlines()
     if last == "Facts:":
         return "- It is qlora.\n- The sea is blue." if "qlora" in asked else f"- {asked.removeprefix('Text: ')}"
@@ -184,7 +179,7 @@ def values(table: FilledTable, *row: str) -> list[float | None]:
     return [cell(table, row, column.heading)[0].value for column in table.table.columns]
 
 
-def test_accuracy_and_flips_are_what_each_run_gives(run: Run, atlas: Mapping[str, Case]) -> None:
+def test_accuracy_and_flips_of_runs(run: Run, atlas: Mapping[str, Case]) -> None:
     filled = run("table-2", "table-3", "table-4", "figure-6")
     for model in ("7b", "13b", "33b"):
         for prompt in ("direct", "CoT"):
@@ -202,7 +197,7 @@ def test_accuracy_and_flips_are_what_each_run_gives(run: Run, atlas: Mapping[str
     assert values(filled["table-2"], "counting") == [360.0, float(sum(len(case.edits) for case in atlas.values()))]
 
 
-def test_perplexities_are_what_each_run_gives(run: Run) -> None:
+def test_perplexities_of_runs(run: Run) -> None:
     pytest.importorskip("ke_plugin_fact_perplexity")
     filled = run("table-6", "figure-4")
     for scheme in (*SCHEMES, "Average"):
@@ -215,7 +210,7 @@ def test_perplexities_are_what_each_run_gives(run: Run) -> None:
     assert cell(filled["table-6"], ("counting", "33b"), "MEMIT ACC")[0].status is Status.ABSENT
 
 
-def test_a_model_judges_thoughts_after_the_run(run: Run) -> None:
+def test_thoughts_are_judged_after_the_run(run: Run) -> None:
     for plugin in ("llm", "coherence", "fact_recall"):
         pytest.importorskip(f"ke_plugin_{plugin}")
     filled = run("table-5", "figure-5")

@@ -1,4 +1,4 @@
-"""The sample of real records where it is on this machine, and a small family and a small world to edit."""
+"""Published records, if they are on this machine, made-up records, and small graphs."""
 
 from __future__ import annotations
 
@@ -12,37 +12,25 @@ from typing import Any
 import pytest
 
 from ke_benchmarks.graph import BuildTools, Graph, Record, parse
-from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import Case
 from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
-from ke_plugin_ripple_edits.dataset import RippleEdits
+from ke_testing.dataset import build_dataset
 
 SAMPLE = "ripple_edits/sample.json"
-Spoil = Callable[[dict[str, Any]], object]
 
 
 @pytest.fixture(scope="session")
 def sample(ke_data_dir: Path) -> Path:
-    """Four real records."""
+    """Four published records."""
     if not (ke_data_dir / SAMPLE).is_file():
         pytest.skip(f"no {SAMPLE} in {ke_data_dir}")
     return ke_data_dir / SAMPLE
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test finds data or fetches it unless it says so."""
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-
-
-def made(name: str = "ripple-edits", **options: str) -> RippleEdits:
-    catalog = read_catalog(discover())
-    spec = catalog.spec("dataset", name)
-    dataset = spec.build(configure(spec, options))
-    assert isinstance(dataset, RippleEdits)
-    return dataset
+def _no_data(ke_no_data: Path) -> None:
+    """Hide the published files on this machine."""
 
 
 def query(
@@ -105,24 +93,24 @@ RECORD: dict[str, Any] = {
 
 @pytest.fixture
 def record() -> dict[str, Any]:
-    """A record of ours in the published format, to spoil."""
+    """A made-up record in the published format."""
     return copy.deepcopy(RECORD)
 
 
 @pytest.fixture
 def loaded(tmp_path: Path) -> Callable[..., list[Case]]:
-    """Records to cases, by way of a file."""
+    """Write records to a file and return its cases."""
 
     def load(*records: Any, text: str | None = None) -> list[Case]:
         path = tmp_path / "own.json"
         path.write_text(json.dumps(list(records)) if text is None else text, encoding="utf-8")
-        return list(made(file=str(path)).cases())
+        return list(build_dataset("ripple-edits", file=str(path)).cases())
 
     return load
 
 
 def graph(relations: dict[str, Any], facts: dict[str, Any], entities: Iterable[str], **named: Any) -> Graph:
-    """A graph whose entities are labeled by what stands after the colon, unless ``named`` says otherwise."""
+    """Return a graph whose labels are the parts of the keys after the colon, or given by ``named``."""
     nodes = {key: named.get(key.partition(":")[2], {"label": key.partition(":")[2]}) for key in entities}
     raw = {"name": "toy", "version": "1", "sources": [], "relations": relations, "entities": nodes, "facts": facts}
     return parse(json.dumps(raw), "toy.json")
@@ -138,10 +126,8 @@ def records(graph_: Graph, *, cases: int = 300, seed: int = 0, **options: Any) -
 
 @pytest.fixture
 def toy() -> SimpleNamespace:
-    """What tests make things with: tests cannot import one another."""
-    return SimpleNamespace(
-        made=made, query=query, grouped=grouped, graph=graph, relation=relation, records=records, family=family
-    )
+    """Helpers of this file: tests cannot import it."""
+    return SimpleNamespace(query=query, grouped=grouped, graph=graph, relation=relation, records=records, family=family)
 
 
 PEOPLE = {

@@ -1,4 +1,4 @@
-"""What the builder draws, and the embedded dataset that it makes."""
+"""The builder, and the embedded dataset."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ke_benchmarks.graph import BuildTools, Graph, load_atlas
+from ke_benchmarks.graph import BuildTools, Graph, contains_name, load_atlas
 from ke_core.plugin import BadData, Case, Entity, contradicting
 from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.dataset import atlas_records
-from ke_plugin_ripple_edits.wording import contains_answer
+from ke_testing.dataset import build_dataset
 
 KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "Subject_Aliasing",
         "Relation_Specificity", "Forgetfulness")  # fmt: skip
@@ -24,7 +24,7 @@ KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "
 
 @pytest.fixture
 def company(toy: Any) -> Graph:
-    """Forty people in four teams that are at four sites."""
+    """Forty people in four teams at four sites."""
     people = [f"person:Person{n:02}" for n in range(40)]
     teams, sites = [f"team:Team{n}" for n in range(4)], [f"site:Site{n}" for n in range(4)]
     return toy.graph(  # type: ignore[no-any-return]
@@ -37,7 +37,7 @@ def company(toy: Any) -> Graph:
     )
 
 
-def test_a_graph_without_a_rule_has_two_hops(company: Graph, toy: Any) -> None:
+def test_graph_without_rules_gives_two_hop_tests(company: Graph, toy: Any) -> None:
     found = toy.records(company, cases=10)
     assert len(found) == 10
     moved = next(record for record in found if record["edit"]["relation"] == "team")
@@ -45,7 +45,7 @@ def test_a_graph_without_a_rule_has_two_hops(company: Graph, toy: Any) -> None:
     assert test["test_queries"][0]["prompt"].startswith("The site of the team of Person")
 
 
-def test_records_are_read_by_the_familys_own_loader(company: Graph, toy: Any, loaded: Any) -> None:
+def test_built_records_are_readable(company: Graph, toy: Any, loaded: Any) -> None:
     found = toy.records(company, cases=10)
     cases: list[Case] = loaded(*found)
     assert len(cases) == 10
@@ -53,18 +53,18 @@ def test_records_are_read_by_the_familys_own_loader(company: Graph, toy: Any, lo
     assert [case.edits[0].statement for case in cases] == [r["edit"]["prompt"].removesuffix(".") for r in found]
 
 
-def test_seed_and_graph_decide_alone(company: Graph, toy: Any) -> None:
+def test_records_depend_on_graph_and_seed(company: Graph, toy: Any) -> None:
     assert toy.records(company, cases=10) == toy.records(company, cases=10)
     assert toy.records(company, cases=10) != toy.records(company, cases=10, seed=1)
 
 
-def test_popular_edits_are_of_the_tenth_with_most_facts(company: Graph, toy: Any) -> None:
+def test_subset_popular(company: Graph, toy: Any) -> None:
     found = toy.records(company, subset="popular")
     assert {record["edit"]["relation"] for record in found} == {"site"}
     assert {record["example_type"] for record in found} == {"popular"}
 
 
-def test_recent_edits_are_the_graphs_own_facts(company: Graph, toy: Any) -> None:
+def test_subset_recent(company: Graph, toy: Any) -> None:
     found = toy.records(company, subset="recent", cases=10)
     for record in found:
         edit = record["edit"]
@@ -72,7 +72,7 @@ def test_recent_edits_are_the_graphs_own_facts(company: Graph, toy: Any) -> None
         assert edit["target_id"] in {o.key for o in company.objects(edit["subject_id"], edit["relation"])}
 
 
-def test_only_facts_that_the_model_knows_are_edited(company: Graph) -> None:
+def test_unrecalled_facts_are_not_edited(company: Graph) -> None:
     dropped: Counter[str] = Counter()
     tools = BuildTools(
         cases=5,
@@ -85,13 +85,13 @@ def test_only_facts_that_the_model_knows_are_edited(company: Graph) -> None:
     assert dropped["the model does not recall the edited fact"]
 
 
-def test_nothing_to_edit_is_one_line(toy: Any) -> None:
+def test_unusable_graph_is_rejected(toy: Any) -> None:
     poor = toy.graph({"likes": toy.relation("idol", "p", "p")}, {"likes": {"p:A": ["p:B"]}}, ["p:A", "p:B"])
     with pytest.raises(BadData, match="no edit of a fact in "):
         toy.records(poor)
 
 
-def test_x7_and_names_of_two_things_are_not_edited(toy: Any) -> None:
+def test_entities_without_unique_label_are_not_edited(toy: Any) -> None:
     graph = toy.graph(
         {"team": toy.relation("team", "person", "team"), "site": toy.relation("site", "team", "site")},
         {"team": {f"person:{n}": ["team:T1"] for n in ("Q77", "Al", "Cy")} | {"person:Di": ["team:T2"]},
@@ -117,7 +117,7 @@ def test_atlas_counts(atlas: list[dict[str, Any]]) -> None:
     assert all(counts[key] >= least for key, least in zip(KEYS, (500, 500, 50, 40, 150, 30), strict=True)), counts
 
 
-def test_every_condition_of_the_atlas_is_a_fact_of_it(atlas: list[dict[str, Any]]) -> None:
+def test_conditions_are_facts_of_the_atlas(atlas: list[dict[str, Any]]) -> None:
     graph = load_atlas()
     for record in atlas:
         for test in (test for key in KEYS for test in record[key]):
@@ -126,9 +126,9 @@ def test_every_condition_of_the_atlas_is_a_fact_of_it(atlas: list[dict[str, Any]
                 assert set(query["target_ids"]) == known, query["prompt"]
 
 
-def test_no_edit_of_the_atlas_takes_a_fact_from_another_case(toy: Any) -> None:
-    """Everything may be edited at once: a path of one case is contradicted by no edit of another."""
-    cases = list(toy.made("ripple-edits-atlas").cases())
+def test_no_edit_of_the_atlas_contradicts_another_case(toy: Any) -> None:
+    """So all edits can be applied together."""
+    cases = list(build_dataset("ripple-edits-atlas").cases())
     bank = {edit.id: edit for case in cases for edit in case.edits}
     assert len(bank) == len(cases)
     for case in cases:
@@ -136,16 +136,16 @@ def test_no_edit_of_the_atlas_takes_a_fact_from_another_case(toy: Any) -> None:
         assert contradicting(case.facts_before, bank) == {case.edits[0].id}
 
 
-def test_no_prompt_of_the_atlas_names_its_answer(atlas: list[dict[str, Any]]) -> None:
+def test_prompts_of_the_atlas_do_not_name_their_answers(atlas: list[dict[str, Any]]) -> None:
     for record in atlas:
         for test in (test for key in KEYS for test in record[key]):
             for query in (*test["test_queries"], *test["condition_queries"]):
                 assert query["prompt"][0] == query["prompt"][0].upper()
                 named = [Entity(label=answer["value"]) for answer in query["answers"]]
-                assert not contains_answer(query["prompt"], named), query["prompt"]
+                assert not contains_name(query["prompt"], named), query["prompt"]
 
 
-def test_m3_the_atlas_does_not_depend_on_hashing(toy: Any) -> None:
+def test_hash_seed_has_no_effect(toy: Any) -> None:
     told = "from ke_plugin_ripple_edits.dataset import _atlas_checksum as c; print(c())"
     other = subprocess.run(
         [sys.executable, "-c", told],
@@ -154,4 +154,4 @@ def test_m3_the_atlas_does_not_depend_on_hashing(toy: Any) -> None:
         check=True,
         env={**os.environ, "PYTHONHASHSEED": "7"},
     )
-    assert other.stdout.strip() == toy.made("ripple-edits-atlas").info().sha256
+    assert other.stdout.strip() == build_dataset("ripple-edits-atlas").info().sha256

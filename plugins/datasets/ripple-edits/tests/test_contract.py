@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ke_core.plugin import Dataset
-from ke_testing.dataset import DatasetContract
+from ke_testing.dataset import DatasetContract, build_dataset
 
 
 class TestAtlas(DatasetContract):
@@ -25,4 +25,4 @@ class TestSample(DatasetContract):
 
     @pytest.fixture
     def dataset(self, sample: Path, toy: Any) -> Dataset:
-        return toy.made(file=str(sample))
+        return build_dataset("ripple-edits", file=str(sample))

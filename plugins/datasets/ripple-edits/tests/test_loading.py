@@ -1,8 +1,7 @@
-"""Published records, real ones and ones of ours, to cases; acceptance checks 1 and 2 of the protocol."""
+"""Published and made-up records as cases."""
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from pathlib import Path
@@ -14,6 +13,7 @@ from ke_core.app import App, discover, read_catalog
 from ke_core.cli.main import build, invoke
 from ke_core.plugin import EFFICACY, BadData, Case, Probe
 from ke_plugin_ripple_edits.words import RELATIONS, split_prompt
+from ke_testing.dataset import build_dataset, read_error, with_field
 
 
 def probes(case: Case, aspect: str) -> list[Probe]:
@@ -22,10 +22,10 @@ def probes(case: Case, aspect: str) -> list[Probe]:
 
 @pytest.fixture
 def real(sample: Path, toy: Any) -> list[Case]:
-    return list(toy.made(file=str(sample)).cases())
+    return list(build_dataset("ripple-edits", file=str(sample)).cases())
 
 
-def test_real_edits_are_taken_apart(real: list[Case]) -> None:
+def test_published_edits_are_parsed(real: list[Case]) -> None:
     edits = [case.edits[0] for case in real]
     assert [edit.cloze.subject for edit in edits if edit.cloze] == [
         "꼠", "Goursez Vreizh", "Frederic Piesch", "Leonardo DiCaprio",
@@ -42,7 +42,7 @@ def test_real_edits_are_taken_apart(real: list[Case]) -> None:
     assert edits[0].after.objects[0].aliases == ("(33910) 2000 LJ9", "Lestarge")
 
 
-def test_real_tests_are_all_there_whichever_spelling_their_key_has(real: list[Case]) -> None:
+def test_published_tests_are_complete(real: list[Case]) -> None:
     counts = [Counter(probe.id.partition("-")[0] for probe in case.probes) for case in real]
     assert counts == [
         {EFFICACY: 1, "known": 1, "LG": 1, "SA": 2, "RS": 1},
@@ -56,13 +56,13 @@ def test_real_tests_are_all_there_whichever_spelling_their_key_has(real: list[Ca
     ]
 
 
-def test_real_questions_without_an_answer_are_kept_and_name_nothing(real: list[Case]) -> None:
+def test_published_questions_without_answer_have_no_gold(real: list[Case]) -> None:
     (first, *_rest) = probes(real[1], "logical-generalization")
     assert first.queries[0].gold.entities == ()
     assert first.given[0].gold.entities == ()
 
 
-def test_a_test_is_its_own_condition_and_asked_once(real: list[Case]) -> None:
+def test_test_that_is_its_own_condition_is_asked_once(real: list[Case]) -> None:
     (aliased, *_rest) = probes(real[0], "subject-aliasing")
     assert aliased.given == aliased.queries
     assert aliased.queries[0].stale is not None
@@ -72,8 +72,7 @@ def test_a_test_is_its_own_condition_and_asked_once(real: list[Case]) -> None:
     assert unrelated.queries[0].stale is None
 
 
-def test_two_hops_keep_their_second_relation_and_answer_with_its_targets(loaded: Any, record: dict[str, Any]) -> None:
-    """Check 1."""
+def test_two_hop_queries(loaded: Any, record: dict[str, Any]) -> None:
     (case,) = loaded(record)
     (probe,) = probes(case, "compositionality-1")
     (query,) = probe.queries
@@ -83,8 +82,7 @@ def test_two_hops_keep_their_second_relation_and_answer_with_its_targets(loaded:
     assert query.gold.require == "any"
 
 
-def test_six_keys_are_six_criteria(loaded: Any, record: dict[str, Any], toy: Any) -> None:
-    """Check 2."""
+def test_keys_and_criteria(loaded: Any, record: dict[str, Any], toy: Any) -> None:
     record["Forgetfulness"] = [toy.grouped(toy.query("PV", "x"))]
     record["Compositionality_II"] = [toy.grouped(toy.query("CII", "x"), condition="AND")]
     (case,) = loaded(record)
@@ -95,7 +93,7 @@ def test_six_keys_are_six_criteria(loaded: Any, record: dict[str, Any], toy: Any
     assert {probe.id: probe.require for probe in case.probes}["CII-1"] == "all"
 
 
-def test_the_edit_of_our_record(loaded: Any, record: dict[str, Any]) -> None:
+def test_edit_of_a_record(loaded: Any, record: dict[str, Any]) -> None:
     (case,) = loaded(record)
     (edit,) = case.edits
     assert (edit.id, edit.statement) == ("Q1|SPOUSE|Q2", "The name of the spouse of Al Dun is Bea Dun")
@@ -107,7 +105,7 @@ def test_the_edit_of_our_record(loaded: Any, record: dict[str, Any]) -> None:
     }  # fmt: skip
 
 
-def test_an_injected_fact_has_no_old_object(loaded: Any, record: dict[str, Any]) -> None:
+def test_injected_fact_has_no_old_object(loaded: Any, record: dict[str, Any]) -> None:
     record["example_type"] = "recent"
     del record["edit"]["original_fact"]
     (case,) = loaded(record)
@@ -115,15 +113,15 @@ def test_an_injected_fact_has_no_old_object(loaded: Any, record: dict[str, Any])
     assert case.probes[1].queries[0].gold.entities[0].label == "Bea Dun"
 
 
-def test_an_old_object_that_its_prompt_lacks_is_unknown(loaded: Any, record: dict[str, Any]) -> None:
+def test_old_object_missing_from_its_prompt_is_unknown(loaded: Any, record: dict[str, Any]) -> None:
     record["edit"]["original_fact"]["prompt"] = "The name of the spouse of Al Dun is ."
     (case,) = loaded(record)
     assert case.edits[0].before is None
     assert case.probes[0].queries[0].stale is None
 
 
-def test_x7_a_bare_id_names_nothing(loaded: Any, record: dict[str, Any], toy: Any) -> None:
-    """The released code writes the id where Wikidata has no label."""
+def test_bare_id_is_not_a_name(loaded: Any, record: dict[str, Any], toy: Any) -> None:
+    """The released code writes the id if Wikidata has no label."""
     record["edit"]["prompt"] = "The name of the spouse of Al Dun is Q2."
     record["Subject_Aliasing"] = []
     record["Relation_Specificity"] = [toy.grouped(toy.query("The child of Al is", "Q77", ids=["Q77"]))]
@@ -133,17 +131,17 @@ def test_x7_a_bare_id_names_nothing(loaded: Any, record: dict[str, Any], toy: An
 
 
 def validated(path: Path) -> object:
-    """The exit status of ``ke datasets validate`` on a file."""
+    """Return the exit status of ``ke datasets validate``."""
     app = App(discover())
     return invoke(build(app), ["datasets", "validate", "ripple-edits", "-o", f"ripple-edits.file={path}"], app)
 
 
-def test_real_records_validate_with_warnings_only(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_records_validate_with_warnings_only(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert validated(sample) == 0
     assert capsys.readouterr().out.rstrip().endswith("ripple-edits: 4 cases, 0 errors, 10 warnings")
 
 
-def test_a_test_without_answers_and_a_target_without_label_are_warnings(
+def test_missing_answers_and_labels_are_warnings(
     toy: Any, record: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record["edit"]["prompt"] = "The name of the spouse of Al Dun is Q2."
@@ -157,8 +155,8 @@ def test_a_test_without_answers_and_a_target_without_label_are_warnings(
     assert " 0 errors, " in out
 
 
-def test_the_embedded_dataset_has_no_known_flaws(toy: Any) -> None:
-    assert toy.made("ripple-edits-atlas").info().known_flaws == frozenset()
+def test_embedded_dataset_has_no_known_flaws(toy: Any) -> None:
+    assert build_dataset("ripple-edits-atlas").info().known_flaws == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -166,10 +164,10 @@ def test_the_embedded_dataset_has_no_known_flaws(toy: Any) -> None:
     [(["", "m", "man"], [("m", ("man",))]), ([" "], []), ([], [])],
     ids=["aliases", "blank", "none"],
 )
-def test_an_answer_without_a_label_goes_by_its_first_alias(
+def test_first_alias_replaces_a_missing_label(
     loaded: Any, record: dict[str, Any], toy: Any, aliases: list[str], named: list[Any]
 ) -> None:
-    """The released generator writes an empty label where Wikidata has none in English."""
+    """The released generator writes an empty label if Wikidata has none in English."""
     nameless = toy.query("The gender of Al Dun is", "", relation="SEX_OR_GENDER", ids=["Q66"])
     nameless["answers"][0]["aliases"] = aliases
     record["Relation_Specificity"] = [toy.grouped(nameless)]
@@ -198,7 +196,7 @@ def test_ids_may_be_lists_or_numbers(loaded: Any, record: dict[str, Any], toy: A
         ("The name of the award A won is Best.", "AWARD_RECEIVED", (), "", "Best"),
     ],
 )
-def test_object_is_cut_out_of_its_prompt(
+def test_object_is_parsed_from_its_prompt(
     prompt: str, relation: str, objects: tuple[str, ...], other: str, object_: str
 ) -> None:
     assert split_prompt(prompt, relation, objects=objects, other=other).object == object_
@@ -208,7 +206,7 @@ def test_all_53_relations_are_known() -> None:
     assert len(RELATIONS) == 53
 
 
-def test_each_subset_is_offered_with_its_metric_and_judge() -> None:
+def test_default_metric_and_judge() -> None:
     catalog = read_catalog(discover())
     for name in ("ripple-edits", "ripple-edits-recent", "ripple-edits-random", "ripple-edits-popular"):
         spec = catalog.spec("dataset", name)
@@ -217,22 +215,6 @@ def test_each_subset_is_offered_with_its_metric_and_judge() -> None:
 
 
 # --- bad input -------------------------------------------------------------------------------------------
-
-
-def spoilt(path: str, value: Any) -> Any:
-    """A change of one field; ``...`` takes it away."""
-
-    def spoil(record: dict[str, Any]) -> None:
-        *way, last = (int(step) if step.isdigit() else step for step in path.split("."))
-        at: Any = record
-        for step in way:
-            at = at[step]
-        if value is ...:
-            del at[last]
-        else:
-            at[last] = value
-
-    return spoil
 
 
 QUERY = "Relation_Specificity.0.test_queries.0"
@@ -261,39 +243,24 @@ QUERY = "Relation_Specificity.0.test_queries.0"
         (f"{QUERY}.answers.0.aliases", [3], "must be a text, not a whole number"),
     ],
 )
-def test_a_wrong_record_is_named_with_its_field(
-    loaded: Any, record: dict[str, Any], path: str, value: Any, says: str
-) -> None:
-    wrong = copy.deepcopy(record)
-    spoilt(path, value)(wrong)
-    with pytest.raises(BadData) as caught:
-        loaded(record, wrong)
-    assert says in str(caught.value)
-    assert "own.json, record 2" in str(caught.value)
-    assert "\n" not in caught.value.message
+def test_invalid_field_is_named(loaded: Any, record: dict[str, Any], path: str, value: Any, says: str) -> None:
+    error = read_error(lambda: loaded(record, with_field(record, path, value)))
+    assert says in error
+    assert "own.json, record 2" in error
 
 
-@pytest.mark.parametrize("text", ["", "[", '[{"edit": ', "{}", "[]", "[1]", "nonsense"])
-def test_a_file_that_is_no_list_of_records_is_one_line(loaded: Any, text: str) -> None:
-    with pytest.raises(BadData, match=r"own\.json"):
-        loaded(text=text)
-
-
-def test_v4_blank_aliases_are_left_out(loaded: Any, record: dict[str, Any]) -> None:
-    spoilt(f"{QUERY}.answers.0.aliases", ["", " ", "m"])(record)
-    (case,) = loaded(record)
+def test_blank_aliases_are_ignored(loaded: Any, record: dict[str, Any]) -> None:
+    (case,) = loaded(with_field(record, f"{QUERY}.answers.0.aliases", ["", " ", "m"]))
     assert probes(case, "relation-specificity")[0].queries[0].gold.entities[0].aliases == ("m",)
 
 
-def test_a_file_of_ones_own_must_be_named(toy: Any) -> None:
+def test_missing_option_file_has_instructions(toy: Any) -> None:
     with pytest.raises(BadData, match="needs a file") as caught:
-        list(toy.made().cases())
+        list(build_dataset("ripple-edits").cases())
     assert "ripple-edits.file=FILE" in caught.value.hint
 
 
-def test_cases_come_one_by_one(tmp_path: Path, toy: Any, record: dict[str, Any]) -> None:
-    import json
-
+def test_cases_are_read_lazily(tmp_path: Path, toy: Any, record: dict[str, Any]) -> None:
     path = tmp_path / "own.json"
     path.write_text(json.dumps([record, record])[:-1] + ", nonsense", encoding="utf-8")
-    assert next(toy.made(file=str(path)).cases()).id == "1"
+    assert next(build_dataset("ripple-edits", file=str(path)).cases()).id == "1"

@@ -1,4 +1,4 @@
-"""The tables of the paper: what is printed in them agrees, and each cell is what its run gives."""
+"""The tables of the paper: consistency of the printed numbers, and results of runs."""
 
 from __future__ import annotations
 
@@ -11,48 +11,46 @@ import pytest
 
 from ke_benchmarks import ReproductionSpec
 from ke_benchmarks.files import download
-from ke_core.app import Plan, configure, discover, read_catalog, select
+from ke_core.app import Plan, select
 from ke_core.plugin import Ask, BadData, Case
 from ke_core.results import intervals
 from ke_plugin_reproduce.filled import FilledTable
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 from ke_plugin_ripple_edits import ke_reproductions
 from ke_plugin_ripple_edits.cases import SHORT
+from ke_testing.dataset import build_dataset
 
 TABLES = tables_of(ke_reproductions())
 SUBSETS = ("recent", "random", "popular")
 RESULTS = tuple(f"ripple-edits/table-{number}" for number in (3, 4, 5))
 """Of the three subsets, in that order."""
 LIMIT = 16
-"""Of so many cases of the atlas some have a test of each criterion."""
+"""Enough cases of the atlas for every criterion."""
 ERRORS = "ripple-edits/table-7"
 MISSING = "has no number here: after editing, prompt cloze"
 NO_EDIT = (f"ripple.executed {MISSING}", f"ripple.ripple {MISSING}")
-"""Where no edit took there is no test to speak of, and no average."""
+"""Without a successful edit there is no executed test and no average."""
 
 
 def rows(name: str) -> dict[tuple[str, ...], tuple[Any, ...]]:
-    """What is printed, by the labels of the row."""
+    """Return the printed numbers by the labels of the row."""
     return {row.labels: row.printed for row in TABLES[f"ripple-edits/{name}"].rows}
 
 
-# --- what is printed -----------------------------------------------------------------------------------------
-
-
-def test_every_table_of_results_is_there() -> None:
+def test_tables_are_complete() -> None:
     names = {*(f"table-{number}" for number in range(1, 8)), "figure-6", "figure-7"}
     assert set(TABLES) == {f"ripple-edits/{name}" for name in names}
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_the_average_is_that_of_the_six_criteria_or_a_note_says_what_that_is(name: str) -> None:
+def test_average_is_the_mean_of_six_criteria_or_has_a_note(name: str) -> None:
     for row in TABLES[name].rows:
         *criteria, average = row.printed
         close = mean(criteria) == pytest.approx(average, abs=0.06)
         assert close or f"the average of the six is {mean(criteria):.2f}" in row.note, row.labels
 
 
-def test_the_average_of_one_row_alone_is_off() -> None:
+def test_one_average_deviates() -> None:
     off = [(name, row.labels) for name in RESULTS for row in TABLES[name].rows if "average of the six" in row.note]
     assert off == [("ripple-edits/table-3", ("GPT-3", "ICE"))]
 
@@ -63,14 +61,14 @@ def test_criteria_sum_to_the_queries_of_an_edit() -> None:
         assert sum(printed[f"{short} queries per edit",][at] for short in SHORT.values()) == pytest.approx(total)
 
 
-def test_queries_per_criterion_are_of_six_and_in_recent_of_five() -> None:
+def test_queries_per_criterion_average_six_criteria_or_five_in_recent() -> None:
     printed = rows("table-1")
     recent, random, popular = printed["queries per edit",]
     without = recent - printed["PV queries per edit",][0]
     assert printed["queries per criterion",] == pytest.approx((without / 5, random / 6, popular / 6), abs=0.07)
 
 
-def test_gpt_2_over_the_subsets_is_the_mean_of_three_tables() -> None:
+def test_gpt_2_over_subsets_is_the_mean_of_three_tables() -> None:
     criteria = {"Logical Generalization": 0, "Compositionality I": 1, "Compositionality II": 2}
     criteria |= {"Subject Aliasing": 3, "Preservation": 4, "Relation Specificity": 5}
     results = [{row.labels: row.printed for row in TABLES[name].rows} for name in RESULTS]
@@ -101,19 +99,18 @@ def test_error_types_sum_to_all_failures(labels: tuple[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def atlas() -> dict[str, Case]:
-    spec = read_catalog(discover()).spec("dataset", "ripple-edits-atlas")
-    return {case.id: case for case in spec.build(configure(spec, {})).cases()}
+    return {case.id: case for case in build_dataset("ripple-edits-atlas").cases()}
 
 
 @pytest.fixture(scope="module")
 def taken(atlas: Mapping[str, Case]) -> Sequence[Case]:
-    """The cases that the runs take."""
+    """The selected cases of the runs."""
     return select(list(atlas.values()), Plan(limit=LIMIT), seed=0)
 
 
 @pytest.fixture(scope="module")
 def filled(atlas: Mapping[str, Case], tmp_path_factory: pytest.TempPathFactory) -> dict[str, FilledTable]:
-    """Every table but that of error types, whose metric is of a plugin of its own."""
+    """Every table except that of error types, whose metric is another plugin."""
     specs = [spec for spec in ke_reproductions() if spec.name != ERRORS]
     found = run(specs, atlas, tmp_path_factory.mktemp("tables"))
     sound(found, absent=NO_EDIT)
@@ -125,9 +122,9 @@ def unfetched(url: str, *_rest: object, **_more: object) -> Path:
 
 
 def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) -> dict[str, FilledTable]:
-    """ROME makes edits and all that follows; ICE its edits and what they leave alone; MEMIT nothing.
+    """ROME is right everywhere, ICE on edits and unchanged facts, MEND on edits only, MEMIT nowhere.
 
-    MEND makes its edits, and of everything else it says that it is unknown. The unedited model meets every condition.
+    All other answers are "unknown". The unedited model meets every condition.
     """
     known = {
         query.texts[0]: query.gold.entities[0].label
@@ -150,7 +147,7 @@ def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KE_CACHE_DIR", str(root / "cache"))
         patch.delenv("KE_DATA_DIR", raising=False)
-        patch.setattr(intervals, "RESAMPLES", 20)  # how wide intervals are is no matter here
+        patch.setattr(intervals, "RESAMPLES", 20)  # intervals are not tested here
         patch.setattr(download, "fetch", unfetched)
         return tried(
             specs,
@@ -166,7 +163,7 @@ def values(table: FilledTable, *row: str) -> dict[str, float | None]:
     return {column.heading: cell(table, row, column.heading)[0].value for column in table.table.columns}
 
 
-def test_each_criterion_is_what_its_run_gives(filled: Mapping[str, FilledTable], taken: Sequence[Case]) -> None:
+def test_criteria_of_runs(filled: Mapping[str, FilledTable], taken: Sequence[Case]) -> None:
     table = filled["ripple-edits/table-4"]
     criteria = (*SHORT.values(), "Avg.")
     for model in ("GPT-2", "GPT-J", "GPT-Neo", "LLaMA"):
@@ -185,7 +182,7 @@ def test_each_criterion_is_what_its_run_gives(filled: Mapping[str, FilledTable],
     assert "GPT-3: OpenAI shut down text-davinci-003 on 4 January 2024" in unrun(table)
 
 
-def test_edits_that_took_are_counted_and_averaged_over_editors(filled: Mapping[str, FilledTable]) -> None:
+def test_successful_edits_are_averaged_over_editors(filled: Mapping[str, FilledTable]) -> None:
     table = filled["ripple-edits/table-2"]
     for subset in SUBSETS:
         assert cell(table, "LLaMA", f"{subset.upper()} Edits")[0].value == LIMIT
@@ -204,13 +201,13 @@ def test_means_over_subsets_and_editors(filled: Mapping[str, FilledTable]) -> No
     } == {100.0}
 
 
-def test_a_mean_over_editors_one_of_which_measured_nothing_says_so(filled: Mapping[str, FilledTable]) -> None:
+def test_mean_over_editors_without_a_measurement_has_a_reason(filled: Mapping[str, FilledTable]) -> None:
     table = filled["ripple-edits/figure-7"]
     why = cell(table, "Preservation", "RANDOM")[0].why
     assert why.startswith("nothing was left to measure: the edit did not succeed")
 
 
-def test_statistics_are_those_of_the_dataset(filled: Mapping[str, FilledTable], atlas: dict[str, Case]) -> None:
+def test_statistics_are_counted_in_the_dataset(filled: Mapping[str, FilledTable], atlas: dict[str, Case]) -> None:
     table = filled["ripple-edits/table-1"]
     cases = atlas.values()
     queries = {
@@ -224,8 +221,8 @@ def test_statistics_are_those_of_the_dataset(filled: Mapping[str, FilledTable], 
     assert "counted in Wikidata; not in the files" in unrun(table)
 
 
-def test_failures_are_of_tests_alone(atlas: Mapping[str, Case], tmp_path: Path) -> None:
-    """MEMIT makes no edit, so that none of its failures is one of a test whose edit took."""
+def test_error_types_of_tests(atlas: Mapping[str, Case], tmp_path: Path) -> None:
+    """MEMIT makes no successful edit, so none of its tests counts."""
     pytest.importorskip("ke_plugin_error_types")
     (whole,) = (spec for spec in ke_reproductions() if spec.name == ERRORS)
     text = whole.text().replace('editor = "rome"', 'editor = "memit"')

@@ -1,4 +1,4 @@
-"""The logical rules on toy graphs computed manually; acceptance checks 10 to 12 of the protocol."""
+"""The logical rules on small graphs, computed manually."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYS = ("Logical_Generalization", "Compositionality_I", "Compositionality_II", "
 
 
 def criteria(graph: Graph, subject: str, relation: str, new: str) -> CriteriaBuilder:
-    """The tests of the edit that gives the subject's relation the object ``new``."""
+    """Return the builder for the edit that gives subject and relation the object ``new``."""
     rules = Rules.of(read(), graph)
     node = graph.node(new)
     plan = PlannedEdit(
@@ -37,7 +37,7 @@ def criteria(graph: Graph, subject: str, relation: str, new: str) -> CriteriaBui
 
 
 def said(made: CriteriaBuilder) -> dict[str, dict[str, set[str]]]:
-    """Key to prompt to answers."""
+    """Return the answers by key and prompt."""
     return {
         key: {
             query["prompt"]: {answer["value"] for answer in query["answers"]}
@@ -49,15 +49,15 @@ def said(made: CriteriaBuilder) -> dict[str, dict[str, set[str]]]:
 
 
 def conditions(made: CriteriaBuilder, key: str) -> dict[str, list[str]]:
-    """First prompt of a test to the prompts of its conditions."""
+    """Return the prompts of conditions by the first prompt of a test."""
     return {
         one.test["test_queries"][0]["prompt"]: [query["prompt"] for query in one.test["condition_queries"]]
         for one in made.tests()[key]
     }
 
 
-def test_mother_brings_her_children_and_her_brothers(toy: Any) -> None:
-    """Check 10: New has Una and Ulf, Fay has Ed and Cis; Ed is not his own sibling, and New has one child more."""
+def test_consequences_of_mother(toy: Any) -> None:
+    """New has Una and Ulf, Fay has Ed and Cis. Ed is not his own sibling; New has one more child."""
     made = criteria(toy.family(), "person:ed", "mother", "person:new")
     assert said(made)["Logical_Generalization"] == {
         "A sibling of Ed is": {"Una", "Ulf", "Cis"},
@@ -70,7 +70,7 @@ def test_mother_brings_her_children_and_her_brothers(toy: Any) -> None:
     assert found["Besides Una and Ulf, the child of New is"] == []
 
 
-def test_father_brings_his(toy: Any) -> None:
+def test_consequences_of_father(toy: Any) -> None:
     made = criteria(toy.family(), "person:una", "father", "person:fay")
     assert said(made)["Logical_Generalization"] == {
         "A sibling of Una is": {"Ed", "Cis", "Ulf"},
@@ -79,8 +79,8 @@ def test_father_brings_his(toy: Any) -> None:
     }
 
 
-def test_brother_asks_both_parents_either_may_know(toy: Any) -> None:
-    """Check 10: two tests of two queries, and one of one."""
+def test_consequences_of_brother(toy: Any) -> None:
+    """Two tests with two queries, and one with one."""
     made = criteria(toy.family(), "person:ed", "brother", "person:bob")
     tests = [[query["prompt"] for query in one.test["test_queries"]] for one in made.tests()["Logical_Generalization"]]
     assert tests == [
@@ -90,8 +90,8 @@ def test_brother_asks_both_parents_either_may_know(toy: Any) -> None:
     ]
 
 
-def test_spouse_is_asked_for_spouse_and_followed_by_for_follows(toy: Any) -> None:
-    """Section 12: the released code asks for siblings, and in the wrong direction."""
+def test_consequences_of_spouse_and_followed_by(toy: Any) -> None:
+    """The released code asks for siblings, and in the wrong direction."""
     couples = toy.graph(
         {"spouse": toy.relation("spouse", "p", "p"), "next": toy.relation("followed by", "p", "p"),
          "prior": toy.relation("follows", "p", "p")},
@@ -104,7 +104,7 @@ def test_spouse_is_asked_for_spouse_and_followed_by_for_follows(toy: Any) -> Non
 
 @pytest.fixture
 def places(toy: Any) -> Graph:
-    """Ur lies in Xan, Yor is another country; Ona is the capital of Yor, and Sum borders Xan."""
+    """Ur is in Xan; Yor is another country, with the capital Ona; Sum borders Xan."""
     return toy.graph(  # type: ignore[no-any-return]
         {
             "country": {**toy.relation("country", "city", "country"), "cloze": "{} is a city in"},
@@ -138,8 +138,7 @@ def places(toy: Any) -> Graph:
     )  # fmt: skip
 
 
-def test_country_brings_continent_currency_language_and_anthem(places: Graph) -> None:
-    """Check 10."""
+def test_consequences_of_country(places: Graph) -> None:
     made = criteria(places, "city:Ur", "country", "country:Yor")
     assert said(made)["Logical_Generalization"] == {
         "The continent on which Ur lies is": {"We"},
@@ -152,7 +151,7 @@ def test_country_brings_continent_currency_language_and_anthem(places: Graph) ->
     ]
 
 
-def test_country_is_composed_with_what_the_new_one_has(places: Graph) -> None:
+def test_compositionality_1(places: Graph) -> None:
     made = criteria(places, "city:Ur", "country", "country:Yor")
     assert said(made)["Compositionality_I"] == {
         "The continent on which the country to which Ur belongs lies is": {"We"},
@@ -163,7 +162,7 @@ def test_country_is_composed_with_what_the_new_one_has(places: Graph) -> None:
     }
 
 
-def test_what_names_the_edited_thing_is_composed_with_its_new_fact(places: Graph) -> None:
+def test_compositionality_2(places: Graph) -> None:
     made = criteria(places, "country:Xan", "continent", "continent:We")
     assert said(made)["Compositionality_II"] == {
         "The continent on which the country to which Ur belongs lies is": {"We"}
@@ -173,8 +172,8 @@ def test_what_names_the_edited_thing_is_composed_with_its_new_fact(places: Graph
     }
 
 
-def test_unrelated_facts_leave_out_what_depends_on_the_edit(places: Graph) -> None:
-    """Check 11: of a country edit no continent, official language, capital of, or currency."""
+def test_relation_specificity(places: Graph) -> None:
+    """An edit of the country excludes continent, official language, capital of, and currency."""
     country = {"country": {"city:Ur": ["country:Xan"]}, "capital-of": {"city:Ur": ["country:Xan"]}}
     both = evolve(
         places, triples={**places.triples, **{k: {s: tuple(o) for s, o in v.items()} for k, v in country.items()}}
@@ -186,21 +185,19 @@ def test_unrelated_facts_leave_out_what_depends_on_the_edit(places: Graph) -> No
     }
 
 
-def test_one_object_is_not_preserved_and_several_are(places: Graph) -> None:
-    """Check 12."""
+def test_preservation(places: Graph) -> None:
     assert said(criteria(places, "country:Xan", "continent", "continent:We"))["Forgetfulness"] == {}
     kept = criteria(places, "country:Xan", "language", "tongue:Yi")
     assert said(kept)["Forgetfulness"] == {"The official language of Xan, which is not Yi, is": {"Xi"}}
     assert said(kept)["Compositionality_I"] == said(kept)["Compositionality_II"] == {}
 
 
-def test_a_date_is_not_composed(places: Graph) -> None:
-    """Check 12."""
+def test_dates_are_not_composed(places: Graph) -> None:
     made = said(criteria(places, "city:Ur", "founded", "date:1300-01-01"))
     assert made["Compositionality_I"] == made["Compositionality_II"] == made["Logical_Generalization"] == {}
 
 
-def test_another_name_is_asked_unless_it_is_another_things_or_gives_the_answer_away(places: Graph) -> None:
+def test_subject_aliasing(places: Graph) -> None:
     made = criteria(places, "city:Ur", "country", "country:Yor")
     assert said(made)["Subject_Aliasing"] == {"Uru is a city in": {"Yor"}}
     assert [
@@ -208,17 +205,17 @@ def test_another_name_is_asked_unless_it_is_another_things_or_gives_the_answer_a
     ] == ["Xan"]
 
 
-def test_capital_is_known_backwards(places: Graph) -> None:
+def test_inverse_of_capital(places: Graph) -> None:
     made = criteria(places, "country:Yor", "capital", "city:Ur")
     assert said(made)["Logical_Generalization"] == {"Ur rules": {"Yor"}, "Ur is a city in": {"Yor"}}
 
 
-def test_symmetric_neighbours_exclude_those_there_are(places: Graph) -> None:
+def test_symmetric_relation_excludes_known_objects(places: Graph) -> None:
     made = criteria(places, "country:Yor", "neighbour", "country:Xan")
     assert said(made)["Logical_Generalization"] == {"The neighbour of Xan, which is not Sum, is": {"Yor"}}
 
 
-def test_what_does_not_change_is_no_test_of_a_change(places: Graph) -> None:
+def test_unchanged_consequences_are_not_tested(places: Graph) -> None:
     same = evolve(
         places,
         triples={**places.triples, "continent": {"country:Xan": ("continent:We",), "country:Yor": ("continent:We",)}},
@@ -227,7 +224,7 @@ def test_what_does_not_change_is_no_test_of_a_change(places: Graph) -> None:
     assert not any("continent" in prompt for key in KEYS for prompt in made[key])
 
 
-def test_death_is_known_to_end_a_life(toy: Any) -> None:
+def test_consequences_of_place_of_death(toy: Any) -> None:
     people = toy.graph(
         {"P20": toy.relation("place of death", "person", "city")},
         {"P20": {"person:A": ["city:B"]}},
@@ -240,7 +237,7 @@ def test_death_is_known_to_end_a_life(toy: Any) -> None:
 # --- the table -------------------------------------------------------------------------------------------
 
 
-def test_relations_are_found_by_key_by_wikidata_id_and_by_label(places: Graph) -> None:
+def test_relations_are_found_by_key_id_and_label(places: Graph) -> None:
     rules = Rules.of(read(), places)
     assert rules.key("official-language") == "language"
     assert rules.key("capital-of") == "capital-of"
@@ -260,7 +257,7 @@ def test_relations_are_found_by_key_by_wikidata_id_and_by_label(places: Graph) -
         ("nonsense", "is not TOML: "),
     ],
 )  # fmt: skip
-def test_a_table_that_does_not_fit_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_rules_are_rejected(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "own.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(BadData) as caught:
@@ -269,7 +266,7 @@ def test_a_table_that_does_not_fit_is_one_line(tmp_path: Path, text: str, says: 
     assert "own.toml" in str(caught.value)
 
 
-def test_a_table_of_ones_own_adds_rules(tmp_path: Path, places: Graph, toy: Any) -> None:
+def test_own_rules_are_added(tmp_path: Path, places: Graph, toy: Any) -> None:
     path = tmp_path / "own.toml"
     path.write_text(
         "[relations.mayor]\n[relations.town]\ncloze = 'The town that {} runs is'\n"
@@ -281,7 +278,7 @@ def test_a_table_of_ones_own_adds_rules(tmp_path: Path, places: Graph, toy: Any)
     assert Rules.of(read(path), places).rules("mayor")
 
 
-def test_x7_labels_that_are_ids_are_not_clear() -> None:
+def test_ids_are_not_unique_labels() -> None:
     names = UniqueNames(_nothing())
     assert not names.clear(Entity(label="Q42", id="x"))
     assert names.clear(Entity(label="Q 42", id="x"))

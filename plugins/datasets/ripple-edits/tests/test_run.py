@@ -1,7 +1,4 @@
-"""A whole evaluation of our record: conditions go to the unedited model, and what it says reaches the metric.
-
-Acceptance checks 6 and 14 of the protocol, and the way of ``Probe.given`` through the runner.
-"""
+"""An evaluation of one record: conditions are sent to the unedited model, and their results reach the metric."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ke_core.app import Catalog, EvalRequest, ModelChoice, Registration, RunFolder, discover, evaluate, read_catalog
 from ke_core.plugin import (
@@ -41,7 +38,7 @@ EDITED = {
 
 
 class Couple(EchoModel):
-    """Knows some sentences; ``log`` keeps whether it was edited, and what it was asked then."""
+    """A model of some sentences. ``log``: whether it was edited, and the prompt, for each request."""
 
     def __init__(self) -> None:
         self.facts = dict(KNOWN)
@@ -60,7 +57,7 @@ class Couple(EchoModel):
 
 
 class Marry:
-    """An editor that teaches it others."""
+    """An editor that adds other sentences."""
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> dict[str, str]:
         return {}
@@ -74,14 +71,9 @@ class Marry:
             session.model.facts = dict(KNOWN)
 
 
-@frozen(kw_only=True)
-class NoOptions:
-    pass
-
-
 def catalog() -> Catalog:
     found = read_catalog(discover())
-    spec = EditorSpec(name="marry", summary="s", config=NoOptions, build=lambda _config: Marry())
+    spec = EditorSpec(name="marry", summary="s", build=lambda _config: Marry())
     offer = Registration(spec=spec, plugin=found.offer("dataset", "ripple-edits").plugin)
     return evolve(found, offers={**found.offers, "editor": {**found.offers["editor"], "marry": offer}})
 
@@ -105,8 +97,8 @@ def ran(tmp_path: Path, record: dict[str, Any]) -> tuple[Couple, dict[tuple[str,
 
 
 def test_conditions_reach_the_metric(ran: tuple[Couple, dict[tuple[str, str], Any]]) -> None:
-    """LG fails, CI is right and its condition known, SA's own condition (the new object, before) is not; RS is wrong
-    in nothing: it has no condition.
+    """LG is wrong; CI is right and its condition met; SA's condition (the new object before the edit) is not met; RS is
+    right and has no condition.
     """
     _model, scores = ran
     each = {aspect: (score.value, score.skipped) for (aspect, criterion), score in scores.items() if not criterion}
@@ -120,8 +112,8 @@ def test_conditions_reach_the_metric(ran: tuple[Couple, dict[tuple[str, str], An
     assert scores["ripple", ""].note == "3 of 6 were observed; one unit, no interval"
 
 
-def test_conditions_are_put_to_the_unedited_model_alone(ran: tuple[Couple, dict[tuple[str, str], Any]]) -> None:
-    """Check 14: no test before the edit, no condition after it, and nothing twice."""
+def test_conditions_are_sent_to_the_unedited_model_only(ran: tuple[Couple, dict[tuple[str, str], Any]]) -> None:
+    """No test is sent before the edit, no condition after it, and nothing twice."""
     model, _scores = ran
     before, after = (sorted(prompt for edited, prompt in model.log if edited is when) for when in (False, True))
     assert before == [
@@ -136,8 +128,8 @@ def test_conditions_are_put_to_the_unedited_model_alone(ran: tuple[Couple, dict[
     ]
 
 
-def test_v3_an_answer_in_the_prompt_is_none() -> None:
-    """Check 6: the prompt holds the alias, what follows it does not."""
+def test_answer_in_the_prompt_does_not_count() -> None:
+    """The prompt contains the answer, the completion does not."""
     judge = catalog().spec("judge", "containment")
     query = Query(
         id="q", texts=("Al Dun, husband of Bea, is",), form="cloze", gold=Gold(entities=(Entity(label="Bea"),))

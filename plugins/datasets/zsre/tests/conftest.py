@@ -1,17 +1,16 @@
-"""Records in zsRE's form, with facts of our own making."""
+"""Records in zsRE's format, made up."""
 
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ke_core.app import configure, discover, read_catalog
 from ke_plugin_zsre.dataset import Zsre
+from ke_testing.dataset import build_dataset, write_json
 
 RECORD = {
     "subject": "Ostrel Mills",
@@ -27,10 +26,8 @@ RECORD = {
 
 
 @pytest.fixture(autouse=True)
-def _nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test finds data or fetches it unless it says so."""
-    monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
+def _no_data(ke_no_data: Path) -> None:
+    """Hide the published files on this machine."""
 
 
 @pytest.fixture
@@ -47,14 +44,10 @@ def records(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Callable[..., Zsre]:
-    """Put something where the file is looked for, and build the dataset that reads it."""
+    """Write the data file and build the dataset that reads it."""
 
     def store(content: Any, **options: str) -> Zsre:
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        (tmp_path / "zsre_mend_eval.json").write_bytes(data)
-        spec = read_catalog(discover()).spec("dataset", "zsre")
-        found = spec.build(configure(spec, {"data_dir": str(tmp_path), **options}))
-        assert isinstance(found, Zsre)
-        return found
+        write_json(tmp_path / "zsre_mend_eval.json", content)
+        return build_dataset("zsre", data_dir=str(tmp_path), **options)
 
     return store

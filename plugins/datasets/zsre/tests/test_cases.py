@@ -1,4 +1,4 @@
-"""What a record becomes."""
+"""Cases of made-up records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(case):
     return {p.id: [(q.texts[0], q.form, q.continuations) for q in p.queries] for p in case.probes}
 
 
-def test_alt_takes_the_place_of_the_true_answer(record, stored) -> None:
+def test_target_alt(record, stored) -> None:
     (case,) = stored([record]).cases()
     own, again, near = record["src"], record["rephrase"], record["loc"] + "?"
     changed = (" Vera Lisk", " Tobin Crane")
@@ -49,7 +49,7 @@ def test_alt_takes_the_place_of_the_true_answer(record, stored) -> None:
     assert query.stale.entities[0].names == ("Tobin Crane", "T. Crane")
 
 
-def test_the_true_answer_may_be_taught_instead_and_has_no_rival_then(record, stored) -> None:
+def test_target_answers(record, stored) -> None:
     (case,) = stored([record], target="answers").cases()
     assert set(told(case)) == {"efficacy", "paraphrase", "locality", "locality-probability"}
     query = case.probes[0].queries[0]
@@ -58,7 +58,7 @@ def test_the_true_answer_may_be_taught_instead_and_has_no_rival_then(record, sto
     assert case.edits[0].statement == "Who set up Ostrel Mills? Tobin Crane"
 
 
-def test_a_record_with_a_blank_alt_is_left_out_and_counted(records, stored) -> None:
+def test_records_with_blank_alt_are_skipped_and_counted(records, stored) -> None:
     first, second, third = records
     dataset = stored([first, second | {"alt": " "}, third, first | {"alt": ""}])
     with pytest.warns(UserWarning, match=r"zsre_mend_eval\.json: skipped because of a blank alt: 2\Z"):
@@ -66,23 +66,23 @@ def test_a_record_with_a_blank_alt_is_left_out_and_counted(records, stored) -> N
 
 
 @pytest.mark.parametrize("alt", ["", "Q969340", None])
-def test_where_the_true_answer_is_taught_alt_is_not_looked_at(record, stored, alt) -> None:
+def test_target_answers_ignores_alt(record, stored, alt) -> None:
     (case,) = stored([record | {"alt": alt}], target="answers").cases()
     assert case.probes[0].queries[0].gold.entities[0].names == ("Tobin Crane", "T. Crane")
 
 
-def test_an_alt_that_is_a_spelling_of_the_answer_is_compared_with_nothing(records, stored) -> None:
+def test_alt_that_is_an_alias_of_the_answer_is_not_compared(records, stored) -> None:
     *_, same = stored(records).cases()
     assert "efficacy-probability" not in told(same)
     assert same.edits[0].operation == "add"
 
 
-def test_v10_every_spelling_of_the_answer_counts(record, stored) -> None:
+def test_every_spelling_of_the_answer_is_a_name(record, stored) -> None:
     (case,) = stored([record | {"answers": ["A", "B", "A", "C"]}], target="answers").cases()
     assert case.probes[0].queries[0].gold.entities[0].names == ("A", "B", "C")
 
 
-def test_the_subject_is_found_in_its_question(records, stored) -> None:
+def test_cloze_has_the_span_of_the_subject(records, stored) -> None:
     named, unnamed, _ = stored(records).cases()
     cloze = named.edits[0].cloze
     assert cloze.prompt == "Who set up Ostrel Mills?"
@@ -90,22 +90,22 @@ def test_the_subject_is_found_in_its_question(records, stored) -> None:
     assert unnamed.edits[0].cloze is None
 
 
-def test_e2_a_question_that_names_its_subject_twice_has_one_slot(record, stored) -> None:
+def test_subject_may_occur_twice_in_the_question(record, stored) -> None:
     (case,) = stored([record | {"src": "Did Ostrel Mills found Ostrel Mills?"}]).cases()
     assert case.edits[0].cloze.template == "Did {} found Ostrel Mills?"
 
 
-def test_an_unrelated_question_with_the_new_answer_shows_nothing(record, stored) -> None:
+def test_no_locality_if_the_unrelated_answer_is_the_new_one(record, stored) -> None:
     (case,) = stored([record | {"loc_ans": "vera lisk"}]).cases()
     assert "locality" not in told(case)
 
 
-def test_a_question_mark_is_added_once(record, stored) -> None:
+def test_question_mark_is_added_once(record, stored) -> None:
     (case,) = stored([record | {"loc": "who sings?"}]).cases()
     assert told(case)["locality"][0][0] == "who sings?"
 
 
-def test_cases_are_named_by_their_place_and_there_before_the_rest_is_read(records, stored) -> None:
+def test_cases_are_numbered_and_read_lazily(records, stored) -> None:
     whole = json.dumps(records).encode()
     cut = stored(whole[: len(whole) - 20])
     assert [case.id for case in islice(cut.cases(), 2)] == ["0", "1"]

@@ -8,33 +8,17 @@ import pytest
 from attrs import evolve
 
 from ke_benchmarks import single_edit_probes
-from ke_core.plugin import (
-    Answer,
-    Case,
-    CaseRecord,
-    Edit,
-    Entity,
-    Failure,
-    Gold,
-    Judgment,
-    Outcome,
-    Query,
-    Scored,
-    Value,
-    Verdict,
-)
+from ke_core.plugin import Case, CaseRecord, Edit, Failure, Outcome, Query, Scored, Value, Verdict
 from ke_plugin_classic import ClassicConfig, ke_metrics
 from ke_plugin_classic.metric import Classic
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
 
 ASPECTS = (
     "efficacy", "efficacy-probability", "paraphrase", "paraphrase-probability", "locality", "locality-word",
     "locality-probability",
 )  # fmt: skip
 MAGNITUDES = ("efficacy-magnitude", "paraphrase-magnitude", "locality-magnitude")
-
-
-def gold(name: str) -> Gold:
-    return Gold(entities=(Entity(label=name),))
 
 
 OWN = Query(
@@ -44,32 +28,30 @@ NEAR = tuple(
     Query(id=f"near-{n}", texts=(f"Where is {name}?",), cloze=f"{name} is in", gold=gold(city))
     for n, (name, city) in enumerate((("Big Ben", "London"), ("the Gate", "Berlin")), start=1)
 )
+
 CASE = Case(id="1", edits=(Edit(id="e", statement="The Tower is in Rome"),), probes=single_edit_probes(OWN, NEAR))
 
 
-def answer(text: str, verdict: Verdict = Verdict.UNSURE) -> Outcome:
-    return Outcome(reply=Answer(text=text), judgment=Judgment(verdict=verdict))
-
-
 def scored(*pairs: tuple[float, int]) -> Outcome:
-    reply = Scored(logprobs=tuple(p for p, _n in pairs), tokens=tuple(n for _p, n in pairs))
-    return Outcome(reply=reply, judgment=Judgment(verdict=Verdict.UNSURE))
+    logprobs, tokens = zip(*pairs, strict=True)
+    return outcome(Scored(logprobs=logprobs, tokens=tokens), Verdict.UNSURE)
 
 
 def record(style: str = "direct", **changes: Outcome) -> CaseRecord:
-    """Everything as it should be after a good edit, but for the ``changes``, by query id with ``_`` for ``-``."""
+    """Return the record of a successful edit with ``changes`` by query id, with ``_`` for ``-``."""
     after = {
-        "edit": answer("Rome", Verdict.RIGHT),
+        "edit": outcome("Rome", Verdict.RIGHT),
         "edit-scored": scored((-1.0, 1), (-5.0, 1)),
-        "edit-question": answer("Rome", Verdict.RIGHT),
+        "edit-question": outcome("Rome", Verdict.RIGHT),
         "edit-question-scored": scored((-1.0, 1), (-5.0, 1)),
-        "near-1": answer("London, where it"),
-        "near-2": answer("Berlin, where it"),
+        "near-1": outcome("London, where it", Verdict.UNSURE),
+        "near-2": outcome("Berlin, where it", Verdict.UNSURE),
         "near-1-scored": scored((-1.0, 1), (-5.0, 1)),
         "near-2-scored": scored((-1.0, 1), (-5.0, 1)),
-    } | {name.replace("_", "-"): outcome for name, outcome in changes.items()}
-    before = {"near-1": answer("London, where it"), "near-2": answer("Berlin, where it")}
+    }
+    before = {name: after[name] for name in ("near-1", "near-2")}
     outcomes = {("after", style, name): outcome for name, outcome in after.items()}
+    outcomes |= {("after", style, name.replace("_", "-")): outcome for name, outcome in changes.items()}
     outcomes |= {("before", "direct", name): outcome for name, outcome in before.items()}
     return CaseRecord(case=CASE, batch="0", outcomes=outcomes)
 
@@ -79,7 +61,7 @@ def found(one: CaseRecord, compare: str = "mean") -> dict[str, Value]:
 
 
 def values(one: CaseRecord, compare: str = "mean") -> dict[str, float | None]:
-    """Without magnitudes, which have tests of their own."""
+    """Return the values except magnitudes."""
     return {name: value.value for name, value in found(one, compare).items() if name not in MAGNITUDES}
 
 
@@ -91,78 +73,85 @@ def reasons(one: CaseRecord) -> dict[str, str]:
     return {name: value.skipped_because for name, value in found(one).items() if value.value is None}
 
 
-def test_a_good_edit_is_one_everywhere() -> None:
+class TestClassic(MetricContract):
+    name = "classic"
+
+
+class TestSum(MetricContract):
+    name = "classic"
+    options = {"compare": "sum"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+
+def test_successful_edit_scores_one_in_every_aspect() -> None:
     assert values(record()) == dict.fromkeys(ASPECTS, 1)
 
 
-def test_each_measure_sees_its_own_failure_only() -> None:
+def test_each_failure_lowers_only_its_own_aspect() -> None:
     lost = scored((-6.0, 1), (-5.0, 1))
     for change, aspect, value in (
-        ({"edit": answer("Paris", Verdict.STALE)}, "efficacy", 0),
+        ({"edit": outcome("Paris", Verdict.STALE)}, "efficacy", 0),
         ({"edit_scored": lost}, "efficacy-probability", 0),
-        ({"edit_question": answer("Oslo", Verdict.WRONG)}, "paraphrase", 0),
+        ({"edit_question": outcome("Oslo", Verdict.WRONG)}, "paraphrase", 0),
         ({"edit_question_scored": lost}, "paraphrase-probability", 0),
-        ({"near_2": answer("Berlin, a city")}, "locality", 0.5),
+        ({"near_2": outcome("Berlin, a city", Verdict.UNSURE)}, "locality", 0.5),
         ({"near_2_scored": lost}, "locality-probability", 0.5),
     ):
         assert values(record(**change)) == dict.fromkeys(ASPECTS, 1) | {aspect: value}
 
 
-def test_another_first_word_is_another_text_too() -> None:
-    assert values(record(near_1=answer("Rome, where it"))) == dict.fromkeys(ASPECTS, 1) | {
+def test_different_first_word_lowers_both_locality_aspects() -> None:
+    assert values(record(near_1=outcome("Rome, where it", Verdict.UNSURE))) == dict.fromkeys(ASPECTS, 1) | {
         "locality": 0.5,
         "locality-word": 0.5,
     }
 
 
-def test_objects_are_compared_by_the_mean_over_their_tokens_unless_the_sum_is_asked_for() -> None:
-    """-3.0 over three tokens is -1.0 a token: more probable than -2.0 for one token, less as a whole."""
+def test_compare_option_selects_mean_or_sum_over_tokens() -> None:
+    """-3.0 for three tokens is -1.0 per token: more than -2.0 for one token, but less as a sum."""
     long = record(edit_scored=scored((-3.0, 3), (-2.0, 1)))
     assert values(long)["efficacy-probability"] == 1
     assert values(long, "sum")["efficacy-probability"] == 0
 
 
-def test_a_tie_is_no_win() -> None:
+def test_equal_probabilities_count_as_failure() -> None:
     assert values(record(edit_scored=scored((-2.0, 2), (-1.0, 1))))["efficacy-probability"] == 0
 
 
-def test_v1_half_of_an_object_right_is_not_half_a_point() -> None:
-    """Teacher forcing gives 2/3 to an object whose first token of three is missed; here there is a win or none."""
+def test_partially_correct_object_gets_no_credit() -> None:
+    """Teacher forcing gives 2/3 to an object if the first of three tokens is wrong."""
     assert values(record(edit_scored=scored((-9.0, 3), (-2.9, 1))))["efficacy-probability"] == 0
 
 
-def test_for_a_control_the_old_object_is_right() -> None:
+def test_control_expects_the_old_object() -> None:
     withheld = evolve(record(edit_scored=scored((-5.0, 1), (-1.0, 1))), edited=False)
     assert values(withheld)["efficacy-probability"] == 1
     assert values(withheld)["paraphrase-probability"] == 0
 
 
-def test_v9_what_cannot_be_scored_is_a_missing_value_and_never_a_wrong_one() -> None:
-    words = Outcome(
-        reply=Failure(error="NoLikelihood", message="it answers in words"), judgment=Judgment(verdict=Verdict.UNSURE)
-    )
+def test_missing_log_probabilities_give_missing_values() -> None:
+    words = outcome(Failure(error="NoLikelihood", message="it answers in words"), Verdict.UNSURE)
     one = record(edit_scored=words, near_1_scored=words)
     missing = ("efficacy-probability", "locality-probability", "efficacy-magnitude", "locality-magnitude")
     assert reasons(one) == dict.fromkeys(missing, "it answers in words")
 
 
-def test_v9_every_other_failure_is_in_n_as_wrong() -> None:
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=Verdict.WRONG))
+def test_other_failures_count_as_wrong() -> None:
+    gone = outcome(Failure(error="ServerGone", message="gone"), Verdict.WRONG)
     one = values(record(edit_scored=gone, edit=gone, near_1=gone))
     assert (one["efficacy-probability"], one["efficacy"], one["locality"]) == (0, 0, 0.5)
 
 
-def test_v9_a_failure_is_in_n_of_the_magnitude_too_with_its_lowest_value() -> None:
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=Verdict.WRONG))
+def test_failure_counts_as_lowest_magnitude() -> None:
+    gone = outcome(Failure(error="ServerGone", message="gone"), Verdict.WRONG)
     one = record(edit_scored=gone)
     assert reasons(one) == {}
     assert magnitudes(one)["efficacy-magnitude"] == -1
 
 
-def test_magnitudes_by_hand_from_the_definition_of_rome() -> None:
-    """Meng et al. 2022, section 3.3: EM and PM are P[o*] - P[o], NM is P[o] - P[o*], each a mean.
+def test_magnitudes_match_romes_definition() -> None:
+    """Meng et al. 2022, section 3.3: EM and PM are means of P[o*] - P[o], NM is the mean of P[o] - P[o*].
 
-    New 0.6 and old 0.1 are 0.5 ahead; 0.2 against 0.5 is 0.3 behind; neighbors 0.9 - 0.1 and 0.3 - 0.5: mean 0.3.
+    EM: 0.6 - 0.1 = 0.5. PM: 0.2 - 0.5 = -0.3. NM: the mean of 0.9 - 0.1 and 0.3 - 0.5 is 0.3.
     """
 
     def of(one: float, other: float) -> Outcome:
@@ -176,29 +165,29 @@ def test_magnitudes_by_hand_from_the_definition_of_rome() -> None:
     assert magnitudes(evolve(one, edited=False))["efficacy-magnitude"] == pytest.approx(-0.5)
 
 
-def test_a_magnitude_is_of_a_tokens_geometric_mean_or_of_the_whole_object() -> None:
-    """Two tokens of 0.5 and 0.32: 0.16 as a whole, 0.4 a token."""
+def test_magnitude_uses_geometric_mean_or_whole_object() -> None:
+    """Two tokens with 0.5 and 0.32: the product is 0.16, the geometric mean 0.4."""
     one = record(edit_scored=scored((math.log(0.16), 2), (math.log(0.1), 1)))
     assert magnitudes(one)["efficacy-magnitude"] == pytest.approx(0.3)
     assert magnitudes(one, "sum")["efficacy-magnitude"] == pytest.approx(0.06)
 
 
-def test_v6_locality_is_compared_with_the_unedited_model_asked_in_the_same_way() -> None:
+def test_locality_requires_the_same_style_before_editing() -> None:
     why = reasons(record(style="own"))
     assert why == dict.fromkeys(("locality", "locality-word"), "the unedited model was not asked in this style")
 
 
-def test_v9_a_skipped_case_has_every_value_with_its_reason() -> None:
+def test_skipped_case_gives_missing_values() -> None:
     skipped = CaseRecord(case=CASE, batch="0", skipped="the subject does not occur")
     assert reasons(skipped) == dict.fromkeys((*ASPECTS, *MAGNITUDES), "the subject does not occur")
 
 
-def test_an_edit_without_neighbors_has_no_locality() -> None:
+def test_edit_without_neighbors_has_no_locality() -> None:
     alone = evolve(record(), case=evolve(CASE, probes=single_edit_probes(OWN, ())))
     assert set(values(alone)) == {name for name in ASPECTS if not name.startswith("locality")}
 
 
-def test_units_are_edits_and_every_heading_is_of_an_aspect_that_exists() -> None:
+def test_units_are_edits_and_columns_match_aspects() -> None:
     made = list(Classic().values(record()))
     (spec,) = ke_metrics()
     ahead, _texts = spec.tables.values()
@@ -208,7 +197,7 @@ def test_units_are_edits_and_every_heading_is_of_an_aspect_that_exists() -> None
 
 
 @pytest.mark.parametrize("text", ["Rome", "  Rome", " ", ""])
-def test_e1_a_continuation_has_exactly_one_space(text) -> None:
+def test_continuation_starts_with_exactly_one_space(text) -> None:
     with pytest.raises(ValueError, match="exactly one space"):
         evolve(OWN, continuations=(text,))
     assert all(q.continuations[0] == " Rome" for p in CASE.probes[1:4:2] for q in p.queries)

@@ -10,7 +10,6 @@ import pytest
 from ke_core.plugin import (
     FLUENCY,
     PORTABILITY,
-    Answer,
     BadConfig,
     Case,
     CaseRecord,
@@ -18,8 +17,6 @@ from ke_core.plugin import (
     Entity,
     Fact,
     Gold,
-    Judgment,
-    Outcome,
     Probe,
     Query,
     Relation,
@@ -27,11 +24,12 @@ from ke_core.plugin import (
 )
 from ke_plugin_classic import ClassicConfig, build, ke_metrics
 from ke_plugin_classic.texts import fluency, read
+from ke_testing.records import gold, outcome
 
 ROME = Entity(label="Rome", id="Q220")
 FACT = Fact(subject=Entity(label="the Tower"), relation=Relation(label="located in", id="P131"), objects=(ROME,))
 OPENINGS = tuple(Query(id=f"open-{n}", texts=("The Tower is",), form="cloze", gold=Gold()) for n in (1, 2))
-FOLLOWS = Query(id="follows", texts=("Which river is near the Tower?",), gold=Gold(entities=(Entity(label="Tiber"),)))
+FOLLOWS = Query(id="follows", texts=("Which river is near the Tower?",), gold=gold("Tiber"))
 CASE = Case(
     id="1",
     edits=(Edit(id="e", statement="s", after=FACT),),
@@ -43,10 +41,9 @@ CASE = Case(
 
 
 def record(*texts: str, verdict: Verdict = Verdict.RIGHT, phase: str = "after") -> CaseRecord:
-    told = {("after", "direct", "follows"): Outcome(reply=Answer(text="Tiber"), judgment=Judgment(verdict=verdict))}
+    told = {("after", "direct", "follows"): outcome("Tiber", verdict)}
     written = {
-        (phase, "direct", query.id): Outcome(reply=Answer(text=text), judgment=Judgment(verdict=Verdict.UNSURE))
-        for query, text in zip(OPENINGS, texts, strict=False)
+        (phase, "direct", query.id): outcome(text, Verdict.UNSURE) for query, text in zip(OPENINGS, texts, strict=False)
     }
     return CaseRecord(case=CASE, batch="0", outcomes=told | written)
 
@@ -56,26 +53,26 @@ def values(one: CaseRecord, config: ClassicConfig | None = None) -> dict[tuple[s
     return {(v.aspect, v.phase): v.skipped_because or v.value for v in found}
 
 
-def test_portability_is_what_the_judge_says() -> None:
+def test_portability_is_the_verdict() -> None:
     assert values(record("a b c", "a b c"))[PORTABILITY, "after"] == 1
     assert values(record("a b c", "a b c", verdict=Verdict.STALE))[PORTABILITY, "after"] == 0
 
 
-def test_fluency_by_hand() -> None:
-    """Four words, three different bigrams, two trigrams: (log2 3 + 2 log2 2) / 3. One word again and again: 0."""
+def test_fluency_of_known_texts() -> None:
+    """Four words, three different bigrams, two trigrams: (log2 3 + 2 log2 2) / 3. A repeated word: 0."""
     assert fluency("It is in Rome.") == pytest.approx((math.log2(3) + 2) / 3)
     assert fluency("rome rome rome rome") == 0
     assert fluency("in Rome") is None
     assert values(record("It is in Rome.", "rome rome rome"))[FLUENCY, "after"] == pytest.approx((math.log2(3) + 2) / 6)
 
 
-def test_the_unedited_models_texts_are_measured_too() -> None:
+def test_texts_of_the_unedited_model_are_measured() -> None:
     assert values(record("a b c d", "a b c d", phase="before"))[FLUENCY, "before"] == pytest.approx(
         (math.log2(3) + 2) / 3
     )
 
 
-def test_v9_texts_that_say_nothing_have_a_reason() -> None:
+def test_short_or_missing_texts_have_a_reason() -> None:
     assert values(record("in", ""))[FLUENCY, "after"] == "every text has fewer than three words"
     assert values(record("a b c"))[FLUENCY, "after"] == "a question has no recorded answer"
     assert values(record())[FLUENCY, "after"] == "a question has no recorded answer"
@@ -91,8 +88,8 @@ def references(tmp_path):
     return file
 
 
-def test_consistency_by_hand(references) -> None:
-    """N = 2: tiber stands in one text, ln(3/2) + 1; forum in both, 1. "tiber" against "tiber forum"."""
+def test_consistency_of_known_texts(references) -> None:
+    """N = 2: the weight of "tiber", in one text, is ln(3/2) + 1; that of "forum", in both texts, is 1."""
     tiber = math.log(3 / 2) + 1
     config = ClassicConfig(references=str(references))
     found = values(record("tiber", ""), config)
@@ -102,19 +99,19 @@ def test_consistency_by_hand(references) -> None:
     assert ("consistency", "after") not in values(record("tiber", ""))
 
 
-def test_without_a_reference_of_its_place_there_is_no_consistency(references) -> None:
+def test_no_similarity_without_reference_text(references) -> None:
     assert read(str(references)).similarity("tiber", ("P131", "Q1")) is None
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"P1": {"Q1": [{}]}}', '{"P1": 3}'])
-def test_a_file_of_another_form_is_named(tmp_path, content) -> None:
+def test_invalid_reference_file_is_named(tmp_path, content) -> None:
     file = tmp_path / "bad.json"
     file.write_text(content)
     with pytest.raises(BadConfig, match=r"classic\.references: .*bad\.json (is not a file of references|is empty)"):
         build(ClassicConfig(references=str(file)))
 
 
-def test_every_heading_of_the_second_table_is_of_an_aspect_that_exists(references) -> None:
+def test_columns_of_the_second_table_match_aspects(references) -> None:
     (spec,) = ke_metrics()
     _ahead, table = spec.tables.values()
     config = ClassicConfig(references=str(references))

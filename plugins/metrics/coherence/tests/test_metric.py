@@ -21,24 +21,25 @@ def scores(*records):
     return metric_scores("coherence", *records)
 
 
-def test_it_is_the_share_of_support_over_all_chains_of_thought():
-    """ReCoE section 12, check 9, the labels of both answers, and a third that supports: 2 of 3."""
+def test_coherence_is_the_fraction_of_supporting_thoughts():
+    """Two of three labels are support."""
     labels = ("not-support", "support", "support")
     found = scores(*(record(str(at), after=outcome("consistent", label)) for at, label in enumerate(labels)))
     assert found["coherence", "after"].value == pytest.approx(2 / 3)
     assert found["coherence", "after"].n == 3
 
 
-def test_the_four_examples_of_the_papers_prompt_by_hand():
-    """ReCoE, appendix on coherence: two questions (which hill is higher, which town lies further west), each with
-    thoughts that decide it and with both answers. Only the answer that follows is supported: 2 of 4, whatever is true.
+def test_examples_of_the_papers_prompt():
+    """ReCoE, appendix on coherence: two questions, each with conclusive thoughts and both answers.
+
+    The thoughts support one answer of each question, true or not: 2 of 4.
     """
     labels = {"hill, no": "not-support", "hill, yes": "support", "west, no": "not-support", "west, yes": "support"}
     found = scores(*(record(name, after=outcome(label)) for name, label in labels.items()))
     assert (found["coherence", "after"].value, found["coherence", "after"].n) == (0.5, 4)
 
 
-def test_the_average_is_the_plain_mean_of_schemes():
+def test_average_is_the_unweighted_mean_over_schemes():
     """Sorting 1 of 1, counting 1 of 3: the mean of 1 and 1/3, not 2 of 4."""
     found = scores(
         record("1", "sorting", after=outcome("support")),
@@ -52,7 +53,7 @@ def test_the_average_is_the_plain_mean_of_schemes():
     assert found["coherence-average", "after"].note.startswith("2 of 6 were observed")
 
 
-def test_before_and_after_editing_are_apart():
+def test_before_and_after_are_separate():
     found = scores(record(before=outcome("support"), after=outcome("not-support")))
     assert (found["coherence", "before"].value, found["coherence", "after"].value) == (1, 0)
 
@@ -66,6 +67,6 @@ def test_before_and_after_editing_are_apart():
         (outcome(reply=Failure(error="Gone", message="m")), "there is no text answer: Gone"),
     ],
 )
-def test_v9_what_has_no_label_is_counted_with_its_reason(given, why):
+def test_missing_label_is_counted_with_its_reason(given, why):
     score = scores(record(after=given))["coherence", "after"]
     assert (score.n, score.skipped_because) == (0, {why: 1})

@@ -1,4 +1,4 @@
-"""correct_flip and QA accuracy against numbers computed manually; acceptance checks 4, 10 and 11 of the protocol."""
+"""Correct flip and QA accuracy against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -9,41 +9,32 @@ import pytest
 from attrs import evolve
 
 from ke_core.app import aggregate
-from ke_core.plugin import (
-    EDITS_WITHHELD,
-    EFFICACY,
-    Answer,
-    Case,
-    CaseRecord,
-    Edit,
-    Entity,
-    Gold,
-    Judgment,
-    Outcome,
-    Phase,
-    Probe,
-    Query,
-    Verdict,
-)
+from ke_core.plugin import EDITS_WITHHELD, EFFICACY, Case, CaseRecord, Edit, Phase, Probe, Query, Verdict
 from ke_plugin_correct_flip import SCHEMES, CorrectFlipConfig, ke_metrics
 from ke_plugin_correct_flip.metric import WRONG_BEFORE, CorrectFlip
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome, reasoning_record
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 Said = Mapping[tuple[Phase, str], Verdict]
 
 
+class TestCorrectFlip(MetricContract):
+    name = "correct-flip"
+
+    @pytest.fixture
+    def record(self) -> CaseRecord:
+        return reasoning_record(before=outcome("x", R), after=outcome("x", R))
+
+
 def case(name: str, said: Said, *, scheme: str = "superlative") -> CaseRecord:
-    """A case by what its question was worth: RIGHT is A before the edit, and CA after it, when A is STALE."""
-    gold = Gold(entities=(Entity(label="CA"),))
-    query = Query(id="question", texts=("Which?",), gold=gold, stale=Gold(entities=(Entity(label="A"),)))
+    """Return a case with the verdicts on its question. Before the edit A is RIGHT; after it CA is RIGHT and A STALE."""
+    query = Query(id="question", texts=("Which?",), gold=gold("CA"), stale=gold("A"))
     probe = Probe(id="reasoning", aspect="reasoning", queries=(query,), phase="both", edits=("e",))
     return CaseRecord(
         case=Case(id=name, edits=(Edit(id="e", statement="s"),), probes=(probe,), tags={"scheme": scheme}),
         batch="1",
-        outcomes={
-            (phase, style, "question"): Outcome(reply=Answer(text="x"), judgment=Judgment(verdict=verdict))
-            for (phase, style), verdict in said.items()
-        },
+        outcomes={(phase, style, "question"): outcome("x", verdict) for (phase, style), verdict in said.items()},
     )
 
 
@@ -60,8 +51,8 @@ def scored(records: Sequence[CaseRecord], **options: Any) -> dict[tuple[str, str
     return {(score.aspect, score.style): score for score in every if not score.tags}
 
 
-def test_only_what_was_right_before_can_flip() -> None:
-    """Check 4: before A, A, wrong, A; after CA, A, CA, something else."""
+def test_only_questions_answered_correctly_before_can_flip() -> None:
+    """Before: A, A, wrong, A. After: CA, A, CA, wrong."""
     scores = scored(direct([R, R, W, R], [R, S, R, W]))
     flip = scores["correct-flip", "direct"]
     assert (flip.value, flip.n, flip.skipped_because) == (pytest.approx(1 / 3), 3, {WRONG_BEFORE: 1})
@@ -70,8 +61,7 @@ def test_only_what_was_right_before_can_flip() -> None:
     assert (scores["qa", "direct"].value, scores["qa", "direct"].n) == (0.75, 4)
 
 
-def test_a_denominator_of_zero_gives_no_score() -> None:
-    """Check 4: all wrong before."""
+def test_empty_denominator_gives_no_score() -> None:
     flip = scored(direct([W, W], [R, R]))["correct-flip", "direct"]
     assert (flip.value, flip.n, flip.skipped) == (None, 0, 2)
 
@@ -90,8 +80,8 @@ def test_each_style_has_its_own_denominator() -> None:
     ]
 
 
-def test_prompts_of_an_editors_own_that_the_unedited_model_saw_are_their_own_denominator() -> None:
-    """Same prompt before and after (section 6): neither the dataset's prompts nor ``before`` matter then."""
+def test_own_prompts_sent_to_both_models_have_their_own_denominator() -> None:
+    """The option ``before`` has no effect then."""
     said: Said = {("before", "direct"): W, ("before", "cot"): W, ("before", "own"): R, ("after", "own"): R}
     other: Said = {("before", "direct"): R, ("before", "cot"): R, ("before", "own"): W, ("after", "own"): R}
     for style in ("direct", "cot"):
@@ -102,13 +92,13 @@ def test_prompts_of_an_editors_own_that_the_unedited_model_saw_are_their_own_den
 
 
 @pytest.mark.parametrize(("before", "value"), [("direct", None), ("cot", 1)])
-def test_an_editor_whose_prompts_it_did_not_see_is_filtered_by_the_style_that_is_named(before: str, value: Any) -> None:
+def test_option_before_selects_the_style_for_own_prompts(before: str, value: Any) -> None:
     said: Said = {("before", "direct"): W, ("before", "cot"): R, ("after", "own"): R}
     assert scored([case("1", said)], before=before)["correct-flip", "own"].value == value
 
 
-def test_the_average_is_the_plain_mean_over_schemes() -> None:
-    """Check 11, on the printed row of 7B, direct, with input augmentation: 24.68."""
+def test_average_is_the_unweighted_mean_over_schemes() -> None:
+    """The published row of 7B, direct, with input augmentation: 24.68."""
     flipped = {"superlative": (84, 167), "comparative": (53, 128), "counting": (48, 204), "sorting": (11, 140)}
     flipped |= {"aggregation": (4, 52), "subtraction": (9, 52)}
     assert set(flipped) == set(SCHEMES)
@@ -126,8 +116,8 @@ def test_the_average_is_the_plain_mean_over_schemes() -> None:
     ("right", "n", "printed"),
     [(128, 1171, 10.93), (204, 643, 31.73), (140, 1041, 13.45), (52, 509, 10.22), (52, 501, 10.38), (167, 1331, 12.55)],
 )
-def test_denominators_are_the_questions_answered_right(right: int, n: int, printed: float) -> None:
-    """Check 10: the cells of QA accuracy are fractions over whole sets, those of correct_flip over what was right."""
+def test_denominator_is_the_number_of_correct_answers(right: int, n: int, printed: float) -> None:
+    """QA accuracy is a fraction of all questions, correct flip one of those answered correctly."""
     scores = scored(direct([R] * right + [W] * (n - right), [W] * n))
     assert scores["qa", "direct"].value * 100 == pytest.approx(printed, abs=0.005)
     assert scores["correct-flip", "direct"].n == right
@@ -140,12 +130,11 @@ def test_controls_have_qa_accuracy_and_no_flip() -> None:
     assert scores["correct-flip", "direct"].skipped_because == {EDITS_WITHHELD: 1}
 
 
-def test_what_is_drawn_for_edit_wise_scores_is_the_statement() -> None:
-    """Several cases may share one; a question is drawn with its case."""
+def test_resampling_unit_of_edit_wise_is_the_edit() -> None:
+    """Several cases may share an edit; a question is resampled with its case."""
     (one,) = direct([R], [R])
-    gold = Gold(entities=(Entity(label="x"),))
     probes = tuple(
-        Probe(id=edit, aspect=EFFICACY, queries=(Query(id=edit, texts=("?",), gold=gold),), edits=(edit,))
+        Probe(id=edit, aspect=EFFICACY, queries=(Query(id=edit, texts=("?",), gold=gold("x")),), edits=(edit,))
         for edit in ("e", "f")
     )
     case_ = evolve(one.case, probes=(*probes, *one.case.probes))
@@ -154,19 +143,19 @@ def test_what_is_drawn_for_edit_wise_scores_is_the_statement() -> None:
     assert {value.unit for value in CorrectFlip().values(one)} == {""}
 
 
-def test_v9_what_the_judge_could_not_say_is_not_wrong() -> None:
+def test_unsure_verdict_is_not_wrong() -> None:
     assert scored(direct([U, R], [R, U]))["correct-flip", "direct"].value is None
 
 
-# what a model may say to the question of the paper's Figure 7 (who was Brody Jenner's last girlfriend of fame?)
+# answers to the question of the paper's figure 7 (who was Brody Jenner's last famous girlfriend?)
 CONRAD, MONTAG = {"Lauren Conrad", "Lauren K. Conrad", "L.C."}, {"Heidi Montag", "Heidi Pratt", "Heidi B. Montag"}
 
 
-def test_figure_7_by_hand() -> None:
-    """Before: A, A by an alias, CA, A. After: CA by an alias, CA, CA, A still.
+def test_figure_7() -> None:
+    """Before: A, an alias of A, CA, A. After: an alias of CA, CA, CA, A.
 
-    QA accuracy is 3 of 4; of these three the first two flip: 2 of 3. The third was never right and does not count,
-    although CA stands there afterwards; CA is said by 3 of 4 in all.
+    QA accuracy is 3 of 4. Two of these three flip. The third question was wrong before, so it does not count for
+    correct flip, only for counterfactual: 3 of 4.
     """
     said = [
         ("Lauren Conrad", "Heidi Pratt"), ("L.C.", "Heidi Montag"), ("Heidi Montag", "Heidi Montag"),

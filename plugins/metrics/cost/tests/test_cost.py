@@ -1,4 +1,4 @@
-"""What the run measured, as numbers; and the contract."""
+"""Values computed from the measurements of a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestCost(ModelMetricContract):
 
 
 def test_time_is_per_edit_and_memory_per_batch() -> None:
-    """10 s, 6 passes and 200 tokens for 4 edits; 3 MiB for all of them together, and a quarter while answering."""
+    """10 s, 6 passes and 200 tokens for 4 edits; 3 MiB for the batch, and 0.25 MiB while answering."""
     assert values(edited()) == RUN | {"seconds": 2.5, "memory": 3.0, "answer-memory": 0.25}
     on_a_device = edited(memory=Peak(host=0, device=MIB // 2), answering=Peak(host=0, device=MIB))
     assert values(on_a_device) == RUN | {
@@ -49,19 +49,19 @@ def test_time_is_per_edit_and_memory_per_batch() -> None:
     }  # fmt: skip
 
 
-def test_the_first_batch_of_a_process_is_counted_apart() -> None:
-    """Statistics that are computed once would otherwise be in the time of every edit."""
+def test_first_batch_has_its_own_aspects() -> None:
+    """It includes statistics that are computed once."""
     assert values(edited(first=True)) == {
         "first-seconds": 2.5, "first-passes": 1.5, "first-tokens": 50.0, "memory": 3.0, "answer-memory": 0.25,
     }  # fmt: skip
 
 
-def test_v9_where_nobody_could_say_the_value_is_missing_with_the_reason() -> None:
+def test_unknown_memory_has_a_reason() -> None:
     (missing,) = [value for value in CostMetric().model_values(edited(memory=Peak())) if value.value is None]
     assert (missing.aspect, missing.skipped_because) == ("memory", "this system does not report memory usage")
 
 
-def test_v9_a_failed_edit_has_no_time() -> None:
+def test_failed_edit_has_no_cost() -> None:
     failed = edited(skipped="the update is larger than the weight")
     assert set(values(failed).values()) == {None}
     assert {value.skipped_because for value in CostMetric().model_values(failed)} == {
@@ -69,16 +69,16 @@ def test_v9_a_failed_edit_has_no_time() -> None:
     }
 
 
-def test_v9_a_model_that_runs_elsewhere_and_an_older_record_have_no_number() -> None:
+def test_uncounted_forward_passes_have_a_reason() -> None:
     found = {v.aspect: v.skipped_because for v in CostMetric().model_values(edited(passes=None, answering=Peak()))}
     assert {name: why for name, why in found.items() if why} == {
         "passes": ELSEWHERE, "tokens": ELSEWHERE, "answer-memory": UNMEASURED,
     }  # fmt: skip
 
 
-def test_an_editor_that_runs_nothing_has_zero_and_not_nothing() -> None:
+def test_editor_without_forward_passes_has_zero() -> None:
     assert values(edited(passes=ForwardCalls()))["passes"] == 0
 
 
-def test_the_unedited_model_costs_nothing() -> None:
+def test_unedited_model_has_no_cost() -> None:
     assert values(ModelRecord(batch="base", phase="before")) == {}

@@ -1,4 +1,4 @@
-"""Perplexities computed manually, the passages, and the contract."""
+"""Perplexity and divergence against numbers computed manually, and the passages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ A, B, AHEAD = "passage-1", "passage-2", "next-1"
 
 
 def ahead(*shares: float) -> Scored:
-    """Some words' probabilities; what is missing to 1 is everything else's."""
+    """Return the probabilities of some words; the rest to 1 belongs to all others."""
     return Scored(logprobs=tuple(math.log(share) for share in shares), tokens=(1,) * len(shares))
 
 
@@ -48,19 +48,19 @@ class TestDrift(ModelMetricContract):
         return edited()
 
 
-def test_perplexity_weighs_every_token_the_same() -> None:
+def test_perplexity_weights_tokens_equally() -> None:
     found = values(edited())
     assert (found["perplexity"], found["perplexity-ratio"]) == pytest.approx((math.e**3, math.e))
     uneven = {A: Scored(logprobs=(-9.0,), tokens=(3,)), B: Scored(logprobs=(-1.0,), tokens=(1,))}
     assert values(edited(replies=uneven))["perplexity"] == pytest.approx(math.e ** (10 / 4))
 
 
-def test_the_unedited_model_has_a_perplexity_and_no_ratio() -> None:
+def test_unedited_model_has_perplexity_only() -> None:
     (value,) = Drift().model_values(ModelRecord(batch="base", phase="before", replies=BEFORE, unedited=BEFORE))
     assert (value.aspect, value.phase, value.value) == ("perplexity", "before", pytest.approx(math.e**2))
 
 
-def test_v9_no_number_without_all_passages() -> None:
+def test_missing_passage_gives_missing_values() -> None:
     words = Failure(error="NoLikelihood", message="it answers in words")
     silent = {**AFTER, B: words, AHEAD: words}
     for record, why in (
@@ -74,8 +74,8 @@ def test_v9_no_number_without_all_passages() -> None:
     assert (huge["perplexity"], huge["perplexity-ratio"]) == (None, None)
 
 
-def test_divergence_by_hand() -> None:
-    """0.5 ln 2 + 0.25 ln 1 + 0.25 ln(0.25 / 0.5) = 0.25 ln 2; with a passage that did not change, half of it."""
+def test_divergence_of_known_distributions() -> None:
+    """0.5 ln 2 + 0.25 ln 1 + 0.25 ln(0.25 / 0.5) = 0.25 ln 2; with an unchanged passage, half of it."""
     assert values(edited())["next-word-kl"] == pytest.approx(0.25 * math.log(2))
     two, other = {**BEFORE, "next-2": ahead(0.1, 0.2)}, {**AFTER, "next-2": ahead(0.1, 0.2)}
     assert divergence(two, other) == pytest.approx(0.125 * math.log(2))
@@ -83,19 +83,19 @@ def test_divergence_by_hand() -> None:
     assert divergence({AHEAD: ahead(0.9, 0.1)}, {AHEAD: ahead(0.1, 0.9)}) == pytest.approx(0.8 * math.log(9))
 
 
-def test_a_run_that_did_not_ask_for_the_next_word_has_the_reason() -> None:
+def test_missing_next_word_requests_have_a_reason() -> None:
     old = {name: reply for name, reply in AFTER.items() if name != AHEAD}
     found = {value.aspect: value for value in Drift().model_values(edited(replies=old))}
     assert (found["next-word-kl"].value, found["next-word-kl"].skipped_because) == (None, NOT_ASKED)
     assert found["perplexity"].value is not None
 
 
-def test_no_word_begins_another_so_that_probabilities_add() -> None:
+def test_no_frequent_word_is_a_prefix_of_another() -> None:
     assert len(set(NEXT)) == len(NEXT) == 73
     assert not [(one, other) for one in NEXT for other in NEXT if one != other and other.startswith(one)]
 
 
-def test_the_passages_are_twenty_and_join_their_prompt_by_one_space() -> None:
+def test_twenty_passages_join_their_prompt_with_one_space() -> None:
     every = asks(DriftConfig())
     found = [ask for ask in every if ask.query.startswith("passage-")]
     assert len(found) == len(every) - len(found) == 20
@@ -106,7 +106,7 @@ def test_the_passages_are_twenty_and_join_their_prompt_by_one_space() -> None:
         assert 30 <= len(rest.split()) <= 60
 
 
-def test_a_text_of_ones_own_is_one_passage_a_line(tmp_path) -> None:
+def test_text_file_has_one_passage_per_line(tmp_path) -> None:
     file = tmp_path / "text.txt"
     file.write_text("one two three four five\n\n  six seven eight nine\n")
     found = asks(DriftConfig(text=str(file)))
@@ -122,7 +122,7 @@ def test_a_text_of_ones_own_is_one_passage_a_line(tmp_path) -> None:
     ("content", "says"),
     [(b"", "contains no passage"), (b"one two three\n", "has 3 words"), (b"\xff\xfe", "cannot read"), (None, "cannot")],
 )
-def test_a_file_that_holds_no_text_is_named(tmp_path, content, says) -> None:
+def test_invalid_text_file_is_named(tmp_path, content, says) -> None:
     file = tmp_path / "text.txt"
     if content is not None:
         file.write_bytes(content)

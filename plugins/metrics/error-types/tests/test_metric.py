@@ -16,21 +16,25 @@ from ke_core.plugin import (
     Entity,
     Failure,
     Gold,
-    Judgment,
-    Outcome,
     Probe,
     Query,
     Verdict,
 )
 from ke_plugin_error_types import ErrorTypesConfig, build, ke_metrics
 from ke_plugin_error_types.metric import NOT_MET, NOT_TAKEN, NOT_TOLD, RIGHT, TYPES, V1, ErrorTypes
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 
 
-def query(name: str, gold: str, stale: str = "", *aliases: str) -> Query:
+class TestErrorTypes(MetricContract):
+    name = "error-types"
+
+
+def query(name: str, right: str, stale: str = "", *aliases: str) -> Query:
     old = Gold(entities=(Entity(label=stale, aliases=aliases),)) if stale else None
-    return Query(id=name, texts=(f"The {name} is",), form="cloze", gold=Gold(entities=(Entity(label=gold),)), stale=old)
+    return Query(id=name, texts=(f"The {name} is",), form="cloze", gold=gold(right), stale=old)
 
 
 def case(aspect: str = "multi-hop", asked: Query | None = None, given: tuple[Query, ...] = ()) -> Case:
@@ -49,17 +53,13 @@ def case(aspect: str = "multi-hop", asked: Query | None = None, given: tuple[Que
     )
 
 
-def outcome(text: str, verdict: Verdict = W) -> Outcome:
-    return Outcome(reply=Answer(text=text), judgment=Judgment(verdict=verdict))
-
-
 def record(text: str, verdict: Verdict = W, *, own: Verdict = R, of: Case | None = None, **rest) -> CaseRecord:
     outcomes = {("after", "direct", "own"): outcome("Rome", own), ("after", "direct", "test"): outcome(text, verdict)}
     return CaseRecord(case=of or case(), batch="0", outcomes=outcomes | rest.pop("more", {}), **rest)
 
 
 def kinds(one: CaseRecord, aspect: str | None = None) -> set[str]:
-    """The types that are 1, else the reasons why there is none."""
+    """Return the types with value 1, or the reasons of missing values."""
     last = aspect or one.case.probes[-1].aspect
     values = [v for v in ErrorTypes(phrases=V1).values(one) if v.tags["aspect"] == last]
     assert [v.aspect for v in values] == list(TYPES)
@@ -85,13 +85,13 @@ def kinds(one: CaseRecord, aspect: str | None = None) -> set[str]:
         ("blue", W, "noise"),
     ],
 )
-def test_labeled_by_hand(text, verdict, kind) -> None:
-    """The old answer is looked for first, then words of not knowing; what is left is noise."""
+def test_classification(text, verdict, kind) -> None:
+    """The pre-edit answer is searched first, then abstaining phrases; everything else is noise."""
     assert kinds(record(text, verdict)) == {kind}
 
 
-def test_shares_are_of_the_errors_alone() -> None:
-    """Four answers: right, old, old, blue: of 3 errors 2 are without effect."""
+def test_fractions_are_of_wrong_answers_only() -> None:
+    """Four answers: right, old, old, blue. Two of the three errors are no effect."""
     answers = [record("Italy", R), record("France", S), record("in France"), record("blue")]
     found = [v for one in answers for v in ErrorTypes(phrases=V1).values(one) if v.tags["aspect"] == "multi-hop"]
     numbers = {name: [v.value for v in found if v.aspect == name and v.value is not None] for name in TYPES}
@@ -103,20 +103,20 @@ def test_shares_are_of_the_errors_alone() -> None:
     assert kinds(answers[0]) == {RIGHT}
 
 
-def test_a_fact_that_the_edit_leaves_alone_has_no_old_answer() -> None:
-    """RippleEdits, PV and RS: an error there is abstaining or noise."""
+def test_unchanged_fact_has_no_pre_edit_answer() -> None:
+    """RippleEdits, PV and RS: an error is abstaining or noise."""
     left = case("relation-specificity", query("test", "Italy"))
     assert kinds(record("France", of=left)) == {"noise"}
     assert kinds(record("unknown", of=left)) == {"abstaining"}
 
 
-def test_a_consequence_whose_old_answer_nobody_knows_is_left_out() -> None:
+def test_consequence_without_pre_edit_answer_is_excluded() -> None:
     unknown = case("compositionality-1", query("test", "Italy"))
     assert kinds(record("France", of=unknown)) == {NOT_TOLD}
     assert kinds(record("not specified", of=unknown)) == {"abstaining"}
 
 
-def test_errors_of_tests_count_after_edits_that_took_and_where_conditions_are_met() -> None:
+def test_tests_require_successful_edit_and_met_conditions() -> None:
     condition = query("given", "Tiber")
     test = case("compositionality-2", given=(condition,))
     met = {("before", "direct", "given"): outcome("Tiber", R)}
@@ -125,24 +125,24 @@ def test_errors_of_tests_count_after_edits_that_took_and_where_conditions_are_me
     assert kinds(record("blue", of=test, more=failed)) == {NOT_MET}
     assert kinds(record("blue", of=test)) == {NOT_MET}
     assert kinds(record("blue", own=W, of=test, more=met)) == {NOT_TAKEN}
-    assert kinds(record("blue", own=W)) == {"noise"}, "a multi-hop question supposes no success"
+    assert kinds(record("blue", own=W)) == {"noise"}, "a multi-hop question does not require a successful edit"
 
 
-def test_v9_what_is_no_answer_is_left_out_with_its_reason() -> None:
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=W))
+def test_missing_answer_is_excluded_with_its_reason() -> None:
+    gone = outcome(Failure(error="ServerGone", message="gone"), W)
     assert kinds(record("", more={("after", "direct", "test"): gone})) == {"there is no text answer: ServerGone"}
     assert kinds(record("x", U)) == {"the judge could not decide"}
     assert kinds(record("x", edited=False)) == {EDITS_WITHHELD}
     assert kinds(CaseRecord(case=case(), batch="0", skipped="refused")) == {"refused"}
 
 
-def test_an_answer_that_was_cut_off_is_read_as_it_was_written() -> None:
-    """Nothing was parsed, yet something was said: that is no silence."""
-    cut = Outcome(reply=Answer(text="", raw="First, the tower", outcome="length"), judgment=Judgment(verdict=W))
+def test_truncated_answer_is_classified_by_its_raw_text() -> None:
+    """An answer without parsed text is not empty if its raw text is not."""
+    cut = outcome(Answer(text="", raw="First, the tower", outcome="length"), W)
     assert kinds(record("", more={("after", "direct", "test"): cut})) == {"noise"}
 
 
-def test_phrases_of_ones_own_are_one_a_line(tmp_path) -> None:
+def test_phrases_file_has_one_phrase_per_line(tmp_path) -> None:
     file = tmp_path / "phrases.txt"
     file.write_text("keine Ahnung\n\n  weiß   nicht\n", encoding="utf-8")
     metric = build(ErrorTypesConfig(phrases=str(file)))
@@ -155,23 +155,21 @@ def test_phrases_of_ones_own_are_one_a_line(tmp_path) -> None:
         build(ErrorTypesConfig(phrases=str(file)))
 
 
-def test_the_unit_is_the_case_or_the_edit_whose_fact_it_is() -> None:
+def test_unit_is_the_case_or_the_edit() -> None:
     values = list(ErrorTypes(phrases=V1).values(record("blue", own=W)))
     assert {(v.tags["aspect"], v.unit) for v in values} == {(EFFICACY, "e"), ("multi-hop", "1")}
     (spec,) = ke_metrics()
     assert set(spec.columns) == set(spec.labels) == set(TYPES)
 
 
-def test_what_is_right_now_is_no_old_answer() -> None:
-    """An answer that is right before and after (one of several objects) says nothing of the edit's effect."""
+def test_right_answer_is_not_a_pre_edit_answer() -> None:
+    """A name that is right before and after the edit does not count as pre-edit answer."""
     both = query("test", "Italy", "Italy", "Italia")
-    assert kinds(record("Italy", of=case(asked=evolve(both, gold=Gold(entities=(Entity(label="Italy"),)))))) == {
-        "noise"
-    }
+    assert kinds(record("Italy", of=case(asked=evolve(both, gold=gold("Italy"))))) == {"noise"}
 
 
-def test_of_tests_alone_the_edits_own_questions_are_left_out() -> None:
-    """RippleEdits, table 7: the failures are of test queries."""
+def test_option_of_tests_excludes_the_edits_own_questions() -> None:
+    """RippleEdits, table 7, classifies only test queries."""
     failed = record("unknown", own=W)
     aspects = [{v.tags["aspect"] for v in build(ErrorTypesConfig(of=of)).values(failed)} for of in ("all", "tests")]
     assert aspects == [{EFFICACY, "multi-hop"}, {"multi-hop"}]

@@ -1,4 +1,4 @@
-"""ReCoE's criterion against numbers computed manually; and the contract."""
+"""ReCoE's criterion against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from ke_benchmarks import perplexity_probes
 from ke_core.plugin import (
     EDITS_WITHHELD,
     EFFICACY,
-    Answer,
     Case,
     CaseRecord,
     Edit,
-    Entity,
     Failure,
-    Gold,
-    Judgment,
     Outcome,
     Phase,
     Probe,
@@ -29,9 +25,10 @@ from ke_core.plugin import (
 from ke_plugin_fact_perplexity import FactPerplexityConfig, ke_metrics
 from ke_plugin_fact_perplexity.metric import NOT_ASKED, ONE_SIDED, WRONG_BEFORE, FactPerplexity
 from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
 
 FACTS, COUNTERFACTUALS = ("Ann won two titles.", "Ben won one title."), ("Ann won no title.",)
-GOLD = Gold(entities=(Entity(label="Ben"),))
+GOLD = gold("Ben")
 
 
 def case(facts=FACTS, counterfactuals=COUNTERFACTUALS) -> Case:
@@ -49,13 +46,8 @@ def case(facts=FACTS, counterfactuals=COUNTERFACTUALS) -> Case:
 
 
 def scored(perplexity: float, tokens: int = 4) -> Outcome:
-    """A sentence of that perplexity: log p = -tokens * ln(perplexity)."""
-    reply = Scored(logprobs=(-tokens * math.log(perplexity),), tokens=(tokens,))
-    return Outcome(reply=reply, judgment=Judgment(verdict=Verdict.UNSURE))
-
-
-def told(verdict: Verdict = Verdict.RIGHT) -> Outcome:
-    return Outcome(reply=Answer(text="Ben"), judgment=Judgment(verdict=verdict))
+    """Return a sentence with that perplexity: log p = -tokens * ln(perplexity)."""
+    return outcome(Scored(logprobs=(-tokens * math.log(perplexity),), tokens=(tokens,)), Verdict.UNSURE)
 
 
 def asked(phase: Phase, *perplexities: float, style: str = "direct") -> dict:
@@ -64,7 +56,9 @@ def asked(phase: Phase, *perplexities: float, style: str = "direct") -> dict:
 
 
 def record(before=(10.0, 14.0, 17.0), after=(5.0, 5.0, 3.0), *, verdict=Verdict.RIGHT, **rest) -> CaseRecord:
-    outcomes = {("before", "direct", "question"): told(verdict)} | asked("before", *before) | asked("after", *after)
+    outcomes = (
+        {("before", "direct", "question"): outcome("Ben", verdict)} | asked("before", *before) | asked("after", *after)
+    )
     return CaseRecord(**{"case": case(), "batch": "0", "outcomes": outcomes, **rest})
 
 
@@ -81,8 +75,8 @@ class TestFactPerplexity(MetricContract):
         return record()
 
 
-def test_by_hand() -> None:
-    """PPL(F) = (10 + 14) / 2 = 12, PPL(CF) = 17: Delta is 5 before; after it is 3 - 5 = -2 < min(5, 0): success."""
+def test_perplexities_difference_and_success() -> None:
+    """Before: PPL(F) = (10 + 14) / 2 = 12, PPL(CF) = 17, Delta = 5. After: Delta = 3 - 5 = -2 < min(5, 0): success."""
     assert values(record(), "before") == pytest.approx(
         {"perplexity-facts": 12, "perplexity-counterfactuals": 17, "difference": 5}
     )
@@ -101,36 +95,34 @@ def test_by_hand() -> None:
     ("before", "after", "success"),
     [(4.83, -2.45, 1), (4.83, 0.5, 0), (-2.16, -28.95, 1), (-2.16, -1.0, 0), (-2.16, -2.16, 0), (4.83, 0.0, 0)],
 )
-def test_the_criterion_on_six_pairs(before, after, success) -> None:
-    """reference/recoe.md, section 12 (6): strictly below zero, and strictly below what it was."""
+def test_criterion_on_six_pairs(before, after, success) -> None:
+    """Delta after editing must be below zero and below Delta before."""
     pairs = ((100.0, 100.0, 100.0 + before), (100.0, 100.0, 100.0 + after))
     assert values(record(*pairs))["fact-wise"] == success
 
 
-def test_the_sign_is_the_formulas_and_not_the_tables() -> None:
-    """Section 12 (7): 12.69 and 17.52 are 4.83, where the table prints -4.83."""
+def test_difference_has_the_sign_of_the_formula() -> None:
+    """17.52 - 12.69 = 4.83; the paper's table prints -4.83."""
     assert values(record(before=(12.69, 12.69, 17.52)), "before")["difference"] == pytest.approx(4.83)
 
 
-def test_only_what_was_answered_right_before_counts_unless_all_is_asked_for() -> None:
+def test_option_of_selects_cases() -> None:
     wrong = record(verdict=Verdict.WRONG)
     assert set(values(wrong).values()) == {WRONG_BEFORE}
     assert values(wrong, of="all")["fact-wise"] == 1
 
 
-def test_each_token_counts_once_within_a_sentence_and_each_sentence_once() -> None:
-    """A sentence's perplexity is per token: e^(6/3) = e^2, whatever its length."""
+def test_perplexity_is_per_token_and_averaged_over_sentences() -> None:
+    """A sentence's perplexity is per token: e^(6/3) = e^2."""
     one = record()
-    long = Outcome(reply=Scored(logprobs=(-6.0,), tokens=(3,)), judgment=Judgment(verdict=Verdict.UNSURE))
+    long = outcome(Scored(logprobs=(-6.0,), tokens=(3,)), Verdict.UNSURE)
     outcomes = {**one.outcomes, ("before", "direct", "perplexity-counterfactuals-1"): long}
     again = CaseRecord(case=one.case, batch="0", outcomes=outcomes)
     assert values(again, "before")["perplexity-counterfactuals"] == pytest.approx(math.e**2)
 
 
-def test_v9_a_missing_number_has_its_reason() -> None:
-    words = Outcome(
-        reply=Failure(error="NoLikelihood", message="it answers in words"), judgment=Judgment(verdict=Verdict.UNSURE)
-    )
+def test_missing_number_has_its_reason() -> None:
+    words = outcome(Failure(error="NoLikelihood", message="it answers in words"), Verdict.UNSURE)
     full = record()
     silent = {**full.outcomes, ("after", "direct", "perplexity-facts-2"): words}
     found = values(CaseRecord(case=full.case, batch="0", outcomes=silent))
@@ -140,30 +132,30 @@ def test_v9_a_missing_number_has_its_reason() -> None:
     assert values(one_sided)["fact-wise"] == ONE_SIDED
     assert set(values(record(edited=False)).values()) == {EDITS_WITHHELD}
     ruined = record(after=(5.0, 5.0, 1e300))
-    huge = Outcome(reply=Scored(logprobs=(-1e9,), tokens=(1,)), judgment=Judgment(verdict=Verdict.UNSURE))
+    huge = outcome(Scored(logprobs=(-1e9,), tokens=(1,)), Verdict.UNSURE)
     over = {**ruined.outcomes, ("after", "direct", "perplexity-facts-1"): huge}
     assert values(CaseRecord(case=ruined.case, batch="0", outcomes=over))["fact-wise"] == "too large for a number"
 
 
-def test_v9_a_sentence_that_the_edited_model_did_not_score_is_no_success() -> None:
+def test_failed_sentence_is_no_success() -> None:
     good = record(before=(10.0, 14.0, 17.0), after=(5.0, 5.0, 3.0))
     assert values(good)["fact-wise"] == 1
-    gone = Outcome(reply=Failure(error="ServerGone", message="gone"), judgment=Judgment(verdict=Verdict.WRONG))
+    gone = outcome(Failure(error="ServerGone", message="gone"), Verdict.WRONG)
     failed = evolve(good, outcomes={**good.outcomes, ("after", "direct", "perplexity-facts-1"): gone})
     assert values(failed)["fact-wise"] == 0
-    words = Outcome(reply=Failure(error="NoLikelihood", message="words"), judgment=Judgment(verdict=Verdict.UNSURE))
+    words = outcome(Failure(error="NoLikelihood", message="words"), Verdict.UNSURE)
     unmeasured = evolve(good, outcomes={**good.outcomes, ("after", "direct", "perplexity-facts-1"): words})
     assert values(unmeasured)["fact-wise"] == "words"
 
 
-def test_v6_the_unedited_model_must_have_been_asked_in_the_same_way() -> None:
-    own = {("before", "direct", "question"): told()} | asked("after", 5, 5, 3, style="own")
+def test_success_requires_the_same_style_before_editing() -> None:
+    own = {("before", "direct", "question"): outcome("Ben", Verdict.RIGHT)} | asked("after", 5, 5, 3, style="own")
     found = values(CaseRecord(case=case(), batch="0", outcomes=own))
     assert found["fact-wise"] == NOT_ASKED
     assert found["difference"] == pytest.approx(-2)
 
 
-def test_a_datapoint_without_sentences_says_nothing() -> None:
+def test_case_without_sentences_has_no_values() -> None:
     assert values(CaseRecord(case=case((), ()), batch="0")) == {}
 
 
@@ -174,24 +166,24 @@ def test_sentences_are_scored_after_their_first_word() -> None:
     assert {probe.phase for probe in (facts, other)} == {"both"}
 
 
-def test_every_heading_is_of_an_aspect_that_exists() -> None:
+def test_columns_match_aspects() -> None:
     (spec,) = ke_metrics()
     assert set(spec.columns) <= set(values(record()))
     assert all(name in spec.averages["fact-wise-average"] for name in values(record()) if name.startswith("fact-wise-"))
 
 
-# the facts of the paper's Figure 7 in our words: two atoms that are swapped for one, and the other way round
+# the facts of the paper's figure 7, reworded: two atomic facts of one choice, one of the other, exchanged
 FIGURE_7 = (
     ("Brody Jenner dated Lauren Conrad briefly.", "He did so in 2006.", "Heidi Montag has never dated Brody Jenner."),
     ("Lauren Conrad has never dated Brody Jenner.", "Brody Jenner dated Heidi Montag briefly.", "She did so in 2006."),
 )
 
 
-def test_figure_7_by_hand() -> None:
+def test_figure_7() -> None:
     """Before: PPL(F) = (8 + 10 + 12) / 3 = 10, PPL(CF) = (14 + 16 + 18) / 3 = 16, Delta = 6.
 
-    After: (9 + 11 + 4) / 3 = 8 and (5 + 4 + 6) / 3 = 5, Delta = -3 < min(6, 0): the edit took. An editor after which CF
-    is at (7 + 8 + 12) / 3 = 9 has halved it, and Delta = 1 is no success.
+    After: (9 + 11 + 4) / 3 = 8 and (5 + 4 + 6) / 3 = 5, Delta = -3 < min(6, 0): success. With PPL(CF) =
+    (7 + 8 + 12) / 3 = 9, Delta = 1: no success.
     """
     made = case(*FIGURE_7)
     assert [len(probe.queries) for probe in made.probes[-2:]] == [3, 3]
@@ -204,7 +196,9 @@ def test_figure_7_by_hand() -> None:
             for at, p in enumerate(of, start=1)
         }
 
-    known = {("before", "direct", "question"): told()} | outcomes("before", (8, 10, 12), (14, 16, 18))
+    known = {("before", "direct", "question"): outcome("Ben", Verdict.RIGHT)} | outcomes(
+        "before", (8, 10, 12), (14, 16, 18)
+    )
     one = CaseRecord(case=made, batch="0", outcomes=known | outcomes("after", (9, 11, 4), (5, 4, 6)))
     assert values(one, "before")["difference"] == pytest.approx(6)
     assert (values(one)["difference"], values(one)["fact-wise"]) == (pytest.approx(-3), 1)

@@ -22,8 +22,8 @@ def scores(*records):
     return metric_scores("fact-recall", *records)
 
 
-def test_judge_toy_of_recoe_section_12():
-    """Check 8: [consistent, inconsistent, unrelated, consistent] is 3 of 4 related, 2 of 4 and 2 of 3 consistent."""
+def test_four_labeled_facts():
+    """Related: 3 of 4. Consistent: 2 of 4, and 2 of the 3 related ones."""
     found = scores(record(after=outcome("consistent", "inconsistent", "unrelated", "consistent")))
     assert found["relatedness", "after"].value == pytest.approx(0.75)
     assert found["consistency", "after"].value == pytest.approx(0.5)
@@ -32,12 +32,11 @@ def test_judge_toy_of_recoe_section_12():
     assert found["consistency-of-related", "after"].skipped_because == {"not related to the case's facts": 1}
 
 
-def test_the_two_examples_of_the_papers_prompt_by_hand():
-    """ReCoE, appendix on fact recall: the heights of Snowdon (told again), Ben Nevis (another number), Everest (not in
-    the paragraph); then where Houston, New York City, Texas and Florida are, of which New York is not in it.
+def test_examples_of_the_papers_prompt():
+    """ReCoE, appendix on fact recall. The first reply has a repeated fact, a wrong number and a new fact, the second
+    three repeated facts and a new one.
 
-    Related are 2 of 3 and 3 of 4, together 5 of 7; consistent 1 of 3 and 3 of 4, together 4 of 7, and of those that are
-    related 4 of 5.
+    Related: 2 of 3 and 3 of 4, in total 5 of 7. Consistent: 1 of 3 and 3 of 4, in total 4 of 7, and 4 of the 5 related.
     """
     found = scores(
         record("hills", after=outcome("consistent", "inconsistent", "unrelated")),
@@ -48,8 +47,8 @@ def test_the_two_examples_of_the_papers_prompt_by_hand():
     assert found["consistency-of-related", "after"].value == pytest.approx(4 / 5)
 
 
-def test_the_share_is_of_facts_not_of_replies():
-    """1 of 1 and 1 of 3 are 2 of 4, not the mean of 1 and 1/3."""
+def test_fraction_is_of_facts_not_of_replies():
+    """1 of 1 and 1 of 3 give 2 of 4, not the mean of 1 and 1/3."""
     found = scores(
         record("1", after=outcome("consistent")), record("2", after=outcome("consistent", "unrelated", "unrelated"))
     )
@@ -57,13 +56,13 @@ def test_the_share_is_of_facts_not_of_replies():
     assert found["consistency", "after"].interval is not None
 
 
-def test_before_and_after_editing_are_apart():
+def test_before_and_after_are_separate():
     found = scores(record(before=outcome("consistent"), after=outcome("inconsistent")))
     assert (found["pre-edit-consistency", "before"].value, found["consistency", "after"].value) == (1, 0)
     assert ("consistency", "before") not in found
 
 
-def test_v9_what_the_judge_could_not_label_is_counted_and_no_zero():
+def test_unlabeled_fact_is_counted_as_missing():
     score = scores(record(after=outcome("consistent", "fact-unsure")))["consistency", "after"]
     assert (score.value, score.n, score.skipped_because) == (1, 1, {"the judge gave no valid label": 1})
 
@@ -77,12 +76,12 @@ def test_v9_what_the_judge_could_not_label_is_counted_and_no_zero():
         (outcome(reply=Failure(error="Gone", message="m")), "there is no text answer: Gone"),
     ],
 )
-def test_a_reply_without_facts_says_why(given, why):
+def test_reply_without_facts_has_a_reason(given, why):
     score = scores(record(after=given))["relatedness", "after"]
     assert (score.n, score.skipped_because) == (0, {why: 1})
 
 
-def test_it_is_broken_down_by_scheme():
+def test_breakdown_by_scheme():
     spec = read_catalog(discover()).spec("metric", "fact-recall")
     records = [record("1", "sorting", after=outcome("consistent")), record("2", "counting", after=outcome("unrelated"))]
     found = aggregate(spec.build(spec.config()), spec, records, seed=0)

@@ -1,27 +1,14 @@
-"""Texts labeled manually, and the rates that come of them."""
+"""Manually labeled texts, and rates."""
 
 from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import (
-    Answer,
-    Case,
-    CaseRecord,
-    Edit,
-    Entity,
-    Failure,
-    Gold,
-    Judgment,
-    Outcome,
-    Probe,
-    Query,
-    Reply,
-    Step,
-    Verdict,
-)
+from ke_core.plugin import Answer, Case, CaseRecord, Edit, Failure, Probe, Query, Reply, Step, Verdict
 from ke_plugin_gibberish.metric import Gibberish
 from ke_plugin_gibberish.rules import loops, scripts, symbols
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
 
 LANGUAGE = (
     "Rome",
@@ -48,36 +35,41 @@ CIRCLES = (
     "He was born in Rome. " * 4,
     "She went home. He was born in Rome and died in Rome. " + "He was born in Rome and died in Rome, too. " * 3,
 )
+
 MIXED = ("R\u043eme", "capital столица 首都", "the العاصمة of 东京", "abcд")
 SIGNS = ("!!!!!!!!!!", "the \ufffd\ufffd", "{}{}<>///===a", ") ) ) ( ( ( ( (")
 
 
+class TestGibberish(MetricContract):
+    name = "gibberish"
+
+
 @pytest.mark.parametrize("text", LANGUAGE)
-def test_language_breaks_no_rule(text) -> None:
+def test_language_matches_no_rule(text) -> None:
     assert [rule(text) for rule in (loops, scripts, symbols)] == [False] * 3
 
 
 @pytest.mark.parametrize("text", CIRCLES)
-def test_circles_are_loops(text) -> None:
+def test_repetition_is_a_loop(text) -> None:
     assert loops(text)
 
 
 @pytest.mark.parametrize("text", MIXED)
-def test_scripts_are_not_mixed_in_a_word_nor_three_in_a_text(text) -> None:
+def test_mixed_scripts(text) -> None:
     assert scripts(text)
 
 
 @pytest.mark.parametrize("text", SIGNS)
-def test_signs_are_no_words(text) -> None:
+def test_text_of_symbols(text) -> None:
     assert symbols(text)
 
 
-def test_a_long_text_is_read_in_no_time() -> None:
-    """A rule that tries every piece at every place must not take minutes over what a collapsed model writes."""
+def test_long_text_is_fast() -> None:
+    """The rules read a limited part of the output of a collapsed model."""
     assert not loops("".join(chr(97 + (n * n + n // 7) % 26) for n in range(50_000)))
 
 
-ASKED = tuple(Query(id=f"q{n}", texts=("?",), gold=Gold(entities=(Entity(label="Rome"),))) for n in range(4))
+ASKED = tuple(Query(id=f"q{n}", texts=("?",), gold=gold("Rome")) for n in range(4))
 CASE = Case(
     id="1",
     edits=(Edit(id="e", statement="s"),),
@@ -87,7 +79,7 @@ CASE = Case(
 
 def record(*replies: Reply, **rest) -> CaseRecord:
     outcomes = {
-        ("after", "direct", query.id): Outcome(reply=reply, judgment=Judgment(verdict=Verdict.WRONG))
+        ("after", "direct", query.id): outcome(reply, Verdict.WRONG)
         for query, reply in zip(ASKED, replies, strict=False)
     }
     return CaseRecord(case=CASE, batch="0", outcomes=outcomes, **rest)
@@ -98,8 +90,8 @@ def mean(one: CaseRecord, aspect: str) -> float:
     return sum(found) / len(found)
 
 
-def test_rates_by_hand() -> None:
-    """Of four answers one loops, and one is signs going in circles."""
+def test_rates_of_four_answers() -> None:
+    """Of four answers, one is a loop, and one is a loop of symbols."""
     one = record(*(Answer(text=text) for text in ("Rome", "the the the the the", "!!!!!!!!", "")))
     assert {aspect: mean(one, aspect) for aspect in ("gibberish", "loops", "scripts", "symbols")} == {
         "gibberish": 0.5,
@@ -109,15 +101,15 @@ def test_rates_by_hand() -> None:
     }
 
 
-def test_all_that_was_written_is_looked_at_but_for_a_method_that_goes_by_steps() -> None:
-    """Between the steps stands what was retrieved, which is not the model's."""
+def test_rules_read_raw_output_unless_there_are_steps() -> None:
+    """Raw output with steps contains retrieved text."""
     raw = "Rome, Rome, Rome, Rome, Rome, Rome"
     steps = (Step(kind="subquestion", text="?"),)
     assert mean(record(Answer(text="Rome", raw=raw)), "gibberish") == 1
     assert mean(record(Answer(text="Rome", raw=raw, steps=steps)), "gibberish") == 0
 
 
-def test_v9_what_cannot_be_seen_is_left_out_with_its_reason() -> None:
+def test_missing_answer_is_excluded_with_its_reason() -> None:
     gone = Failure(error="ServerGone", message="gone")
     reasons = [v.skipped_because for v in Gibberish().values(record(gone)) if v.phase == "after"]
     assert set(reasons[:4]) == {"there is no text answer: ServerGone"}

@@ -1,7 +1,4 @@
-"""A case, what its questions were worth, and what stands on record of it: for the tests of both metrics.
-
-Fixtures, since pytest imports no test module from another.
-"""
+"""Cases and records for the tests of both metrics."""
 
 from __future__ import annotations
 
@@ -9,27 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from ke_core.plugin import (
-    EFFICACY,
-    Answer,
-    Case,
-    CaseRecord,
-    Edit,
-    Entity,
-    Gold,
-    Judgment,
-    Outcome,
-    Probe,
-    Query,
-    Verdict,
-)
+from ke_core.plugin import EFFICACY, Case, CaseRecord, Edit, Probe, Query, Verdict
+from ke_testing.records import gold, outcome
 
 R, W = Verdict.RIGHT, Verdict.WRONG
 
 
 def query(name: str, *, stale: str = "y") -> Query:
-    old = Gold(entities=(Entity(label=stale),)) if stale else None
-    return Query(id=name, texts=(f"{name}?",), gold=Gold(entities=(Entity(label="x"),)), stale=old)
+    return Query(id=name, texts=(f"{name}?",), gold=gold("x"), stale=gold(stale) if stale else None)
 
 
 def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
@@ -57,13 +41,9 @@ def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
     )
 
 
-def make_outcome(verdict: Verdict, reply=None) -> Outcome:
-    return Outcome(reply=reply or Answer(text="x"), judgment=Judgment(verdict=verdict))
-
-
 def make_record(case: Case, *, hops, multi, before=(), old=(), style="direct", **rest) -> CaseRecord:
     def named(phase, prefix, verdicts):
-        return {(phase, style, f"{prefix}-{n}"): make_outcome(v) for n, v in enumerate(verdicts, start=1)}
+        return {(phase, style, f"{prefix}-{n}"): outcome("x", v) for n, v in enumerate(verdicts, start=1)}
 
     outcomes = (
         named("after", "hop", hops)
@@ -76,23 +56,17 @@ def make_record(case: Case, *, hops, multi, before=(), old=(), style="direct", *
 
 @pytest.fixture
 def case() -> Callable[..., Case]:
-    """By name, number of edits, of hops, and of questions."""
+    """Make a case from its name and its numbers of edits, hops and questions."""
     return make_case
 
 
 @pytest.fixture
-def outcome() -> Callable[..., Outcome]:
-    """A verdict, and its reply."""
-    return make_outcome
-
-
-@pytest.fixture
 def record() -> Callable[..., CaseRecord]:
-    """A case with the verdicts on its hops and its questions."""
+    """Make the record of a case from the verdicts on its hops and its questions."""
     return make_record
 
 
 @pytest.fixture
 def one_edit() -> CaseRecord:
-    """One of two hops edited; a question is answered right."""
+    """A case with one edit and two hops; one wording is answered correctly."""
     return make_record(make_case("a", 1, 2), hops=[R, W], multi=[W, R, W], before=[R, W, W], old=[R, R])

@@ -11,8 +11,14 @@ from attrs import evolve
 from ke_core.plugin import EDITS_WITHHELD, Answer, CaseRecord, Failure, Verdict
 from ke_plugin_multi_hop import ke_metrics
 from ke_plugin_multi_hop.metric import MultiHop
+from ke_testing.metric import MetricContract
+from ke_testing.records import outcome
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+
+
+class TestMultiHop(MetricContract):
+    name = "multi-hop"
 
 
 def scores(*records: CaseRecord) -> dict[tuple[str, str], float]:
@@ -30,12 +36,12 @@ def named(one: CaseRecord, aspect: str, phase: str = "after"):
 
 @pytest.fixture
 def four_edits(case, record) -> CaseRecord:
-    """Every hop edited; no question is answered right."""
+    """A case with four edits and four hops; no wording is answered correctly."""
     return record(case("b", 4, 4), hops=[W, R, R, R], multi=[W, S, W], before=[W, W, W], old=[R, R, R, W])
 
 
-def test_two_cases_by_hand(one_edit, four_edits) -> None:
-    """reference/mquake.md, section 14 (10): edit-wise over 1 and 4 edits is a mean over 5 edits, not 2 cases."""
+def test_two_cases(one_edit, four_edits) -> None:
+    """Edit-wise success over 1 and 4 edits is a mean over 5 edits, not over 2 cases."""
     assert scores(one_edit, four_edits) == {
         ("edit-wise", "after"): pytest.approx(4 / 5),
         ("instance-wise", "after"): 0.0,
@@ -59,9 +65,9 @@ def test_instance_wise_is_zero_when_any_hop_fails(case, record) -> None:
         assert scores(record(case("a", 1, 3), hops=hops, multi=[W, W, W]))["instance-wise", "after"] == 0
 
 
-def test_every_style_has_its_own_values(case, record, outcome) -> None:
+def test_every_style_has_its_own_values(case, record) -> None:
     direct = record(case("a", 1, 2), hops=[R, R], multi=[W, W, W])
-    cot = {("after", "cot", f"multi-{n}"): outcome(R) for n in (1, 2, 3)}
+    cot = {("after", "cot", f"multi-{n}"): outcome("x", R) for n in (1, 2, 3)}
     both = evolve(direct, outcomes={**direct.outcomes, **cot})
     assert {value.style: value.value for value in named(both, "multi-hop")} == {"direct": 0, "cot": 1}
     assert [value.style for value in named(both, "edit-wise")] == ["direct"]
@@ -72,13 +78,13 @@ def test_units_of_the_bootstrap_are_edits_and_cases(four_edits) -> None:
     assert [value.unit for value in named(four_edits, "multi-hop")] == ["b"]
 
 
-def test_old_answer_counts_as_stale_only_where_no_wording_is_right(case, record) -> None:
+def test_pre_edit_answer_counts_only_if_no_wording_is_right(case, record) -> None:
     assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, R, S]), "multi-hop-stale")[0].value == 0
     assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, W, S]), "multi-hop-stale")[0].value == 1
 
 
-def test_of_a_control_the_multi_hop_question_alone_is_scored(one_edit) -> None:
-    """Its gold path is its original chain; its single-hop questions are of the new one, where others' edits may be."""
+def test_only_the_multi_hop_question_of_a_control_is_scored(one_edit) -> None:
+    """Its gold chain is the original one. Other cases may edit its single-hop questions."""
     control = evolve(one_edit, edited=False)
     assert named(control, "multi-hop")[0].value == 1
     assert named(control, "pre-edit-instance-wise", "before")[0].value == 1
@@ -90,10 +96,8 @@ def test_of_a_control_the_multi_hop_question_alone_is_scored(one_edit) -> None:
 @pytest.mark.parametrize(
     ("before", "new", "old"), [([R, W, W], 0, 1), ([S, W, W], 1, 0), ([R, S, W], 1, 0), ([W, W, W], 0, 0)]
 )
-def test_the_unedited_model_is_compared_with_the_new_answers_as_an_editor_without_effect_is(
-    before, new, old, case, record
-) -> None:
-    """Before editing, judges call the pre-edit answer right and the new one stale; after editing it is reversed."""
+def test_unedited_model_scores_like_an_editor_without_effect(before, new, old, case, record) -> None:
+    """Before editing, judges label the pre-edit answer as right and the new one as stale; after editing, vice versa."""
     turned = [{R: S, S: R}.get(verdict, verdict) for verdict in before]
     unedited = record(case("a", 1, 2), hops=[W, W], multi=turned, before=before, old=[R, R])
     for aspect, value in (("multi-hop", new), ("multi-hop-stale", old)):
@@ -103,7 +107,7 @@ def test_the_unedited_model_is_compared_with_the_new_answers_as_an_editor_withou
     assert not named(unedited, "instance-wise", "before")
 
 
-def test_a_question_whose_answer_the_edit_does_not_change_is_right_before_and_after(case, record) -> None:
+def test_unchanged_answer_is_right_before_and_after(case, record) -> None:
     one = case("a", 1, 2, questions=1)
     (*probes, multi) = one.probes
     for stale in (None, multi.queries[0].gold):
@@ -113,13 +117,13 @@ def test_a_question_whose_answer_the_edit_does_not_change_is_right_before_and_af
             assert named(unedited, aspect, "before")[0].value == 1
 
 
-def test_a_control_is_compared_with_the_pre_edit_answers_before_and_after(one_edit) -> None:
+def test_control_expects_pre_edit_answers_in_both_phases(one_edit) -> None:
     control = evolve(one_edit, edited=False)
     assert [value.value for phase in ("before", "after") for value in named(control, "multi-hop", phase)] == [1, 1]
 
 
-def test_of_cases_whose_facts_are_recalled_only_those_count(case, record, one_edit, four_edits) -> None:
-    """The unedited model is right on every fact of one_edit, whose question is answered, and not of four_edits."""
+def test_recalled_includes_only_cases_with_recalled_facts(case, record, one_edit, four_edits) -> None:
+    """The unedited model recalls every fact of ``one_edit``, but not of ``four_edits``."""
     assert named(one_edit, "multi-hop-recalled")[0].value == 1
     (left_out,) = named(four_edits, "multi-hop-recalled")
     assert (left_out.value, left_out.skipped_because) == (
@@ -131,8 +135,8 @@ def test_of_cases_whose_facts_are_recalled_only_those_count(case, record, one_ed
 
 
 @pytest.mark.parametrize("questions", [1, 2, 3, 5])
-def test_v14_any_of_as_many_questions_as_there_are(questions, case, record) -> None:
-    """Published runners look for exactly three: ``if qid == 2``, ``total * 3``, ``range(3)``."""
+def test_any_number_of_wordings(questions, case, record) -> None:
+    """Published code assumes exactly three: ``if qid == 2``, ``total * 3``, ``range(3)``."""
     some = case("a", 1, 2, questions=questions)
     for right in range(questions):
         verdicts = [R if n == right else W for n in range(questions)]
@@ -140,8 +144,8 @@ def test_v14_any_of_as_many_questions_as_there_are(questions, case, record) -> N
     assert named(record(some, hops=[R, R], multi=[W] * questions), "multi-hop")[0].value == 0
 
 
-def test_v9_a_missing_verdict_is_counted_with_its_reason(case, record) -> None:
-    """EasyEdit leaves NaN items out of the mean and tells nobody."""
+def test_missing_verdict_is_counted_with_its_reason(case, record) -> None:
+    """EasyEdit silently excludes NaN items from the mean."""
     part = record(case("a", 2, 2), hops=[R], multi=[R, R])
     for aspect in ("instance-wise", "multi-hop", "multi-hop-stale"):
         (value,) = named(part, aspect)
@@ -150,12 +154,12 @@ def test_v9_a_missing_verdict_is_counted_with_its_reason(case, record) -> None:
     assert [value.value for value in named(part, "edit-wise")] == [1, None]
 
 
-def test_v9_an_unsure_judge_is_counted_with_its_reason(case, record) -> None:
+def test_unsure_verdict_is_counted_with_its_reason(case, record) -> None:
     (value,) = named(record(case("a", 1, 2), hops=[R, R], multi=[R, U, R]), "multi-hop")
     assert (value.value, value.skipped_because) == (None, "the judge could not decide")
 
 
-def test_v9_a_skipped_case_has_every_value_with_its_reason(case) -> None:
+def test_skipped_case_gives_missing_values(case) -> None:
     skipped = CaseRecord(case=case("b", 4, 4), batch="0", skipped="the subject does not occur")
     found = list(MultiHop().values(skipped))
     assert {value.skipped_because for value in found} == {"the subject does not occur"}
@@ -163,13 +167,12 @@ def test_v9_a_skipped_case_has_every_value_with_its_reason(case) -> None:
     assert len([value for value in found if value.aspect == "edit-wise"]) == 4
 
 
-def test_v13_no_two_numbers_share_a_name(four_edits) -> None:
-    """Edit-wise success and multi-hop accuracy were once both called accuracy."""
+def test_values_have_unique_names(four_edits) -> None:
     found = [(value.aspect, value.phase, value.style, value.unit) for value in MultiHop().values(four_edits)]
     assert len(found) == len(set(found))
 
 
-def test_every_heading_is_of_an_aspect_that_exists(four_edits) -> None:
+def test_columns_match_aspects(four_edits) -> None:
     spec, _retrieval = ke_metrics()
     aspects = {value.aspect for value in MultiHop().values(four_edits)}
     (further,) = spec.tables.values()
@@ -177,21 +180,18 @@ def test_every_heading_is_of_an_aspect_that_exists(four_edits) -> None:
     assert len(set(spec.columns.values())) == len(spec.columns)
 
 
-def test_failures_and_answers_without_an_end_are_in_n_as_wrong(case, record, outcome) -> None:
+def test_failures_and_truncated_answers_count_as_wrong(case, record) -> None:
     some = record(case("a", 1, 2), hops=[R, R], multi=[W, W, W])
     outcomes = {
         **some.outcomes,
-        ("after", "direct", "multi-1"): outcome(W, Answer(text="", outcome="hop-cap")),
-        ("after", "direct", "multi-2"): outcome(W, Failure(error="E", message="m")),
+        ("after", "direct", "multi-1"): outcome(Answer(text="", outcome="hop-cap"), W),
+        ("after", "direct", "multi-2"): outcome(Failure(error="E", message="m"), W),
     }
     (value,) = named(evolve(some, outcomes=outcomes), "multi-hop")
     assert (value.value, value.skipped_because) == (0, "")
 
 
-# --- on a benchmark of two cases that the core brings -----------------------------------------------------
-
-
-def test_oracle_is_one_everywhere_and_anti_oracle_nowhere() -> None:
+def test_all_right_scores_one_and_all_wrong_scores_zero() -> None:
     from ke_testing.toy import toy_record
 
     rates = {"edit-wise", "instance-wise", "multi-hop"}

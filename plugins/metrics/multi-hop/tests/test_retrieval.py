@@ -1,4 +1,4 @@
-"""What was looked up, and what came of it, against numbers computed manually."""
+"""Retrieval metrics against numbers computed manually."""
 
 from __future__ import annotations
 
@@ -10,8 +10,22 @@ from attrs import evolve
 from ke_core.plugin import Answer, CaseRecord, Entity, Failure, Gold, Judgment, Outcome, Query, Step, Verdict
 from ke_plugin_multi_hop import ke_metrics
 from ke_plugin_multi_hop.retrieval import NOT_ALL, Retrieval
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
+from ke_testing.toy import toy_record
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+
+
+class TestRetrieval(MetricContract):
+    name = "retrieval"
+
+    @pytest.fixture
+    def record(self) -> CaseRecord:
+        """A record of a method that retrieves."""
+        toy = toy_record()
+        reply = Answer(text="Italy", steps=(Step(kind="subquestion", text="?", retrieved=("x",), answer="Rome"),))
+        return evolve(toy, outcomes={key: evolve(one, reply=reply) for key, one in toy.outcomes.items()})
 
 
 def named(one: CaseRecord, aspect: str, phase: str = "after"):
@@ -38,26 +52,26 @@ def with_steps(one: CaseRecord, found: dict[str, list[tuple[str, ...]]]) -> Case
         ({"multi-1": [("a-e1",), ("other",)]}, 0),
         ({"multi-1": [()]}, 0),
     ],
-    ids=["all", "any order, others between", "not in one question", "one is missing", "nothing was found"],
+    ids=["all", "any order, with others", "in two questions", "one is missing", "none"],
 )
-def test_retrieval_needs_every_edit_of_the_case_in_one_question(found, value, case, record) -> None:
+def test_retrieval_requires_every_edit_in_one_wording(found, value, case, record) -> None:
     some = record(case("a", 2, 3), hops=[R, R, R], multi=[W, W, W])
     assert [v.value for v in named(with_steps(some, found), "retrieval")] == [value]
 
 
-def test_retrieval_is_not_measured_where_nothing_is_looked_up(one_edit) -> None:
+def test_no_values_for_methods_without_retrieval(one_edit) -> None:
     assert named(one_edit, "retrieval") == named(one_edit, "edit-retrieval") == []
 
 
-def test_v9_a_question_that_failed_counts_as_not_retrieved_where_others_were_looked_up(case, record, outcome) -> None:
+def test_failed_question_counts_as_not_retrieved(case, record) -> None:
     some = with_steps(record(case("a", 1, 2), hops=[R, R], multi=[W, W, W]), {"multi-1": [("a-e1",)]})
-    failed = {("after", "direct", "hop-1"): outcome(W, Failure(error="E", message="m"))}
+    failed = {("after", "direct", "hop-1"): outcome(Failure(error="E", message="m"), W)}
     for one in (some, evolve(some, outcomes={**some.outcomes, **failed})):
         assert [v.value for v in named(one, "edit-retrieval")] == [0]
         assert [v.value for v in named(one, "retrieval")] == [1]
 
 
-def test_edit_retrieval_asks_for_the_right_edit_first(case, record) -> None:
+def test_edit_retrieval_requires_the_right_edit_first(case, record) -> None:
     some = record(case("a", 2, 2), hops=[R, R], multi=[W, W, W])
     found = with_steps(some, {"hop-1": [("a-e1",)], "hop-2": [("a-e1",), ("a-e2",)]})
     assert [(v.unit, v.value) for v in named(found, "edit-retrieval")] == [("a-e1", 1), ("a-e2", 0)]
@@ -68,8 +82,8 @@ def test_control_has_nothing_to_retrieve(one_edit) -> None:
     assert list(Retrieval().values(control)) == []
 
 
-def test_accuracy_given_full_retrieval_is_of_the_cases_that_found_everything(case, record) -> None:
-    """Three cases: found and right, found and wrong, not found: 1 of 2 (MQuAKE, beside Table 14)."""
+def test_right_if_retrieved_includes_only_full_retrieval(case, record) -> None:
+    """Three cases: retrieved and right, retrieved and wrong, not retrieved: 1 of 2 (MQuAKE, table 14)."""
     found = {"multi-1": [("a-e1",), ("a-e2",)]}
     right = with_steps(record(case("a", 2, 2), hops=[R, R], multi=[W, R, W]), found)
     wrong = with_steps(record(case("a", 2, 2), hops=[R, R], multi=[W, W, W]), found)
@@ -79,19 +93,19 @@ def test_accuracy_given_full_retrieval_is_of_the_cases_that_found_everything(cas
 
 
 @pytest.mark.parametrize("aspect", ["complex", "reasoning"])
-def test_questions_of_other_benchmarks_are_counted_too(aspect, case, record) -> None:
+def test_questions_of_other_benchmarks_count(aspect, case, record) -> None:
     some = with_steps(record(case("a", 1, 2), hops=[R, R], multi=[W, W, W]), {"multi-1": [("a-e1",)]})
     probes = (*some.case.probes[:-1], evolve(some.case.probes[-1], aspect=aspect))
     assert [v.value for v in named(evolve(some, case=evolve(some.case, probes=probes)), "retrieval")] == [1]
 
 
-def test_v9_a_skipped_case_has_its_reason(case) -> None:
+def test_skipped_case_has_its_reason(case) -> None:
     skipped = CaseRecord(case=case("b", 2, 2), batch="0", skipped="the subject does not occur")
     values = list(Retrieval().values(skipped))
     assert {(value.value, value.skipped_because) for value in values} == {(None, "the subject does not occur")}
 
 
-def test_every_heading_is_of_an_aspect_that_exists(one_edit, stepped) -> None:
+def test_columns_match_aspects(one_edit, stepped) -> None:
     _multi_hop, spec = ke_metrics()
     looked_up = with_steps(one_edit, {"multi-1": [("a-e1",)], "hop-1": [("a-e1",)]})
     aspects = {value.aspect for one in (looked_up, stepped(hop("Rome", "a-e1"))) for value in Retrieval().values(one)}
@@ -100,18 +114,18 @@ def test_every_heading_is_of_an_aspect_that_exists(one_edit, stepped) -> None:
 
 
 @pytest.fixture
-def stepped(case, outcome) -> Callable[..., CaseRecord]:
-    """A case of two hops, the first edited, whose one question was answered by these steps."""
+def stepped(case) -> Callable[..., CaseRecord]:
+    """Make a case with two hops, the first edited, and one wording that is answered with the given steps."""
     hops = (
         Query(id="h1", texts=("where?",), gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)),)), edit="a-e1"),
-        Query(id="h2", texts=("who?",), gold=Gold(entities=(Entity(label="W. G. Sebald"),))),
+        Query(id="h2", texts=("who?",), gold=gold("W. G. Sebald")),
     )
-    asked = Query(id="multi-1", texts=("who where?",), gold=Gold(entities=(Entity(label="x"),)), hops=hops)
+    asked = Query(id="multi-1", texts=("who where?",), gold=gold("x"), hops=hops)
     plain = case("a", 1, 2, questions=1)
     made = evolve(plain, probes=(*plain.probes[:-1], evolve(plain.probes[-1], queries=(asked,))))
 
     def answered(*steps: Step) -> CaseRecord:
-        outcomes = {("after", "own", "multi-1"): outcome(W, Answer(text="x", steps=steps))}
+        outcomes = {("after", "own", "multi-1"): outcome(Answer(text="x", steps=steps), W)}
         return CaseRecord(case=made, batch="0", outcomes=outcomes)
 
     return answered
@@ -123,7 +137,7 @@ def hop(answer: str, *retrieved: str) -> Step:
 
 @pytest.fixture
 def per_hop(stepped) -> Callable[..., dict[str, list[float]]]:
-    """What a question answered by these steps is worth, hop by hop."""
+    """Return the values of a question that is answered with these steps, hop by hop."""
 
     def counted(*steps: Step) -> dict[str, list[float]]:
         one = stepped(*steps)
@@ -143,7 +157,7 @@ def per_hop(stepped) -> Callable[..., dict[str, list[float]]]:
         ((hop("Paris", "a-e1"), hop("Rome", "a-e1")), 0.5, [1]),
     ],
 )
-def test_hops_are_counted_by_what_their_steps_arrived_at(steps, answered, weighed, per_hop) -> None:
+def test_hops_are_compared_with_the_answers_of_steps(steps, answered, weighed, per_hop) -> None:
     assert per_hop(*steps) == {"hops-answered": [answered], "edit-weighed": weighed}
 
 
@@ -158,7 +172,7 @@ def test_hops_are_counted_by_what_their_steps_arrived_at(steps, answered, weighe
         ("French, German", "any", 0),
     ],
 )
-def test_a_hop_with_several_answers_is_arrived_at_with_all_of_them(stepped, said, require, arrived) -> None:
+def test_hop_with_several_answers_requires_all(stepped, said, require, arrived) -> None:
     one = stepped(hop(said, "a-e1"))
     (asked,) = one.case.probes[-1].queries
     gold = Gold(entities=(Entity(label="French"), Entity(label="German")), require=require)
@@ -167,18 +181,18 @@ def test_a_hop_with_several_answers_is_arrived_at_with_all_of_them(stepped, said
     assert [v.value for v in named(evolve(one, case=case), "edit-weighed")] == [arrived]
 
 
-def test_a_method_without_sub_questions_has_no_hops_to_count(stepped, per_hop) -> None:
+def test_no_hop_values_without_sub_questions(stepped, per_hop) -> None:
     assert per_hop(Step(kind="retrieved", text="?", retrieved=("a-e1",))) == {"hops-answered": [], "edit-weighed": []}
     control = evolve(stepped(hop("Rome", "a-e1")), edited=False)
     assert named(control, "hops-answered") == named(control, "edit-weighed") == []
 
 
-def test_a_question_that_failed_arrived_at_no_hop(outcome, stepped) -> None:
+def test_failed_question_reaches_no_hop(stepped) -> None:
     two = stepped(hop("Rome", "a-e1"))
     probe = two.case.probes[-1]
     other = evolve(probe.queries[0], id="multi-2")
     both = evolve(two.case, probes=(*two.case.probes[:-1], evolve(probe, queries=(*probe.queries, other))))
-    failed = {("after", "own", "multi-2"): outcome(W, Failure(error="E", message="m"))}
+    failed = {("after", "own", "multi-2"): outcome(Failure(error="E", message="m"), W)}
     record_ = evolve(two, case=both, outcomes={**two.outcomes, **failed})
     assert [value.value for value in named(record_, "hops-answered")] == [0.5, 0.0]
 
@@ -196,23 +210,17 @@ def test_a_question_that_failed_arrived_at_no_hop(outcome, stepped) -> None:
     ],
 )
 def test_one_step_may_answer_several_hops_of_one_relation(said, shares, case, record) -> None:
-    """As the demonstrations of CompKE ask: "Where was each of Ada Reed, Grace Hopper born?"."""
+    """As in CompKE's demonstrations: "Where was each of Ada Reed, Grace Hopper born?"."""
     some = record(case("a", 2, 2), hops=[R, R], multi=[R, R, R])
     (probe,) = (one for one in some.case.probes if one.aspect == "multi-hop")
     hops = tuple(
-        Query(
-            id=who,
-            texts=(f"Where was {who} born?",),
-            gold=Gold(entities=(Entity(label=where),)),
-            relation="born in",
-            edit=edit,
-        )
+        Query(id=who, texts=(f"Where was {who} born?",), gold=gold(where), relation="born in", edit=edit)
         for who, where, edit in (("Ada Reed", "Moscow", "a-e1"), ("Grace Hopper", "New York", None))
     )
     asked_ = evolve(probe, queries=tuple(evolve(query, hops=hops) for query in probe.queries[:1]))
     probes = tuple(asked_ if one is probe else one for one in some.case.probes)
     step = Step(kind="subquestion", text="Where was each of them born?", answer=said, retrieved=("a-e1",))
-    reply = Outcome(reply=Answer(text="x", steps=(step,)), judgment=Judgment(verdict=R))
+    reply = outcome(Answer(text="x", steps=(step,)), R)
     one = evolve(
         some,
         case=evolve(some.case, probes=probes),

@@ -1,30 +1,20 @@
-"""Steps counted manually, on the forms of question of CompKE's figure 10."""
+"""Manually counted steps of questions as in CompKE's figure 10."""
 
 from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import (
-    EDITS_WITHHELD,
-    Answer,
-    Case,
-    CaseRecord,
-    Edit,
-    Entity,
-    Failure,
-    Gold,
-    Judgment,
-    Outcome,
-    Probe,
-    Query,
-    Reply,
-    Step,
-    Verdict,
-)
+from ke_core.plugin import EDITS_WITHHELD, Answer, Case, CaseRecord, Edit, Failure, Probe, Query, Reply, Step, Verdict
 from ke_plugin_omitted_steps import ke_metrics
 from ke_plugin_omitted_steps.metric import NO_STEPS, OmittedSteps
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
 
-GOLD = Gold(entities=(Entity(label="x"),))
+GOLD = gold("x")
+
+
+class TestOmittedSteps(MetricContract):
+    name = "omitted-steps"
 
 
 def record(reply: Reply, *, hops: int = 2, tags: dict[str, str] | None = None, **rest) -> CaseRecord:
@@ -37,7 +27,7 @@ def record(reply: Reply, *, hops: int = 2, tags: dict[str, str] | None = None, *
         probes=(Probe(id="complex", aspect="complex", queries=(asked,), phase="both"),),
         tags=tags or {},
     )
-    outcomes = {("after", "own", "q"): Outcome(reply=reply, judgment=Judgment(verdict=Verdict.WRONG))}
+    outcomes = {("after", "own", "q"): outcome(reply, Verdict.WRONG)}
     return CaseRecord(case=case, batch="0", outcomes=outcomes, **rest)
 
 
@@ -50,32 +40,32 @@ def numbers(one: CaseRecord) -> list[float | None]:
     return [value.value for value in OmittedSteps().values(one)]
 
 
-def test_an_intersection_that_nobody_asks_for_is_one_of_three_steps() -> None:
-    """Schools of both of two people: two facts and the intersection. MeLLo's prompt asks for the two facts."""
+def test_missing_intersection_is_an_omitted_step() -> None:
+    """The schools of two people: two facts and their intersection. MeLLo's prompt asks for the two facts only."""
     two = steps("Which schools did Ann attend?", "Which schools did Ben attend?")
     assert numbers(record(two, tags={"steps": "3-step"})) == [3, 2, pytest.approx(1 / 3), 1, 0]
 
 
-def test_every_step_asked_for_leaves_nothing_out() -> None:
+def test_no_omitted_step_if_all_are_asked() -> None:
     three = steps("Which schools did Ann attend?", "Which did Ben attend?", "Which are in both lists?")
     assert numbers(record(three, tags={"steps": "3-step"})) == [3, 3, 0, 0, 0]
 
 
-def test_the_same_sub_question_again_is_no_further_step() -> None:
+def test_repeated_sub_question_counts_once() -> None:
     again = steps("Where is the Tower?", "where is the tower", "Where is the Tower?")
     assert numbers(record(again, hops=3)) == [3, 1, pytest.approx(2 / 3), 1, 0]
 
 
-def test_more_than_needed_is_seen_too() -> None:
+def test_too_many_steps() -> None:
     assert numbers(record(steps("a", "b", "c"))) == [2, 3, 0, 0, 1]
 
 
-def test_a_method_that_stops_before_its_first_sub_question_leaves_all_out() -> None:
+def test_answer_without_sub_question_omits_all_steps() -> None:
     ended = Answer(text="", steps=(Step(kind="unparsed", text="?"),), outcome="unparsed")
     assert numbers(record(ended)) == [2, 0, 1, 1, 0]
 
 
-def test_v9_what_has_no_steps_is_left_out_with_its_reason() -> None:
+def test_missing_steps_have_a_reason() -> None:
     gone = Failure(error="ServerGone", message="gone")
     for one, why in (
         (record(Answer(text="x")), NO_STEPS),
@@ -88,16 +78,16 @@ def test_v9_what_has_no_steps_is_left_out_with_its_reason() -> None:
         assert len(values) == 5
 
 
-def test_a_question_of_one_fact_leaves_nothing_out() -> None:
+def test_single_fact_question_has_no_values() -> None:
     assert numbers(record(steps("a"), hops=1)) == numbers(record(steps("a"), hops=0)) == []
 
 
-def test_every_heading_is_of_an_aspect_that_exists() -> None:
+def test_columns_match_aspects() -> None:
     (spec,) = ke_metrics()
     assert set(spec.columns) == {value.aspect for value in OmittedSteps().values(record(steps("a")))}
 
 
-def test_a_logical_step_that_is_spelled_out_is_a_step() -> None:
-    """As CompKE's worked examples have it, behind two sub-questions."""
+def test_stated_logical_step_counts() -> None:
+    """As in CompKE's worked examples, after two sub-questions."""
     spelled = (*steps("Which schools did Ann attend?", "Which did Ben?").steps, Step(kind="operation", text="in both"))
     assert numbers(record(Answer(text="x", steps=spelled), tags={"steps": "3-step"})) == [3, 3, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""Parroting, computed manually on the printed examples of CompKE and on MQuAKE's kind of question."""
+"""The rate on printed examples of CompKE and on multi-hop questions, computed manually."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ from ke_core.plugin import (
     Entity,
     Fact,
     Failure,
-    Gold,
-    Judgment,
-    Outcome,
     Probe,
     Query,
     Relation,
     Verdict,
 )
 from ke_plugin_parrot_rate.metric import NONE, ParrotRate
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
 
 
-def entities(*names: str) -> tuple[Entity, ...]:
-    return tuple(Entity(label=name) for name in names)
+class TestParrotRate(MetricContract):
+    name = "parrot-rate"
 
 
 def edit(subject: str, old: tuple[str, ...], new: tuple[str, ...]) -> Edit:
     def fact(names: tuple[str, ...]) -> Fact:
-        return Fact(subject=Entity(label=subject), relation=Relation(label="r"), objects=entities(*names))
+        return Fact(subject=Entity(label=subject), relation=Relation(label="r"), objects=gold(*names).entities)
 
     return Edit(id=subject, statement="s", before=fact(old) if old else None, after=fact(new))
 
 
-def case(change: Edit, gold: tuple[str, ...], *, text: str = "Which?", stale: tuple[str, ...] = ("Y",)) -> Case:
-    asked = Query(id="q", texts=(text,), gold=Gold(entities=entities(*gold)), stale=Gold(entities=entities(*stale)))
+def case(change: Edit, right: tuple[str, ...], *, text: str = "Which?", stale: tuple[str, ...] = ("Y",)) -> Case:
+    asked = Query(id="q", texts=(text,), gold=gold(*right), stale=gold(*stale))
     return Case(
         id="1",
         edits=(change,),
@@ -48,7 +47,7 @@ def case(change: Edit, gold: tuple[str, ...], *, text: str = "Which?", stale: tu
 
 def rate(one: Case, text: str, phase: str = "after", **rest) -> float | str | None:
     reply = rest.pop("reply", Answer(text=text))
-    outcomes = {(phase, "direct", "q"): Outcome(reply=reply, judgment=Judgment(verdict=Verdict.WRONG))}
+    outcomes = {(phase, "direct", "q"): outcome(reply, Verdict.WRONG)}
     values = ParrotRate().values(CaseRecord(case=one, batch="0", outcomes=outcomes, **rest))
     (value,) = [value for value in values if value.phase == phase]
     return value.skipped_because or value.value
@@ -61,49 +60,49 @@ SCHOOLS = case(
 )
 
 
-def test_the_injected_set_in_place_of_the_intersection_is_parroting() -> None:
-    """CompKE's Figure 8: Aug counts that answer as fully right, here it is 1 of 1."""
+def test_injected_set_instead_of_the_intersection() -> None:
+    """CompKE's figure 8: Aug counts this answer as right."""
     assert rate(SCHOOLS, "The Wharton School, University of Cambridge") == 1
     assert rate(SCHOOLS, "The Wharton School") == 0
     assert rate(SCHOOLS, "Stanford University") == 0
 
 
-def test_two_of_three_by_hand() -> None:
+def test_two_of_three_answers() -> None:
     multi_hop = case(edit("Tower", ("Paris",), ("Rome",)), ("Italy",), stale=("France",))
     found = [rate(multi_hop, text) for text in ("Rome", "the city of rome.", "Italy")]
     assert found == [1, 1, 0]
 
 
-def test_a_word_that_only_begins_like_the_object_is_not_the_object() -> None:
+def test_object_matches_whole_words_only() -> None:
     multi_hop = case(edit("Tower", ("Paris",), ("Guinea",)), ("Italy",))
     assert rate(multi_hop, "Guinea-Bissau") == 0
 
 
-def test_where_the_injected_object_is_right_there_is_nothing_to_parrot() -> None:
+def test_right_object_is_no_parroting() -> None:
     assert rate(case(edit("Tower", ("Paris",), ("Rome",)), ("Rome",)), "Rome") == NONE
 
 
-def test_an_object_that_the_question_names_is_no_parroting() -> None:
+def test_object_in_the_question_is_no_parroting() -> None:
     asked = case(edit("Tower", ("Paris",), ("Rome",)), ("Italy",), text="Which country is Rome in?")
     assert rate(asked, "Rome") == NONE
 
 
-def test_what_the_edit_retains_was_not_injected() -> None:
+def test_retained_object_is_not_injected() -> None:
     kept = case(edit("Film", ("Los Angeles",), ("Los Angeles", "New York")), ("Boston",))
     assert rate(kept, "Los Angeles") == 0
     assert rate(kept, "New York") == 1
 
 
-def test_without_an_old_fact_the_new_one_is_injected_whole() -> None:
+def test_every_object_is_injected_without_an_old_fact() -> None:
     assert rate(case(edit("Tower", (), ("Rome",)), ("Italy",)), "Rome") == 1
 
 
-def test_the_unedited_model_says_how_often_the_object_comes_by_chance() -> None:
+def test_rate_before_editing() -> None:
     assert rate(SCHOOLS, "University of Cambridge", "before") == 1
-    assert rate(SCHOOLS, "The Wharton School", "before") == 0, "it is right after the edit, so it is not looked for"
+    assert rate(SCHOOLS, "The Wharton School", "before") == 0, "it is right after the edit, so it does not count"
 
 
-def test_v9_what_cannot_be_seen_is_left_out_with_its_reason() -> None:
+def test_missing_answer_is_excluded_with_its_reason() -> None:
     assert rate(SCHOOLS, "x", edited=False) == EDITS_WITHHELD
     assert rate(SCHOOLS, "x", skipped="refused") == "refused"
     gone = Failure(error="ServerGone", message="gone")
@@ -111,14 +110,14 @@ def test_v9_what_cannot_be_seen_is_left_out_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("label", ["!", "…"])
-def test_v4_a_name_without_a_word_stands_in_no_answer(label) -> None:
+def test_name_without_letters_never_matches(label) -> None:
     odd = edit("Tower", ("Paris",), ("Rome",))
     assert odd.after is not None
-    odd = evolve(odd, after=evolve(odd.after, objects=entities(label)))
+    odd = evolve(odd, after=evolve(odd.after, objects=gold(label).entities))
     assert rate(case(odd, ("Italy",)), "anything") == NONE
 
 
-def test_an_edits_own_question_is_drawn_with_the_edit() -> None:
+def test_unit_of_an_edits_own_question_is_the_edit() -> None:
     own = case(edit("Tower", ("Paris",), ("Rome",)), ("Rome",))
     (probe,) = own.probes
     some = evolve(own, probes=(evolve(probe, aspect=EFFICACY, phase="after"),))

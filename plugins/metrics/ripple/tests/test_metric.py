@@ -1,9 +1,9 @@
-"""The score against numbers computed manually; acceptance checks 3 to 8 of the protocol."""
+"""The score against numbers computed manually."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from attrs import evolve
@@ -29,12 +29,13 @@ from ke_core.plugin import (
 from ke_plugin_analysis.common import NOT_IN_ALL, shared_scores
 from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
 from ke_plugin_ripple.metric import FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
+from ke_testing.metric import MetricContract
 
 R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
 LG, CI, CII, SA, PV, RS = CRITERIA
 A, B = Entity(label="A"), Entity(label="B")
 One = tuple[str, list[Verdict], list[Verdict]]
-"""Criterion, what the test's queries were worth, what its conditions were."""
+"""Criterion, verdicts on the queries of a test, and verdicts on its conditions."""
 
 
 def outcome(verdict: Verdict, *named: str) -> Outcome:
@@ -46,8 +47,30 @@ def query(name: str, *gold: Entity) -> Query:
     return Query(id=name, texts=(name,), form="cloze", gold=Gold(entities=gold, require="any"))
 
 
+def one_of_each() -> CaseRecord:
+    own = Probe(id="own", aspect=EFFICACY, queries=(query("own", A),), edits=("e",))
+    tests = [Probe(id=a, aspect=a, queries=(query(a, A),), given=(query(f"{a}-given", A),)) for a in CRITERIA]
+    case = Case(id="1", edits=(Edit(id="e", statement="s"),), probes=(own, *tests))
+    before = {("before", "cloze", given.id): outcome(R) for probe in tests for given in probe.given}
+    after = {("after", "cloze", asked.id): outcome(R) for probe in case.probes for asked in probe.queries}
+    return CaseRecord(case=case, batch="1", outcomes=before | after)
+
+
+class TestRipple(MetricContract):
+    name = "ripple"
+
+    @pytest.fixture
+    def record(self) -> CaseRecord:
+        """An edit with a test of each criterion."""
+        return one_of_each()
+
+
+class TestAsReleased(TestRipple):
+    options: ClassVar[dict[str, str]] = {"targets": "all", "unit": "tests", "aliasing": "old", "edits": "all"}
+
+
 def edit(name: str, *tests: One, took: Verdict = R, require: Any = "any", style: str = "cloze") -> CaseRecord:
-    """One edit and its tests, as they came out."""
+    """Return the record of one edit and its tests."""
     probes = [Probe(id="own", aspect=EFFICACY, queries=(query("own", A),), edits=("e",))]
     outcomes: dict[Any, Outcome] = {("after", style, "own"): outcome(took, "A")}
     for at, (aspect, right, met) in enumerate(tests):
@@ -74,8 +97,8 @@ def scored(records: Sequence[CaseRecord], **options: Any) -> dict[str, Any]:
     return {score.aspect: score for score in every if not score.tags}
 
 
-def test_mean_of_edits_not_of_queries_and_failed_edits_count_nowhere() -> None:
-    """Check 7: 1 of 1, 0 of 3, an edit that failed, an edit with no executed test: 50, not 25 and not 33.3."""
+def test_mean_is_over_edits_and_excludes_failed_ones() -> None:
+    """1 of 1, 0 of 3, a failed edit, an edit without an executed test: 50, not 25 and not 33.3."""
     first = edit("1", (RS, [R], [R]))
     second = edit("2", (RS, [W], [R]), (RS, [W], [R]), (RS, [W], []))
     failed = edit("3", (RS, [W], [R]), took=W)
@@ -89,8 +112,8 @@ def test_mean_of_edits_not_of_queries_and_failed_edits_count_nowhere() -> None:
     assert scored([first, second, failed, empty], edits="all")[RS].value == pytest.approx(1 / 3)
 
 
-def test_average_is_the_plain_mean_of_six_criteria_whatever_their_number_of_edits() -> None:
-    """Check 8, on GPT-2 ROME's RECENT row, each criterion observed on its own number of edits."""
+def test_average_is_the_unweighted_mean_of_six_criteria() -> None:
+    """The published row of ROME with GPT-2 on RECENT, with another number of edits for each criterion."""
     row = {LG: 20.2, CI: 35.6, CII: 46.8, SA: 86.8, PV: 100.0, RS: 55.4}
     records = [
         edit(f"{aspect}-{n}", (aspect, [R if n < round(1000 * percent / 100) else W], []))
@@ -106,24 +129,23 @@ def test_average_is_the_plain_mean_of_six_criteria_whatever_their_number_of_edit
     ("met", "value", "why"),
     [([R, W], None, NOT_MET), ([], 1, ""), ([R, R], 1, ""), ([W], None, NOT_MET), ([S], None, NOT_MET)],
 )
-def test_a_test_is_executed_only_if_every_condition_is_met(met: list[Verdict], value: float, why: str) -> None:
-    """Check 3."""
+def test_execution_requires_every_condition(met: list[Verdict], value: float, why: str) -> None:
     (one,) = found(edit("1", (CI, [R], met)), CI)
     assert (one.value, one.skipped_because) == (value, why)
     assert values(edit("1", (CI, [R], met)), CI, conditions="ignored") == [1]
 
 
 @pytest.mark.parametrize(("require", "passed"), [("any", 1), ("all", 0)])
-def test_or_of_wrong_and_right_passes_and_fails_as_the_test_says(require: str, passed: float) -> None:
-    """Check 4, by tests as in the released code; by queries the paper's average is one half."""
+def test_test_requires_any_or_all_queries(require: str, passed: float) -> None:
+    """By tests as in the released code; by queries as in the paper, the average is one half."""
     one = edit("1", (LG, [W, R], []), require=require)
     assert values(one, LG, unit="tests") == [passed]
     assert values(one, LG, unit="queries") == [0.5]
 
 
 @pytest.mark.parametrize(("targets", "value"), [("any", 1), ("all", 0)])
-def test_one_of_several_targets_suffices_in_the_paper_and_not_in_its_code(targets: Any, value: float) -> None:
-    """Check 5: gold A and B, the output holds B only."""
+def test_option_targets(targets: Any, value: float) -> None:
+    """Gold A and B; the output contains only B."""
     one = edit("1", (PV, [R], []))
     own, test = one.case.probes
     two = evolve(one.case, probes=(own, evolve(test, queries=(query("0-0", A, B),))))
@@ -133,14 +155,14 @@ def test_one_of_several_targets_suffices_in_the_paper_and_not_in_its_code(target
     assert values(both, PV, targets=targets) == [1]
 
 
-def test_a_criterion_without_tests_is_no_zero() -> None:
+def test_criterion_without_tests_has_no_value() -> None:
     assert {value.aspect for value in Ripple().values(edit("1", (RS, [W], [])))} == {
         "edit-success", "executed", RS, f"{RS}-each",
     }  # fmt: skip
 
 
-def test_an_answer_without_a_name_is_not_executed() -> None:
-    """Real records ask for the continent of something that has none on record."""
+def test_test_without_named_answer_is_not_executed() -> None:
+    """Published records ask for continents that Wikidata does not have."""
     one = edit("1", (LG, [U], [R]), (RS, [R], [U]))
     own, first, second = one.case.probes
     nameless = evolve(first, queries=(query("0-0"),)), evolve(second, given=(query("1-given-0"),))
@@ -150,7 +172,7 @@ def test_an_answer_without_a_name_is_not_executed() -> None:
 
 
 def aliased(met: Verdict) -> CaseRecord:
-    """A test with another name of the subject, whose condition is the test itself before the edit."""
+    """Return a test with another name of the subject. Its condition is the test itself before the edit."""
     one = edit("1", (SA, [R], [met]))
     own, test = one.case.probes
     condition = evolve(test.given[0], stale=Gold(entities=(B,)))
@@ -161,12 +183,12 @@ def aliased(met: Verdict) -> CaseRecord:
     ("aliasing", "met", "why"),
     [("file", R, ""), ("file", S, NOT_MET), ("old", S, ""), ("old", R, NO_OLD), ("old", W, NO_OLD), ("none", W, "")],
 )
-def test_the_condition_of_aliasing_is_an_option(aliasing: Any, met: Verdict, why: str) -> None:
+def test_option_aliasing(aliasing: Any, met: Verdict, why: str) -> None:
     (one,) = found(aliased(met), SA, aliasing=aliasing)
     assert (one.value is None, one.skipped_because) == (bool(why), why)
 
 
-def test_v9_what_was_not_asked_is_missing_with_its_reason() -> None:
+def test_missing_request_has_a_reason() -> None:
     one = edit("1", (CI, [R], [R]))
     unasked = evolve(one, outcomes={key: o for key, o in one.outcomes.items() if key[0] == "after"})
     assert [value.skipped_because for value in found(unasked, CI)] == [NOT_PUT]
@@ -175,17 +197,17 @@ def test_v9_what_was_not_asked_is_missing_with_its_reason() -> None:
     assert [value.skipped_because for value in found(unanswered, CI)] == [NOT_ON_RECORD]
 
 
-def test_an_editor_with_prompts_of_its_own_is_filtered_by_what_the_unedited_model_knew() -> None:
+def test_conditions_of_own_prompts_use_the_datasets_style() -> None:
     assert values(edit("1", (CI, [R], [R]), style="own"), CI) == [1]
     assert values(edit("1", (CI, [R], [W]), style="own"), CI) == [None]
 
 
-def test_a_control_has_no_score() -> None:
+def test_control_has_no_score() -> None:
     control = evolve(edit("1", (CI, [R], [R])), edited=False)
     assert {value.value for value in Ripple().values(control)} == {None}
 
 
-def test_tests_left_are_counted_by_criterion() -> None:
+def test_executed_tests_by_criterion() -> None:
     (spec,) = ke_metrics()
     scores = aggregate(Ripple(), spec, [edit("1", (CI, [R], [R]), (CI, [R], [W]), (RS, [W], []))], seed=0)
     left = {s.tags["criterion"]: (s.value, s.n) for s in scores if s.aspect == "executed" and s.tags}
@@ -199,13 +221,13 @@ def shared(*runs: Sequence[CaseRecord], **options: Any) -> Any:
     return found_, scores
 
 
-def test_on_the_subset_that_all_compared_editors_share() -> None:
-    """By hand, two editors on three edits.
+def test_shared_queries_of_two_editors() -> None:
+    """Two editors, three edits.
 
-    Edit 1, LG: the first test (two queries) is executed in both, the second in the first editor's run alone: the first
-    editor has 1 of 2 in both, the second 2 of 2. Edit 1, RS: 0 and 1. Edit 2, RS: took with the first editor only, so
-    it is out, although the first is right there. Edit 3, RS: 1 and 1. So LG is 50 against 100 over one edit, and RS is
-    (0 + 1) / 2 = 50 against 100 over two, where each by itself would have LG 2/3 and 100, RS 2/3 and 100.
+    Edit 1, LG: both runs execute the first test (two queries); only the first run executes the second. On the shared
+    queries the first editor has 1 of 2, the second 2 of 2. Edit 1, RS: 0 and 1. Edit 2, RS: successful with the first
+    editor only, so it is excluded. Edit 3, RS: 1 and 1. So LG is 50 and 100 over one edit, and RS is 50 and 100 over
+    two. On its own queries, the first editor has LG 2/3 and RS 2/3.
     """
     first = [
         edit("1", (LG, [R, W], [R]), (LG, [R], [R]), (RS, [W], [])),
@@ -226,37 +248,37 @@ def test_on_the_subset_that_all_compared_editors_share() -> None:
     assert scored(first)[RS].value == pytest.approx(2 / 3)
 
 
-def test_what_one_editor_of_three_lacks_is_in_no_row() -> None:
+def test_query_missing_for_one_editor_is_not_shared() -> None:
     runs = [[edit("1", (CI, [R], []), (PV, [R], []), took=took)] for took in (R, R, W)]
     told, scores = shared(*runs)
     assert (told.queries, told.own) == ({}, (2, 2, 0))
     assert all(score.value is None for of in scores for score in of.values())
 
 
-def test_an_editor_with_prompts_of_its_own_shares_with_one_without() -> None:
+def test_shared_queries_across_styles() -> None:
     told, (one, two) = shared([edit("1", (CI, [R], []))], [edit("1", (CI, [W], []), style="own")])
     assert told.styles == ("cloze", "own")
     assert (one[CI].value, two[CI].value) == (1, 0)
 
 
-def test_by_tests_whole_tests_are_shared() -> None:
+def test_shared_tests() -> None:
     runs = ([edit("1", (LG, [R, W], []))], [edit("1", (LG, [W, W], []))])
     told, (one, two) = shared(*runs, unit="tests")
     assert (told.queries, one[LG].value, two[LG].value) == ({LG: 1}, 1, 0)
 
 
-def test_figure_2_prince_by_hand() -> None:
-    """The edit of the paper's Figure 2: Nicholas Carminowe becomes one more sibling of Prince, and the model says so.
+def test_figure_2() -> None:
+    """The edit of the paper's figure 2: Prince gets another sibling, Nicholas Carminowe. The edit succeeds.
 
-    A  LG: whose sibling is Nicholas Carminowe? Prince: missed.                                                  0
-    B  CI: what do Prince's siblings do? singer, told; member of parliament, missed: one query right of two.     1/2
-    C  CII: siblings of the founder of Paisley Park Records: right; the test with another of his works is not
-       executed, since the unedited model does not know who made it.                                             1
+    A  LG: the sibling of Nicholas Carminowe: wrong.                                                             0
+    B  CI: the occupations of Prince's siblings: one of two queries right.                                       1/2
+    C  CII: siblings of the founder of Paisley Park Records: right. A second test is not executed, because the
+       unedited model fails its condition.                                                                       1
     D  SA: siblings of Prince Roger Nelson: right.                                                               1
-    E  PV: Tyka Nelson still is one: right.                                                                      1
-    F  RS: his mother is Mattie Shaw: right; that he was born in Minneapolis is gone: one of two tests.          1/2
+    E  PV: Tyka Nelson is still a sibling: right.                                                                1
+    F  RS: his mother is still right, his place of birth is wrong: one of two tests.                             1/2
 
-    The plain mean of the six is (0 + 1/2 + 1 + 1 + 1 + 1/2) / 6 = 2/3; seven of eight tests were executed.
+    The mean of the six is (0 + 1/2 + 1 + 1 + 1 + 1/2) / 6 = 2/3. Seven of eight tests are executed.
     """
     prince = edit(
         "Prince",

@@ -20,7 +20,14 @@ from ke_benchmarks.files.family import (
 )
 from ke_benchmarks.files.records import read_records, structure_record
 from ke_benchmarks.options import HIDE, data_dir_option, file_option, mask_option, relations_option
-from ke_benchmarks.probes import perplexity_probes, question_entities, single_edit_probes, sub_questions
+from ke_benchmarks.probes import (
+    perplexity_probes,
+    question_entities,
+    single_edit_cases,
+    single_edit_probes,
+    sort_key,
+    sub_questions,
+)
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
@@ -54,8 +61,10 @@ __all__ = [
     "relations_option",
     "reproductions_in",
     "scan_cases",
+    "single_edit_cases",
     "single_edit_probes",
     "some_not_blank",
+    "sort_key",
     "structure_record",
     "sub_questions",
     "user_file",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
@@ -14,7 +15,9 @@ from ke_core.plugin import (
     PARAPHRASE,
     PROBABILITY,
     Case,
+    Edit,
     Entity,
+    Fact,
     Gold,
     Phase,
     Probe,
@@ -57,6 +60,36 @@ def single_edit_probes(
         found.append(Probe(id=LOCALITY, aspect=LOCALITY, queries=clozes, require="all", phase="both", edits=edits))
         found.append(_scored(LOCALITY, rivals, edits))
     return tuple(found)
+
+
+def single_edit_cases(cases: Iterable[Case], near: Callable[[Edit, Fact], Sequence[Query]]) -> Iterator[Case]:
+    """Yield each distinct edit as a case of its own, in the order of first mention.
+
+    ``near``: returns the questions that the edit, with its new fact, must not change.
+    """
+    seen: set[str] = set()
+    for case in cases:
+        edits = {edit.id: edit for edit in case.edits}
+        for probe in case.probes:
+            if probe.aspect != EFFICACY or probe.edits[0] in seen:
+                continue
+            edit = edits[probe.edits[0]]
+            seen.add(edit.id)
+            assert edit.before is not None
+            assert edit.after is not None
+            yield Case(
+                id=edit.id,
+                edits=(edit,),
+                probes=single_edit_probes(evolve(probe.queries[0], id="edit"), near(edit, edit.after)),
+                facts_before=(edit.before,),
+                facts_after=(edit.after,),
+                tags={"hops": "1", "edits": "1"},
+            )
+
+
+def sort_key(*parts: str) -> str:
+    """Return a pseudo-random sort key that depends on the parts only, not on the process (M3)."""
+    return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
 
 def _numbered(aspect: str, at: int) -> str:

@@ -1,14 +1,18 @@
-"""The contract of datasets."""
+"""The contract of datasets, and helpers for tests of datasets that are read from files."""
 
 from __future__ import annotations
 
+import copy
+import json
 import socket
+from collections.abc import Callable, Iterable
 from itertools import islice
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from ke_core.app import count_cases
+from ke_core.app import configure, count_cases, discover, read_catalog
 from ke_core.plugin import EFFICACY, BadData, Case, Dataset, DatasetInfo, DatasetSpec, Query, from_json, to_json
 from ke_testing.contract import ComponentContract
 
@@ -127,6 +131,42 @@ class DatasetContract(ComponentContract):
         assert info.license
         assert info.source
         assert info.sha256
+
+
+def build_dataset(name: str, **options: str) -> Any:
+    """Return an installed dataset with these options, as the command line builds it."""
+    spec = read_catalog(discover()).spec("dataset", name)
+    return spec.build(configure(spec, options))
+
+
+def write_json(path: Path, content: Any) -> Path:
+    """Write bytes, or a value as JSON, and return the path."""
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return path
+
+
+def with_field(record: dict[str, Any], path: str, value: Any = ...) -> dict[str, Any]:
+    """Return a copy of the record with ``value`` at ``path``, such as ``edits.0.prompt``; ``...`` removes the field."""
+    made = copy.deepcopy(record)
+    *way, last = (int(step) if step.isdecimal() else step for step in path.split("."))
+    at: Any = made
+    for step in way:
+        at = at[step]
+    if value is ...:
+        del at[last]
+    else:
+        at[last] = value
+    return made
+
+
+def read_error(cases: Callable[[], Iterable[Case]]) -> str:
+    """Return the error of reading cases. It must be one line without a full stop, and have a hint."""
+    with pytest.raises(BadData) as caught:
+        list(cases())
+    assert "\n" not in str(caught.value)
+    assert not str(caught.value).endswith(".")
+    assert caught.value.hint
+    return str(caught.value)
 
 
 def queries(case: Case) -> list[Query]:

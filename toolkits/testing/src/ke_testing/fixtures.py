@@ -37,6 +37,13 @@ def ke_cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def ke_no_data(ke_cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, and no other folder of data: the published files on this machine are hidden."""
+    monkeypatch.delenv("KE_DATA_DIR", raising=False)
+    return ke_cache_dir
+
+
+@pytest.fixture
 def ke_session(tmp_path: Path) -> Callable[..., Session[Any]]:
     """``ke_session(model)``: a session with a fake or a tiny decoder, and artifacts in a folder of this test.
 

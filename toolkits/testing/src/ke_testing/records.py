@@ -1,4 +1,4 @@
-"""Small records for tests of metrics that read a judge's findings."""
+"""Small records for tests of metrics."""
 
 from __future__ import annotations
 
@@ -25,18 +25,23 @@ from ke_core.plugin import (
 
 PHASES: tuple[Phase, ...] = ("before", "after")
 QUESTION = "question"
-GOLD = Gold(entities=(Entity(label="x"),))
-OWN, ASKED = (Query(id=name, texts=(name,), gold=GOLD) for name in ("own", QUESTION))
-PROBES = (
-    Probe(id="own", aspect=EFFICACY, queries=(OWN,), edits=("e",)),
-    Probe(id="reasoning", aspect="reasoning", queries=(ASKED,), phase="both", edits=("e",)),
-)
 
 
-def labeled_outcome(*labels: str, reply: Reply | None = None) -> Outcome:
+def gold(*labels: str) -> Gold:
+    """Return a gold answer with these labels."""
+    return Gold(entities=tuple(Entity(label=label) for label in labels))
+
+
+def outcome(reply: Reply | str, verdict: Verdict = Verdict.WRONG, findings: tuple[Finding, ...] = ()) -> Outcome:
+    """Return a judged reply. A text becomes an answer."""
+    reply = Answer(text=reply) if isinstance(reply, str) else reply
+    return Outcome(reply=reply, judgment=Judgment(verdict=verdict, findings=findings))
+
+
+def labeled_outcome(*labels: str, reply: Reply | str = "x") -> Outcome:
     """Return an answer with one finding for each label."""
     findings = tuple(Finding(item=f"fact {number}", label=label) for number, label in enumerate(labels))
-    return Outcome(reply=reply or Answer(text="x"), judgment=Judgment(verdict=Verdict.UNSURE, findings=findings))
+    return outcome(reply, Verdict.UNSURE, findings)
 
 
 def reasoning_record(case: str = "1", scheme: str = "sorting", **outcomes: Outcome) -> CaseRecord:
@@ -44,7 +49,12 @@ def reasoning_record(case: str = "1", scheme: str = "sorting", **outcomes: Outco
 
     ``before`` and ``after``: the outcomes of the question.
     """
-    made = Case(id=case, edits=(Edit(id="e", statement="s"),), probes=PROBES, tags={"scheme": scheme})
+    own, asked = (Query(id=name, texts=(name,), gold=gold("x")) for name in ("own", QUESTION))
+    probes = (
+        Probe(id="own", aspect=EFFICACY, queries=(own,), edits=("e",)),
+        Probe(id="reasoning", aspect="reasoning", queries=(asked,), phase="both", edits=("e",)),
+    )
+    made = Case(id=case, edits=(Edit(id="e", statement="s"),), probes=probes, tags={"scheme": scheme})
     told = {(phase, "cot", QUESTION): outcomes[phase] for phase in PHASES if phase in outcomes}
     return CaseRecord(case=made, batch=case, outcomes={**told, ("after", "cot", "own"): labeled_outcome("no-thoughts")})
 

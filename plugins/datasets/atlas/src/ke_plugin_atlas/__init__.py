@@ -6,6 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
+from ke_benchmarks import HIDE, mask_option
 from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 
 
@@ -13,10 +14,7 @@ from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
 class AtlasConfig:
     """Options of the dataset. The facts and the edits are always the same."""
 
-    mask: bool = field(
-        default=False,
-        metadata={"help": "hide from each question the edits that contradict the facts its answer depends on"},
-    )
+    mask: bool = mask_option(HIDE)
     view: Literal["cases", "edits"] = field(
         default="cases",
         metadata={
@@ -33,11 +31,6 @@ def build(config: AtlasConfig) -> Dataset:
     return Atlas(config=config)
 
 
-def hides(config: AtlasConfig) -> bool:
-    """Return whether edits are hidden: only with ``mask=true``."""
-    return config.mask
-
-
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register ``atlas``."""
@@ -52,6 +45,6 @@ def ke_datasets() -> list[DatasetSpec]:
             styles=("direct", "cot"),
             metrics=("multi-hop", "retrieval"),
             judge="alias",
-            hides=hides,
+            hides=lambda config: bool(config.mask),
         )
     ]

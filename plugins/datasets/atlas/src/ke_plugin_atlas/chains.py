@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cache
 
 from attrs import frozen
 
+from ke_benchmarks import sort_key
+from ke_benchmarks.graph import contains_name
 from ke_core.plugin import Entity
 from ke_plugin_atlas.wording import wordings
 from ke_plugin_atlas.world import (
@@ -22,7 +23,6 @@ from ke_plugin_atlas.world import (
     AtlasHop,
     AtlasWorld,
     atlas_world,
-    rank,
 )
 
 ENDS = (CONTINENT, CURRENCY, LANGUAGE)
@@ -62,9 +62,9 @@ def chains() -> tuple[AtlasChain, ...]:
     for chain in candidates(atlas_world()):
         strata[chain.stratum].append(chain)
     turns = [
-        (number, rank("turn", str(number), str(stratum)), chain)
+        (number, sort_key("turn", str(number), str(stratum)), chain)
         for stratum, found in strata.items()
-        for number, chain in enumerate(sorted(found, key=lambda chain: rank("case", chain.questions[0])))
+        for number, chain in enumerate(sorted(found, key=lambda chain: sort_key("case", chain.questions[0])))
     ]
     chosen: list[AtlasChain] = []
     used: Counter[str] = Counter()
@@ -105,9 +105,4 @@ def _reveals_answer(world: AtlasWorld, head: Entity, hops: Sequence[AtlasHop]) -
     """Return whether the name of the head contains the name of a later entity: "the country whose capital is Kuwait
     City".
     """
-    names = (name for hop in hops for name in world.graph.entity(hop.object).names)
-    return any(_words(name) in _words(head.label) for name in names)
-
-
-def _words(text: str) -> str:
-    return " ".join(("", *re.findall(r"\w+", text.casefold()), ""))
+    return contains_name(head.label, (world.graph.entity(hop.object) for hop in hops))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 from attrs import evolve
 
-from ke_benchmarks import single_edit_probes
+from ke_benchmarks import single_edit_cases, sort_key
 from ke_benchmarks.graph import Graph
-from ke_core.plugin import EFFICACY, Case, Edit, Query
+from ke_core.plugin import Case, Edit, Fact, Query
 from ke_plugin_atlas.cases import cases, hop_query
-from ke_plugin_atlas.world import AtlasHop, atlas_world, rank, uses
+from ke_plugin_atlas.world import AtlasHop, atlas_world, uses
 
 NEAR = 10
 """Clozes of other subjects for each edit, like CounterFact's neighborhood prompts."""
@@ -20,36 +19,15 @@ NEAR = 10
 @cache
 def edit_cases() -> tuple[Case, ...]:
     """Return each distinct edit as a case, in the order of first mention."""
-    found: dict[str, Case] = {}
-    for case in cases():
-        edits = {edit.id: edit for edit in case.edits}
-        for probe in case.probes:
-            if probe.aspect == EFFICACY and probe.edits[0] not in found:
-                edit = edits[probe.edits[0]]
-                found[edit.id] = _case(edit, evolve(probe.queries[0], id="edit"))
-    return tuple(found.values())
+    return tuple(single_edit_cases(cases(), _near))
 
 
-def _case(edit: Edit, question: Query) -> Case:
-    assert edit.before is not None
-    assert edit.after is not None
-    return Case(
-        id=edit.id,
-        edits=(edit,),
-        probes=single_edit_probes(question, tuple(_near(edit))),
-        facts_before=(edit.before,),
-        facts_after=(edit.after,),
-        tags={"hops": "1", "edits": "1"},
-    )
-
-
-def _near(edit: Edit) -> Iterator[Query]:
+def _near(edit: Edit, after: Fact) -> tuple[Query, ...]:
     """Return ten clozes of the same relation with unedited subjects, whose objects differ from the edit's new one."""
-    assert edit.after is not None
-    graph, relation = atlas_world().graph, edit.after.relation.key
-    chosen = [hop for hop in _untouched(relation) if hop.object != edit.after.objects[0].key]
-    for number, hop in enumerate(sorted(chosen, key=lambda hop: rank("near", edit.id, hop.subject))[:NEAR], start=1):
-        yield evolve(hop_query(graph, hop), id=f"near-{number}")
+    graph, relation = atlas_world().graph, after.relation.key
+    chosen = [hop for hop in _untouched(relation) if hop.object != after.objects[0].key]
+    ordered = sorted(chosen, key=lambda hop: sort_key("near", edit.id, hop.subject))
+    return tuple(evolve(hop_query(graph, hop), id=f"near-{at}") for at, hop in enumerate(ordered[:NEAR], start=1))
 
 
 @cache

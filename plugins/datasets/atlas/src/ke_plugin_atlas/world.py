@@ -12,12 +12,12 @@ depends on the inverse of r for o or o*.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 
 from attrs import frozen
 
+from ke_benchmarks import sort_key
 from ke_benchmarks.graph import Graph, load_atlas
 
 CAPITAL, CAPITAL_OF, COUNTRY, NEIGHBOUR = "capital", "capital-of", "country", "largest-neighbour"
@@ -87,7 +87,7 @@ def atlas_world() -> AtlasWorld:
     for relation in RELATIONS:
         subjects = [s.key for s in graph.subjects(relation) if uses(graph, s.key, relation)]
         subjects = [s for s in subjects if graph.object(s, relation)]
-        chosen = sorted(subjects, key=lambda s: rank("edit", relation, s))[: round(SHARE[relation] * len(subjects))]
+        chosen = sorted(subjects, key=lambda s: sort_key("edit", relation, s))[: round(SHARE[relation] * len(subjects))]
         pool = tuple(new_objects(graph, relation))
         edits |= {(subject, relation): _another(graph, subject, relation, pool) for subject in chosen}
     return AtlasWorld(graph=graph, edits=edits)
@@ -129,17 +129,12 @@ def new_objects(graph: Graph, relation: str) -> Iterator[str]:
         yield key
 
 
-def rank(*parts: str) -> str:
-    """Return a pseudo-random sort key that depends on the words only (M3)."""
-    return hashlib.sha256("/".join(parts).encode()).hexdigest()
-
-
 def _another(graph: Graph, subject: str, relation: str, pool: tuple[str, ...]) -> str:
     """Return the new object: different, not the subject, and for a neighbor not a real neighbor."""
     old = {o.key for o in graph.objects(subject, relation)}
     if relation == NEIGHBOUR:
         old |= {subject} | {o.key for o in graph.objects(subject, "neighbour")}
-    return min((key for key in pool if key not in old), key=lambda key: rank("to", relation, subject, key))
+    return min((key for key in pool if key not in old), key=lambda key: sort_key("to", relation, subject, key))
 
 
 def _known(graph: Graph, place: str) -> bool:
@@ -149,4 +144,4 @@ def _known(graph: Graph, place: str) -> bool:
 
 
 def _forwards(country: str) -> bool:
-    return int(rank("side", country)[:2], 16) % 2 == 0
+    return int(sort_key("side", country)[:2], 16) % 2 == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from ke_benchmarks import find_data, folder_of, read_header
+from ke_benchmarks import HIDE, find_data, folder_of, mask_option, read_header
 from ke_core.plugin import EFFICACY, SINGLE_ASPECTS, BadConfig, Dataset, DatasetSpec, Defaults, hookimpl
 
 MULTI_HOP = ("instance", "multi-hop")
@@ -18,10 +18,7 @@ class CasesConfig:
     """Options: the file, and whether to hide edits."""
 
     file: str = field(default="", metadata={"help": "the file, as written by `ke datasets export` (JSON lines)"})
-    mask: bool = field(
-        default=False,
-        metadata={"help": "hide from each case the edits that contradict the facts its answer depends on"},
-    )
+    mask: bool = mask_option(HIDE)
     data_dir: str | None = field(
         default=None, metadata={"help": "another folder to search for the file; also searched: KE_DATA_DIR, cache"}
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
@@ -13,7 +13,6 @@ from ke_core.plugin import BadData, Gold
 from ke_plugin_compke import CompkeBuild
 from ke_plugin_compke.algebra import Keys, Place
 from ke_plugin_compke.candidates import InvalidLeaves, LeafSampler, StructureCandidate
-from ke_plugin_compke.conflicts import keep_consistent
 from ke_plugin_compke.edits import Counterfactual
 from ke_plugin_compke.forms import BY_NAME, FORMS, QuestionStructure
 from ke_plugin_compke.records import CompkeRecord
@@ -80,15 +79,12 @@ class BuildState:
         words = QuestionWriter(graph=graph, templates=builder.templates)
         sampling = GraphSample(
             graph=graph,
-            relations=tuple(name.strip() for name in config.relations.split(",") if name.strip()),
+            relations=graph.relations(config.relations),
             knows=words.knows,
             popular=config.popular,
             size=max(SUBJECTS, 4 * tools.cases),
             seed=tools.seed,
         )
-        for name in sampling.relations:
-            if name not in graph.links:
-                raise BadData(f"{graph.name} has no relation {name}", hint="see build.relations")
         world = Counterfactual(graph=graph, pools=sampling.pools, share=config.share, seed=tools.seed)
         return cls(
             leaves=LeafSampler(sampling=sampling, closed=config.closed),
@@ -176,3 +172,44 @@ def _consistent(found: Sequence[StructureCandidate], tools: BuildTools) -> list[
     for _gone in range(len(found) - len(kept)):
         tools.dropped("its edits conflict with another case's")
     return [found[number] for number in kept]
+
+
+Changes = Mapping[Place, frozenset[str]]
+"""The edits of a case: subject and relation to the new objects, by key."""
+
+
+def keep_consistent(cases: Mapping[int, Changes], *, seed: int) -> tuple[int, ...]:
+    """Return the cases to keep, in order: those without a conflict, and one of each group of conflicting cases."""
+    groups: dict[int, list[int]] = {}
+    root = _roots(cases)
+    for case in cases:
+        groups.setdefault(root[case], []).append(case)
+    draw = random.Random(seed)  # noqa: S311  a choice, not a secret
+    chosen = {draw.choice(group) for group in groups.values()}
+    return tuple(case for case in cases if case in chosen)
+
+
+def _roots(cases: Mapping[int, Changes]) -> dict[int, int]:
+    """Return the first case of each case's component."""
+    about: dict[Place, dict[frozenset[str], list[int]]] = {}
+    for case, changes in cases.items():
+        for place, objects in changes.items():
+            about.setdefault(place, {}).setdefault(objects, []).append(case)
+    parent = {case: case for case in cases}
+    for by_objects in about.values():
+        if len(by_objects) > 1:  # all cases of one value conflict with all cases of another, so they form one component
+            _join(parent, (case for found in by_objects.values() for case in found))
+    return {case: _find(parent, case) for case in cases}
+
+
+def _join(parent: dict[int, int], cases: Iterable[int]) -> None:
+    first, *rest = cases
+    for other in rest:
+        parent[_find(parent, other)] = _find(parent, first)
+
+
+def _find(parent: dict[int, int], case: int) -> int:
+    while parent[case] != case:
+        parent[case] = parent[parent[case]]  # path halving
+        case = parent[case]
+    return case

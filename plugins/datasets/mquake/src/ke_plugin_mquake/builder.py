@@ -82,10 +82,7 @@ class MquakeBuilder:
 
     def _edits(self, graph: KnowledgeGraph, seed: int) -> Edits:
         config = self.config
-        chosen = tuple(name.strip() for name in config.relations.split(",") if name.strip())
-        for name in chosen:
-            if name not in graph.links:
-                raise BadData(f"{graph.name} has no relation {name!r}", hint=f"it has: {', '.join(graph.links)}")
+        chosen = graph.relations(config.relations)
         if not config.newer:
             ground = WalkableGraph(graph=graph, seed=seed, popular=config.popular, chosen=chosen)
             return (

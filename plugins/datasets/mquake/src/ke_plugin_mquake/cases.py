@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import evolve, field, frozen
 
+from ke_benchmarks.audit import contamination
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
 from ke_plugin_mquake.records import SLOT, MquakeRecord, MquakeRewrite, SingleHop, Triple
 
@@ -30,17 +31,8 @@ def cases(records: Sequence[MquakeRecord]) -> tuple[Case, ...]:
 
 def consistent(found: Sequence[Case]) -> tuple[Case, ...]:
     """Return the cases whose new chain stays valid when the edits of all cases are applied together."""
-    rewritten: dict[tuple[str, str], set[str]] = {}
-    for fact in (edit.after for case in found for edit in case.edits if edit.after):
-        rewritten.setdefault((fact.subject.key, fact.relation.key), set()).add(fact.objects[0].key)
-    return tuple(
-        case
-        for case in found
-        if all(
-            rewritten.get((fact.subject.key, fact.relation.key), {fact.objects[0].key}) == {fact.objects[0].key}
-            for fact in case.facts_after
-        )
-    )
+    contaminated = {hop.case for hop in contamination(found, [case.id for case in found], "id").on_edited}
+    return tuple(case for case in found if case.id not in contaminated)
 
 
 def known_aliases(records: Iterable[MquakeRecord]) -> dict[str, tuple[str, ...]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import single_edit_probes
-from ke_core.plugin import EFFICACY, Case, Edit, Fact, Query
+from ke_benchmarks import single_edit_cases, sort_key
+from ke_core.plugin import Case, Edit, Fact, Query
 
 NEAR = 10
 """Clozes of other subjects for each edit, like CounterFact's neighborhood prompts."""
@@ -16,26 +15,7 @@ NEAR = 10
 
 def edit_cases(found: Sequence[Case]) -> Iterator[Case]:
     """Return each distinct edit as a case, in the order of first mention."""
-    neighbours = UneditedFacts.of(found)
-    seen: set[str] = set()
-    for case in found:
-        edits = {edit.id: edit for edit in case.edits}
-        for probe in case.probes:
-            if probe.aspect != EFFICACY or probe.edits[0] in seen:
-                continue
-            edit = edits[probe.edits[0]]
-            seen.add(edit.id)
-            assert edit.before is not None
-            assert edit.after is not None
-            near = neighbours.near(edit, edit.after)
-            yield Case(
-                id=edit.id,
-                edits=(edit,),
-                probes=single_edit_probes(evolve(probe.queries[0], id="edit"), near),
-                facts_before=(edit.before,),
-                facts_after=(edit.after,),
-                tags={"hops": "1", "edits": "1"},
-            )
+    return single_edit_cases(found, UneditedFacts.of(found).near)
 
 
 @frozen(kw_only=True)
@@ -57,7 +37,7 @@ class UneditedFacts:
                     facts.setdefault(fact.relation.key, {}).setdefault(hop.cloze, (fact, hop))
         return cls(
             facts={
-                relation: [known[cloze] for cloze in sorted(known, key=lambda cloze: _sort_key(relation, cloze))]
+                relation: [known[cloze] for cloze in sorted(known, key=lambda cloze: sort_key(relation, cloze))]
                 for relation, known in facts.items()
             }
         )
@@ -69,14 +49,9 @@ class UneditedFacts:
         A hash of the edit's id selects them, so they depend neither on the run nor on the other edits.
         """
         known = self.facts.get(after.relation.key, ())
-        start = int(_sort_key("start", edit.id)[:8], 16)
+        start = int(sort_key("start", edit.id)[:8], 16)
         turned = (known[(start + at) % len(known)] for at in range(len(known)))
         taken = {name.casefold() for name in after.objects[0].names}
         names = ((fact, hop) for fact, hop in turned if fact.objects[0].key != after.objects[0].key)
         chosen = [hop for fact, hop in names if fact.objects[0].label.casefold() not in taken][:NEAR]
         return tuple(evolve(hop, id=f"near-{number}") for number, hop in enumerate(chosen, start=1))
-
-
-def _sort_key(*parts: str) -> str:
-    """Return a pseudo-random sort key that depends on the words only."""
-    return hashlib.sha256("/".join(parts).encode()).hexdigest()

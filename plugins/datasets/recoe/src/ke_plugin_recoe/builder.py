@@ -59,13 +59,9 @@ class RecoeBuilder:
         return (record.json() for record in generate_records(path, tools, self.config))
 
     def _schemes(self, graph: KnowledgeGraph, tools: BuildTools) -> Schemes:
-        named = tuple(name.strip() for name in self.config.relations.split(",") if name.strip())
-        for name in named:
-            if name not in graph.links:
-                raise BadData(f"{graph.name} has no relation {name}", hint="see build.relations")
         sampling = WorldSampler(
             graph=graph,
-            relations=named or tuple(graph.links),
+            relations=graph.relations(self.config.relations) or tuple(graph.links),
             share=self.config.share,
             margin=self.config.margin,
             size=max(SUBJECTS, 4 * tools.cases),

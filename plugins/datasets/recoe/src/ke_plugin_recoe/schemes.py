@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from ke_benchmarks.graph import KnowledgeGraph
-from ke_plugin_recoe.records import DIRECT, UNCHANGED, OpenIETriple, RecoeRecord, Scheme, StatedFact
-from ke_plugin_recoe.words import SLOT, WORDS, RecoeWording, a, format_number
+from ke_plugin_recoe.records import DIRECT, UNCHANGED, WORDS, OpenIETriple, RecoeRecord, Scheme, StatedFact
+from ke_plugin_recoe.words import SLOT, RecoeWording, a, format_number
 from ke_plugin_recoe.world import ObjectCounts, RecoeWorld, SwappedNumbers, interleaved
 
 T = TypeVar("T")

@@ -15,7 +15,6 @@ from ke_core.plugin import BadData, parse_json
 
 SLOT = "{}"
 SMALL = 10_000  # smaller numbers have no separators: 8849 metres, the year 1999
-WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 HINT = 'write {"RELATION": {"noun": "population", "more": "larger", "less": "smaller", ...}}; see the README'
 
 
@@ -125,13 +124,9 @@ def a(word: str) -> str:
     return f"an {word}" if word[:1].lower() in "aeiou" else f"a {word}"
 
 
+@cache
 def atlas_phrases() -> Table:
     """Return the phrases of the embedded graph's relations."""
-    return _atlas()
-
-
-@cache
-def _atlas() -> Table:
     raw = parse_json(files("ke_plugin_recoe").joinpath("atlas.json").read_bytes(), "atlas.json")
     return _table(raw, "atlas.json")
 

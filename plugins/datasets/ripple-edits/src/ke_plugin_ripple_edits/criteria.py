@@ -20,10 +20,10 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_benchmarks.graph import KnowledgeGraph, literal
+from ke_benchmarks.graph import KnowledgeGraph, contains_name, literal
 from ke_core.plugin import Entity
 from ke_plugin_ripple_edits.rules import Rule, RuleQuery
-from ke_plugin_ripple_edits.wording import FactWriter, asked, contains_answer
+from ke_plugin_ripple_edits.wording import FactWriter, asked
 from ke_plugin_ripple_edits.world import Lookup, Place, PlannedEdit, RippleWorld, UniqueNames
 
 OTHERS = 3
@@ -148,7 +148,7 @@ class CriteriaBuilder:
         if prompt is None or len(others) > OTHERS:
             return None
         prompt = self.wording.besides(prompt, others) if others else prompt
-        return None if contains_answer(prompt, answers) else asked(prompt, subject, relation, answers)
+        return None if contains_name(prompt, answers) else asked(prompt, subject, relation, answers)
 
     def _unique(self, made: Iterator[BuiltTest]) -> Iterator[BuiltTest]:
         seen: set[str] = set()
@@ -227,7 +227,7 @@ class CriteriaBuilder:
         **second: Any,
     ) -> Iterator[BuiltTest]:
         conditions = self._conditions([rests_on])
-        if prompt is not None and conditions and not contains_answer(prompt, answers):
+        if prompt is not None and conditions and not contains_name(prompt, answers):
             yield self._made([asked(prompt, *query, answers=answers, **second)], conditions)
 
     # --- unchanged facts, and other names --------------------------------------------------------------------
@@ -239,7 +239,7 @@ class CriteriaBuilder:
             prompt = self.wording.renamed(plan.subject, alias, plan.relation) if alias.strip() else None
             if prompt is None or not self.names.own(alias, plan.subject) or alias == plan.subject.label:
                 continue
-            if not contains_answer(prompt, (plan.new, *plan.old)):
+            if not contains_name(prompt, (plan.new, *plan.old)):
                 old = [asked(prompt, plan.subject, plan.relation, plan.old)] if plan.old else []
                 yield self._made(
                     [asked(prompt, plan.subject, plan.relation, (plan.new,))], [(item, None) for item in old]
@@ -252,7 +252,7 @@ class CriteriaBuilder:
         if plan.functional or not plan.old or prompt is None:
             return
         prompt = self.wording.besides(prompt, (plan.new,))
-        if not contains_answer(prompt, plan.old):
+        if not contains_name(prompt, plan.old):
             query = asked(prompt, plan.subject, plan.relation, plan.old)
             yield self._made([query], [(query, None)])
 
@@ -281,7 +281,7 @@ class CriteriaBuilder:
         found: dict[Place, tuple[dict[str, Any], Place | None]] = {}
         for row in read:
             prompt = self.wording.cloze(row.subject, row.relation)
-            if prompt is not None and self._stays(row) and not contains_answer(prompt, row.objects):
+            if prompt is not None and self._stays(row) and not contains_name(prompt, row.objects):
                 found[row.place] = asked(prompt, row.subject, row.relation, row.objects), row.place
         return list(found.values())
 

@@ -53,23 +53,6 @@ class RippleEdits(FileDataset):
 
 
 @frozen(kw_only=True)
-class MissingFile(EmbeddedDataset, RippleEdits):
-    """The dataset ``ripple-edits`` without a file."""
-
-    def cases(self) -> Iterator[Case]:
-        """Raise BadData with instructions."""
-        raise BadData(
-            "the dataset ripple-edits needs a file",
-            hint="pass -o ripple-edits.file=FILE, build one with ke build ripple-edits, or use "
-            "ripple-edits-recent, -random, -popular or -atlas",
-        )
-
-    def checksum(self) -> str:
-        """Return an empty checksum."""
-        return ""
-
-
-@frozen(kw_only=True)
 class RippleAtlas(EmbeddedDataset, RippleEdits):
     """The builder's records of the embedded graph, built in memory."""
 
@@ -87,9 +70,13 @@ class RippleAtlas(EmbeddedDataset, RippleEdits):
 
 
 def own(variant: RippleVariant, config: RippleEditsConfig) -> RippleEdits:
-    """Return the dataset of the option ``file``. Raises BadData if that file is missing."""
+    """Return the dataset of the option ``file``. Raises BadData without it, or if that file is missing."""
     if config.file is None:
-        return MissingFile(variant=variant, config=config)
+        raise BadData(
+            "the dataset ripple-edits needs a file",
+            hint="pass -o ripple-edits.file=FILE, build one with ke build ripple-edits, or use "
+            "ripple-edits-recent, -random, -popular or -atlas",
+        )
     path = user_file(config.file, "ripple-edits", form="the published format")
     return RippleEdits(variant=evolve(variant, file=str(path)), config=config)
 

@@ -6,12 +6,12 @@ another.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise, zip_longest
 
 from attrs import define, field
 
+from ke_benchmarks import sort_key
 from ke_benchmarks.graph import BuildTools, KnowledgeGraph
 from ke_core.plugin import Entity
 from ke_plugin_ripple_edits import RippleBuildConfig
@@ -127,5 +127,4 @@ class EditSampler:
         return self._pools[relation]
 
     def _sort_key(self, *parts: str) -> str:
-        """Return a pseudo-random sort key that depends on the seed and the words only."""
-        return hashlib.sha256("/".join((str(self.tools.seed), *parts)).encode()).hexdigest()
+        return sort_key(str(self.tools.seed), *parts)

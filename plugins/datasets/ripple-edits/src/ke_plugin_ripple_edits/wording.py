@@ -74,15 +74,6 @@ def _filled(template: str | None, mention: str) -> str | None:
     return said[0].upper() + said[1:]
 
 
-def contains_answer(prompt: str, answers: Sequence[Entity]) -> bool:
-    """Return whether a right answer is in the prompt: "the country whose capital is Kuwait City"."""
-    return any(_words(name) in _words(prompt) for entity in answers for name in entity.names if _words(name).strip())
-
-
-def _words(text: str) -> str:
-    return " ".join(("", *re.findall(r"\w+", text.casefold()), ""))
-
-
 def asked(prompt: str, subject: Entity, relation: str, objects: Sequence[Entity], **two_hop: Any) -> dict[str, Any]:
     """Return a query in the published format. ``two_hop``: its second relation, targets and answers."""
     answers = two_hop.pop("answers", objects)

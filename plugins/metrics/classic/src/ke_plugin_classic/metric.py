@@ -37,25 +37,26 @@ from attrs import evolve, field, frozen
 from ke_core.plugin import (
     EFFICACY,
     FLUENCY,
-    JUDGE_UNSURE,
     LOCALITY,
-    NOT_ON_RECORD,
     PARAPHRASE,
+    PHASES,
     PORTABILITY,
     PROBABILITY,
     Answer,
     CaseRecord,
     Failure,
     NoValue,
-    Outcome,
     Phase,
     Probe,
     Query,
     Reply,
-    Scored,
     Value,
     Verdict,
     expected,
+    log_probabilities,
+    measured,
+    outcome_of,
+    verdict_of,
 )
 from ke_plugin_classic import ClassicConfig
 from ke_plugin_classic.texts import ReferenceTexts, fluency
@@ -67,7 +68,6 @@ LOCALITY_WORD, CONSISTENCY = "locality-word", "consistency"
 SHORT = "every text has fewer than three words"
 NO_OBJECT = "the edit names no object"
 NO_REFERENCE = "no reference text for the edit's relation and object"
-PHASES: tuple[Phase, ...] = ("before", "after")
 Measure = Callable[[CaseRecord, Probe, str], float]
 
 
@@ -127,7 +127,7 @@ class Classic:
 
     def _wins(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> bool:
         """Return 1 if the right object of that phase is more probable than every other one."""
-        if _failed(_outcome(record, query, style).reply):
+        if _failed(outcome_of(record, "after", style, query.id).reply):
             return False
         own, others = self._scores(query, record, probe, style)
         return all(own > other for other in others)
@@ -139,7 +139,7 @@ class Classic:
         """
         ahead = []
         for query in probe.queries:
-            if _failed(_outcome(record, query, style).reply):
+            if _failed(outcome_of(record, "after", style, query.id).reply):
                 ahead.append(-1.0)
                 continue
             own, others = self._scores(query, record, probe, style)
@@ -148,11 +148,7 @@ class Classic:
 
     def _scores(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> tuple[float, list[float]]:
         """Return the log-probabilities of the right object of that phase and of the others. Raises NoValue."""
-        reply = _outcome(record, query, style).reply
-        if isinstance(reply, Failure):
-            raise NoValue(reply.message or reply.error)
-        if not isinstance(reply, Scored):
-            raise NoValue("the answer is a text, not log-probabilities")
+        reply = log_probabilities(outcome_of(record, "after", style, query.id).reply)
         right = expected(query, probe, "after", edited=record.edited).gold.entities[0].label.strip()
         own = query.options.index(right)
         scores = list(map(self._score, reply.logprobs, reply.tokens))
@@ -163,21 +159,9 @@ class Classic:
 
 
 def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: Measure) -> Value:
-    value, reason = None, record.skipped or ""
-    if not reason:
-        try:
-            value = float(measure(record, probe, style))
-        except NoValue as why:
-            reason = str(why)
     unit = ",".join(probe.edits) or record.case.id
-    return Value(aspect=aspect, value=value, style=style, unit=unit, tags=probe.tags, skipped_because=reason)
-
-
-def _outcome(record: CaseRecord, query: Query, style: str, phase: Phase = "after") -> Outcome:
-    found = record.outcomes.get((phase, style, query.id))
-    if found is None:
-        raise NoValue(NOT_ON_RECORD)
-    return found
+    number = partial(measure, record, probe, style)
+    return measured(aspect, number, why=record.skipped or "", style=style, unit=unit, tags=probe.tags)
 
 
 def _failed(reply: Reply) -> bool:
@@ -186,10 +170,8 @@ def _failed(reply: Reply) -> bool:
 
 
 def _written(record: CaseRecord, probe: Probe, style: str) -> float:
-    verdicts = [_outcome(record, query, style).judgment.verdict for query in probe.queries]
-    if Verdict.UNSURE in verdicts:
-        raise NoValue(JUDGE_UNSURE)
-    right = [verdict is Verdict.RIGHT for verdict in verdicts]
+    outcomes = [outcome_of(record, "after", style, query.id) for query in probe.queries]
+    right = [verdict_of(outcome) is Verdict.RIGHT for outcome in outcomes]
     return float(any(right) if probe.require == "any" else all(right))
 
 
@@ -205,7 +187,8 @@ def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Se
     """Return the fraction of queries with the unedited model's answer. A failure is a different answer."""
     same = []
     for query in probe.queries:
-        before, after = record.outcomes.get(("before", style, query.id)), _outcome(record, query, style).reply
+        before = record.outcomes.get(("before", style, query.id))
+        after = outcome_of(record, "after", style, query.id).reply
         if before is None:
             raise NoValue("the unedited model was not asked in this style")
         if not isinstance(before.reply, Answer):
@@ -216,7 +199,7 @@ def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Se
 
 def _written_texts(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> list[str]:
     """Return the generated text after each opening (V3). A failure has an empty text."""
-    replies = [_outcome(record, query, style, phase).reply for query in probe.queries]
+    replies = [outcome_of(record, phase, style, query.id).reply for query in probe.queries]
     return [reply.text or reply.raw if isinstance(reply, Answer) else "" for reply in replies]
 
 

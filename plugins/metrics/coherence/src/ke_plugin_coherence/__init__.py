@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
@@ -11,16 +9,11 @@ SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "
 COHERENCE, AVERAGE = "coherence", "average"
 
 
-@frozen(kw_only=True)
-class CoherenceConfig:
-    """No options: they belong to the judge."""
-
-
-def build(config: CoherenceConfig) -> Metric:
+def build(_config: object) -> Metric:
     """Build the metric."""
     from ke_plugin_coherence.metric import Coherence  # noqa: PLC0415  built late
 
-    return Coherence(config=config)
+    return Coherence()
 
 
 @hookimpl
@@ -31,7 +24,6 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="coherence",
             summary="percentage of chains of thought that support the answer that follows them",
-            config=CoherenceConfig,
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.3",
             by=("scheme",),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from ke_core.plugin import (
     EFFICACY,
@@ -22,18 +22,15 @@ from ke_core.plugin import (
     Value,
     observed,
 )
-from ke_plugin_coherence import COHERENCE, SCHEMES, CoherenceConfig
+from ke_plugin_coherence import COHERENCE, SCHEMES
 
 SILENT = "no thoughts before the answer"
 UNJUDGED = "the judge did not label whether the thoughts support the answer"
 UNSURE = "the judge gave no valid label"
 
 
-@frozen(kw_only=True)
 class Coherence:
     """Computes values from records."""
-
-    config: CoherenceConfig = field(factory=CoherenceConfig)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         """Yield one value for each reply, and another for its scheme."""

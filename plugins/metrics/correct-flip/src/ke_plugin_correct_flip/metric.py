@@ -26,15 +26,15 @@ from attrs import evolve, field, frozen
 from ke_core.plugin import (
     EDITS_WITHHELD,
     EFFICACY,
-    JUDGE_UNSURE,
-    NOT_ON_RECORD,
     CaseRecord,
     NoValue,
-    Outcome,
     Phase,
     Query,
     Value,
     Verdict,
+    measured,
+    outcome_of,
+    verdict_of,
 )
 from ke_plugin_correct_flip import CA, FLIP, KEPT, QA, SCHEMES, CorrectFlipConfig
 
@@ -87,22 +87,13 @@ class CorrectFlip:
 
 def _value(aspect: str, record: CaseRecord, phase: Phase, style: str, query: Query) -> Value:
     """Return 1 if the answer of that phase is right; None with the reason."""
-    made = Value(aspect=aspect, value=None, phase=phase, style=style)
-    if record.skipped or (phase == "after" and not record.edited):
-        return evolve(made, skipped_because=record.skipped or EDITS_WITHHELD)
-    try:
-        return evolve(made, value=float(_verdict(record, phase, style, query) is Verdict.RIGHT))
-    except NoValue as why:
-        return evolve(made, skipped_because=str(why))
+    why = record.skipped or (EDITS_WITHHELD if phase == "after" and not record.edited else "")
+    right = lambda: _verdict(record, phase, style, query) is Verdict.RIGHT  # noqa: E731
+    return measured(aspect, right, why=why, phase=phase, style=style)
 
 
 def _verdict(record: CaseRecord, phase: Phase, style: str, query: Query) -> Verdict:
-    outcome: Outcome | None = record.outcomes.get((phase, style, query.id))
-    if outcome is None:
-        raise NoValue(NOT_ON_RECORD)
-    if outcome.judgment.verdict is Verdict.UNSURE:
-        raise NoValue(JUDGE_UNSURE)
-    return outcome.judgment.verdict
+    return verdict_of(outcome_of(record, phase, style, query.id))
 
 
 def _also(value: Value, scheme: str) -> Iterator[Value]:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from ke_core.plugin import MetricSpec, ModelMetric, hookimpl
 
 
-@frozen(kw_only=True)
-class CostConfig:
-    """No options: the run measures, this metric reads."""
-
-
-def build(_config: CostConfig) -> ModelMetric:
+def build(_config: object) -> ModelMetric:
     """Build the metric."""
     from ke_plugin_cost.metric import CostMetric  # noqa: PLC0415  built late
 
@@ -26,7 +19,6 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="cost",
             summary="seconds and forward passes per edit, and peak memory of editing and answering",
-            config=CostConfig,
             build=build,
             columns={
                 "seconds": "seconds per edit",

@@ -12,9 +12,9 @@ supports it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from ke_core.plugin import Failure, ModelRecord, NoValue, Reply, Scored, Value
+from ke_core.plugin import ModelRecord, NoValue, Reply, Scored, Value, log_probabilities, measured
 from ke_plugin_drift.passages import AHEAD, PASSAGE
 
 PERPLEXITY, RATIO, DIVERGENCE = "perplexity", "perplexity-ratio", "next-word-kl"
@@ -30,10 +30,12 @@ class Drift:
         """Yield the perplexity of this model; for an edited model also the ratio to the unedited one, and the
         divergence.
         """
-        yield _value(record, PERPLEXITY, lambda: math.exp(nll(record.replies)))
+        measures = {PERPLEXITY: lambda: math.exp(nll(record.replies))}
         if record.phase == "after":
-            yield _value(record, RATIO, lambda: math.exp(nll(record.replies) - nll(record.unedited)))
-            yield _value(record, DIVERGENCE, lambda: divergence(record.unedited, record.replies))
+            measures[RATIO] = lambda: math.exp(nll(record.replies) - nll(record.unedited))
+            measures[DIVERGENCE] = lambda: divergence(record.unedited, record.replies)
+        for aspect, measure in measures.items():
+            yield measured(aspect, measure, why=record.skipped, phase=record.phase)
 
 
 def nll(replies: Mapping[str, Reply]) -> float:
@@ -63,27 +65,7 @@ def _with_rest(logprobs: Sequence[float]) -> list[float]:
 
 def _scored(replies: Mapping[str, Reply], kind: str) -> Mapping[str, Scored]:
     """Return the log-probabilities of the requests of that type. Raises NoValue if one is missing."""
-    found = {}
-    for name, reply in replies.items():
-        if not name.startswith(kind):
-            continue
-        if isinstance(reply, Failure):
-            raise NoValue(reply.message or reply.error)
-        if not isinstance(reply, Scored):
-            raise NoValue("the answer is a text, not log-probabilities")
-        found[name] = reply
+    found = {name: log_probabilities(reply) for name, reply in replies.items() if name.startswith(kind)}
     if not found:
         raise NoValue(NOT_ASKED)
     return found
-
-
-def _value(record: ModelRecord, aspect: str, measure: Callable[[], float]) -> Value:
-    value, reason = None, record.skipped
-    if not reason:
-        try:
-            value = measure()
-        except NoValue as why:
-            reason = str(why)
-        except OverflowError:
-            reason = "too large for a number"
-    return Value(aspect=aspect, value=value, phase=record.phase, skipped_because=reason)

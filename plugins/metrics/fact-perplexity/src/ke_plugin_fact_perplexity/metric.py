@@ -19,7 +19,7 @@ the model's own tokenizer. Perplexities of models with different tokenizers are 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from attrs import evolve, field, frozen
@@ -28,22 +28,23 @@ from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,
     EDITS_WITHHELD,
     FACTS_PERPLEXITY,
+    PHASES,
     CaseRecord,
     Failure,
     NoValue,
     Phase,
     Probe,
     Query,
-    Scored,
     Value,
     Verdict,
+    log_probabilities,
+    measured,
 )
 from ke_plugin_fact_perplexity import SCHEMES, SUCCESS, FactPerplexityConfig
 
 REASONING = "reasoning"
 DIFFERENCE = "difference"
 SIDES = (FACTS_PERPLEXITY, COUNTERFACTUALS_PERPLEXITY)
-PHASES: tuple[Phase, ...] = ("before", "after")
 Sides = Mapping[str, Probe]
 ABSENT = "a sentence has no recorded log-probability"
 ONE_SIDED = "facts or counterfactuals have no sentence to score"
@@ -69,14 +70,16 @@ class FactPerplexity:
         why = record.skipped or (EDITS_WITHHELD if phase == "after" and not record.edited else "")
         why = why or self._excluded(record, style)
         for aspect in SIDES:
-            yield _value(aspect, phase, style, why, partial(_perplexity, record, sides, aspect, phase, style))
-        yield _value(DIFFERENCE, phase, style, why, partial(_difference, record, sides, phase, style))
+            number = partial(_perplexity, record, sides, aspect, phase, style)
+            yield measured(aspect, number, why=why, phase=phase, style=style)
+        number = partial(_difference, record, sides, phase, style)
+        yield measured(DIFFERENCE, number, why=why, phase=phase, style=style)
         if phase == "after":
-            told = _value(SUCCESS, phase, style, why, partial(_success, record, sides, style))
-            yield told
+            success = measured(SUCCESS, partial(_success, record, sides, style), why=why, phase=phase, style=style)
+            yield success
             scheme = record.case.tags.get("scheme", "")
             if scheme in SCHEMES:
-                yield evolve(told, aspect=f"{SUCCESS}-{scheme}")
+                yield evolve(success, aspect=f"{SUCCESS}-{scheme}")
 
     def _excluded(self, record: CaseRecord, style: str) -> str:
         """Return why the case is not among those of the paper, by the same style, otherwise by the first one."""
@@ -92,18 +95,6 @@ class FactPerplexity:
         return NO_QUESTION
 
 
-def _value(aspect: str, phase: Phase, style: str, why: str, measure: Callable[[], float]) -> Value:
-    number = None
-    if not why:
-        try:
-            number = float(measure())
-        except NoValue as reason:
-            why = str(reason)
-        except OverflowError:
-            why = "too large for a number"
-    return Value(aspect=aspect, value=number, phase=phase, style=style, skipped_because=why if number is None else "")
-
-
 def _perplexity(record: CaseRecord, sides: Sides, aspect: str, phase: Phase, style: str) -> float:
     """Return the mean over the sentences of one side. Raises NoValue."""
     if aspect not in sides:
@@ -116,11 +107,7 @@ def _sentence(record: CaseRecord, query: Query, phase: Phase, style: str) -> flo
     outcome = record.outcomes.get((phase, style, query.id))
     if outcome is None:
         raise NoValue(ABSENT)
-    reply = outcome.reply
-    if isinstance(reply, Failure):
-        raise NoValue(reply.message or reply.error)
-    if not isinstance(reply, Scored):
-        raise NoValue("the answer is a text, not log-probabilities")
+    reply = log_probabilities(outcome.reply)
     return math.exp(-reply.logprobs[0] / max(reply.tokens[0], 1))
 
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 RELATED, CONSISTENCY, OF_RELATED = "relatedness", "consistency", "consistency-of-related"
 PRE_EDIT = "pre-edit-"
 
 
-@frozen(kw_only=True)
-class FactRecallConfig:
-    """No options: they belong to the judge."""
-
-
-def build(config: FactRecallConfig) -> Metric:
+def build(_config: object) -> Metric:
     """Build the metric."""
     from ke_plugin_fact_recall.metric import FactRecall  # noqa: PLC0415  built late
 
-    return FactRecall(config=config)
+    return FactRecall()
 
 
 @hookimpl
@@ -30,7 +23,6 @@ def ke_metrics() -> list[MetricSpec]:
             name="fact-recall",
             summary="percentage of facts in chains of thought that the case's facts are about, and that agree "
             "with them",
-            config=FactRecallConfig,
             build=build,
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.2",
             by=("scheme",),

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import field, frozen
-
 from ke_core.plugin import (
     CONSISTENT,
     EFFICACY,
@@ -30,7 +28,7 @@ from ke_core.plugin import (
     Value,
     observed,
 )
-from ke_plugin_fact_recall import CONSISTENCY, OF_RELATED, PRE_EDIT, RELATED, FactRecallConfig
+from ke_plugin_fact_recall import CONSISTENCY, OF_RELATED, PRE_EDIT, RELATED
 
 SILENT = "no thoughts before the answer"
 UNJUDGED = "the judge labeled no facts"
@@ -38,11 +36,8 @@ UNSURE = "the judge gave no valid label"
 NOT_RELATED = "not related to the case's facts"
 
 
-@frozen(kw_only=True)
 class FactRecall:
     """Computes values from records."""
-
-    config: FactRecallConfig = field(factory=FactRecallConfig)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         """Yield three values for each fact; without facts, three missing values with the reason."""

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 
-@frozen(kw_only=True)
-class GibberishConfig:
-    """No options: the rules are fixed, so that rates are comparable."""
-
-
-def build(_config: GibberishConfig) -> Metric:
+def build(_config: object) -> Metric:
     """Build the metric."""
     from ke_plugin_gibberish.metric import Gibberish  # noqa: PLC0415  built late
 
@@ -26,7 +19,6 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="gibberish",
             summary="outputs that are not language: loops, mixed scripts, symbols",
-            config=GibberishConfig,
             build=build,
             cite="after CompKE, section 6 (weight editors collapse into repetition and mixed scripts)",
             by=("aspect",),

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ke_core.plugin import EFFICACY, CaseRecord, Value
 from ke_plugin_multi_hop.observed import INSTANCE, MULTI_HOP, ObservedProbe, asked
@@ -37,7 +37,6 @@ NOT_RECALLED = "the unedited model does not recall every fact of the case"
 UNKNOWN = "the unedited model was not asked for every fact of the case"
 
 
-@frozen(kw_only=True)
 class MultiHop:
     """Computes values from records."""
 

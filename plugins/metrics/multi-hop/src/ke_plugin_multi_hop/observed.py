@@ -11,6 +11,7 @@ from ke_core.plugin import (
     EFFICACY,
     JUDGE_UNSURE,
     NOT_ON_RECORD,
+    PHASES,
     CaseRecord,
     Outcome,
     Phase,
@@ -21,7 +22,6 @@ from ke_core.plugin import (
 )
 
 INSTANCE, MULTI_HOP = "instance", "multi-hop"
-PHASES: tuple[Phase, ...] = ("before", "after")
 TURNED = {Verdict.RIGHT: Verdict.STALE, Verdict.STALE: Verdict.RIGHT}
 
 

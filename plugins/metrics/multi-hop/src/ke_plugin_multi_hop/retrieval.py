@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ke_core.plugin import EFFICACY, Answer, CaseRecord, Query, Step, Value
 from ke_plugin_multi_hop.observed import MULTI_HOP, ObservedProbe, asked
@@ -37,7 +37,6 @@ NOT_ALL = "not every edit of the case was retrieved"
 NOT_FOUND = "the edit of the hop was not retrieved"
 
 
-@frozen(kw_only=True)
 class Retrieval:
     """Computes values from records."""
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 
-@frozen(kw_only=True)
-class OmittedStepsConfig:
-    """No options: the cases contain the number of required steps."""
-
-
-def build(_config: OmittedStepsConfig) -> Metric:
+def build(_config: object) -> Metric:
     """Build the metric."""
     from ke_plugin_omitted_steps.metric import OmittedSteps  # noqa: PLC0415  built late
 
@@ -26,7 +19,6 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="omitted-steps",
             summary="reasoning steps without a sub-question of the method",
-            config=OmittedStepsConfig,
             build=build,
             cite="CompKE, section 6 (omission of reasoning steps)",
             by=("steps", "structure", "hops"),

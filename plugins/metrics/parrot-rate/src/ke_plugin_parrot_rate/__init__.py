@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from ke_core.plugin import Metric, MetricSpec, hookimpl
 
 
-@frozen(kw_only=True)
-class ParrotRateConfig:
-    """No options: the cases contain the injected and the right objects."""
-
-
-def build(_config: ParrotRateConfig) -> Metric:
+def build(_config: object) -> Metric:
     """Build the metric."""
     from ke_plugin_parrot_rate.metric import ParrotRate  # noqa: PLC0415  built late
 
@@ -26,7 +19,6 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="parrot-rate",
             summary="answers that repeat an injected object although it is wrong",
-            config=ParrotRateConfig,
             build=build,
             cite="after CompKE, section 6 (overfitting: the injected set as the answer to any question)",
             by=("aspect", "hops", "steps", "edits"),

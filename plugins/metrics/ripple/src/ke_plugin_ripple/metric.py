@@ -37,6 +37,7 @@ from ke_core.plugin import (
     Query,
     Value,
     Verdict,
+    outcome_of,
 )
 from ke_plugin_ripple import CRITERIA, EACH, RippleConfig
 
@@ -141,10 +142,7 @@ class Ripple:
                 raise NoValue(NOT_MET)
 
     def _right(self, record: CaseRecord, query: Query, style: str) -> bool:
-        outcome = record.outcomes.get(("after", style, query.id))
-        if outcome is None:
-            raise NoValue(NOT_ON_RECORD)
-        return self._is_right(outcome, query)
+        return self._is_right(outcome_of(record, "after", style, query.id), query)
 
     def _is_right(self, outcome: Outcome, query: Query) -> bool:
         if outcome.judgment.verdict is Verdict.UNSURE:

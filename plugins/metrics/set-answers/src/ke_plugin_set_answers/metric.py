@@ -38,6 +38,7 @@ from ke_core.plugin import (
     EFFICACY,
     JUDGE_UNSURE,
     NOT_ON_RECORD,
+    PHASES,
     CaseRecord,
     Gold,
     Outcome,
@@ -50,7 +51,6 @@ from ke_core.plugin import (
 from ke_plugin_set_answers import SetAnswersConfig
 
 COMPLEX, PRE_EDIT = "complex", "pre-edit-"
-PHASES: tuple[Phase, ...] = ("before", "after")
 NAMED, LISTED = ("gold", "stale"), ("gold", "stale", "extra")
 EACH = ("aug", "ret", "acc-question", "precision", "deletion", "exact")
 Part = Literal["aug", "ret"]

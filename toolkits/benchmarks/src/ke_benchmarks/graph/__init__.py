@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, literal
+from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, contains_name, literal
 from ke_benchmarks.graph.build import Builder, BuilderSpec, BuildTools, QuestionBuilder, RecallProbe, Record
 from ke_benchmarks.graph.graph import Graph, load_atlas, parse
 from ke_benchmarks.graph.store import StoredGraph
@@ -39,6 +39,7 @@ __all__ = [
     "RecallProbe",
     "Record",
     "StoredGraph",
+    "contains_name",
     "literal",
     "load_atlas",
     "open_graph",

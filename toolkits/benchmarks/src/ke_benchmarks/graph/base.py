@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from attrs import frozen
 
-from ke_core.plugin import SLOT, Cloze, Entity, Fact, Relation
+from ke_core.plugin import SLOT, BadData, Cloze, Entity, Fact, Relation
 
 Subject = str | Entity
 Word = Literal["cloze", "question"]
@@ -91,6 +91,14 @@ class KnowledgeGraph(ABC):
         """Return the relation of that name. Raises KeyError."""
         return self.links[name].relation
 
+    def relations(self, names: str) -> tuple[str, ...]:
+        """Return the relations of a list with commas; empty for an empty text. Raises BadData for an unknown one."""
+        found = tuple(name.strip() for name in names.split(",") if name.strip())
+        for name in found:
+            if name not in self.links:
+                raise BadData(f"{self.name} has no relation {name!r}", hint=f"it has: {', '.join(self.links)}")
+        return found
+
     def object(self, subject: Subject, relation: str) -> Entity | None:
         """Return the only object, or None if there is none or more than one."""
         found = self.objects(subject, relation)
@@ -154,6 +162,16 @@ class KnowledgeGraph(ABC):
 def key_of(entity: Subject) -> str:
     """Return the key of an entity, or the given key."""
     return entity if isinstance(entity, str) else entity.key
+
+
+def contains_name(text: str, entities: Iterable[Entity]) -> bool:
+    """Return whether the text contains a name of one of the entities, as whole words: "Kuwait" in "Kuwait City"."""
+    said = _words(text)
+    return any(name.strip() and name in said for entity in entities for name in map(_words, entity.names))
+
+
+def _words(text: str) -> str:
+    return " ".join(("", *re.findall(r"\w+", text.casefold()), ""))
 
 
 def literal(key: str) -> Node | None:
