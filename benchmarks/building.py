@@ -107,7 +107,7 @@ def main() -> None:
         write_graph(graph, given.triples)
         print(f"graph: {given.triples:,} facts and {sum(SIZES):,} labels, {graph.stat().st_size / 2**20:.0f} MiB")
         start = time.monotonic()
-        command = ["datasets", "build", "mquake", "--graph", str(graph), "--out", str(cases)]
+        command = ["build", "mquake", "--graph", str(graph), "--out", str(cases)]
         command += ["--cases", str(given.cases), "-o", "build.popular=0.2"]
         subprocess.run([sys.executable, "-m", "ke_core", *command], check=True)  # noqa: S603  our own command
         spent = time.monotonic() - start

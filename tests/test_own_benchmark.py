@@ -16,7 +16,6 @@ from ke_core.plugins.manager import discover
 
 pytestmark = pytest.mark.docs
 
-pytest.importorskip("pyoxigraph")
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "own-benchmark.md"
 COMMANDS = re.findall(r"^    ke (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, contains_name, literal
 from ke_benchmarks.graph.build import Builder, BuilderSpec, BuildTools, QuestionBuilder, RecallProbe, Record
 from ke_benchmarks.graph.graph import Graph, load_atlas, parse
-from ke_benchmarks.graph.store import StoredGraph
 
 if TYPE_CHECKING:
     from ke_benchmarks.graph.opening import OpenedGraph, open_graph
@@ -38,7 +37,6 @@ __all__ = [
     "QuestionBuilder",
     "RecallProbe",
     "Record",
-    "StoredGraph",
     "contains_name",
     "literal",
     "load_atlas",

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from ke_benchmarks.graph.base import literal
 from ke_benchmarks.graph.relations import RelationDescription
-from ke_benchmarks.graph.rows import KIND, GraphRow
-from ke_benchmarks.graph.store import TripleStore
+from ke_benchmarks.graph.store import FactStore
 
 MOSTLY = 0.9  # functional: nine of ten subjects have one object
 SHARED = 0.5
@@ -23,9 +22,9 @@ SAMPLE = 500
 Place = tuple[str, str]  # relation, "subject" or "object"
 
 
-@define
+@frozen(kw_only=True)
 class Survey:
-    """One pass over the facts of some relations."""
+    """Counts of the entities and literals of a store."""
 
     mentions: Counter[str] = field(factory=Counter)
     members: dict[Place, set[str]] = field(factory=dict)
@@ -35,60 +34,57 @@ class Survey:
 
 @frozen(kw_only=True)
 class Kinds:
-    """The type of every position, and the rows that assign types to entities."""
+    """The type of every position and of every entity."""
 
     places: Mapping[Place, str]
-    rows: Sequence[GraphRow]
+    entities: Mapping[str, str]
 
 
-def survey(store: TripleStore, relations: Sequence[str]) -> Survey:
-    """Count the entities of the relations. Keys are stored once, regardless of their number of facts."""
-    found, same = Survey(), dict[str, str]()
-    for relation in relations:
-        objects_of: Counter[str] = Counter()
+def survey(store: FactStore) -> Survey:
+    """Count the entities of each relation."""
+    found = Survey()
+    for relation, by_subject in store.facts.items():
         values: set[str] = set()
         kinds: Counter[str] = Counter()
-        for subject, object_ in store.pairs(relation):
-            subject = same.setdefault(subject, subject)  # noqa: PLW2901  one string for one key
-            objects_of[subject] += 1
-            value = literal(object_)
-            if value:
-                kinds[value.kind] += 1
-                continue
-            object_ = same.setdefault(object_, object_)  # noqa: PLW2901  as above
-            found.mentions[object_] += 1
-            values.add(object_)
-        found.mentions.update(objects_of)
-        found.members[relation, "subject"] = set(objects_of)
+        for subject, objects in by_subject.items():
+            found.mentions[subject] += len(objects)
+            for object_ in objects:
+                value = literal(object_)
+                if value:
+                    kinds[value.kind] += 1
+                else:
+                    found.mentions[object_] += 1
+                    values.add(object_)
+        found.members[relation, "subject"] = set(by_subject)
         found.members[relation, "object"] = values
-        single = sum(count == 1 for count in objects_of.values())
-        found.functional[relation] = single >= MOSTLY * len(objects_of)
+        single = sum(len(objects) == 1 for objects in by_subject.values())
+        found.functional[relation] = single >= MOSTLY * len(by_subject)
         if kinds.total() > len(values):
-            found.literals[relation] = min(kinds, key=lambda kind: (-kinds[kind], kind))
+            found.literals[relation] = _most_common(kinds)
     return found
 
 
-def kinds_of(store: TripleStore, found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
+def kinds_of(store: FactStore, found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
     """Return the types of positions and entities."""
-    typed = {subject for subject, _kind in store.pairs(KIND)}
     declared = any(one.subject or one.object for one in told.values())
-    return _typed(store, found) if typed and not declared else _inferred(found, told)
+    return _typed(store, found) if store.kinds and not declared else _inferred(found, told)
 
 
-def _typed(store: TripleStore, found: Survey) -> Kinds:
+def _typed(store: FactStore, found: Survey) -> Kinds:
     """Return the most common of an entity's types, by label."""
-    every: dict[str, list[str]] = {}
-    for subject, kind in store.pairs(KIND):
-        every.setdefault(subject, []).append(kind)
-    common = Counter(kind for kinds in every.values() for kind in kinds)
+    common = Counter(kind for kinds in store.kinds.values() for kind in kinds)
     called = {kind: (store.names(kind)[0] or kind.rpartition("/")[2].rpartition("#")[2]) for kind in common}
-    own = {key: called[min(kinds, key=lambda kind: (-common[kind], kind))] for key, kinds in every.items()}
-    places = {}
-    for place, members in found.members.items():
-        votes = Counter(own.get(key, "thing") for key in members)
-        places[place] = min(votes, key=lambda kind: (-votes[kind], kind)) if votes else "thing"
-    rows = [GraphRow(key, KIND, f"text:{own.get(key, 'thing')}") for key in found.mentions]
-    return Kinds(places=places, rows=rows)
+    own = {key: called[min(kinds, key=lambda kind: (-common[kind], kind))] for key, kinds in store.kinds.items()}
+    places = {
+        place: _most_common(Counter(own.get(key, "thing") for key in members)) if members else "thing"
+        for place, members in found.members.items()
+    }
+    return Kinds(places=places, entities={key: own.get(key, "thing") for key in found.mentions})
+
+
+def _most_common(votes: Mapping[str, int]) -> str:
+    """Return the most common type; of equally common ones the first in alphabetical order."""
+    return min(votes, key=lambda kind: (-votes[kind], kind))
 
 
 def _inferred(found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
@@ -104,11 +100,7 @@ def _inferred(found: Survey, told: Mapping[str, RelationDescription]) -> Kinds:
     for place, members in found.members.items():
         for key in members:
             votes.setdefault(key, Counter())[places[place]] += 1
-    rows = [
-        GraphRow(key, KIND, f"text:{min(counts, key=lambda kind: (-counts[kind], kind))}")
-        for key, counts in votes.items()
-    ]
-    return Kinds(places=places, rows=rows)
+    return Kinds(places=places, entities={key: _most_common(counts) for key, counts in votes.items()})
 
 
 def _groups(members: Mapping[Place, set[str]], names: Mapping[Place, str]) -> list[list[Place]]:

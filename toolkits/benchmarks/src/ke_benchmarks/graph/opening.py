@@ -8,16 +8,16 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_benchmarks.graph.base import KnowledgeGraph, Link
+from ke_benchmarks.graph.base import KnowledgeGraph, Link, Node
 from ke_benchmarks.graph.endpoint import extract
-from ke_benchmarks.graph.graph import load_atlas, parse
-from ke_benchmarks.graph.kinds import Survey, kinds_of, link_kinds, survey
+from ke_benchmarks.graph.graph import Graph, load_atlas, parse
+from ke_benchmarks.graph.kinds import Kinds, Survey, kinds_of, link_kinds, survey
 from ke_benchmarks.graph.rdf import read_rdf
 from ke_benchmarks.graph.relations import BARE, RelationDescription, RelationTable, read_relations, relation_of
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, GraphRow, SkippedRows
-from ke_benchmarks.graph.store import StoredGraph, TripleStore
+from ke_benchmarks.graph.store import FactStore
 from ke_benchmarks.graph.tables import read_table
-from ke_core.plugin import BadData, sha256_of
+from ke_core.plugin import BadData, Entity, sha256_of
 
 ATLAS, SPARQL = "atlas", "sparql:"
 TABLES, RDF = (".tsv", ".csv"), (".nt", ".ttl")
@@ -77,35 +77,33 @@ def _stored(
     *,
     skip_unlabeled: bool,
 ) -> OpenedGraph:
-    store = TripleStore()
     others: dict[str, None] = {}
-    store.add(_used(rows, table, skipped, others))
-    keys = store.relations()
+    store = FactStore.of(_used(rows, table, skipped, others))
     for key in table.relations:
-        if key not in keys:
+        if key not in store.facts:
             raise BadData(
                 f"{table.path}: {name} has no fact of relation {key!r}",
-                hint=f"it has: {', '.join([*keys, *others][:20]) or 'nothing'}",
+                hint=f"it has: {', '.join([*store.facts, *others][:20]) or 'nothing'}",
             )
-    if not keys:
+    if not store.facts:
         raise BadData(f"{name} contains no fact", hint="facts are lines with subject, relation, object")
-    found = survey(store, keys)
+    found = survey(store)
     nameless = sorted(key for key in found.mentions if BARE.match(key) and not store.names(key)[0])
     if nameless and not skip_unlabeled:
-        raise _nameless(store, keys, nameless, name)
+        raise _nameless(store, nameless, name)
     if nameless:
         skipped[NO_LABEL] += store.remove(nameless)
-        keys = store.relations()
-        found = survey(store, keys)
-    graph = StoredGraph(
+        found = survey(store)
+    told = {key: table.relations.get(key, RelationDescription()) for key in store.facts}
+    kinds = kinds_of(store, found, told)
+    graph = Graph(
         name=Path(name).stem if "://" not in name else name,
         version=sha256[:12],
         sources=({"name": Path(name).name if "://" not in name else name, "version": sha256[:12]},),
         sha256=sha256,
-        links=_links(store, keys, found, table),
-        store=store,
-        mentions=dict(found.mentions),
-        articles=table.articles,
+        nodes={key: _node(store, key, kinds.entities[key], table.articles) for key in sorted(found.mentions)},
+        links={key: _link(store, key, told[key], found, kinds) for key in store.facts},
+        triples=store.facts,
     )
     return OpenedGraph(graph=graph, skipped=skipped)
 
@@ -123,10 +121,10 @@ def _used(
             others[row.relation] = None
 
 
-def _nameless(store: TripleStore, keys: list[str], nameless: list[str], name: str) -> BadData:
-    """Raise BadData with the first entity without a label and one of its facts (X7)."""
+def _nameless(store: FactStore, nameless: list[str], name: str) -> BadData:
+    """Return the error for entities without a label, with the first one and one of its facts (X7)."""
     first = nameless[0]
-    where = next((f"{s} {key} {o}" for key in keys for s, o in store.pairs(key) if first in (s, o)), first)
+    where = next(" ".join(fact) for fact in store.statements() if first in (fact[0], fact[2]))
     more = f" (and {len(nameless) - 1} more)" if len(nameless) > 1 else ""
     return BadData(
         f"{name}: {first} has no label, only its id; it occurs in {where}{more}",
@@ -134,22 +132,20 @@ def _nameless(store: TripleStore, keys: list[str], nameless: list[str], name: st
     )
 
 
-def _links(store: TripleStore, keys: list[str], found: Survey, table: RelationTable) -> dict[str, Link]:
-    told = {key: table.relations.get(key, RelationDescription()) for key in keys}
-    kinds = kinds_of(store, found, told)
-    of_relations = {key: store.names(key)[0] for key in keys}
-    store.clear(KIND)
-    store.add(kinds.rows)
-    links = {}
-    for key in keys:
-        one = told[key]
-        subject, object_ = link_kinds(key, one, found, kinds)
-        links[key] = Link(
-            relation=relation_of(key, one, of_relations[key] or None),
-            subject=subject,
-            object=object_,
-            functional=found.functional[key] if one.functional is None else one.functional,
-            inverse=one.inverse,
-            unit=one.unit,
-        )
-    return links
+def _node(store: FactStore, key: str, kind: str, articles: frozenset[str]) -> Node:
+    label, aliases = store.names(key)
+    return Node(
+        entity=Entity(label=label or key, aliases=aliases, id=key), kind=kind, article=(label or key) in articles
+    )
+
+
+def _link(store: FactStore, key: str, told: RelationDescription, found: Survey, kinds: Kinds) -> Link:
+    subject, object_ = link_kinds(key, told, found, kinds)
+    return Link(
+        relation=relation_of(key, told, store.names(key)[0] or None),
+        subject=subject,
+        object=object_,
+        functional=found.functional[key] if told.functional is None else told.functional,
+        inverse=told.inverse,
+        unit=told.unit,
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, SkippedRows, literal_key, shortened
-from ke_core.plugin import BadData
+from ke_core.plugin import BadConfig, BadData
 
 BLANK, FOREIGN, TYPED = "a blank node", "a text in a language other than English", "an unusable literal"
 
@@ -17,9 +17,10 @@ def read_rdf(path: Path, skipped: SkippedRows) -> Iterator[GraphRow]:
 
     Raises BadData with file and line for anything that is not RDF in UTF-8.
     """
-    from ke_benchmarks.graph.store import oxigraph  # noqa: PLC0415  an extra
-
-    ox = oxigraph()
+    try:
+        import pyoxigraph as ox  # noqa: PLC0415  an extra
+    except ImportError as missing:
+        raise BadConfig("RDF files need pyoxigraph", hint="pip install 'ke-benchmarks[graph]'") from missing
     format_ = ox.RdfFormat.N_TRIPLES if path.suffix == ".nt" else ox.RdfFormat.TURTLE
     try:
         for triple in ox.parse(path=str(path), format=format_):
