@@ -10,38 +10,38 @@ from attrs import Attribute, field, frozen, validators
 from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
 from ke_memory import decomposition_option, encoder_option, prompts_option
 
-PUBLISHED, CALIBRATED = "published", "calibrated"
+PAPER, CALIBRATED = "paper", "calibrated"
 
 
 def _threshold(_instance: object, _attribute: Attribute[str], value: str) -> None:
-    if value in (PUBLISHED, CALIBRATED):
+    if value in (PAPER, CALIBRATED):
         return
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"threshold must be published, calibrated or a number, not {value!r}")
+        raise ValueError(f"threshold must be paper, calibrated or a number, not {value!r}")
 
 
 @frozen(kw_only=True)
 class GwalkConfig:
-    """The paper's walk. ``profile`` selects a published version or the corrected one."""
+    """Options of the walk. ``profile`` selects a published version or the corrected one."""
 
-    profile: Literal["greedy", "paper", "published"] = field(
-        default="greedy",
+    profile: Literal["default", "paper", "printed"] = field(
+        default="default",
         metadata={
-            "help": "greedy = no sampling, no call whose answer the graph overrules; paper = greedy, with the "
-            "retrieval of algorithm 1 (entities by embedding, relations among their own edges); published = "
-            "temperatures, token limits and parsing of the released code"
+            "help": "default = corrected: no sampling, no call whose answer the graph overrules; paper = temperatures, "
+            "token limits and parsing of the released code; printed = default, with the retrieval of algorithm 1 as "
+            "printed in the paper (entities by embedding, relations among their own edges)"
         },
     )
     threshold: str = field(
-        default=PUBLISHED,
+        default=PAPER,
         validator=_threshold,
         metadata={
-            "help": "minimum score of a relation (paper: of an entity too): published (0.845, for contriever-msmarco "
-            "only), calibrated (on pairs of wordings, for this encoder) or a number"
+            "help": "minimum score of a relation (profile=printed: of an entity too): paper (0.845, for "
+            "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number"
         },
     )
     encoder: str = encoder_option("sentence encoder of relations and entities")

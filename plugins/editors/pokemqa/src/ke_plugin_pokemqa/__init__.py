@@ -17,7 +17,7 @@ CITE = (
 
 @frozen(kw_only=True)
 class PokemqaConfig:
-    """The paper's loop and detector. ``loop`` and ``profile`` select the released or the corrected version."""
+    """Options of loop and detector. ``loop`` and ``profile`` select the published or the corrected version."""
 
     detector: Literal["trained", "nearest"] = field(
         default="trained",
@@ -26,17 +26,17 @@ class PokemqaConfig:
             "ke train pokemqa; nearest = the nearest statement, if its score reaches the threshold"
         },
     )
-    profile: Literal["small", "published"] = field(
-        default="small",
+    profile: Literal["default", "paper"] = field(
+        default="default",
         metadata={
-            "help": "the trained detector: small = on embeddings of a frozen encoder, a minute on a CPU; "
-            "published = two fully fine-tuned distilbert-base-cased"
+            "help": "the trained detector: default = on embeddings of a frozen encoder, a minute on a CPU; "
+            "paper = two fully fine-tuned distilbert-base-cased"
         },
     )
     encoder: str | None = field(
         default=None,
         metadata={
-            "help": "sentence encoder of the memory; derived: minilm-l6 (small), distilbert-base-cased (published)",
+            "help": "sentence encoder of the memory; derived: minilm-l6 (default), distilbert-base-cased (paper)",
             "derived": True,
             "file": True,
         },
@@ -55,11 +55,11 @@ class PokemqaConfig:
             "derived": True,
         },
     )
-    loop: Literal["fixed", "published"] = field(
-        default="fixed",
+    loop: Literal["default", "paper"] = field(
+        default="default",
         metadata={
-            "help": "fixed = corrected: a turn ends with its first step, and the prompt has the same form with and "
-            "without an edit; published = a turn is parsed from its end, and without an edit the label has no colon"
+            "help": "default = corrected: a turn ends with its first step, and the prompt has the same form with and "
+            "without an edit; paper = a turn is parsed from its end, and without an edit the label has no colon"
         },
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(

@@ -150,5 +150,5 @@ class Whole:
 def fine_tunable(encoder: Any) -> SentenceEncoder:
     """Return the encoder if it is a trainable model. Raises BadConfig."""
     if not isinstance(encoder, SentenceEncoder):
-        raise BadConfig(f"{encoder.id} cannot be fine-tuned", hint="use -o pokemqa.profile=small")
+        raise BadConfig(f"{encoder.id} cannot be fine-tuned", hint="use -o pokemqa.profile=default")
     return encoder

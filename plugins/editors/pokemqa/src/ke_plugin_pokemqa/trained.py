@@ -97,7 +97,7 @@ def _place(encoder: Encoder, config: PokemqaConfig) -> dict[str, str]:
 def stamp_of(session: Session[Any], config: PokemqaConfig) -> tuple[object, ...]:
     """Return a value that changes whenever ``trained`` would return another detector: encoder and file metadata.
 
-    A digest would have to read the gigabytes of ``published`` for each group of edits.
+    A digest would have to read the gigabytes of ``paper`` for each group of edits.
     """
     found = [(file, file.stat()) for file in sorted(folder_of(session, config).glob("*.safetensors"))]
     files = [(str(file), about.st_ino, about.st_mtime_ns, about.st_size) for file, about in found]
@@ -106,14 +106,14 @@ def stamp_of(session: Session[Any], config: PokemqaConfig) -> tuple[object, ...]
 
 def how_to_train(config: PokemqaConfig, had: float = 0.0) -> str:
     """Return the training command for ``config``; ``had``: minutes trained so far."""
-    options = [f" -o pokemqa.profile={config.profile}"] if config.profile != "small" else []
+    options = [f" -o pokemqa.profile={config.profile}"] if config.profile != "default" else []
     options += [f" -o pokemqa.encoder={config.encoder}"] if config.encoder else []
     minutes = max(MINUTES[config.profile], math.ceil(2 * had))
     return f"ke train pokemqa --data FILE --minutes {minutes}{''.join(options)}"
 
 
 def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the small networks on the encoder's vectors."""
+    """Return the networks on the encoder's vectors."""
     pre, pairs = (kept(tensors, name).prefix for name in NETWORKS)
     offset = np.asarray(tensors[f"{pre}offset"], dtype=np.float32)
     with torch.random.fork_rng(devices=()):  # the initial weights are overwritten

@@ -48,7 +48,7 @@ class ScopeTrainer:
     def start(
         self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
-        """Embed every text once (small), and start or resume. Raises BadData."""
+        """Embed every text once (default profile), and start or resume. Raises BadData."""
         data = scope_examples(examples, session.seed, validate_on=2 if self.made.select == "loss" else 1)
         encoder = session.encoder(self.name)
         trained_on = [data.edits[data.train], data.question[data.pairs_of(data.train)]]
