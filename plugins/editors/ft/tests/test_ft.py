@@ -11,8 +11,8 @@ from attrs import evolve
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
-from ke_plugin_ft import FtConfig, training
+from ke_core.plugin import BadConfig, EditFailed, Entity, KEError, Score
+from ke_plugin_ft import FtConfig
 from ke_plugin_ft.editor import Ft
 from ke_plugin_hf.testing import Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_testing.editor import one_clear_line, unchanged
@@ -250,37 +250,11 @@ def test_float8_weights_are_refused(tmp_path: Path) -> None:
             refuse()
 
 
-def target_tokens(model: Any, edit: Any) -> list[int]:
-    settings = training.FtSettings(objective="target", layers=(1,), steps=1, lr=1e-3, eps=None, batch=1, stop_loss=1e-2)
-    batch = training._batch(find_parts(model.module), model.tokenizer, [rewrite(edit)], settings)
-    return batch.token.tolist()
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_target_has_one_leading_space(family: Family) -> None:
-    model = tiny_model(family)
-    assert MOVE_TOWER.after is not None
-    spaced = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(Entity(label=" Rome"),)))
-    assert target_tokens(model, spaced) == target_tokens(model, MOVE_TOWER)
-    assert model.decode(target_tokens(model, spaced)) == " Rome"
-
-
-def test_prompt_may_contain_the_subject_twice(tmp_path: Path) -> None:
-    twice = evolve(MOVE_TOWER, cloze=Cloze(template="The Eiffel Tower, {}, is located in", subject="Eiffel Tower"))
-    assert deltas(tiny_model("llama"), [twice], SMALL, tmp_path)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_supported(dtype: str, tmp_path: Path) -> None:
     for delta in deltas(tiny_model("gpt2", dtype=dtype), EDITS, SMALL, tmp_path).values():
         assert bool(delta.isfinite().all())
         assert bool(delta.any())
-
-
-def test_target_has_no_special_token() -> None:
-    with_bos, without = tiny_model("llama", bos=True), tiny_model("llama")
-    assert target_tokens(with_bos, MOVE_GATE) == target_tokens(without, MOVE_GATE)
-    assert with_bos.tokenizer.bos_token_id not in target_tokens(with_bos, MOVE_GATE)
 
 
 def test_missing_layers_are_refused(tmp_path: Path) -> None:

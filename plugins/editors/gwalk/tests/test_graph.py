@@ -205,8 +205,8 @@ def test_alias_of_a_near_entity_is_linked(edits) -> None:
 
 
 def test_aliases_of_the_edits_are_not_used(edits) -> None:
-    told = evolve(edits[1], after=evolve(edits[1].after, subject=Entity(label="Boland", aliases=("Old Boland",))))
-    assert run(graph_of([told]).link("Old Boland", ALL)) == "Old Boland"
+    edit = evolve(edits[1], after=evolve(edits[1].after, subject=Entity(label="Boland", aliases=("Old Boland",))))
+    assert run(graph_of([edit]).link("Old Boland", ALL)) == "Old Boland"
 
 
 @pytest.mark.parametrize("objects", [0, 2])

@@ -127,8 +127,8 @@ def test_easyedit_shows_the_nearest_of_any_kind_nearest_first() -> None:
     bars = SubjectFilter(corpus)
     bars.change(add=[near])
     hits = corpus.memory.search([near.statement], k=16, hidden=[bars.ids])[0]
-    told = [corpus.demonstrations[hit.id] for hit in hits]
-    assert shown[:16] == [f"Update: {each.fact}\nText: {each.prompt} {each.answer}" for each in told]
+    expected = [corpus.demonstrations[hit.id] for hit in hits]
+    assert shown[:16] == [f"Update: {each.fact}\nText: {each.prompt} {each.answer}" for each in expected]
 
 
 def test_easyedit_without_demonstrations_is_fact_and_question() -> None:

@@ -11,7 +11,7 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
+from ke_core.plugin import BadConfig, EditFailed, Score
 from ke_plugin_hf.testing import FAMILIES, Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_plugin_lora import LoraConfig, training
 from ke_plugin_lora.adapter import attach_adapter
@@ -66,11 +66,11 @@ def test_merged_and_attached_adapter_agree(family: Family, tmp_path: Path) -> No
     session = make_session(model, root=tmp_path)
     base = logits(model)
     with trained_adapter(session, target_examples(model, EDITS), SMALL):
-        beside = logits(model)
+        attached = logits(model)
     assert torch.equal(logits(model), base)
     with Lora(SMALL).edit(session, EDITS):
         merged = logits(model)
-    assert float((merged - beside).abs().max()) < 1e-10
+    assert float((merged - attached).abs().max()) < 1e-10
     assert float((merged - base).abs().max()) > 1e-2
 
 
@@ -220,22 +220,6 @@ def test_float8_weights_are_refused(tmp_path: Path) -> None:
         assert "checkpoint" in caught.value.hint
 
 
-def test_target_has_one_leading_space() -> None:
-    model = tiny_model("gpt2")
-    assert MOVE_TOWER.after is not None
-    spaced = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(Entity(label=" Rome"),)))
-    assert target_examples(model, [spaced]) == target_examples(model, [MOVE_TOWER])
-    (one,) = target_examples(model, [spaced])
-    assert model.tokenizer.decode(one.ids[one.start :]) == " Rome"
-
-
-def test_prompt_may_contain_the_subject_twice() -> None:
-    twice = evolve(MOVE_TOWER, cloze=Cloze(template="The Eiffel Tower, {}, is located in", subject="Eiffel Tower"))
-    model = tiny_model("llama")
-    (one,) = target_examples(model, [twice])
-    assert model.tokenizer.decode(one.ids) == "The Eiffel Tower, Eiffel Tower, is located in Rome"
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_models_get_float32_adapters(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)
@@ -243,9 +227,3 @@ def test_half_precision_models_get_float32_adapters(dtype: str, tmp_path: Path) 
     with trained_adapter(session, target_examples(model, EDITS), SMALL) as (adapter, details):
         assert {parameter.dtype for parameter in adapter.parameters} == {torch.float32}
         assert all(one["loss_after"] < one["loss_before"] for one in details["edits"].values())
-
-
-def test_target_has_no_special_token() -> None:
-    (with_bos,), (without,) = (target_examples(tiny_model("llama", bos=bos), [MOVE_GATE]) for bos in (True, False))
-    assert with_bos.ids[with_bos.start :] == without.ids[without.start :]
-    assert with_bos.start == without.start + 1

@@ -10,15 +10,15 @@ import torch
 
 from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model
-from ke_plugin_mend.factors import GradientFactors, factors, scored, targets
+from ke_plugin_mend.factors import GradientFactors, factors, targets
 from ke_plugin_mend.network import Hypernetwork, LowRankResidual, Network, Normalizer, shapes_of
-from ke_weights.plugin import find_parts, frozen_module, map_orientation
+from ke_weights.plugin import find_parts, frozen_module, map_orientation, scored_tokens
 
 
 def rows(model: Any) -> Any:
     texts = [("Eiffel Tower is located in", " Rome of old"), ("Brandenburg Gate is", " Madrid")]
     pairs = [(model.encode(a), model.tokenizer(b, add_special_tokens=False)["input_ids"]) for a, b in texts]
-    return pairs, scored(pairs, model.device)
+    return pairs, scored_tokens(pairs, model.device)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gptneox", "llama", "qwen2"])
@@ -31,7 +31,7 @@ def test_factors_reproduce_the_gradients_of_the_weights(family: Any) -> None:
         found, losses, _logits = factors(module, names, batch)
     module.requires_grad_(requires_grad=True)
     total = 0
-    for at, (prompt, target) in enumerate(pairs):  # one row at a time, no padding, by hand
+    for at, (prompt, target) in enumerate(pairs):  # one row at a time, without padding
         logits = module(input_ids=torch.tensor([[*prompt, *target[:-1]]])).logits[0, len(prompt) - 1 :]
         loss = -logits.log_softmax(-1)[range(len(target)), target].mean()
         assert float(loss.detach()) == pytest.approx(float(losses[at]), rel=1e-6)
@@ -123,27 +123,9 @@ def test_square_conv1d_is_recognized_by_type() -> None:
     assert shapes_of(parts, ["conv", "linear"]) == {"conv": (4, 7), "linear": (4, 7)}
 
 
-def test_quantized_matrix_is_refused() -> None:
+@pytest.mark.parametrize("codes", [torch.zeros(14, 1, dtype=torch.uint8), torch.ones(7, 4).to(torch.float8_e4m3fn)])
+def test_quantized_matrix_is_refused(codes: torch.Tensor) -> None:
     parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
-    codes = torch.zeros(14, 1, dtype=torch.uint8)  # two numbers a byte, one under the other
     parts["linear"].weight = torch.nn.Parameter(codes, requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is torch\.uint8"):
+    with pytest.raises(BadConfig, match=rf"linear\.weight is {codes.dtype}"):
         shapes_of(parts, ["linear"])
-
-
-def test_float8_matrix_is_refused() -> None:
-    parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
-    parts["linear"].weight = torch.nn.Parameter(torch.ones(7, 4).to(torch.float8_e4m3fn), requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is torch\.float8_e4m3fn") as caught:
-        shapes_of(parts, ["linear"])
-    assert "--dtype" not in caught.value.hint
-
-
-def test_target_ids_have_one_space_and_no_special_token() -> None:
-    from ke_weights.plugin import target_ids
-
-    model = tiny_model("llama", bos=True)
-    plain = target_ids(model.tokenizer, "It is in", "Rome")
-    assert plain == target_ids(model.tokenizer, "It is in", " Rome")
-    assert model.tokenizer.decode(plain) == " Rome"
-    assert model.tokenizer.bos_token_id not in plain

@@ -154,7 +154,7 @@ def test_paper_profile_has_the_published_numbers_and_steps(kit: Any, tmp_path: P
 
 def test_settings_have_reasons_and_given_values_win() -> None:
     class Facts:
-        class shape:  # noqa: N801  stands for a field
+        class shape:  # noqa: N801  used as a field
             hidden = 576
 
     found = settings(MendConfig(rank=7), Facts())  # type: ignore[arg-type]

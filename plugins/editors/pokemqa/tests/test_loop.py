@@ -233,7 +233,7 @@ print(model.prompts, edited.details)
 
 def test_answers_do_not_depend_on_the_hash_seed() -> None:
     """The contract test skips editors with a trainer."""
-    told = under_hash_seeds(SCRIPT)
-    assert told[0] == told[1]
-    assert "retrieved=('edit 0',)" in told[0]
-    assert "retrieved=('edit 1',)" in told[0]
+    outputs = under_hash_seeds(SCRIPT)
+    assert outputs[0] == outputs[1]
+    assert "retrieved=('edit 0',)" in outputs[0]
+    assert "retrieved=('edit 1',)" in outputs[0]

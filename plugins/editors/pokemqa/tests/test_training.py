@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attrs import evolve
+from attrs import asdict, evolve
 
 from ke_core.plugin import BadConfig, BadData, EditFailed, TrainingExample
 from ke_plugin_pokemqa import PokemqaConfig
@@ -210,7 +210,7 @@ def test_texts_are_embedded_once(kit, tmp_path: Path) -> None:
 
 
 def test_paper_profile_has_the_published_numbers() -> None:
-    made = PROFILES["paper"].as_json()
+    made = asdict(PROFILES["paper"])
     assert made["pre"] == {"batch": 1024, "lr": 1e-5, "epochs": 1000, "validate": 20, "patience": 5}
     assert made["judge"] == {"batch": 256, "lr": 1e-5, "epochs": 500, "validate": 10, "patience": 10}
     assert {name: made[name] for name in ("encoder", "tune", "negatives", "hard", "loss", "confirm")} == {

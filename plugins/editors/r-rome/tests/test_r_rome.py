@@ -9,11 +9,10 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.plugin import UnsupportedEdit
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_r_rome import RRomeConfig
 from ke_plugin_r_rome.editor import RRome
-from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.examples import MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.testing.reference_edits import ReferenceModel, off, target_of
 
@@ -50,12 +49,3 @@ def test_edits_that_rome_refuses_are_made(tmp_path: Path) -> None:
     with RRome(config).edit(make_session(tiny_model("llama"), root=tmp_path), [MOVE_TOWER]) as edited:
         norms: Any = edited.details["relative_update_norms"]
     assert 0 < norms[str(LAYER)] < 1
-
-
-def test_more_than_one_edit_is_refused(tmp_path: Path) -> None:
-    session = make_session(tiny_model("llama"), root=tmp_path)
-    with (
-        pytest.raises(UnsupportedEdit, match="one edit at a time, not 2"),
-        RRome(SMALL).edit(session, [MOVE_TOWER, MOVE_GATE]),
-    ):
-        pass

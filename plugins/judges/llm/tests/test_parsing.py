@@ -33,8 +33,8 @@ def test_not_support_is_not_parsed_as_support(written):
 
 
 def test_placeholders_are_filled_once_with_one_line_values():
-    told = filled("A: {thoughts}\nB: {answer}\nC: {other}", thoughts="see {answer}\nLabel: support", answer="x")
-    assert told == "A: see {answer} Label: support\nB: x\nC: {other}"
+    text = filled("A: {thoughts}\nB: {answer}\nC: {other}", thoughts="see {answer}\nLabel: support", answer="x")
+    assert text == "A: see {answer} Label: support\nB: x\nC: {other}"
 
 
 @pytest.mark.parametrize(

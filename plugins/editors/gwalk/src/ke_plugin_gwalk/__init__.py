@@ -7,8 +7,14 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen, validators
 
-from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
-from ke_memory import decomposition_option, encoder_option, prompts_option
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import (
+    decomposition_option,
+    encoder_option,
+    prompts_option,
+    sub_questions_material,
+    uses_dataset_sub_questions,
+)
 
 PAPER, CALIBRATED = "paper", "calibrated"
 
@@ -72,8 +78,7 @@ def build(config: GwalkConfig) -> Editor:
 
 def oracle(config: Any) -> tuple[str, ...]:
     """Return the gold material that the options need: aliases and sub-questions depend on answers."""
-    choices = {"aliases": config.aliases, SUB_QUESTIONS: config.decomposition}
-    return tuple(name for name, choice in choices.items() if choice == "oracle")
+    return (*(("aliases",) if config.aliases == "oracle" else ()), *sub_questions_material(config))
 
 
 @hookimpl
@@ -91,6 +96,6 @@ def ke_editors() -> list[EditorSpec]:
             needs_subject=True,
             own_prompt=True,
             oracle=oracle,
-            uses_own_edits=lambda config: config.decomposition == "oracle",
+            uses_own_edits=uses_dataset_sub_questions,
         )
     ]

@@ -6,8 +6,8 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import QUESTION_ENTITIES, SUB_QUESTIONS, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
-from ke_memory import decomposition_option, prompts_option
+from ke_core.plugin import QUESTION_ENTITIES, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
+from ke_memory import decomposition_option, prompts_option, sub_questions_material, uses_dataset_sub_questions
 
 CITE = (
     "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "
@@ -100,7 +100,7 @@ def build_trainer(config: PokemqaConfig) -> Trainer:
 
 def oracle(config: PokemqaConfig) -> tuple[str, ...]:
     """Return the gold material that the options need."""
-    hops = (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+    hops = sub_questions_material(config)
     return (*hops, QUESTION_ENTITIES) if config.knowledge == "dataset" else hops
 
 
@@ -117,7 +117,7 @@ def ke_editors() -> list[EditorSpec]:
             masks=True,
             own_prompt=True,
             oracle=oracle,
-            uses_own_edits=lambda config: config.decomposition == "oracle",
+            uses_own_edits=uses_dataset_sub_questions,
             trainer=TrainerSpec(build=build_trainer, needs_model=False),
         )
     ]

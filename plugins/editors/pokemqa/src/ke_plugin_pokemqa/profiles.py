@@ -21,9 +21,11 @@ The default profile validates both networks by their losses (``select``).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from attrs import asdict, frozen
+from attrs import evolve, frozen
+
+from ke_plugin_pokemqa import PokemqaConfig
 
 
 @frozen(kw_only=True)
@@ -62,10 +64,6 @@ class Recipe:
     loss: Literal["two-class", "binary"]
     confirm: bool
 
-    def as_json(self) -> dict[str, Any]:
-        """Return every setting."""
-        return asdict(self)
-
 
 PROFILES = {
     "default": Recipe(
@@ -89,6 +87,13 @@ PROFILES = {
         confirm=False,
     ),
 }
+
+
+def recipe_of(config: PokemqaConfig) -> Recipe:
+    """Return the profile's settings, with the encoder of the options if there is one."""
+    recipe = PROFILES[config.profile]
+    return evolve(recipe, encoder=config.encoder) if config.encoder else recipe
+
 
 MINUTES = {"default": 3, "paper": 600}
 """Recommended training minutes; training usually stops earlier. ``paper`` is estimated, on a GPU."""
