@@ -6,11 +6,13 @@ The scripted models read well and know nothing: a fact that is about what was as
 from __future__ import annotations
 
 from collections import defaultdict
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
 import pytest
 
+from ke_core.plugin import SUB_QUESTIONS, BadConfig
 from ke_core.runner.requests import RequestBuilder
 from ke_core.spec.queries import Case, Query
 from ke_core.spec.results import Answer, CaseRecord, Judgment, Outcome, Verdict
@@ -124,3 +126,16 @@ def test_a_model_that_reads_well_is_right_on_every_hop_whose_edit_is_retrieved(m
     if method in ("mello", "gwalk", "ike"):  # deepedit takes any fact that names the hop's entity, a detector errs
         assert sum(seen["hops-answered"]) / len(seen["hops-answered"]) > 0.95
     assert len(seen["retrieval"]) == len(CASES)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sub_questions_are_declared_as_gold_material_and_required(method: str) -> None:
+    _reads, editor = METHODS[method]
+    (spec,) = import_module(f"ke_plugin_{method}").ke_editors()
+    assert spec.oracle(spec.config()) == ()
+    assert spec.oracle(editor.config) == (SUB_QUESTIONS,)
+    with (
+        pytest.raises(BadConfig, match=rf"{method}\.decomposition=oracle: this dataset has no sub-questions"),
+        editor.edit(make_session(ScriptedModel([])), []),
+    ):
+        pass

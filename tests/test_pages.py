@@ -297,7 +297,7 @@ def test_the_page_about_the_run_folder_names_every_kind_of_line_with_its_fields(
 
 
 def test_a_readme_becomes_a_page_with_links_into_the_site_and_code_that_has_a_language(site: dict[str, str]) -> None:
-    assert "```sh\npip install ke-core ke-plugin-memit\n" in site["plugins/memit.md"]
+    assert "```sh\npip install ke-plugin-memit ke-plugin-atlas\n" in site["plugins/memit.md"]
     assert "](../weight-editors.md)" in site["plugins/memit.md"]
     assert "](../plugins/memit.md)" in site["reference/editors.md"]
     assert "](examples/metric.md)" in site["hooks.md"]

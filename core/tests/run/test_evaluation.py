@@ -112,7 +112,7 @@ def test_where_data_lies_is_no_part_of_a_run(catalog, tmp_path):
 
 def test_flags_for_options_the_dataset_does_not_have_are_refused(catalog):
     with pytest.raises(BadConfig, match="dataset towers takes no --prompts"):
-        prepared(catalog, prompts="published")
+        prepared(catalog, prompts="paper")
     with pytest.raises(BadConfig, match=r"--data-dir and -o towers\.data_dir"):
         prepared(catalog, data_dir="a", options={"towers": {"data_dir": "b"}})
 

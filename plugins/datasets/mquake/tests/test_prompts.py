@@ -136,7 +136,7 @@ def publish(folder: Path) -> None:
 
 def test_published_prompts_are_read_from_the_data_folder(record, stored, tmp_path) -> None:
     publish(tmp_path / "mquake")
-    dataset = stored([record], prompts="published")
+    dataset = stored([record], prompts="paper")
     hop, question = queries(next(dataset.cases()))
     assert dataset.prompt(hop, "direct").text.startswith("Q: Place 0? A: Town 0\n")
     assert dataset.prompt(hop, "direct").text.count("\n") == 8
@@ -146,7 +146,7 @@ def test_published_prompts_are_read_from_the_data_folder(record, stored, tmp_pat
 
 def test_missing_published_prompts_have_instructions(record, stored, tmp_path) -> None:
     with pytest.raises(BadData, match=r"rel-prompts\.json of mquake is missing") as caught:
-        list(stored([record], prompts="published").cases())
+        list(stored([record], prompts="paper").cases())
     assert "prompts/rel-prompts.json" in caught.value.hint
     assert str(tmp_path / "cache" / "data" / "mquake" / "rel-prompts.json") in caught.value.hint
 
@@ -164,7 +164,7 @@ def test_prompts_from_a_folder(record, stored, tmp_path) -> None:
 def test_folder_without_prompts_is_rejected(record, stored, tmp_path) -> None:
     with pytest.raises(BadData, match=r"no prompt file .*recall\.json") as caught:
         list(stored([record], prompts=str(tmp_path / "nothing")).cases())
-    assert "own, published, or a folder" in caught.value.hint
+    assert "own, paper, or a folder" in caught.value.hint
 
 
 @pytest.mark.parametrize(("name", "content"), [
@@ -190,12 +190,12 @@ def test_invalid_published_prompt_file_is_named(record, stored, tmp_path, conten
     publish(tmp_path / "mquake")
     (tmp_path / "mquake" / PUBLISHED[0]).write_bytes(content)
     with pytest.raises(BadData, match=r"rel-prompts\.json"):
-        list(stored([record], prompts="published").cases())
+        list(stored([record], prompts="paper").cases())
 
 
 def test_checksum_covers_data_and_prompts(record, stored, tmp_path) -> None:
     publish(tmp_path)
-    seen = {stored([record]).info().sha256, stored([record], prompts="published").info().sha256}
+    seen = {stored([record]).info().sha256, stored([record], prompts="paper").info().sha256}
     seen.add(stored([{**record, "case_id": 8}]).info().sha256)
     assert len(seen) == 3
     assert all(len(sha256) == 64 for sha256 in seen)

@@ -1,4 +1,4 @@
-"""AlphaEdit's closed form, and what its editor keeps between edits."""
+"""AlphaEdit's closed form, null space, and keys of earlier edits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = AlphaEditConfig(
 
 @pytest.fixture
 def data() -> Tensor:
-    """Keys of a text, [tokens, f]: large along 18 directions, small along 30."""
+    """Return keys of a text, [tokens, f]: large along 18 directions, small along 30."""
     draw = torch.Generator().manual_seed(0)
     turn = torch.linalg.qr(torch.randn(F, F, dtype=torch.float64, generator=draw)).Q
     sizes = torch.cat([torch.full((RANK,), 0.05), torch.full((F - RANK,), 3.0)]).double()
@@ -47,8 +47,8 @@ def space(data: Tensor) -> NullSpace:
 
 @pytest.mark.parametrize("count", [1, 7, 29, 30, 45])
 @pytest.mark.parametrize("earlier", [0, 5, 40])
-def test_the_reduced_form_is_the_published_one(space: NullSpace, count: int, earlier: int) -> None:
-    """Numerics 7: X^T with (P (K K^T + S) + L2 I) X = P K R^T, and the same as the paper writes it."""
+def test_reduced_form_equals_the_published_one(space: NullSpace, count: int, earlier: int) -> None:
+    """X^T with (P (K K^T + S) + L2 I) X = P K R^T, also in the paper's notation."""
     (keys, residual), (old, _) = random_problem(count), random_problem(max(earlier, 1), 1)
     kept = [old[:, :2], old[:, 2:]] if earlier else []
     ours = whole_of(space.update(keys, residual, kept))
@@ -60,8 +60,8 @@ def test_the_reduced_form_is_the_published_one(space: NullSpace, count: int, ear
     assert off(ours, written) < 1e-10
 
 
-def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSpace, data: Tensor) -> None:
-    """Numerics 7: D P = D, and the part of the data outside the null space is not moved."""
+def test_update_stays_in_the_null_space_and_keeps_common_keys(space: NullSpace, data: Tensor) -> None:
+    """D P = D."""
     assert space.basis.shape == (F, RANK)
     update = whole_of(space.update(*random_problem(7), []))
     projection = space.basis @ space.basis.T
@@ -71,8 +71,7 @@ def test_the_update_stays_in_the_null_space_and_spares_common_keys(space: NullSp
     assert space.fraction < 0.01
 
 
-def test_keys_of_earlier_edits_are_moved_less_when_they_are_kept(space: NullSpace) -> None:
-    """Numerics 7, at two ridges."""
+def test_keys_of_earlier_edits_are_preserved(space: NullSpace) -> None:
     (old, _), (keys, residual) = random_problem(6, 1), random_problem(6)
     for ridge in (1.0, 10.0):
         place = evolve(space, l2=ridge)
@@ -80,12 +79,12 @@ def test_keys_of_earlier_edits_are_moved_less_when_they_are_kept(space: NullSpac
         assert moved[1] < 0.5 * moved[0]
 
 
-def test_a_threshold_below_every_eigenvalue_is_one_clear_error(data: Tensor) -> None:
+def test_threshold_below_every_eigenvalue_is_an_error(data: Tensor) -> None:
     with pytest.raises(EditFailed, match=r"no eigenvalue of layer 3 is below .* 1e-09: the smallest one is 0\.00"):
         null_space(KeyCovariance(data.T @ data / 2000, 2000), 3, 1e-9, 1.0)
 
 
-def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(data: Tensor) -> None:
+def test_derived_threshold_and_ridge_follow_from_the_spectrum(data: Tensor) -> None:
     covariance = KeyCovariance(data.T @ data / 2000, 2000)
     space = null_space(covariance, 0, None, None)
     assert space.basis.shape[1] == RANK
@@ -98,8 +97,7 @@ def test_without_published_values_threshold_and_ridge_follow_from_the_spectrum(d
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family, tmp_path: Path) -> None:
-    """What the edited layers say for the common part of keys is what they said."""
+def test_outputs_for_common_keys_do_not_change(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     plain = ReferenceModel(model, family)
     before = {layer: plain.weight(layer) for layer in (1, 2)}
@@ -118,7 +116,7 @@ def test_the_null_space_statistic_of_an_edited_model_is_unchanged(family: Family
         assert float(values[small].sum() / values.sum()) == pytest.approx(spaces[str(layer)]["share"], rel=1e-3)
 
 
-def test_directions_that_are_no_null_space_are_warned_of(data: Tensor) -> None:
+def test_large_fraction_of_the_trace_is_a_warning(data: Tensor) -> None:
     covariance = KeyCovariance(data.T @ data / 2000, 2000)
     narrow, wide = null_space(covariance, 0, None, None), null_space(covariance, 0, 1e3, None)
     found = null_space_details({1: narrow, 2: wide})
@@ -127,7 +125,7 @@ def test_directions_that_are_no_null_space_are_warned_of(data: Tensor) -> None:
     assert found["2"]["warning"].startswith("the null space carries 100% of tr(C)")
 
 
-def test_keys_are_kept_while_edits_are_open_and_gone_afterwards(tmp_path: Path) -> None:
+def test_keys_are_kept_while_edits_are_active(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     editor, session = AlphaEdit(SMALL), make_session(model, root=tmp_path)
 
@@ -145,7 +143,7 @@ def test_keys_are_kept_while_edits_are_open_and_gone_afterwards(tmp_path: Path) 
     assert held() == []
 
 
-def test_a_failed_edit_leaves_no_keys_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_edit_leaves_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt2")
     editor, session = AlphaEdit(SMALL), make_session(model, root=tmp_path)
     real, calls = editor_module.average_keys, []
@@ -163,7 +161,7 @@ def test_a_failed_edit_leaves_no_keys_behind(tmp_path: Path, monkeypatch: pytest
         assert [len(batches) for batches in editor._earlier.values()] == [1]
 
 
-def test_a_second_edit_moves_the_first_ones_key_less_than_if_it_were_forgotten(tmp_path: Path) -> None:
+def test_second_edit_preserves_the_key_of_the_first(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     config = evolve(SMALL, layers=(2,), l2=1e-3, nullspace_threshold=1e3)  # all directions: the edits' keys decide
     editor, session, plain = AlphaEdit(config), make_session(model, root=tmp_path), ReferenceModel(model, "gpt2")
@@ -182,7 +180,7 @@ def test_a_second_edit_moves_the_first_ones_key_less_than_if_it_were_forgotten(t
     assert moved[0] < 0.5 * moved[1]
 
 
-def test_s1_the_same_edit_is_as_large_after_other_edits_as_before(tmp_path: Path) -> None:
+def test_update_does_not_depend_on_reverted_edits(tmp_path: Path) -> None:
     editor, session = AlphaEdit(SMALL), make_session(tiny_model("llama"), root=tmp_path)
     norms = []
     for edits in (EDITS[:1], EDITS[1:], EDITS, EDITS[:1]):
@@ -191,8 +189,8 @@ def test_s1_the_same_edit_is_as_large_after_other_edits_as_before(tmp_path: Path
     assert norms[0] == norms[3] != norms[1]
 
 
-def test_s2_two_models_do_not_share_a_null_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is taken once for its model, at the first edit."""
+def test_each_model_has_its_own_null_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is computed once, at the first edit."""
     taken: list[KeyCovariance] = []
     real = editor_module.null_space
     monkeypatch.setattr(
@@ -217,11 +215,11 @@ OWN = {
     ("llama", 32, 4096, 14336): (10.0, "AlphaEdit's authors"),
     ("qwen2", 28, 3584, 18944): (1.0, "EasyEdit"),
 }
-"""The models whose configurations of AlphaEdit are public: l2, and who published it."""
+"""Models with published configurations of AlphaEdit: l2, and who published it."""
 
 
 @pytest.mark.parametrize("key", OWN, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
-def test_a_published_model_gets_the_published_threshold_and_ridge(key: Any) -> None:
+def test_published_model_gets_its_threshold_and_ridge(key: Any) -> None:
     found = derive(AlphaEditConfig(), facts_of(*key))
     l2, source = OWN[key]
     assert (found["nullspace_threshold"].value, found["l2"].value) == (0.02, l2)
@@ -232,7 +230,7 @@ def test_a_published_model_gets_the_published_threshold_and_ridge(key: Any) -> N
 @pytest.mark.parametrize(
     "key", [key for key in PUBLISHED_MULTI_LAYER if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
 )
-def test_what_was_published_for_memit_alone_is_no_null_space_of_this_model(key: Any) -> None:
+def test_model_published_for_memit_only_gets_derived_threshold_and_ridge(key: Any) -> None:
     found = derive(AlphaEditConfig(), facts_of(*key))
     assert (found["nullspace_threshold"].value, found["l2"].value) == (None, None)
     assert "published" not in found["nullspace_threshold"].reason + found["l2"].reason
@@ -240,7 +238,7 @@ def test_what_was_published_for_memit_alone_is_no_null_space_of_this_model(key: 
         assert (found[name].value, found[name].reason) == (value, f"MEMIT's, {PUBLISHED_MULTI_LAYER[key].reason}")
 
 
-def test_layers_that_are_given_or_asked_of_a_trace_are_not_memits() -> None:
+def test_given_or_traced_layers_replace_memits() -> None:
     neox = facts_of("gpt_neox", 44, 6144, 24576)
     with pytest.raises(BadConfig, match="no causal trace"):
         derive(AlphaEditConfig(layers="trace"), neox)
@@ -248,7 +246,7 @@ def test_layers_that_are_given_or_asked_of_a_trace_are_not_memits() -> None:
     assert (given["layers"].reason, given["lr"].reason) == ("given", "given")
 
 
-def test_for_another_model_neither_number_carries_over() -> None:
+def test_unknown_model_gets_derived_threshold_and_ridge() -> None:
     found = derive(AlphaEditConfig(l2=2.0), facts_of("llama", 30, 576, 1536))
     assert found["nullspace_threshold"].value is None
     assert "mean eigenvalue of C" in found["nullspace_threshold"].reason

@@ -1,4 +1,4 @@
-"""DeepEdit keeps the contract of editors, in both profiles."""
+"""Contract tests of both profiles."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from ke_testing.editor import EditorContract
 from ke_testing.profile import EditorProfileContract
 
 
-class TestFixed(EditorContract):
+class TestDefault(EditorContract):
     name = "deepedit"
 
 

@@ -1,14 +1,14 @@
-"""Sub-questions and answers from the dataset: the method retrieves and judges facts, and searches nothing."""
+"""The walk over the dataset's sub-questions (``decomposition=oracle``)."""
 
 from __future__ import annotations
 
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import SUB_QUESTIONS, BadConfig, Edit, Failure, Likelihood, Material, SubQuestion
-from ke_plugin_deepedit import DeepEditConfig, ke_editors
+from ke_core.plugin import SUB_QUESTIONS, Edit, Material, SubQuestion
+from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
-from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
+from ke_testing.examples import MOVE_TOWER, question
 from ke_testing.fakes import ScriptedModel, make_session
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
@@ -21,7 +21,7 @@ NOT_NAMED, NOT_ALIKE = " no", " no"
 
 
 def replay(*script, edits=(MOVE_TOWER,), ask=ASK, value=VALUE, **options):
-    """The reply and the model, whose script must be used up."""
+    """Return the reply and the model, whose script must be used up."""
     model = ScriptedModel(script)
     config = DeepEditConfig(**{"decomposition": "oracle"} | options)
     session = make_session(model, material={SUB_QUESTIONS: Material(value=value, oracle=True)})
@@ -31,9 +31,9 @@ def replay(*script, edits=(MOVE_TOWER,), ask=ASK, value=VALUE, **options):
     return reply, model
 
 
-@pytest.mark.parametrize("profile", ["fixed", "paper"])
-def test_a_fact_that_fits_takes_the_place_of_the_given_thought_and_else_it_stays(profile) -> None:
-    # Second hop: the fact names Rome, its subject; so the search would take it, too. Its entity is another here.
+@pytest.mark.parametrize("profile", ["default", "paper"])
+def test_relevant_fact_replaces_the_given_thought(profile) -> None:
+    # The fact does not fit the second hop, which starts from another entity.
     reply, model = replay(START, ROME, " Italy", NOT_NAMED, NOT_ALIKE, profile=profile)
     assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
     assert [(step.kind, step.text, step.retrieved, step.answer) for step in reply.steps] == [
@@ -51,12 +51,12 @@ def test_a_fact_that_fits_takes_the_place_of_the_given_thought_and_else_it_stays
     assert reply.raw == f" {MOVE_TOWER.statement}.# {NEW.statement}.#"
 
 
-def test_a_fact_that_contradicts_the_given_thought_takes_its_place() -> None:
+def test_contradicting_fact_replaces_the_given_thought() -> None:
     reply, _model = replay(" France", NOT_NAMED, " yes", " yes", " yes", ROME, " Italy", NOT_NAMED, NOT_ALIKE)
     assert reply.steps[0].answer == "Rome"
 
 
-def test_of_two_facts_that_fit_the_nearer_is_taken() -> None:
+def test_nearer_of_two_relevant_facts_is_used() -> None:
     other = Edit(id="other", statement="Eiffel Tower was painted in green")
     reply, _model = replay(START, ROME, ask=evolve(ASK, own=()), value=one(CITY), edits=(other, MOVE_TOWER))
     assert (reply.text, reply.steps[0].retrieved) == ("Rome", (MOVE_TOWER.id, "other"))
@@ -66,41 +66,22 @@ def one(*hops):
     return {f"{ASK.case}/{ASK.query}": {"after": hops, "before": hops}}
 
 
-def test_nothing_to_retrieve_leaves_the_given_answers_without_a_call() -> None:
+def test_without_facts_the_given_answers_are_used() -> None:
     assert replay(edits=())[0].text == "Gualtieri"
     assert replay(ask=evolve(ASK, own=(), hidden=frozenset({MOVE_TOWER.id})))[0].text == "Hidalgo"
     assert replay(ask=evolve(ASK, own=()), facts="own")[0].text == "Hidalgo"
 
 
-def test_a_fact_that_brings_in_nothing_is_unparsed() -> None:
+def test_fact_without_a_new_entity_is_unparsed() -> None:
     reply, _model = replay(START, "\n")
     assert (reply.outcome, reply.steps[0].retrieved) == ("unparsed", (MOVE_TOWER.id,))
 
 
-def test_unreadable_judgments_are_noted_with_their_hop() -> None:
+def test_unparsable_judgments_are_recorded_with_their_hop() -> None:
     reply, _model = replay(" France", " maybe", NOT_ALIKE, " Italy", NOT_NAMED, NOT_ALIKE)
     assert [step.kind for step in reply.steps] == ["subquestion", "unreadable", "subquestion", "final"]
 
 
-def test_the_bound_on_calls_is_that_of_the_whole_question() -> None:
+def test_max_calls_limits_all_hops_together() -> None:
     reply, _model = replay(START, ROME, " Italy", max_calls=3)
     assert (reply.outcome, [step.kind for step in reply.steps]) == ("hop-cap", ["subquestion", "call-cap"])
-
-
-def test_questions_that_were_not_taken_apart_fail_and_scores_are_declined() -> None:
-    assert isinstance(replay(value={})[0], Failure)
-    assert replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))[0].unscored
-
-
-def test_v16_gold_is_used_only_where_the_options_name_it() -> None:
-    (spec,) = ke_editors()
-    assert spec.oracle(DeepEditConfig()) == ()
-    assert spec.oracle(DeepEditConfig(decomposition="oracle")) == (SUB_QUESTIONS,)
-    _reply, model = replay("", " So the answer is none.\n", decomposition="model", edits=(MOVE_GATE,))
-    assert not any("Gualtieri" in prompt for prompt in model.prompts)
-
-
-def test_a_dataset_without_sub_questions_is_refused() -> None:
-    editor = DeepEdit(config=DeepEditConfig(decomposition="oracle"))
-    with pytest.raises(BadConfig, match=r"deepedit\.decomposition=oracle: this dataset has no sub-questions"):
-        editor.edit(make_session(ScriptedModel([])), [])

@@ -1,4 +1,4 @@
-"""The eight prompts: their slots, a folder of one's own, and what the engine's cache saves."""
+"""The eight prompts: their slots, a folder of prompts, and cached completions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ke_core.app import BatchingEngine
 from ke_core.engine.cache import CompletionCache
 from ke_core.plugin import BadConfig
-from ke_plugin_deepedit import DeepEditConfig, ke_editors
+from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.conversation import yes_or_no
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_deepedit.prompts import SLOTS, SlotTemplate, read_prompts
@@ -25,22 +25,22 @@ def folder(path, **changed: str | None):
     return str(path)
 
 
-def test_our_own_prompts_have_their_slots_and_end_without_space() -> None:
+def test_own_prompts_have_their_slots_and_no_trailing_space() -> None:
     assert set(read_prompts("own")) == set(SLOTS)
     assert not any(template.text.endswith(" ") for template in read_prompts("own").values())
 
 
 @pytest.mark.parametrize("name", ["exists", "same", "shared", "different"])
-def test_worked_judgments_are_readable_and_of_both_kinds(name) -> None:
+def test_worked_judgments_can_be_parsed_and_include_both_answers(name) -> None:
     examples = read_prompts("own")[name].text.split("\n\n")[:-1]
     assert {yes_or_no(example.rpartition("?")[2]) for example in examples} == {True, False}
 
 
-def test_what_is_put_into_a_slot_is_not_read_for_slots() -> None:
+def test_inserted_text_is_not_searched_for_slots() -> None:
     assert SlotTemplate("{first} and {second} {third}")(first="{second}", second="b") == "{second} and b {third}"
 
 
-def test_a_folder_takes_the_place_of_our_prompts(tmp_path) -> None:
+def test_prompts_are_read_from_a_folder(tmp_path) -> None:
     model = ScriptedModel(["Tower", CLOSING])
     config = DeepEditConfig(prompts=folder(tmp_path))
     with DeepEdit(config=config).edit(make_session(model), [MOVE_TOWER]) as edited:
@@ -52,27 +52,14 @@ def test_a_folder_takes_the_place_of_our_prompts(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "no slot", "{first} {first} {second}"])
-def test_a_folder_with_a_file_that_does_not_fit_is_refused(tmp_path, text) -> None:
+def test_unsuitable_prompt_file_is_refused(tmp_path, text) -> None:
     config = DeepEditConfig(prompts=folder(tmp_path, new=text))
     with pytest.raises(BadConfig, match=r"new\.txt"), DeepEdit(config=config).edit(make_session(ScriptedModel([])), []):
         pass
 
 
-def test_a_dataset_brings_no_prompts_for_it() -> None:
-    config = DeepEditConfig(prompts="dataset")
-    with pytest.raises(BadConfig, match="brings no"), DeepEdit(config=config).edit(make_session(ScriptedModel([])), []):
-        pass
-
-
-def test_a_name_of_the_profile_is_on_record() -> None:
-    (spec,) = ke_editors()
-    assert spec.config().profile == "fixed"
-    assert spec.masks
-    assert spec.own_prompt
-
-
-def test_equal_greedy_prompts_are_asked_once() -> None:
-    """The engine's cache does it: within a question, between questions, and for questions that advance together."""
+def test_equal_greedy_prompts_are_sent_once() -> None:
+    """The engine caches completions within a question, between questions, and for concurrent questions."""
 
     def generate(prompt: str) -> str:
         return " no" if prompt.endswith("?") else " It is round.#"

@@ -1,4 +1,4 @@
-"""Replays of the search with a scripted model: which prompts it sends, how it goes on, and how it ends."""
+"""Replays of the search with a scripted model: prompts, outcomes, and number of calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, Edit, Failure, Likelihood, Step
+from ke_core.plugin import Answer, Edit, Failure, Step
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_deepedit.search import closed
@@ -20,11 +20,11 @@ MAYOR = "The mayor of Rome is Gualtieri"
 FIRST = (" The Eiffel Tower is located in Paris.# ", " The Eiffel Tower is located in", " Rome\n")
 SECOND = (f" {MAYOR}.# ", " The mayor of Rome is", " no", " Gualtieri")
 CLOSING = " So the answer is somebody.\nQuestion:"
-BOTH = pytest.mark.parametrize("profile", ["fixed", "paper"])
+BOTH = pytest.mark.parametrize("profile", ["default", "paper"])
 
 
 def replay(*script, edits=(MOVE_TOWER,), ask=TOWER, **options):
-    """The reply and the model, whose script must be used up."""
+    """Return the reply and the model, whose script must be used up."""
     model = ScriptedModel(script)
     with DeepEdit(config=DeepEditConfig(**options)).edit(make_session(model), edits) as edited:
         (reply,) = edited.answer([ask])
@@ -33,19 +33,18 @@ def replay(*script, edits=(MOVE_TOWER,), ask=TOWER, **options):
 
 
 def tails(model) -> list[str]:
-    """What each prompt asks, without its worked examples."""
+    """Return the end of each prompt, after its worked examples."""
     return [prompt.rpartition("\n\n")[2] for prompt in model.prompts]
 
 
-def test_a_fact_with_a_full_stop_gets_no_second_one() -> None:
+def test_fact_gets_no_second_period() -> None:
     assert closed("Rome is in Italy.") == closed("Rome is in Italy") == "Rome is in Italy.#"
 
 
 @BOTH
-def test_two_hops_as_published(profile) -> None:
-    """A thought, its look-up, a fact that names the entity and takes its place; a thought that stays; the entity."""
-    # First hop: the fact names the Eiffel Tower as it stands, nobody is asked. Second hop: it names Rome, but the
-    # Eiffel Tower before it too, so it is not relevant; that it is of the same kind is denied.
+def test_two_hops(profile) -> None:
+    # First hop: the fact contains "Eiffel Tower", so no judgment is requested, and it replaces the thought. Second hop:
+    # it names Rome, but also the Eiffel Tower before, so it is not relevant, and the model denies the same kind.
     reply, model = replay("Eiffel Tower", *FIRST, *SECOND, CLOSING, profile=profile)
     assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
     assert [(step.kind, step.text, step.retrieved, step.answer) for step in reply.steps] == [
@@ -67,28 +66,28 @@ def test_two_hops_as_published(profile) -> None:
         f"Before: {FACT}\nNow: {MAYOR}\n{ask_new}",
         f"{start} {FACT}.# {MAYOR}.#",
     ]
-    assert reply.raw == f" {FACT}.# {MAYOR}.# So the answer is somebody" + ("." if profile == "fixed" else "")
+    assert reply.raw == f" {FACT}.# {MAYOR}.# So the answer is somebody" + ("." if profile == "default" else "")
 
 
-def test_every_prompt_is_sent_with_its_worked_examples() -> None:
-    """A change to a prompt shows here: transcripts of old runs then hold other prompts."""
+def test_digest_of_all_prompts() -> None:
+    """If this fails, answers are no longer comparable with older runs."""
     _reply, model = replay("Eiffel Tower", *FIRST, *SECOND, CLOSING)
     sent = hashlib.sha256("\0".join(model.prompts).encode()).hexdigest()
     assert sent == "3278653163329c5784dba219acd94db4b6eaf94d23adfdf786d275564780bd8d"
 
 
 @BOTH
-def test_settings_of_every_call(profile) -> None:
+def test_generation_settings_of_every_call(profile) -> None:
     _reply, model = replay("Eiffel Tower", *FIRST, *SECOND, CLOSING, profile=profile)
     thoughts = [request for request in model.requests if "\nThoughts:" in request.prompt.rpartition("\n\n")[2]]
     assert {request.max_tokens for request in thoughts} == {64}
-    assert {request.stop for request in thoughts} == {(".#", "\n" if profile == "fixed" else ".\n")}
+    assert {request.stop for request in thoughts} == {(".#", "\n" if profile == "default" else ".\n")}
     assert {request.temperature for request in model.requests} == {0.0}
     assert not any(prompt.endswith(" ") for prompt in model.prompts)
 
 
-def test_a_fact_that_contradicts_a_thought_takes_its_place() -> None:
-    """Not relevant (it does not name the entity of the chain), but of one kind, about one thing, and different."""
+def test_contradicting_fact_replaces_the_thought() -> None:
+    """The fact does not name the last entity, but has the same type, shares an entity, and differs in one."""
     script = ("France", FIRST[0], FIRST[1], " no", " yes", " Yes.", " YES!", " Rome", CLOSING)
     reply, model = replay(*script)
     assert reply.text == "Rome"
@@ -107,9 +106,9 @@ def test_judgments_end_at_the_first_no(no_at) -> None:
     assert reply.text == "Paris"
 
 
-def test_the_nearer_of_two_facts_is_tried_first_and_the_other_when_it_leads_nowhere() -> None:
+def test_search_backtracks_from_the_nearer_fact_to_the_other() -> None:
     other = Edit(id="other", statement="Eiffel Tower was painted in green")
-    # both name the entity: two states; the nearer one is popped first, and its chain ends without a thought
+    # Both facts name the entity. The nearer one is followed first, and its chain ends without a thought.
     script = ("Eiffel Tower", FIRST[0], FIRST[1], " green", " Rome", "", CLOSING)
     reply, model = replay(*script, edits=(MOVE_TOWER, other))
     assert tails(model)[5].endswith(f"Thoughts: {FACT}.#")
@@ -118,7 +117,7 @@ def test_the_nearer_of_two_facts_is_tried_first_and_the_other_when_it_leads_nowh
     assert [step.kind for step in reply.steps] == ["subquestion", "no-thought", "final"]
 
 
-def test_the_answer_is_the_last_entity_not_the_text() -> None:
+def test_answer_is_the_last_entity() -> None:
     reply, _model = replay("Eiffel Tower", *FIRST, " So the answer is Paris.\n")
     assert reply.text == "Rome"
 
@@ -130,14 +129,14 @@ UNREADABLE = ["", " maybe", " yes and no", " yesterday", " not", "\n"]
 
 
 @pytest.mark.parametrize("said", UNREADABLE)
-def test_what_is_neither_yes_nor_no_is_a_no_and_noted(said) -> None:
+def test_unparsable_judgment_counts_as_no_and_is_recorded(said) -> None:
     reply, model = replay("France", FIRST[0], FIRST[1], said, said, " Paris", CLOSING)
     assert [step.kind for step in reply.steps] == ["subquestion", "unreadable", "unreadable", "final"]
     assert reply.text == "Paris"
     assert {request.temperature for request in model.requests} == {0.0}
 
 
-def test_the_paper_asks_twice_more_sampled() -> None:
+def test_paper_profile_repeats_an_unparsable_judgment_sampled() -> None:
     script = ("France", FIRST[0], FIRST[1], " maybe", " perhaps", " yes", " Rome", CLOSING)
     reply, model = replay(*script, profile="paper")
     assert [request.temperature for request in model.requests[3:6]] == [0.0, 1.0, 1.0]
@@ -145,15 +144,15 @@ def test_the_paper_asks_twice_more_sampled() -> None:
     assert (reply.text, [step.kind for step in reply.steps]) == ("Rome", ["subquestion", "final"])
 
 
-def test_after_two_retries_the_paper_takes_it_for_a_no() -> None:
+def test_paper_profile_counts_a_third_unparsable_judgment_as_no() -> None:
     script = ("France", FIRST[0], FIRST[1], *[" maybe"] * 6, " Paris", CLOSING)
     reply, _model = replay(*script, profile="paper")
     assert [step.kind for step in reply.steps] == ["subquestion", "unreadable", "unreadable", "final"]
 
 
 @pytest.mark.parametrize("said", ["", "\n", " ."])
-def test_an_entity_without_a_name_is_in_no_fact(said) -> None:
-    """As a text it would be part of every fact."""
+def test_empty_entity_is_in_no_fact(said) -> None:
+    """An empty string would occur in every fact."""
     reply, model = replay(said, FIRST[0], FIRST[1], " no", " Paris", CLOSING)
     assert reply.text == "Paris"
     assert "tell the same kind" in tails(model)[3]
@@ -162,36 +161,36 @@ def test_an_entity_without_a_name_is_in_no_fact(said) -> None:
 # --- ways to end --------------------------------------------------------------------------------------------
 
 
-def test_an_empty_memory_leaves_the_models_own_thoughts() -> None:
+def test_empty_memory_keeps_the_models_thoughts() -> None:
     reply, _model = replay("Eiffel Tower", FIRST[0], FIRST[1], " Paris", CLOSING, edits=())
     assert (reply.outcome, reply.text) == ("answered", "Paris")
     assert reply.steps[0].retrieved == reply.steps[0].scores == ()
 
 
 @pytest.mark.parametrize("said", ["", "\n", " .\n", ".# So"])
-def test_no_thought_is_unparsed(said) -> None:
+def test_missing_thought_is_unparsed(said) -> None:
     reply, _model = replay("Eiffel Tower", said)
     assert (reply.outcome, reply.text) == ("unparsed", "")
     assert [step.kind for step in reply.steps] == ["no-thought"]
 
 
-def test_a_thought_that_is_cut_is_length() -> None:
+def test_truncated_thought_is_length() -> None:
     reply, _model = replay("Eiffel Tower", " a b c d e f g", max_tokens=4)
     assert (reply.outcome, reply.text) == ("length", "")
 
 
-def test_an_answer_without_an_entity_is_unparsed() -> None:
+def test_answer_without_an_entity_is_unparsed() -> None:
     reply, _model = replay("", CLOSING)
     assert (reply.outcome, reply.text) == ("unparsed", "")
 
 
 def endless(prompt: str) -> str:
-    """Always another thought, and no to everything."""
+    """Return another thought, or "no" for a judgment."""
     asked = prompt.rpartition("\n")[2]
     return " no" if asked.endswith("?") else " Something is something.#"
 
 
-def test_a_model_that_never_answers_stops_at_nine_thoughts() -> None:
+def test_search_stops_at_nine_thoughts() -> None:
     model = ScriptedModel(endless)
     with DeepEdit(config=DeepEditConfig()).edit(make_session(model), [MOVE_TOWER]) as edited:
         (reply,) = edited.answer([TOWER])
@@ -202,7 +201,7 @@ def test_a_model_that_never_answers_stops_at_nine_thoughts() -> None:
 
 
 @pytest.mark.parametrize("cap", [1, 2, 7, 30])
-def test_the_bound_on_calls_holds_and_is_an_outcome(cap) -> None:
+def test_max_calls_ends_the_search(cap) -> None:
     model = ScriptedModel(lambda prompt: " yes" if prompt.endswith("?") else endless(prompt))
     with DeepEdit(config=DeepEditConfig(max_calls=cap)).edit(make_session(model), [MOVE_TOWER, MOVE_GATE]) as edited:
         (reply,) = edited.answer([TOWER])
@@ -210,8 +209,8 @@ def test_the_bound_on_calls_holds_and_is_an_outcome(cap) -> None:
     assert (reply.outcome, reply.text, reply.steps[-1].kind) == ("hop-cap", "", "call-cap")
 
 
-def test_without_a_bound_two_facts_a_thought_would_be_hundreds_of_chains() -> None:
-    """Every chain is a dead end at nine thoughts: 2^9 of them. The default bound ends that."""
+def test_default_max_calls_limits_an_exponential_search() -> None:
+    """All 2^9 chains end at nine thoughts without an answer."""
     facts = [Edit(id=str(n), statement=f"Something is number {n}") for n in range(2)]
     model = ScriptedModel(lambda prompt: endless(prompt) if not prompt.endswith("first time:") else " Something")
     with DeepEdit(config=DeepEditConfig()).edit(make_session(model), facts) as edited:
@@ -220,7 +219,7 @@ def test_without_a_bound_two_facts_a_thought_would_be_hundreds_of_chains() -> No
     assert reply.outcome == "hop-cap"
 
 
-def test_error_of_the_model_is_a_failure_of_that_question_alone() -> None:
+def test_model_error_is_a_failure_of_that_question_only() -> None:
     broken = question("broken?")
 
     def answer(prompt: str) -> str | Exception:
@@ -230,12 +229,6 @@ def test_error_of_the_model_is_a_failure_of_that_question_alone() -> None:
         good, bad = edited.answer([TOWER, broken])
     assert isinstance(good, Answer)
     assert bad == Failure(error="TimeoutError", message="no answer")
-
-
-def test_log_probabilities_are_declined() -> None:
-    reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
-    assert isinstance(reply, Failure)
-    assert reply.unscored
 
 
 # --- which edits are looked through -------------------------------------------------------------------------
@@ -248,22 +241,22 @@ def looked_up(ask, *script, **options) -> tuple[str, ...]:
     return reply.steps[0].retrieved
 
 
-def test_m8_all_edits_in_force_are_looked_through() -> None:
+def test_all_active_edits_are_searched() -> None:
     script = (*LOOK_UP, " no", " no", " Rome", CLOSING)
     assert looked_up(TOWER, *script) == (MOVE_TOWER.id, MOVE_GATE.id)
     assert looked_up(TOWER, *script, profile="paper", facts="all") == (MOVE_TOWER.id, MOVE_GATE.id)
 
 
 @pytest.mark.parametrize("options", [{"profile": "paper"}, {"facts": "own"}])
-def test_m8_only_the_published_run_has_the_cases_own_edits_and_says_so(options) -> None:
+def test_own_edits_only_are_searched_and_recorded(options) -> None:
     assert looked_up(TOWER, *LOOK_UP, " Rome", CLOSING, **options) == (MOVE_TOWER.id,)
     assert looked_up(evolve(TOWER, own=()), *LOOK_UP, " Paris", CLOSING, **options) == ()
     with DeepEdit(config=DeepEditConfig(**options)).edit(make_session(ScriptedModel([])), []) as edited:
         assert edited.details["shown"] == "own"
 
 
-def test_m8_every_wording_is_asked() -> None:
-    """The published run asked the first wording of each question only."""
+def test_every_wording_is_asked() -> None:
+    """The published run asks only the first wording of each question."""
     asks = [question(text, name=text) for text in ("Where is it?", "In which city is it?", "What city has it?")]
     model = ScriptedModel(lambda _prompt: CLOSING)
     with DeepEdit(config=DeepEditConfig()).edit(make_session(model), [MOVE_TOWER]) as edited:
@@ -271,13 +264,13 @@ def test_m8_every_wording_is_asked() -> None:
     assert {ask.texts[0] for ask in asks} == {tail.splitlines()[0].removeprefix("Question: ") for tail in tails(model)}
 
 
-def test_hidden_facts_are_not_looked_through() -> None:
+def test_hidden_facts_are_not_searched() -> None:
     hidden = evolve(TOWER, hidden=frozenset({MOVE_TOWER.id}))
     assert looked_up(hidden, *LOOK_UP, " no", " no", " Paris", CLOSING) == (MOVE_GATE.id,)
     assert looked_up(hidden, *LOOK_UP, " Paris", CLOSING, facts="own") == ()
 
 
-def test_m2_a_full_stop_in_a_name_ends_no_thought() -> None:
+def test_period_in_a_name_does_not_end_a_thought() -> None:
     birth = (" W. G. Sebald was born in Wertach.#", " W. G. Sebald was born in", " Wertach")
     reply, _model = replay("W. G. Sebald", *birth, " The answer is Wertach.\n", edits=())
     assert reply.text == "Wertach"

@@ -1,4 +1,4 @@
-"""EMMET's closed form, and the editor against a plain one."""
+"""EMMET's closed form, and the editor against a reference implementation."""
 
 from __future__ import annotations
 
@@ -36,13 +36,12 @@ def covariance() -> KeyCovariance:
 
 
 @pytest.mark.parametrize("count", [1, 7, 40])
-def test_without_softening_every_edit_holds_exactly(covariance: KeyCovariance, count: int) -> None:
-    """Numerics 6."""
+def test_without_softening_every_edit_is_exact(covariance: KeyCovariance, count: int) -> None:
     keys, residual = random_problem(count)
     assert off(whole_of(constrained_update(covariance, keys, residual, 1e5, 0.0)) @ keys, residual) < 1e-10
 
 
-def test_of_all_updates_that_hold_it_disturbs_old_keys_least(covariance: KeyCovariance) -> None:
+def test_update_changes_other_keys_least_of_all_exact_updates(covariance: KeyCovariance) -> None:
     keys, residual = random_problem(7)
     update = whole_of(constrained_update(covariance, keys, residual, 3.0, 0.0))
     draw = torch.randn(D, F, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
@@ -56,15 +55,15 @@ def test_of_all_updates_that_hold_it_disturbs_old_keys_least(covariance: KeyCova
 
 @pytest.mark.parametrize("count", [1, 7, 30])
 @pytest.mark.parametrize("weight", [1.0, 50.0])
-def test_with_weight_one_and_softening_lambda_it_is_memit(covariance: KeyCovariance, count: int, weight: float) -> None:
-    """Numerics 5; and in general lambda is weight times softening."""
+def test_weight_one_and_softening_lambda_equal_memit(covariance: KeyCovariance, count: int, weight: float) -> None:
+    """In general, lambda is weight times softening."""
     keys, residual = random_problem(count)
     memit = whole_of(ridge_update(covariance, keys, residual, weight))
     assert off(whole_of(constrained_update(covariance, keys, residual, 1.0, weight)), memit) < 1e-10
     assert off(whole_of(constrained_update(covariance, keys, residual, 10 * weight, 0.1)), memit) < 1e-10
 
 
-def test_one_edit_without_softening_is_rome(covariance: KeyCovariance) -> None:
+def test_one_edit_without_softening_equals_rome(covariance: KeyCovariance) -> None:
     keys, residual = random_problem(1)
     along = torch.linalg.solve(covariance.matrix, keys[:, 0])
     assert (
@@ -77,7 +76,7 @@ def test_one_edit_without_softening_is_rome(covariance: KeyCovariance) -> None:
 
 
 @pytest.mark.parametrize("which", ["one key twice", "more edits than dimensions"])
-def test_edits_that_cannot_all_hold_are_one_clear_error(covariance: KeyCovariance, which: str) -> None:
+def test_singular_system_is_an_error(covariance: KeyCovariance, which: str) -> None:
     keys, residual = random_problem(60 if "more" in which else 5)
     if "twice" in which:
         keys[:, 4] = keys[:, 1] * (1 + 1e-8)
@@ -89,7 +88,7 @@ def test_edits_that_cannot_all_hold_are_one_clear_error(covariance: KeyCovarianc
 
 @pytest.mark.parametrize("softening", [0.0, 0.1])
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_the_update_is_the_plain_algorithms(family: str, softening: float, tmp_path: Path) -> None:
+def test_update_equals_the_reference(family: str, softening: float, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
     plain = ReferenceModel(model, family)
     before = plain.weight(LAYER)
@@ -107,7 +106,7 @@ def test_the_update_is_the_plain_algorithms(family: str, softening: float, tmp_p
         assert off(change @ keys, residual) < (1e-9 if family == "gpt2" else 1e-4)
 
 
-def test_one_edit_asked_for_twice_cannot_hold_exactly(tmp_path: Path) -> None:
+def test_repeated_edit_without_softening_is_an_error(tmp_path: Path) -> None:
     model = tiny_model("llama")
     exact = Emmet(evolve(SMALL, softening=0.0))
     with (
@@ -124,11 +123,11 @@ OWN = {
     ("llama", 32, 4096, 11008): (5, 100_000, "a weight of 10000, a weight decay of 0.5 and a clamp of 0.75"),
     ("llama", 28, 3072, 8192): (5, 100_000, ""),
 }
-"""The models whose configurations of EMMET are public: layer, w, and what its authors have in EasyEdit's place."""
+"""Models with published configurations of EMMET: layer, w, and the differing values of its authors."""
 
 
 @pytest.mark.parametrize("key", OWN, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
-def test_a_published_model_gets_one_layer_and_its_weight(key: Any) -> None:
+def test_published_model_gets_its_layer_and_weight(key: Any) -> None:
     found = derive(EmmetConfig(), facts_of(*key))
     layer, weight, other = OWN[key]
     assert (found["layer"].value, found["mom2_weight"].value) == (layer, weight)
@@ -141,7 +140,7 @@ def test_a_published_model_gets_one_layer_and_its_weight(key: Any) -> None:
 @pytest.mark.parametrize(
     "key", [key for key in PUBLISHED_MULTI_LAYER if key not in OWN], ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}"
 )
-def test_what_was_published_for_memit_alone_gives_its_target_and_no_more(key: Any) -> None:
+def test_model_published_for_memit_only_gets_its_target(key: Any) -> None:
     found = derive(EmmetConfig(), facts_of(*key, rms=key[0] != "gpt_neox"))
     assert found["mom2_weight"].value == pytest.approx(10 * key[3])
     assert found["layer"].value == round((0.35 if key[0] == "gpt_neox" else 0.17) * key[1])
@@ -153,7 +152,7 @@ def test_what_was_published_for_memit_alone_gives_its_target_and_no_more(key: An
         )
 
 
-def test_for_another_model_a_typical_key_is_moved_half_way() -> None:
+def test_derived_weight_moves_a_typical_key_half_of_the_way() -> None:
     """w e = f, as MEMIT's lambda = f."""
     found = derive(EmmetConfig(), facts_of("llama", 30, 576, 1536))
     assert found["mom2_weight"].value * EmmetConfig().softening == pytest.approx(1536)

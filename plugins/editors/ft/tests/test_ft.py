@@ -1,4 +1,4 @@
-"""Fine-tuning against a plain implementation, and against what must always hold."""
+"""Fine-tuning against a plain implementation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from attrs import evolve
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, KEError, Score
-from ke_plugin_ft import FtConfig, training
+from ke_core.plugin import BadConfig, EditFailed, Entity, KEError, Score
+from ke_plugin_ft import FtConfig
 from ke_plugin_ft.editor import Ft
 from ke_plugin_hf.testing import Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_testing.editor import one_clear_line, unchanged
@@ -33,7 +33,7 @@ def deltas(model: Any, edits: Any, config: FtConfig, root: Path) -> dict[str, Te
 
 
 def nll(model: Any, edit: Any) -> Tensor:
-    """Mean over the target's tokens, from a whole pass over one row of the model itself."""
+    """Return the mean over the target's tokens, from a pass of the whole model over one row."""
     made = rewrite(edit)
     prompt = model.encode(made.prompt)
     target = target_ids(model.tokenizer, made.prompt, made.target)
@@ -43,7 +43,7 @@ def nll(model: Any, edit: Any) -> Tensor:
 
 
 def plain(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict[str, Tensor]:
-    """The method on the weights themselves: whole passes, one row at a time; afterwards they are put back."""
+    """Return the update of plain fine-tuning of the weights, one row at a time, and restore the weights."""
     before = weights_of(model)
     parameters = [model.module.get_parameter(name) for name in names]
     for parameter in parameters:
@@ -65,7 +65,7 @@ def plain(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict[st
 
 
 def released(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict[str, Tensor]:
-    """The update of the released code: bare prompts, and all target tokens scored at the prompt's last position.
+    """Return the update of the released code: bare prompts, and all target tokens scored at the prompt's last position.
 
     Batches are padded on the right; the weights are trained in place, clamped after every batch, and restored.
     """
@@ -106,7 +106,7 @@ def released(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict
 @pytest.mark.parametrize("constrained", [True, False], ids=["bounded", "free"])
 @pytest.mark.parametrize("batch", [1, 3, 64])
 @pytest.mark.parametrize(("family", "layers"), [("gpt2", (0,)), ("llama", (1,)), ("gptj", (1, 3))])
-def test_prompt_last_gives_the_update_of_the_released_code(
+def test_prompt_last_equals_the_released_code(
     family: Family, layers: tuple[int, ...], batch: int, tmp_path: Path, *, constrained: bool
 ) -> None:
     config = evolve(SMALL, objective="prompt-last", layers=layers, batch=batch, constrained=constrained)
@@ -119,7 +119,7 @@ def test_prompt_last_gives_the_update_of_the_released_code(
         assert float((delta - theirs[name]).norm() / theirs[name].norm()) < 1e-5
 
 
-def test_the_two_objectives_give_different_updates_and_agree_for_a_target_of_one_token(tmp_path: Path) -> None:
+def test_objectives_agree_only_for_a_target_of_one_token(tmp_path: Path) -> None:
     model = tiny_model("llama", dtype="float64")
     assert MOVE_TOWER.after is not None
     short = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(Entity(label="of"),)))
@@ -136,7 +136,7 @@ def test_the_two_objectives_give_different_updates_and_agree_for_a_target_of_one
 @pytest.mark.parametrize(
     ("family", "layers"), [("llama", (1,)), ("gpt2", (0,)), ("gptj", (1, 3)), ("qwen2", (3,)), ("gptneox", (0, 2))]
 )
-def test_changes_are_those_of_plain_fine_tuning(
+def test_updates_equal_plain_fine_tuning(
     family: Family, layers: tuple[int, ...], tmp_path: Path, *, constrained: bool
 ) -> None:
     config = evolve(SMALL, layers=layers, constrained=constrained)
@@ -150,8 +150,8 @@ def test_changes_are_those_of_plain_fine_tuning(
         torch.testing.assert_close(delta, theirs[name], rtol=1e-6, atol=1e-9)
 
 
-def test_whole_passes_give_what_kept_states_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a model with norms after its MLP or capped logits is trained with."""
+def test_whole_model_passes_equal_cached_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models with norms after the MLP or capped logits use whole passes."""
     model = tiny_model("llama", dtype="float64")
     kept = deltas(model, EDITS, SMALL, tmp_path)
     from ke_plugin_ft import editor
@@ -163,13 +163,13 @@ def test_whole_passes_give_what_kept_states_give(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_numerics_19_no_weight_leaves_the_bound_after_any_step(steps: int, tmp_path: Path) -> None:
+def test_no_weight_exceeds_the_bound(steps: int, tmp_path: Path) -> None:
     config = evolve(SMALL, steps=steps, lr=1e-3, eps=1e-3)
     for delta in deltas(tiny_model("gpt2", dtype="float64"), EDITS, config, tmp_path).values():
         assert 0.5e-3 < float(delta.abs().max()) <= 1e-3 * (1 + 1e-5)
 
 
-def test_numerics_19_the_loss_is_the_likelihood_of_the_target_token_by_token(tmp_path: Path) -> None:
+def test_loss_is_the_likelihood_of_the_target(tmp_path: Path) -> None:
     model = tiny_model("llama", dtype="float64")
     session = make_session(model, root=tmp_path)
     assert len(target_ids(model.tokenizer, "Eiffel Tower is located in", "Madrid")) > 1
@@ -181,7 +181,7 @@ def test_numerics_19_the_loss_is_the_likelihood_of_the_target_token_by_token(tmp
         assert found[edit.id]["loss_after"] == pytest.approx(after[edit.id], rel=1e-9)
 
 
-def test_the_new_object_becomes_more_probable_than_it_was(tmp_path: Path) -> None:
+def test_new_object_becomes_more_probable(tmp_path: Path) -> None:
     model = tiny_model("llama")
     request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
     before = model.score(request)[0].logprobs
@@ -191,14 +191,14 @@ def test_the_new_object_becomes_more_probable_than_it_was(tmp_path: Path) -> Non
     assert after[0] > after[1]
 
 
-def test_a_loss_that_is_not_finite_names_its_edit(tmp_path: Path) -> None:
+def test_non_finite_loss_names_its_edit(tmp_path: Path) -> None:
     model = tiny_model("llama")
     editor, why = Ft(evolve(SMALL, lr=1e37, constrained=False)), f"edit '{MOVE_TOWER.id}' is not finite"
     with one_clear_line(model, EditFailed, why), editor.edit(make_session(model, root=tmp_path), EDITS):
         pass
 
 
-def test_edits_one_after_another_start_where_the_last_one_ended(tmp_path: Path) -> None:
+def test_nested_edits_start_from_the_edited_weights(tmp_path: Path) -> None:
     model = tiny_model("llama", dtype="float64")
     session = make_session(model, root=tmp_path)
     with unchanged(model), Ft(SMALL).edit(session, [MOVE_TOWER]):
@@ -207,7 +207,7 @@ def test_edits_one_after_another_start_where_the_last_one_ended(tmp_path: Path) 
             assert second.details["edits"][MOVE_GATE.id]["loss_before"] == pytest.approx(here, rel=1e-9)
 
 
-def test_batches_smaller_than_the_edits_make_a_step_each(tmp_path: Path) -> None:
+def test_one_optimizer_step_per_batch(tmp_path: Path) -> None:
     model = tiny_model("llama")
     one = deltas(model, EDITS, evolve(SMALL, steps=1), tmp_path)
     two = deltas(model, EDITS, evolve(SMALL, steps=1, batch=1), tmp_path)
@@ -217,7 +217,7 @@ def test_batches_smaller_than_the_edits_make_a_step_each(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_e14_more_edits_than_fit_one_step_are_all_made(batch: int, tmp_path: Path) -> None:
+def test_all_edits_are_made_with_any_batch_size(batch: int, tmp_path: Path) -> None:
     session = make_session(tiny_model("llama"), root=tmp_path)
     with Ft(evolve(SMALL, batch=batch)).edit(session, FOUR_MOVES) as edited:
         found: Any = edited.details["edits"]
@@ -225,13 +225,13 @@ def test_e14_more_edits_than_fit_one_step_are_all_made(batch: int, tmp_path: Pat
     assert all(one["loss_after"] < one["loss_before"] for one in found.values())
 
 
-def test_training_ends_when_the_edits_are_learned(tmp_path: Path) -> None:
+def test_training_stops_at_stop_loss(tmp_path: Path) -> None:
     with Ft(evolve(SMALL, stop_loss=1e9)).edit(make_session(tiny_model("llama"), root=tmp_path), EDITS) as edited:
         assert edited.details["passes"] == 1
         assert set(edited.details["largest_changes"].values()) == {0.0}
 
 
-def test_quantized_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
+def test_quantized_weights_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
     model = tiny_nf4(tmp_path)
     session = make_session(model, root=tmp_path)
@@ -240,7 +240,7 @@ def test_quantized_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
             refuse()
 
 
-def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
+def test_float8_weights_are_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     for block in model.module.model.layers:
         block.mlp.down_proj = Fp8Weight(block.mlp.down_proj)
@@ -250,40 +250,14 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
             refuse()
 
 
-def target_tokens(model: Any, edit: Any) -> list[int]:
-    settings = training.FtSettings(objective="target", layers=(1,), steps=1, lr=1e-3, eps=None, batch=1, stop_loss=1e-2)
-    batch = training._batch(find_parts(model.module), model.tokenizer, [rewrite(edit)], settings)
-    return batch.token.tolist()
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_e1_a_target_has_one_leading_space_however_it_is_written(family: Family) -> None:
-    model = tiny_model(family)
-    assert MOVE_TOWER.after is not None
-    spaced = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(Entity(label=" Rome"),)))
-    assert target_tokens(model, spaced) == target_tokens(model, MOVE_TOWER)
-    assert model.decode(target_tokens(model, spaced)) == " Rome"
-
-
-def test_e2_a_prompt_may_name_its_subject_twice(tmp_path: Path) -> None:
-    twice = evolve(MOVE_TOWER, cloze=Cloze(template="The Eiffel Tower, {}, is located in", subject="Eiffel Tower"))
-    assert deltas(tiny_model("llama"), [twice], SMALL, tmp_path)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_e10_models_in_half_precision_are_edited(dtype: str, tmp_path: Path) -> None:
+def test_half_precision_is_supported(dtype: str, tmp_path: Path) -> None:
     for delta in deltas(tiny_model("gpt2", dtype=dtype), EDITS, SMALL, tmp_path).values():
         assert bool(delta.isfinite().all())
         assert bool(delta.any())
 
 
-def test_e11_no_special_token_stands_in_the_target() -> None:
-    with_bos, without = tiny_model("llama", bos=True), tiny_model("llama")
-    assert target_tokens(with_bos, MOVE_GATE) == target_tokens(without, MOVE_GATE)
-    assert with_bos.tokenizer.bos_token_id not in target_tokens(with_bos, MOVE_GATE)
-
-
-def test_e13_layers_of_a_larger_model_are_refused(tmp_path: Path) -> None:
+def test_missing_layers_are_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     editor, session = Ft(evolve(SMALL, layers=(21,))), make_session(model, root=tmp_path)
     for refuse in (lambda: editor.check(session, ()), lambda: editor.edit(session, EDITS).__enter__()):
@@ -291,7 +265,7 @@ def test_e13_layers_of_a_larger_model_are_refused(tmp_path: Path) -> None:
             refuse()
 
 
-def test_of_a_bias_that_was_never_trained_no_share_is_recorded(tmp_path: Path) -> None:
+def test_zero_bias_has_no_relative_norm(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     name = "transformer.h.1.mlp.c_proj.bias"
     model.module.get_parameter(name).data.zero_()

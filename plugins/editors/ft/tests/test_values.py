@@ -1,4 +1,4 @@
-"""Published values for published models, derived ones for the rest; each with its reason."""
+"""Published and derived hyperparameters, each with its reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ XL, GPTJ = facts_of("gpt2", 48, 1600, 6400), facts_of("gptj", 28, 4096, 16384)
 SMOL = facts_of("llama", 30, 576, 1536)
 
 
-def test_published_values_are_used_as_they_stand() -> None:
+def test_published_values_are_used() -> None:
     found = settings(FtConfig(), XL)
     assert {name: setting.value for name, setting in found.items()} == {
         "layers": (0,), "steps": 25, "lr": 5e-4, "objective": "prompt-last", "eps": 5e-4,
@@ -22,7 +22,7 @@ def test_published_values_are_used_as_they_stand() -> None:
     assert found["eps"].reason == "published for GPT-2 XL by ROME's authors"
 
 
-def test_bounded_and_free_fine_tuning_have_layers_of_their_own() -> None:
+def test_bounded_and_unbounded_fine_tuning_have_different_layers() -> None:
     assert settings(FtConfig(), GPTJ)["layers"].value == (0,)
     free = settings(FtConfig(constrained=False), GPTJ)
     assert free["layers"].value == (21,)
@@ -36,7 +36,9 @@ def test_bounded_and_free_fine_tuning_have_layers_of_their_own() -> None:
         (("llama", 28, 3072, 8192), "LLaMA-3.2-3B by EasyEdit"),
     ],
 )
-def test_for_llama_3_free_fine_tuning_alone_was_published(key: tuple[str, int, int, int], source: str) -> None:
+def test_llama_3_has_published_values_only_for_unbounded_fine_tuning(
+    key: tuple[str, int, int, int], source: str
+) -> None:
     free = settings(FtConfig(constrained=False), facts_of(*key))
     assert {name: setting.value for name, setting in free.items()} == {
         "layers": (21,), "steps": 25, "lr": 5e-4, "objective": "prompt-last",
@@ -45,7 +47,7 @@ def test_for_llama_3_free_fine_tuning_alone_was_published(key: tuple[str, int, i
     assert "66 %" in settings(FtConfig(), facts_of(*key))["layers"].reason
 
 
-def test_an_unknown_model_gets_values_with_reasons() -> None:
+def test_unknown_model_gets_derived_values_with_reasons() -> None:
     found = settings(FtConfig(), SMOL)
     assert found["layers"].value == (20,)
     assert found["eps"].value == 2e-3
@@ -55,11 +57,11 @@ def test_an_unknown_model_gets_values_with_reasons() -> None:
 @pytest.mark.parametrize(
     ("inner", "eps"), [(512, 2e-3), (4096, 2e-3), (5120, 1e-3), (6400, 5e-4), (16384, 5e-5), (30000, 5e-5)]
 )
-def test_the_bound_follows_the_length_of_a_key(inner: int, eps: float) -> None:
+def test_bound_depends_on_the_key_dimension(inner: int, eps: float) -> None:
     assert settings(FtConfig(), facts_of("other", 20, 1000, inner))["eps"].value == pytest.approx(eps)
 
 
-def test_between_published_lengths_the_bound_falls() -> None:
+def test_bound_decreases_between_published_dimensions() -> None:
     found = [
         settings(FtConfig(), facts_of("other", 20, 1000, inner))["eps"].value for inner in (6400, 9000, 12000, 16384)
     ]
@@ -67,24 +69,24 @@ def test_between_published_lengths_the_bound_falls() -> None:
     assert len(set(found)) == 4
 
 
-def test_what_is_given_wins() -> None:
+def test_given_values_win() -> None:
     found = settings(FtConfig(layers=(3,), eps=0.1), XL)
     assert (found["layers"].value, found["eps"].value, found["eps"].reason) == ((3,), 0.1, "given")
 
 
 @pytest.mark.parametrize("table", [CONSTRAINED, UNBOUNDED], ids=["bounded", "free"])
-def test_every_published_rate_comes_with_the_objective_it_was_published_for(table: Any) -> None:
+def test_published_rates_use_prompt_last(table: Any) -> None:
     for published in table.values():
         assert published.values["objective"] == "prompt-last"
         assert "lr" in published.values
 
 
-def test_a_model_without_published_values_is_trained_on_the_likelihood_of_the_new_object() -> None:
+def test_unknown_model_uses_the_objective_target() -> None:
     found = settings(FtConfig(), SMOL)
     assert found["objective"].value == "target"
     assert found["lr"].reason == found["steps"].reason == "published for every model with objective=prompt-last"
 
 
-def test_the_objective_can_be_set_for_a_published_model() -> None:
+def test_objective_can_be_set_for_a_published_model() -> None:
     objective = settings(FtConfig(objective="target"), XL)["objective"]
     assert (objective.value, objective.reason) == ("target", "given")

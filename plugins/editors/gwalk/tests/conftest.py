@@ -1,4 +1,4 @@
-"""A few edits with triples, and a replay of a walk with a scripted model."""
+"""Edits with triples, and a replay of a walk with a scripted model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def edits() -> tuple[Edit, Edit]:
 
 @pytest.fixture
 def ask() -> Question:
-    """A question of two hops."""
+    """A two-hop question."""
     return ASK
 
 
@@ -64,7 +64,7 @@ def relations() -> tuple[Relation, Relation]:
 
 @pytest.fixture
 def replay() -> Callable[..., tuple[Reply, ScriptedModel]]:
-    """The reply to a question, and the model, whose script must be used up."""
+    """Return a function: the reply to a question, and the model, whose script must be used up."""
 
     def run(
         *script: str | Exception, edits: Sequence[Edit] = (MIRA, BOLAND), ask: Any = ASK, **options: Any

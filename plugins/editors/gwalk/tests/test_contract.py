@@ -1,4 +1,4 @@
-"""GWalk keeps the contract of editors, in all profiles and with the benchmark's aliases."""
+"""Contract tests of every profile, and with the benchmark's aliases and sub-questions."""
 
 from typing import ClassVar
 
@@ -7,19 +7,19 @@ from ke_testing.examples import MATERIAL
 from ke_testing.profile import EditorProfileContract
 
 
-class TestGreedy(EditorContract):
+class TestDefault(EditorContract):
     name = "gwalk"
     options: ClassVar[dict[str, str]] = {"threshold": "calibrated"}
 
 
-class TestPublished(EditorProfileContract):
-    name = "gwalk"
-    options: ClassVar[dict[str, str]] = {"profile": "published", "threshold": "0.4"}
-
-
 class TestPaper(EditorProfileContract):
     name = "gwalk"
-    options: ClassVar[dict[str, str]] = {"profile": "paper", "threshold": "calibrated"}
+    options: ClassVar[dict[str, str]] = {"profile": "paper", "threshold": "0.4"}
+
+
+class TestPrinted(EditorProfileContract):
+    name = "gwalk"
+    options: ClassVar[dict[str, str]] = {"profile": "printed", "threshold": "calibrated"}
 
 
 class TestOracleAliases(EditorProfileContract):

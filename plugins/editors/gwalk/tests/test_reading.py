@@ -1,4 +1,4 @@
-"""What is read from one line of the model, and what is not."""
+"""Parsing of the lines that the model writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def said(text: str, finish="stop") -> Generated:
 
 
 @pytest.mark.parametrize(
-    ("text", "published", "sound"),
+    ("text", "paper", "default"),
     [
         (" [Mira Toll]", "Mira Toll", "Mira Toll"),
         (" [Mira Toll's]", "Mira Toll", "Mira Toll"),
@@ -25,11 +25,11 @@ def said(text: str, finish="stop") -> Generated:
         ("", "", ""),
     ],
 )
-def test_the_entity_of_a_question(text, published, sound) -> None:
-    assert (reading.bracketed(said(text)), reading.named(said(text))) == (published, sound)
+def test_start_entity(text, paper, default) -> None:
+    assert (reading.bracketed(said(text)), reading.named(said(text))) == (paper, default)
 
 
-def test_half_a_name_is_none() -> None:
+def test_truncated_entity_is_not_parsed() -> None:
     assert reading.named(said(" Mira", "length")) == ""
     assert reading.named(said(" [Mira Toll] is", "length")) == "Mira Toll"
 
@@ -47,12 +47,12 @@ def test_half_a_name_is_none() -> None:
         ("(a)", ("a",)),
     ],
 )
-def test_the_relations_of_a_path(text, found) -> None:
+def test_relations_of_a_path(text, found) -> None:
     assert reading.relations(said(text), 4) == found
 
 
-def test_m2_a_name_with_periods_stays_whole() -> None:
-    """The released stop on token ids cut "W. G. Sebald" at its first period."""
+def test_names_with_periods_stay_complete() -> None:
+    """The released code stops on token ids, which cuts "W. G. Sebald" at its first period."""
     for text, name in {
         " The author of Austerlitz is {}. W. G. Sebald": "W. G. Sebald",
         " The pen name of W. G. Sebald is {}. Max": "Max",
@@ -71,7 +71,7 @@ def test_m2_a_name_with_periods_stays_whole() -> None:
 
 @pytest.mark.parametrize("read", [reading.after_slot, reading.after_first_period])
 @pytest.mark.parametrize(("text", "finish", "why"), [("Iraq", "eos", "unparsed"), ("It is {}. Ir", "length", "length")])
-def test_what_cannot_be_read_says_why(read, text, finish, why) -> None:
+def test_unparsable_answer_has_an_outcome(read, text, finish, why) -> None:
     with pytest.raises(reading.WalkFailed) as end:
         read(said(text, finish))
     assert end.value.outcome == why

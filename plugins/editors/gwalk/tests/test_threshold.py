@@ -1,4 +1,4 @@
-"""The published threshold belongs to one encoder; for another it is calibrated, or given."""
+"""Thresholds (published, calibrated, a number), options, and prompts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NUMBERS = [f"word{n}" for n in range(10)]
 PAIRS = "\n".join(f"{n} thing | {n} name | {{}} has {n} as" for n in NUMBERS)
 
 
-@pytest.mark.parametrize("threshold", ["published", "0.845"])
+@pytest.mark.parametrize("threshold", ["paper", "0.845"])
 @pytest.mark.parametrize("encoder", ["minilm-l6", "facebook/contriever", "some/folder"])
-def test_the_published_threshold_is_refused_with_another_encoder(threshold, encoder, edits) -> None:
+def test_published_threshold_is_refused_with_another_encoder(threshold, encoder, edits) -> None:
     editor = Gwalk(config=GwalkConfig(threshold=threshold, encoder=encoder))
     session = make_session(ScriptedModel([]))
     with pytest.raises(BadConfig, match=r"0\.845 is for the encoder contriever-msmarco") as refused:
@@ -30,29 +30,29 @@ def test_the_published_threshold_is_refused_with_another_encoder(threshold, enco
 
 
 @pytest.mark.parametrize("encoder", ["facebook/contriever-msmarco", "contriever-msmarco", "models/contriever-msmarco"])
-def test_the_published_threshold_is_taken_with_its_encoder(encoder) -> None:
+def test_published_threshold_is_accepted_with_its_encoder(encoder) -> None:
     assert fixed(GwalkConfig(encoder=encoder)) == 0.845
 
 
-def test_the_published_threshold_is_refused_with_unit_vectors_whatever_the_folder_is_called(edits) -> None:
+def test_published_threshold_is_refused_with_unit_vectors(edits) -> None:
     editor = Gwalk(config=GwalkConfig(encoder="models/contriever-msmarco"))
     with pytest.raises(BadConfig, match=r"0\.845 is for the encoder contriever-msmarco"):
         editor.edit(make_session(ScriptedModel([]), encoder=WordEncoder()), edits)
 
 
-def test_a_number_of_ones_own_is_taken_and_on_record(edits) -> None:
+def test_number_is_used_and_recorded(edits) -> None:
     with Gwalk(config=GwalkConfig(threshold="0.7")).edit(make_session(ScriptedModel([])), edits) as edited:
         assert edited.details["threshold"] == 0.7
         assert "calibration" not in edited.details
 
 
 @pytest.mark.parametrize("text", ["", "high", "nan", "inf", "0,7"])
-def test_what_is_no_threshold_is_refused(text) -> None:
-    with pytest.raises(ValueError, match="published, calibrated or a number"):
+def test_invalid_threshold_is_refused(text) -> None:
+    with pytest.raises(ValueError, match="paper, calibrated or a number"):
         GwalkConfig(threshold=text)
 
 
-def test_a_calibrated_threshold_is_on_record_and_made_once(edits) -> None:
+def test_calibration_runs_once_and_is_recorded(edits) -> None:
     class Counting(WordEncoder):
         calls = 0
 
@@ -69,16 +69,16 @@ def test_a_calibrated_threshold_is_on_record_and_made_once(edits) -> None:
     assert Counting.calls == 1
 
 
-@pytest.mark.parametrize("bare", [False, True])
-def test_the_calibrated_threshold_tells_own_relations_from_others(bare) -> None:
-    found = of_relations(WordEncoder(), PAIRS, bare=bare)
+@pytest.mark.parametrize("released", [False, True])
+def test_calibrated_threshold_separates_relations(released) -> None:
+    found = of_relations(WordEncoder(), PAIRS, released=released)
     assert (found.accuracy, found.pairs) == (1.0, 10)
     assert 0 < found.threshold < 1
-    assert found == of_relations(WordEncoder(), PAIRS, bare=bare)
+    assert found == of_relations(WordEncoder(), PAIRS, released=released)
 
 
-def test_how_good_it_is_is_said_of_relations_that_it_was_not_made_from() -> None:
-    """Own scores 0.9, but 0.5 of the first; all others 0.4: 0.45 parts them all, yet without the first it is 0.65."""
+def test_accuracy_is_leave_one_out() -> None:
+    """Own scores are 0.9 (the first: 0.5), all others 0.4, so 0.45 separates all; without the first it is 0.65."""
 
     class Given:
         id = "given"
@@ -90,70 +90,69 @@ def test_how_good_it_is_is_said_of_relations_that_it_was_not_made_from() -> None
                 row[at], row[10] = (0.1 if at == 0 else 0.5, 0.4) if phrase else (1, 1)
             return rows
 
-    found = of_relations(Given(), PAIRS, bare=False)
+    found = of_relations(Given(), PAIRS, released=False)
     assert found.threshold == pytest.approx(0.45)
     assert found.accuracy == pytest.approx((0.9 + 1) / 2)
 
 
-def test_the_scale_of_an_encoder_is_its_own() -> None:
+def test_threshold_scales_with_the_encoder() -> None:
     class Longer(WordEncoder):
         def embed(self, texts):
             return 10 * super().embed(texts)
 
-    plain, longer = of_relations(WordEncoder(), PAIRS, bare=False), of_relations(Longer(), PAIRS, bare=False)
+    plain, longer = of_relations(WordEncoder(), PAIRS, released=False), of_relations(Longer(), PAIRS, released=False)
     assert longer.threshold == pytest.approx(100 * plain.threshold, rel=0.01)
 
 
-def test_an_encoder_that_tells_nothing_apart_still_has_a_threshold() -> None:
+def test_encoder_without_information_gets_a_threshold() -> None:
     class Blind:
         id = "blind"
 
         def embed(self, texts):
             return np.ones((len(texts), 2), dtype=np.float32)
 
-    found = of_relations(Blind(), PAIRS, bare=False)
+    found = of_relations(Blind(), PAIRS, released=False)
     assert (found.threshold, found.accuracy) == (2.0, 0.5)
 
 
 @pytest.mark.parametrize(
     "line", ["only words", "a | b", "a | b | c", "a | b | {} c {}", " | b | {} c", "a | b | {} c | d"]
 )
-def test_a_line_that_is_no_pair_is_named(line) -> None:
+def test_malformed_line_is_named(line) -> None:
     with pytest.raises(BadConfig, match="line 11"):
-        of_relations(WordEncoder(), f"{PAIRS}\n{line}", bare=False)
+        of_relations(WordEncoder(), f"{PAIRS}\n{line}", released=False)
 
 
 def test_too_few_pairs_are_refused() -> None:
     with pytest.raises(BadConfig, match=r"pairs\.txt has only 7 lines"):
-        of_relations(WordEncoder(), "\n".join(PAIRS.splitlines()[:7]), bare=False)
+        of_relations(WordEncoder(), "\n".join(PAIRS.splitlines()[:7]), released=False)
 
 
 @pytest.mark.parametrize("line", ["only one", "a | b | c", " | b"])
-def test_names_of_entities_are_a_file_of_their_own(line) -> None:
+def test_malformed_line_of_names_is_named(line) -> None:
     names = "\n".join(f"the {n} | {n} thing" for n in NUMBERS)
     assert of_entities(WordEncoder(), names).accuracy == 1.0
     with pytest.raises(BadConfig, match=r"names\.txt, line 11"):
         of_entities(WordEncoder(), f"{names}\n{line}")
 
 
-@pytest.mark.parametrize("profile", ["greedy", "paper"])
-def test_entities_are_calibrated_where_they_are_found_by_embedding(edits, profile) -> None:
+@pytest.mark.parametrize("profile", ["default", "printed"])
+def test_only_the_printed_profile_calibrates_entities(edits, profile) -> None:
     config = GwalkConfig(threshold="calibrated", profile=profile)
     with Gwalk(config=config).edit(make_session(ScriptedModel([]), encoder=WordEncoder()), edits) as edited:
         found = edited.details
-    assert ("entity_threshold" in found) == ("entity_calibration" in found) == (profile == "paper")
+    assert ("entity_threshold" in found) == ("entity_calibration" in found) == (profile == "printed")
 
 
-def test_m1_the_variant_is_an_option_and_gold_material_is_named() -> None:
+def test_default_options_use_no_gold_material() -> None:
     (spec,) = ke_editors()
-    assert (spec.config().profile, spec.config().aliases) == ("greedy", "none")
+    assert (spec.config().profile, spec.config().aliases) == ("default", "none")
     assert spec.oracle(GwalkConfig()) == ()
     assert spec.oracle(GwalkConfig(aliases="oracle")) == ("aliases",)
     assert spec.masks
 
 
-def test_v16_the_benchmarks_aliases_are_used_only_when_asked_for(edits) -> None:
-    """A session has oracle material only if the specification names it."""
+def test_aliases_are_used_only_with_aliases_oracle(edits) -> None:
     material = {"aliases": Material(value={"Boland": ("Old Boland",)}, oracle=True)}
     session = make_session(ScriptedModel([]), material=material)
     for aliases, held in (("none", 0), ("oracle", 5)):
@@ -161,7 +160,7 @@ def test_v16_the_benchmarks_aliases_are_used_only_when_asked_for(edits) -> None:
             assert len(edited.walk.graph.entities) == held
 
 
-def test_details_say_what_made_the_answers(edits) -> None:
+def test_details_contain_graph_size_and_encoder(edits) -> None:
     with Gwalk(config=GwalkConfig(threshold="0.5")).edit(make_session(ScriptedModel([])), edits) as edited:
         assert json.loads(json.dumps(edited.details)) == edited.details
         assert (edited.details["facts"], edited.details["encoder"]) == (2, "fake:words-256")
@@ -172,7 +171,7 @@ def test_details_say_what_made_the_answers(edits) -> None:
 # --- prompts ---------------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_prompts_is_shown(tmp_path, ask, edits) -> None:
+def test_prompts_are_read_from_a_folder(tmp_path, ask, edits) -> None:
     for name in ("subject", "relations", "question", "walk"):
         (tmp_path / f"{name}.txt").write_text(f"mine: {name}\n", encoding="utf-8")
     model = ScriptedModel([" [Mira Toll]", "(colour)->answer", " Which?", " It is {}. red"])
@@ -187,7 +186,7 @@ def test_a_folder_of_prompts_is_shown(tmp_path, ask, edits) -> None:
         Gwalk(config=config).edit(make_session(model), edits)
 
 
-def test_every_worked_example_would_itself_be_read() -> None:
+def test_worked_examples_can_be_parsed() -> None:
     from ke_core.plugin import Generated, prompt_text
     from ke_plugin_gwalk import reading
 

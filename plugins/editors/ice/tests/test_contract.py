@@ -1,4 +1,4 @@
-"""ICE keeps the contract of editors, however its facts are chosen."""
+"""Contract tests with every choice of facts."""
 
 from typing import ClassVar
 

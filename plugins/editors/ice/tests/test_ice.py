@@ -1,4 +1,4 @@
-"""What stands before a question, and that the rest is the benchmark's own."""
+"""The facts before a question, and the unchanged rest of the prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def editing(model, edits=(MOVE_TOWER, MOVE_GATE), **options):
 
 
 def asked(ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
-    """The reply, and the request that the model was sent."""
+    """Return the reply, and the request to the model."""
     model = ScriptedModel([" Rome\nQ: more"])
     with editing(model, edits, **options) as edited:
         (reply,) = edited.answer([ask])
@@ -29,8 +29,7 @@ def asked(ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
     return reply, request
 
 
-def test_one_edit_is_one_line_before_the_benchmarks_prompt() -> None:
-    """reference/ripple_edits.md, section 13 (14): exactly one context line."""
+def test_one_edit_is_one_line_before_the_prompt() -> None:
     reply, request = asked(edits=[MOVE_TOWER])
     assert request.prompt == f"Imagine that {TOWER}\n{OWN_PROMPT}"
     assert (request.max_tokens, request.stop, request.temperature) == (8, ("\n",), 0.0)
@@ -38,13 +37,13 @@ def test_one_edit_is_one_line_before_the_benchmarks_prompt() -> None:
 
 
 @pytest.mark.parametrize("facts", ["own", "all", "retrieved"])
-def test_the_papers_form_has_the_object_first(facts) -> None:
+def test_paper_profile_puts_the_object_first(facts) -> None:
     edit = evolve(MOVE_TOWER, cloze=Cloze(template="The city of {} is", subject="Eiffel Tower"))
     shown = "Rome would have been The city of Eiffel Tower."
     assert asked(edits=[edit], profile="paper", facts=facts)[1].prompt == f"Imagine that {shown}\n{OWN_PROMPT}"
 
 
-def test_the_papers_form_refuses_what_it_has_no_words_for() -> None:
+def test_paper_profile_refuses_other_clozes() -> None:
     editor = Ice(config=IceConfig(profile="paper"))
     refused = editor.check(make_session(ScriptedModel([])), [MOVE_TOWER, TEXT_ONLY])
     assert "does not end in is or are" in refused[MOVE_TOWER.id]
@@ -53,7 +52,7 @@ def test_the_papers_form_refuses_what_it_has_no_words_for() -> None:
         pass
 
 
-def test_many_edits_follow_one_another_in_their_order() -> None:
+def test_several_edits_keep_their_order() -> None:
     for edits, facts in (((MOVE_TOWER, MOVE_GATE), f"{TOWER} {GATE}"), ((MOVE_GATE, MOVE_TOWER), f"{GATE} {TOWER}")):
         assert asked(edits=edits)[1].prompt == f"Imagine that {facts}\n{OWN_PROMPT}"
 
@@ -62,11 +61,11 @@ def test_many_edits_follow_one_another_in_their_order() -> None:
     ("options", "facts"),
     [({"facts": "own"}, TOWER), ({"facts": "retrieved", "k": 1}, TOWER), ({"facts": "retrieved"}, f"{TOWER} {GATE}")],
 )
-def test_the_facts_shown_are_the_ones_asked_for(options, facts) -> None:
+def test_option_facts_selects_the_facts(options, facts) -> None:
     assert asked(edits=(MOVE_GATE, MOVE_TOWER), **options)[1].prompt == f"Imagine that {facts}\n{OWN_PROMPT}"
 
 
-def test_what_was_retrieved_is_on_record() -> None:
+def test_retrieved_facts_are_recorded() -> None:
     reply, _request = asked(facts="retrieved", k=1)
     (step,) = reply.steps
     assert (step.kind, step.retrieved, len(step.scores)) == ("retrieved", (MOVE_TOWER.id,), 1)
@@ -79,15 +78,15 @@ def test_hidden_facts_are_not_shown(facts) -> None:
 
 
 @pytest.mark.parametrize("facts", ["own", "all", "retrieved"])
-def test_without_facts_the_prompt_is_the_benchmarks_alone(facts) -> None:
+def test_prompt_without_facts_is_unchanged(facts) -> None:
     assert asked(edits=(), facts=facts)[1].prompt == OWN_PROMPT
 
 
-def test_a_control_has_no_facts_of_its_own() -> None:
+def test_control_has_no_own_facts() -> None:
     assert asked(evolve(ASK, own=()), facts="own")[1].prompt == OWN_PROMPT
 
 
-def test_facts_come_and_go_while_the_model_answers() -> None:
+def test_facts_are_added_and_removed() -> None:
     model = ScriptedModel([" Rome"] * 3)
     with editing(model, [MOVE_GATE]) as edited:
         for change in ({}, {"add": [MOVE_TOWER]}, {"remove": [MOVE_GATE.id]}):
@@ -100,7 +99,7 @@ def test_facts_come_and_go_while_the_model_answers() -> None:
     ]
 
 
-def test_v2_log_probabilities_are_those_behind_the_facts_of_the_words_as_they_stand() -> None:
+def test_log_probabilities_are_computed_after_the_facts() -> None:
     model = ScriptedModel()
     ask = Likelihood(id="l", case="c", prompt="The tower is in", continuations=(" Rome", " Paris"))
     with editing(model, [MOVE_TOWER]) as edited:
@@ -110,8 +109,8 @@ def test_v2_log_probabilities_are_those_behind_the_facts_of_the_words_as_they_st
     assert model.scored[0].continuations == ask.continuations
 
 
-class Small(ScriptedModel):
-    """Ten words of context."""
+class ShortContextModel(ScriptedModel):
+    """A model with a context of 24 words."""
 
     def generate(self, requests):
         from ke_core.plugin import ContextOverflow
@@ -124,8 +123,8 @@ class Small(ScriptedModel):
         ]
 
 
-def test_a_prompt_over_the_context_fails_and_is_never_cut() -> None:
-    model = Small(lambda _prompt: " Rome")
+def test_too_long_prompt_fails_and_is_not_truncated() -> None:
+    model = ShortContextModel(lambda _prompt: " Rome")
     many = [evolve(MOVE_GATE, id=str(n)) for n in range(5)]
     with editing(model, many) as edited:
         (reply,) = edited.answer([ASK])
@@ -136,36 +135,27 @@ def test_a_prompt_over_the_context_fails_and_is_never_cut() -> None:
         assert edited.answer([ASK])[0].text == "Rome"
 
 
-def test_v16_only_the_question_is_looked_up() -> None:
-    """The gold never reaches the method: of a question it sees the wording, its case's edits and what is hidden."""
+def test_query_is_the_question_only() -> None:
     (spec,) = ke_editors()
     assert spec.oracle(IceConfig()) == ()
     assert asked(facts="retrieved")[0].steps[0].text == ASK.texts[0]
 
 
-def test_an_opening_of_ones_own(tmp_path) -> None:
+def test_opening_is_read_from_a_folder(tmp_path) -> None:
     (tmp_path / "opening.txt").write_text("Be told that\n", encoding="utf-8")
     assert asked(edits=[MOVE_TOWER], prompts=str(tmp_path))[1].prompt == f"Be told that {TOWER}\n{OWN_PROMPT}"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\xff", b"one\ntwo"])
-def test_an_unusable_opening_is_refused(tmp_path, content) -> None:
+def test_unusable_opening_is_refused(tmp_path, content) -> None:
     if content is not None:
         (tmp_path / "opening.txt").write_bytes(content)
     with pytest.raises(BadConfig, match=r"opening\.txt"), editing(ScriptedModel([]), prompts=str(tmp_path)):
         pass
 
 
-def test_an_answer_longer_than_the_limit_is_as_the_benchmark_reads_it() -> None:
+def test_answer_longer_than_the_limit_is_used() -> None:
     model = ScriptedModel([" Rome " + "and on " * 20])
     with editing(model) as edited:
         (reply,) = edited.answer([ASK])
     assert (reply.outcome, reply.text) == ("answered", "Rome and on and on and on")
-
-
-def test_no_encoder_is_loaded_where_nothing_is_retrieved() -> None:
-    names = []
-    session = evolve(make_session(ScriptedModel([])), encoder=names.append)
-    with Ice(config=IceConfig()).edit(session, [MOVE_TOWER]) as edited:
-        assert edited.details["shown"] == "all"
-    assert names == []

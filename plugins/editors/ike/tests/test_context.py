@@ -1,4 +1,4 @@
-"""What stands in the prompt: which demonstrations, in which order, and which facts."""
+"""The prompt: selection and order of demonstrations, and facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ke_plugin_ike.records import read_records
 from ke_plugin_ike.subject_filter import SubjectFilter
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_testing.fakes import EchoModel, ScriptedModel, make_session
-from ke_testing.process import under_hash_seeds
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 FACT = MOVE_TOWER.statement
@@ -24,7 +23,7 @@ END = " Rome\nUpdate:"
 
 
 def replay(said=END, *, edits=(MOVE_TOWER,), ask=ASK, seed=0, **options):
-    """The reply, and the prompt of the one call."""
+    """Return the reply, and the prompt of the only call."""
     model = ScriptedModel([said])
     with Ike(config=IkeConfig(**options)).edit(make_session(model, seed=seed), edits) as edited:
         (reply,) = edited.answer([ask])
@@ -36,7 +35,7 @@ def blocks(**kwargs) -> list[str]:
 
 
 def kind(block: str) -> str:
-    """Copy, update or retain, from the text alone."""
+    """Return the kind of a demonstration: copy, update or retain."""
     fact, text = (line.partition(": ")[2] for line in block.split("\n"))
     if text == fact:
         return "copy"
@@ -47,19 +46,19 @@ def kind(block: str) -> str:
 # --- the paper's context ------------------------------------------------------------------------------------
 
 
-def test_one_copy_to_three_updates_to_four_retains() -> None:
+def test_kinds_have_the_ratio_1_3_4() -> None:
     shown = blocks()
     assert Counter(map(kind, shown[:32])) == {"copy": 4, "update": 12, "retain": 16}
     assert [kind(block) for block in shown[:32]] != sorted(kind(block) for block in shown[:32])
 
 
-def test_after_them_a_copy_of_the_edit_and_then_the_question_under_the_edit() -> None:
+def test_copy_of_the_edit_and_question_follow_the_demonstrations() -> None:
     shown = blocks()
     assert len(shown) == 32 + 2
     assert shown[32:] == [f"Update: {FACT}\nText: {FACT}", f"Update: {FACT}\nText: {ASK.texts[0]}"]
 
 
-def test_every_demonstration_is_of_another_record_and_tells_what_its_record_says() -> None:
+def test_every_demonstration_is_of_another_record() -> None:
     facts = [block.split("\n")[0] for block in blocks()[:32]]
     assert len(set(facts)) == 32
     by_fact = {f"Update: {record.fact}": record for record in read_records("own")}
@@ -71,7 +70,7 @@ def test_every_demonstration_is_of_another_record_and_tells_what_its_record_says
         assert text in (*changed, *kept)
 
 
-def test_the_nearest_record_is_last() -> None:
+def test_nearest_record_is_last() -> None:
     near = Edit(id="near", statement="Nairobi is the capital of Peru")
     session = make_session(EchoModel())
     encoder = session.encoder("")
@@ -89,38 +88,25 @@ def test_the_nearest_record_is_last() -> None:
     assert scores[shown[-1]] == max(scores.values())
 
 
-def test_the_transcript_is_the_stored_one() -> None:
-    """A change to demonstrations, layout or order shows here: transcripts of old runs then hold other prompts."""
+def test_digest_of_the_prompt() -> None:
+    """If this fails, answers are no longer comparable with older runs."""
     assert (
         hashlib.sha256(replay()[1].encode()).hexdigest()
         == "600e2dd910ff4911231a9064a006625fe4a7eb1141184cc5805e019b72dab9b1"
     )
 
 
-def test_all_questions_about_an_edit_share_their_prefix() -> None:
+def test_all_questions_about_an_edit_share_a_prefix() -> None:
     one, two = replay()[1], replay(ask=question("Where is it?"))[1]
     assert one.removesuffix(ASK.texts[0]) == two.removesuffix("Where is it?")
 
 
-def test_the_order_is_drawn_with_the_runs_seed() -> None:
+def test_order_depends_on_the_seed() -> None:
     assert replay(seed=1)[1] == replay(seed=1)[1] != replay(seed=2)[1]
 
 
-def test_m3_hash_seed_has_no_say() -> None:
-    code = (
-        "from ke_testing.examples import *; from ke_testing.fakes import *;"
-        "from ke_plugin_ike import IkeConfig; from ke_plugin_ike.editor import Ike;"
-        "model = ScriptedModel(lambda prompt: 'Rome');"
-        "after = Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER, MOVE_GATE]).__enter__();"
-        "after.answer(QUESTIONS); print(repr(model.prompts), after.details)"
-    )
-    runs = under_hash_seeds(code)
-    assert runs[0] == runs[1]
-    assert "Eiffel Tower" in runs[0]
-
-
 @pytest.mark.parametrize("k", [0, 1, 8, 16, 500])
-def test_k_demonstrations_or_as_many_as_there_are(k) -> None:
+def test_number_of_demonstrations(k) -> None:
     shown = blocks(k=k)
     assert len(shown) == min(k, len(read_records("own"))) + 2
     if k % 8 == 0 and 0 < k < 100:
@@ -130,7 +116,7 @@ def test_k_demonstrations_or_as_many_as_there_are(k) -> None:
 # --- EasyEdit's variant -------------------------------------------------------------------------------------
 
 
-def test_easyedit_shows_the_nearest_of_any_kind_nearest_first_without_a_copy_of_the_edit() -> None:
+def test_easyedit_shows_the_nearest_of_any_kind_nearest_first() -> None:
     near = Edit(id="near", statement="Nairobi is the capital of Peru")
     session = make_session(EchoModel())
     encoder = session.encoder("")
@@ -141,15 +127,15 @@ def test_easyedit_shows_the_nearest_of_any_kind_nearest_first_without_a_copy_of_
     bars = SubjectFilter(corpus)
     bars.change(add=[near])
     hits = corpus.memory.search([near.statement], k=16, hidden=[bars.ids])[0]
-    told = [corpus.demonstrations[hit.id] for hit in hits]
-    assert shown[:16] == [f"Update: {each.fact}\nText: {each.prompt} {each.answer}" for each in told]
+    expected = [corpus.demonstrations[hit.id] for hit in hits]
+    assert shown[:16] == [f"Update: {each.fact}\nText: {each.prompt} {each.answer}" for each in expected]
 
 
-def test_easyedit_without_demonstrations_is_the_fact_and_the_question() -> None:
+def test_easyedit_without_demonstrations_is_fact_and_question() -> None:
     assert blocks(profile="easyedit", k=0) == [f"Update: {FACT}\nText: {ASK.texts[0]}"]
 
 
-def test_the_variant_is_an_option_and_so_on_record() -> None:
+def test_number_of_demonstrations_by_profile() -> None:
     (spec,) = ke_editors()
     assert spec.config().profile == "paper"
     for profile, k in {"paper": 32, "easyedit": 16}.items():
@@ -166,25 +152,25 @@ def facts_of(**kwargs) -> list[str]:
     return [line.removeprefix("Update: ") for line in blocks(k=0, **kwargs)[-1].split("\n")[:-1]]
 
 
-def test_the_nearest_edits_are_shown_the_nearest_first_and_are_on_record() -> None:
+def test_nearest_edits_are_shown_first_and_recorded() -> None:
     assert facts_of(edits=BOTH[::-1]) == [MOVE_TOWER.statement, MOVE_GATE.statement]
     assert facts_of(edits=BOTH, top=1) == [MOVE_TOWER.statement]
     reply, _prompt = replay(edits=BOTH, top=1)
     assert [(step.kind, step.retrieved) for step in reply.steps] == [("retrieved", (MOVE_TOWER.id,))]
 
 
-def test_every_fact_that_is_shown_is_copied_once() -> None:
+def test_every_shown_fact_is_copied_once() -> None:
     copies = [f"Update: {edit.statement}\nText: {edit.statement}" for edit in BOTH]
     assert blocks(edits=BOTH, k=0)[:-1] == copies
 
 
-def test_own_facts_are_those_of_the_case_in_its_order() -> None:
+def test_own_facts_are_in_the_order_of_the_case() -> None:
     ask = evolve(ASK, own=(MOVE_GATE.id, MOVE_TOWER.id))
     assert facts_of(edits=BOTH, facts="own") == [MOVE_TOWER.statement]
     assert facts_of(edits=BOTH, facts="own", ask=ask) == [MOVE_GATE.statement, MOVE_TOWER.statement]
 
 
-def test_v16_the_cases_own_edits_are_used_only_where_the_option_says_so() -> None:
+def test_own_edits_are_used_only_with_facts_own() -> None:
     strange = question("Who are you?", own=(MOVE_GATE.id,))
     assert facts_of(edits=BOTH, ask=strange, top=1) == facts_of(edits=BOTH, ask=evolve(strange, own=()), top=1)
     (spec,) = ke_editors()
@@ -198,7 +184,7 @@ def test_hidden_facts_are_not_shown(facts) -> None:
     assert facts_of(edits=BOTH, ask=ask, facts=facts) == [MOVE_GATE.statement]
 
 
-def test_hidden_edits_bar_no_demonstration() -> None:
+def test_hidden_edits_exclude_no_demonstration() -> None:
     subjects = sorted({record.subject for record in read_records("own")})
     others = tuple(Edit(id=name, statement=f"{name} is famous") for name in subjects)
     hidden = frozenset(edit.id for edit in others)
@@ -210,20 +196,20 @@ def test_hidden_edits_bar_no_demonstration() -> None:
         if shown != alone:
             break
     else:
-        raise AssertionError("no edit in force bars a demonstration")
+        raise AssertionError("no active edit excludes a demonstration")
 
 
 @pytest.mark.parametrize(
     ("edits", "changes"), [((), {}), ((MOVE_TOWER,), {"hidden": frozenset({MOVE_TOWER.id})})], ids=["empty", "hidden"]
 )
-def test_without_a_fact_the_question_is_asked_as_the_benchmark_asks_it(edits, changes) -> None:
+def test_prompt_without_a_fact_is_the_benchmarks(edits, changes) -> None:
     for facts in ("retrieved", "own"):
         reply, prompt = replay(edits=edits, ask=evolve(ASK, **changes), facts=facts)
         assert prompt == ASK.prompt.text
         assert (reply.outcome, reply.text) == ("answered", "Rome")
 
 
-def test_facts_are_put_in_and_taken_out_while_the_model_answers() -> None:
+def test_facts_are_added_and_removed() -> None:
     model = ScriptedModel(lambda _prompt: END)
     with Ike(config=IkeConfig(k=0)).edit(make_session(model), [MOVE_GATE]) as after:
         after.answer([ASK])
@@ -241,7 +227,7 @@ def test_facts_are_put_in_and_taken_out_while_the_model_answers() -> None:
 # --- answers ------------------------------------------------------------------------------------------------
 
 
-def test_the_answer_is_the_line_and_the_limit_is_the_benchmarks() -> None:
+def test_answer_is_one_line_with_the_benchmarks_limit() -> None:
     model = ScriptedModel([" Rome \nUpdate: nonsense"])
     with Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER]) as after:
         (reply,) = after.answer([ASK])
@@ -251,24 +237,24 @@ def test_the_answer_is_the_line_and_the_limit_is_the_benchmarks() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "\n", "  \nUpdate: x"])
-def test_a_model_that_writes_no_answer_is_unparsed(said) -> None:
+def test_empty_answer_is_unparsed(said) -> None:
     reply, _prompt = replay(said)
     assert (reply.outcome, reply.text) == ("unparsed", "")
 
 
-def test_an_answer_as_long_as_the_limit_counts_as_far_as_it_goes() -> None:
-    """As the unedited model's does: a short prompt without a marker (``ke_core.engine.passthrough.read``)."""
+def test_answer_cut_by_the_limit_is_used() -> None:
+    """Answers of the unedited model are parsed the same way."""
     reply, _prompt = replay(" a b c d e f g h i j k")
     assert (reply.outcome, reply.text) == ("answered", "a b c d e f g")
 
 
-def test_an_answer_of_several_lines_ends_at_the_next_demonstration() -> None:
+def test_multi_line_answer_ends_at_the_next_demonstration() -> None:
     ask = evolve(ASK, prompt=with_room(ASK.prompt, ["one\ntwo"], until="\nQ:"))
     reply, _prompt = replay(" one\ntwo\n\nUpdate: more", ask=ask)
     assert (reply.outcome, reply.text) == ("answered", "one\ntwo")
 
 
-def test_a_prompt_longer_than_the_context_is_a_failure_and_never_cut() -> None:
+def test_too_long_prompt_is_a_failure_and_not_truncated() -> None:
     pytest.importorskip("torch")
     from ke_plugin_hf.testing import tiny_model
 
@@ -283,19 +269,14 @@ def test_a_prompt_longer_than_the_context_is_a_failure_and_never_cut() -> None:
         assert isinstance(after.answer([ASK])[0], Answer)
 
 
-def test_error_of_the_model_is_a_failure() -> None:
-    reply, _prompt = replay(TimeoutError("no answer"))
-    assert reply == Failure(error="TimeoutError", message="no answer")
-
-
 def certain(prompt: str, text: str) -> float:
-    """Of a perfect model: what the last fact says is certain, if it is given whole and with its space."""
+    """Return the log-probability of a perfect model: the object of the last fact is certain, with its space."""
     fact = prompt.rpartition("\nText: ")[0].rpartition("Update: ")[2]
     return 0.0 if not prompt.endswith(" ") and fact.endswith(text) else -50.0
 
 
-def test_v2_a_perfect_model_prefers_every_new_object() -> None:
-    """Published code compared tokens of "Paris" with predictions of " Paris": a perfect model had 0 or one half."""
+def test_perfect_model_prefers_every_new_object() -> None:
+    """Published code compares tokens of "Paris" with predictions of " Paris", so a perfect model fails."""
     for edit, words in ((MOVE_TOWER, (" Rome", " Paris")), (MOVE_GATE, (" Madrid", " Berlin"))):
         asks = [
             Likelihood(id=text, case="c", texts=(text,), prompt=f"Q: {text}\nA:", continuations=words)
@@ -310,7 +291,7 @@ def test_v2_a_perfect_model_prefers_every_new_object() -> None:
             assert request.continuations == words
 
 
-def test_v2_a_text_without_wordings_is_scored_after_its_own_prompt() -> None:
+def test_text_without_a_question_is_scored_after_its_prompt() -> None:
     model = ScriptedModel(likes=certain)
     ask = Likelihood(id="l", case="", prompt="The sea was", continuations=(" calm that day",))
     with Ike(config=IkeConfig(k=0)).edit(make_session(model), [MOVE_TOWER]) as after:
@@ -321,7 +302,7 @@ def test_v2_a_text_without_wordings_is_scored_after_its_own_prompt() -> None:
 # --- how a demonstration reads ------------------------------------------------------------------------------
 
 
-def test_a_folder_says_how_a_demonstration_reads(tmp_path) -> None:
+def test_format_is_read_from_a_folder(tmp_path) -> None:
     (tmp_path / "demonstration.txt").write_text("It is now so that {fact}.\n- {prompt} {answer}\n", encoding="utf-8")
     shown = blocks(prompts=str(tmp_path), k=1)
     assert shown[-2:] == [f"It is now so that {FACT}.\n- {FACT}", f"It is now so that {FACT}.\n- {ASK.texts[0]}"]
@@ -330,7 +311,7 @@ def test_a_folder_says_how_a_demonstration_reads(tmp_path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{fact}", "a\n{prompt} {answer}", "{fact}\n{answer} {prompt}", "{fact}\n\n{prompt} {answer}"]
 )
-def test_a_folder_without_a_usable_demonstration_is_refused(tmp_path, text) -> None:
+def test_unusable_format_is_refused(tmp_path, text) -> None:
     (tmp_path / "demonstration.txt").write_text(text, encoding="utf-8")
     with pytest.raises(BadConfig, match=r"ike\.prompts"):
         blocks(prompts=str(tmp_path))

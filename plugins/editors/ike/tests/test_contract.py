@@ -1,4 +1,4 @@
-"""IKE keeps the contract of editors, in both profiles and with either choice of facts."""
+"""Contract tests of both profiles and both choices of facts."""
 
 from typing import ClassVar
 

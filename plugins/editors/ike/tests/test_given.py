@@ -1,12 +1,11 @@
-"""Sub-questions and answers from the dataset: each hop is a question of its own behind its own context."""
+"""The walk over the dataset's sub-questions (``decomposition=oracle``)."""
 
 from __future__ import annotations
 
-import pytest
 from attrs import evolve
 
-from ke_core.plugin import SUB_QUESTIONS, BadConfig, Failure, Likelihood, Material, SubQuestion
-from ke_plugin_ike import IkeConfig, ke_editors
+from ke_core.plugin import SUB_QUESTIONS, Material, SubQuestion
+from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.editor import Ike
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_testing.fakes import ScriptedModel, make_session
@@ -18,17 +17,17 @@ VALUE = {f"{ASK.case}/{ASK.query}": {"after": (CITY, GATE), "before": (GATE,)}}
 TOWER = MOVE_TOWER.statement
 
 
-def replay(*script, ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), value=VALUE, **options):
-    """The reply and the model, whose script must be used up."""
+def replay(*script, ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
+    """Return the reply and the model, whose script must be used up."""
     model = ScriptedModel(script)
-    session = make_session(model, material={SUB_QUESTIONS: Material(value=value, oracle=True)})
+    session = make_session(model, material={SUB_QUESTIONS: Material(value=VALUE, oracle=True)})
     with Ike(config=IkeConfig(**{"decomposition": "oracle", "top": 1} | options)).edit(session, edits) as edited:
         (reply,) = edited.answer([ask])
     assert len(model.prompts) == len(script)
     return reply, model
 
 
-def test_each_hop_is_looked_up_and_asked_behind_its_own_context() -> None:
+def test_each_hop_has_its_own_context() -> None:
     reply, model = replay(" Rome\nUpdate:", " Madrid")
     assert (reply.outcome, reply.text) == ("answered", "Madrid")
     assert [(step.kind, step.text, step.retrieved, step.answer) for step in reply.steps] == [
@@ -52,39 +51,19 @@ def test_easyedit_shows_the_given_answer_too() -> None:
     ]  # fmt: skip
 
 
-def test_where_no_fact_is_shown_the_given_answer_stands_without_a_call() -> None:
+def test_without_a_fact_the_given_answer_is_used() -> None:
     reply, _model = replay(edits=())
     assert (reply.text, [step.answer for step in reply.steps]) == ("Berlin", ["Paris", "Berlin", ""])
     assert replay(ask=evolve(ASK, hidden=frozenset({MOVE_TOWER.id, MOVE_GATE.id})))[0].text == "Berlin"
 
 
-def test_with_the_cases_own_facts_nothing_is_retrieved_and_a_control_has_none() -> None:
+def test_own_facts_need_no_retrieval() -> None:
     reply, model = replay(" Rome", " Berlin", facts="own")
     assert [step.retrieved for step in reply.steps] == [(), (), ()]
     assert all(f"Update: {TOWER}\nText: In which" in prompt for prompt in model.prompts)
     assert replay(ask=evolve(ASK, own=()), facts="own")[0].text == "Berlin"
 
 
-def test_a_hop_without_an_answer_is_unparsed_and_keeps_what_was_retrieved() -> None:
+def test_hop_without_an_answer_is_unparsed() -> None:
     reply, _model = replay("\nUpdate:")
     assert (reply.outcome, reply.text, reply.steps[-1].retrieved) == ("unparsed", "", (MOVE_TOWER.id,))
-
-
-def test_questions_that_were_not_taken_apart_fail_and_scores_are_declined() -> None:
-    assert isinstance(replay(value={})[0], Failure)
-    assert replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))[0].unscored
-
-
-def test_v16_gold_is_used_only_where_the_options_name_it() -> None:
-    (spec,) = ke_editors()
-    assert spec.oracle(IkeConfig()) == ()
-    assert spec.oracle(IkeConfig(decomposition="oracle")) == (SUB_QUESTIONS,)
-    reply, model = replay(" Gualtieri", decomposition="model")
-    assert [step.kind for step in reply.steps] == ["retrieved"]
-    assert f"Text: {CITY.question} Paris" not in model.prompts[0]
-
-
-def test_a_dataset_without_sub_questions_is_refused() -> None:
-    editor = Ike(config=IkeConfig(decomposition="oracle"))
-    with pytest.raises(BadConfig, match=r"ike\.decomposition=oracle: this dataset has no sub-questions"):
-        editor.edit(make_session(ScriptedModel([])), [])

@@ -1,4 +1,4 @@
-"""Where demonstrations come from, what a bad file is told, and that none tells of an edit in force."""
+"""Records of demonstrations, exclusion of edited subjects, and caching."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike import corpus as corpora
 from ke_plugin_ike import editor as editors
-from ke_plugin_ike import subject_filter as barring
+from ke_plugin_ike import subject_filter as filters
 from ke_plugin_ike.corpus import DemonstrationCorpus
 from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
@@ -46,30 +46,30 @@ def corpus(records=OURS) -> DemonstrationCorpus:
     return DemonstrationCorpus(records=records, encoder=session.encoder(""), artifacts=session.artifacts)
 
 
-def bars(free: DemonstrationCorpus, *edits: Edit) -> SubjectFilter:
-    """What those edits bar."""
+def filter_of(free: DemonstrationCorpus, *edits: Edit) -> SubjectFilter:
+    """Return the filter with these active edits."""
     found = SubjectFilter(free)
     found.change(add=edits)
     return found
 
 
 def about(subject: str, statement: str = "") -> Edit:
-    """An edit that names its subject; with a statement, one that has nothing else."""
+    """Return an edit of ``subject``, or one with a statement only."""
     if statement:
         return Edit(id=statement, statement=statement)
     return Edit(id=subject, statement=f"{subject} is new", cloze=Cloze(template="{} is", subject=subject))
 
 
 def records_left(free: DemonstrationCorpus, edits: list[Edit]) -> set[int]:
-    """The records that can still be demonstrated."""
-    excluded = bars(free, *edits).ids
+    """Return the records that can still be demonstrated."""
+    excluded = filter_of(free, *edits).ids
     return {each.record for name, each in free.demonstrations.items() if name not in excluded}
 
 
 # --- records ------------------------------------------------------------------------------------------------
 
 
-def test_our_own_records_are_more_than_are_shown_and_change_something() -> None:
+def test_own_records_are_enough_and_change_their_facts() -> None:
     assert len(OURS) >= 4 * 32
     facts = {record.fact for record in OURS}
     assert len(facts) == len(OURS)
@@ -79,7 +79,7 @@ def test_our_own_records_are_more_than_are_shown_and_change_something() -> None:
 
 
 @pytest.mark.skipif(not (ROOT / "scripts").is_dir(), reason="the script is in the repository")
-def test_our_own_records_are_what_the_script_makes(tmp_path) -> None:
+def test_own_records_equal_the_output_of_the_script(tmp_path) -> None:
     out = tmp_path / "made.jsonl"
     subprocess.run(
         [sys.executable, str(ROOT / "scripts/build_ike_demonstrations.py"), str(out)], check=True, timeout=120
@@ -87,7 +87,7 @@ def test_our_own_records_are_what_the_script_makes(tmp_path) -> None:
     assert read_records(str(out)) == OURS
 
 
-def test_a_file_takes_the_place_of_our_records(tmp_path) -> None:
+def test_records_are_read_from_a_file(tmp_path) -> None:
     model = ScriptedModel(["Rome"])
     config = IkeConfig(demonstrations=written(tmp_path, {**GOOD, "case_id": 7}))
     with Ike(config=config).edit(make_session(model), [MOVE_TOWER]) as after:
@@ -111,13 +111,13 @@ def test_a_file_takes_the_place_of_our_records(tmp_path) -> None:
         ({"neighbors": [{"prompt": "x is"}]}, "line 2, neighbors: object"),
     ],
 )
-def test_a_record_that_does_not_fit_is_named_by_line_and_field(tmp_path, changes, message) -> None:
+def test_invalid_record_is_named_by_line_and_field(tmp_path, changes, message) -> None:
     with pytest.raises(BadData, match=message):
         read_records(written(tmp_path, GOOD, GOOD | changes))
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\n\n", b"\xff\xfe", b"{", b"[1]", b'"text"', b"7", b"[" * 100_000])
-def test_a_file_that_holds_no_records_is_refused(tmp_path, content) -> None:
+def test_file_without_records_is_refused(tmp_path, content) -> None:
     file = tmp_path / "mine.jsonl"
     if content is not None:
         file.write_bytes(content)
@@ -130,7 +130,7 @@ def test_a_file_that_holds_no_records_is_refused(tmp_path, content) -> None:
 @pytest.mark.parametrize("between", ["\u2028", "\u0085", "\x0b", " "], ids=ascii)
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=ascii)
 def test_only_a_line_feed_ends_a_record(tmp_path, mark, between, end) -> None:
-    """JSON takes the others in a string as they are, but for control characters; some editors put a mark first."""
+    """JSON strings may contain other line breaks, and some editors write a byte order mark."""
     said = json.dumps(GOOD | {"object": f"Jane{between}Austen"}, ensure_ascii=between < " ")
     file = tmp_path / "mine.jsonl"
     file.write_bytes(f"{mark}{said}{end}{said}{end}".encode())
@@ -140,7 +140,7 @@ def test_only_a_line_feed_ends_a_record(tmp_path, mark, between, end) -> None:
         read_records(str(file))
 
 
-def test_a_line_break_in_a_record_ends_no_demonstration(tmp_path) -> None:
+def test_line_breaks_in_a_record_are_replaced(tmp_path) -> None:
     (record,) = read_records(written(tmp_path, GOOD | {"object": "Jane\n\nAusten"}))
     assert record.object == "Jane Austen"
 
@@ -149,42 +149,42 @@ def test_a_line_break_in_a_record_ends_no_demonstration(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("edit", [about("Norway"), about("NORWAY")])
-def test_no_demonstration_names_the_subject_of_an_edit(edit) -> None:
+def test_demonstrations_never_name_an_edited_subject(edit) -> None:
     free = corpus()
-    excluded = bars(free, edit).ids
+    excluded = filter_of(free, edit).ids
     for name, each in free.demonstrations.items():
         assert name in excluded or "Norway" not in f"{each.fact} {each.prompt} {each.answer}"
     assert excluded != frozenset(free.demonstrations)
 
 
-def test_no_demonstration_says_what_an_edit_without_a_subject_says() -> None:
+def test_demonstrations_never_repeat_an_edit_without_a_subject() -> None:
     free = corpus()
-    excluded = bars(free, about("", "The capital of Norway is Lima")).ids
+    excluded = filter_of(free, about("", "The capital of Norway is Lima")).ids
     kept = [each for name, each in free.demonstrations.items() if name not in excluded]
     assert excluded
     assert not any("The capital of Norway" in f"{each.fact} {each.prompt}" for each in kept)
 
 
-def test_a_name_within_another_word_bars_nothing() -> None:
+def test_name_inside_a_word_excludes_nothing() -> None:
     free = corpus()
-    assert bars(free, about("Nor"), about("Egy")).ids == frozenset()
+    assert filter_of(free, about("Nor"), about("Egy")).ids == frozenset()
 
 
-def test_aliases_of_a_subject_count() -> None:
+def test_aliases_of_a_subject_exclude() -> None:
     from ke_core.plugin import Entity
 
     free = corpus()
     aliased = city_edit(Entity(label="Kingdom of Norway", aliases=("Norway",)), Entity(label="a"), Entity(label="b"))
-    assert bars(free, aliased).ids
+    assert filter_of(free, aliased).ids
 
 
-def test_a_record_with_nothing_left_to_retain_is_barred_as_a_whole(tmp_path) -> None:
+def test_record_without_a_retain_demonstration_is_excluded(tmp_path) -> None:
     free = corpus(read_records(written(tmp_path, GOOD)))
-    assert bars(free, about("Faust")).ids == frozenset(free.demonstrations)
-    assert bars(free, about("Macbeth")).ids == frozenset()
+    assert filter_of(free, about("Faust")).ids == frozenset(free.demonstrations)
+    assert filter_of(free, about("Macbeth")).ids == frozenset()
 
 
-def test_a_barred_record_is_not_shown_and_comes_back_with_the_edit_gone() -> None:
+def test_excluded_record_returns_when_the_edit_is_removed() -> None:
     model = ScriptedModel(lambda _prompt: "Rome")
     norway = about("Norway")
     with Ike(config=IkeConfig(k=500)).edit(make_session(model), [MOVE_TOWER]) as after:
@@ -197,37 +197,37 @@ def test_a_barred_record_is_not_shown_and_comes_back_with_the_edit_gone() -> Non
     assert "of Norway" not in model.prompts[0]
 
 
-def test_a_change_bars_what_all_edits_in_force_bar_together() -> None:
+def test_changes_equal_a_filter_of_all_active_edits() -> None:
     free = corpus()
     edits = [about("Norway"), about("", "The capital of Norway is Lima"), about("Egypt"), about("", "Egypt is Peru")]
-    one_by_one = bars(free)
+    one_by_one = filter_of(free)
     for edit in edits:
         one_by_one.change(add=[edit])
-    assert one_by_one.ids == bars(free, *edits).ids > bars(free, *edits[:2]).ids
+    assert one_by_one.ids == filter_of(free, *edits).ids > filter_of(free, *edits[:2]).ids
     one_by_one.change(remove=[edits[0].id, edits[3].id, "not there"], add=[about("Macbeth")])
-    assert one_by_one.ids == bars(free, edits[1], edits[2], about("Macbeth")).ids
+    assert one_by_one.ids == filter_of(free, edits[1], edits[2], about("Macbeth")).ids
     one_by_one.change(remove=[edit.id for edit in edits])
-    assert one_by_one.ids == bars(free, about("Macbeth")).ids
+    assert one_by_one.ids == filter_of(free, about("Macbeth")).ids
 
 
-def test_an_id_that_is_reused_bars_what_its_new_edit_is_about() -> None:
+def test_reused_id_excludes_for_its_new_edit() -> None:
     free = corpus()
-    kept = bars(free, Edit(id="1", statement="The capital of Norway is Lima"))
+    kept = filter_of(free, Edit(id="1", statement="The capital of Norway is Lima"))
     kept.change(remove=["1"], add=[Edit(id="1", statement="The capital of Egypt is Lima")])
-    assert kept.ids == bars(free, about("", "The capital of Egypt is Lima")).ids != frozenset()
+    assert kept.ids == filter_of(free, about("", "The capital of Egypt is Lima")).ids != frozenset()
 
 
-def test_a_change_reads_its_own_edits_and_no_others(monkeypatch) -> None:
+def test_change_processes_only_new_edits(monkeypatch) -> None:
     free = corpus()
-    many = bars(free, *(about("", f"The head of office {number} is Ms {number}") for number in range(500)))
+    many = filter_of(free, *(about("", f"The head of office {number} is Ms {number}") for number in range(500)))
     read = []
-    for module in (barring, corpora):
+    for module in (filters, corpora):
         monkeypatch.setattr(module, "plain", lambda text: read.append(text) or f" {text} ")
     many.change(add=[about("", "Water is dry")], remove=["The head of office 7 is Ms 7"])
     assert read == ["Water is dry"]
 
 
-def test_every_record_barred_leaves_the_facts(tmp_path) -> None:
+def test_prompt_without_usable_records_has_only_the_facts(tmp_path) -> None:
     model = ScriptedModel(["Rome"])
     hamlet = about("Hamlet")
     with Ike(config=IkeConfig(demonstrations=written(tmp_path, GOOD))).edit(make_session(model), [hamlet]) as after:
@@ -235,8 +235,8 @@ def test_every_record_barred_leaves_the_facts(tmp_path) -> None:
     assert model.prompts[0] == "Update: Hamlet is new\nText: Hamlet is new\n\nUpdate: Hamlet is new\nText: Who?"
 
 
-def test_with_all_edits_of_the_atlas_in_force_only_objects_bar() -> None:
-    """The demonstrations are about countries that no case of it touches; a few of their neighbors are edited."""
+def test_most_records_remain_with_all_edits_of_atlas() -> None:
+    """No demonstrated subject is edited, only some objects of their neighbors."""
     atlas = pytest.importorskip("ke_plugin_atlas")
     edits = [edit for case in atlas.build(atlas.AtlasConfig()).cases() for edit in case.edits]
     free = corpus()
@@ -245,7 +245,7 @@ def test_with_all_edits_of_the_atlas_in_force_only_objects_bar() -> None:
     assert len(records_left(free, edits)) >= 150
 
 
-def test_with_all_edits_of_mquake_in_force_enough_demonstrations_are_left(ke_data_dir: Path) -> None:
+def test_enough_records_remain_with_all_edits_of_mquake(ke_data_dir: Path) -> None:
     file = ke_data_dir / "mquake" / "MQuAKE-CF-3k.json"
     if not file.is_file():
         pytest.skip("no mquake/MQuAKE-CF-3k.json")
@@ -257,8 +257,8 @@ def test_with_all_edits_of_mquake_in_force_enough_demonstrations_are_left(ke_dat
 # --- embedded once ------------------------------------------------------------------------------------------
 
 
-class Counting(WordEncoder):
-    """Counts what it embeds."""
+class CountingEncoder(WordEncoder):
+    """An encoder that counts its texts."""
 
     texts = 0
 
@@ -268,8 +268,8 @@ class Counting(WordEncoder):
 
 
 @pytest.mark.parametrize("damage", [False, True])
-def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> None:
-    encoder = Counting()
+def test_demonstrations_are_embedded_once(tmp_path, damage) -> None:
+    encoder = CountingEncoder()
     for _again in range(3):
         session = make_session(EchoModel(), encoder=encoder, root=tmp_path)
         with pytest.warns(DamagedArtifact) if damage and encoder.texts else nullcontext():
@@ -280,7 +280,7 @@ def test_demonstrations_are_embedded_once_for_all_edits(tmp_path, damage) -> Non
     assert encoder.texts == (3 if damage else 1) * sum(2 + len(r.paraphrases) + len(r.neighbors) - 1 for r in OURS)
 
 
-def test_groups_of_edits_share_what_rests_on_no_edit(tmp_path, monkeypatch) -> None:
+def test_groups_of_edits_share_one_corpus(tmp_path, monkeypatch) -> None:
     made, indexed = [], []
     monkeypatch.setattr(
         editors, "DemonstrationCorpus", lambda **given: made.append(given) or DemonstrationCorpus(**given)
@@ -302,7 +302,7 @@ def test_groups_of_edits_share_what_rests_on_no_edit(tmp_path, monkeypatch) -> N
     assert len(made) == 1
 
 
-def test_another_encoder_or_another_file_is_noticed(tmp_path) -> None:
+def test_other_encoder_or_changed_file_is_detected(tmp_path) -> None:
     editor, session = Ike(config=IkeConfig(demonstrations=written(tmp_path, GOOD))), make_session(EchoModel())
     with editor.edit(session, []) as one, editor.edit(evolve(session, encoder=lambda _name: WordEncoder(8)), []) as two:
         assert two.context.corpus.memory.encoder.id != one.context.corpus.memory.encoder.id

@@ -1,4 +1,4 @@
-"""Input augmentation keeps the contract of editors, in both modes."""
+"""Contract tests of both modes, and with retrieval."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""What is given with a question, in both modes, and what is read of the answer."""
+"""Prompts in both modes, and parsing of answers."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def last_block(request) -> list[str]:
     [("oracle", TOWER), ("all", f"{GATE} {TOWER}"), ("retrieved", f"{TOWER} {GATE}"), ("none", "none")],
 )
 @pytest.mark.parametrize(("mode", "begins"), [("direct", "Answer:"), ("cot", "Thoughts:")])
-def test_facts_come_before_the_question(mode, begins, facts, shown) -> None:
+def test_facts_are_before_the_question(mode, begins, facts, shown) -> None:
     _reply, request = asked(mode=mode, facts=facts)
     assert last_block(request) == [f"Facts: {shown}", f"Question: {ASK.texts[0]}", begins]
 
 
 @BOTH
-def test_section_4_2_the_counterfactual_facts_are_given_as_the_benchmark_states_them(mode) -> None:
+def test_counterfactual_facts_are_the_benchmarks_sentences(mode) -> None:
     said = ("The tower now stands in Rome.", "France has one tower less.")
     material = {"counterfactual-facts": Material(value={ASK.case: said}, oracle=True)}
     config = InputAugConfig(mode=mode, facts="counterfactuals")
@@ -58,31 +58,31 @@ def test_section_4_2_the_counterfactual_facts_are_given_as_the_benchmark_states_
 
 
 @BOTH
-def test_the_control_differs_in_its_facts_alone(mode) -> None:
+def test_facts_none_differs_only_in_the_facts(mode) -> None:
     with_facts, without = asked(mode=mode)[1], asked(mode=mode, facts="none")[1]
     assert with_facts.prompt.replace(TOWER, "none") == without.prompt
     assert evolve(with_facts, prompt="") == evolve(without, prompt="")
 
 
 @BOTH
-def test_a_case_without_edits_in_force_is_asked_as_the_control(mode) -> None:
+def test_case_without_active_edits_equals_facts_none(mode) -> None:
     assert asked(mode=mode, ask=evolve(ASK, own=()))[1] == asked(mode=mode, facts="none")[1]
     assert asked(mode=mode, edits=())[1] == asked(mode=mode, facts="none")[1]
 
 
-def test_its_prompts_are_put_to_the_unedited_model_too() -> None:
+def test_unedited_model_gets_the_same_prompts() -> None:
     (spec,) = ke_editors()
     assert spec.own_prompt
     assert spec.own_before
 
 
 @pytest.mark.parametrize("facts", ["oracle", "all", "retrieved"])
-def test_hidden_facts_are_not_given(facts) -> None:
+def test_hidden_facts_are_not_shown(facts) -> None:
     ask = evolve(ASK, hidden=frozenset({MOVE_GATE.id}))
     assert last_block(asked(ask=ask, facts=facts)[1])[0] == f"Facts: {TOWER}"
 
 
-def test_what_was_retrieved_is_on_record() -> None:
+def test_retrieved_facts_are_recorded() -> None:
     reply, _request = asked(facts="retrieved", k=1)
     assert [(step.kind, step.retrieved) for step in reply.steps] == [("retrieved", (MOVE_TOWER.id,))]
     assert asked()[0].steps == ()
@@ -99,25 +99,25 @@ def test_what_was_retrieved_is_on_record() -> None:
         ("cot", " on and on" * 200, "length", ""),
     ],
 )
-def test_what_is_read_of_the_answer(mode, said, outcome, text) -> None:
+def test_parsing_of_answers(mode, said, outcome, text) -> None:
     reply, _request = asked(said, mode=mode)
     assert (reply.outcome, reply.text) == (outcome, text)
 
 
-def test_v3_an_answer_in_the_worked_examples_is_no_answer() -> None:
+def test_worked_examples_are_not_parsed() -> None:
     reply, request = asked(" I do not know.", mode="cot")
     assert "Answer: Quito" in request.prompt
     assert (reply.outcome, reply.text) == ("unparsed", "")
 
 
 @pytest.mark.parametrize(("mode", "tokens"), [("direct", 24), ("cot", 200)])
-def test_tokens_of_an_answer(mode, tokens) -> None:
+def test_maximum_tokens_of_an_answer(mode, tokens) -> None:
     assert asked(mode=mode)[1].max_tokens == tokens
     assert asked(mode=mode, max_tokens=7)[1].max_tokens == 7
     assert asked(mode=mode)[1].temperature == 0
 
 
-def test_log_probabilities_are_those_behind_the_facts() -> None:
+def test_log_probabilities_are_computed_after_the_facts() -> None:
     ask = Likelihood(id="l", case="c", prompt="The tower is in", continuations=(" Rome",), own=(MOVE_TOWER.id,))
     model = ScriptedModel()
     with editing(model) as edited:
@@ -131,14 +131,14 @@ def test_log_probabilities_are_those_behind_the_facts() -> None:
 
 
 @BOTH
-def test_v16_which_edits_are_the_cases_own_is_on_record_as_oracle(mode) -> None:
+def test_default_facts_are_declared_as_oracle(mode) -> None:
     (spec,) = ke_editors()
     assert spec.config(mode=mode).facts == "oracle"
     assert "oracle" in spec.config.__attrs_attrs__.facts.metadata["help"]
 
 
 @BOTH
-def test_worked_examples_have_the_form_that_is_asked_and_would_be_read(mode) -> None:
+def test_worked_examples_can_be_parsed(mode) -> None:
     text = (files("ke_plugin_input_aug") / "prompts" / f"{mode}.txt").read_text(encoding="utf-8").strip()
     instruction, *blocks = text.split("\n\n")
     assert "\n" not in instruction
@@ -152,7 +152,7 @@ def test_worked_examples_have_the_form_that_is_asked_and_would_be_read(mode) -> 
 
 
 @BOTH
-def test_prompts_of_ones_own(tmp_path, mode) -> None:
+def test_prompts_are_read_from_a_folder(tmp_path, mode) -> None:
     (tmp_path / f"{mode}.txt").write_text("Answer.\n", encoding="utf-8")
     assert asked(mode=mode, prompts=str(tmp_path))[1].prompt.startswith("Answer.\n\nFacts: ")
 
@@ -166,7 +166,7 @@ def test_unusable_prompts_are_refused(tmp_path, mode, content) -> None:
         pass
 
 
-def test_a_prompt_over_the_context_is_a_failure_of_that_question() -> None:
+def test_too_long_prompt_is_a_failure_of_that_question_only() -> None:
     from ke_core.plugin import ContextOverflow
 
     model = ScriptedModel(lambda prompt: ContextOverflow("too long") if GATE in prompt else " Rome")
@@ -177,7 +177,7 @@ def test_a_prompt_over_the_context_is_a_failure_of_that_question() -> None:
 
 
 @pytest.mark.parametrize(("mode", "said"), [("direct", " one\ntwo"), ("cot", " By the facts.\nAnswer: one\ntwo")])
-def test_an_answer_of_several_lines_ends_at_the_next_facts(mode, said) -> None:
+def test_multi_line_answer_ends_at_the_next_facts(mode, said) -> None:
     ask = evolve(ASK, prompt=with_room(ASK.prompt, ["one\ntwo"]))
     reply, request = asked(f"{said}\nFacts: none", ask=ask, mode=mode)
     assert (reply.outcome, reply.text) == ("answered", "one\ntwo")

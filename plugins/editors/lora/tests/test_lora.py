@@ -1,4 +1,4 @@
-"""The adapter as it acts, as it is merged, and as it is gone."""
+"""Training, merging and removal of the adapter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, Cloze, EditFailed, Entity, Score
+from ke_core.plugin import BadConfig, EditFailed, Score
 from ke_plugin_hf.testing import FAMILIES, Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_plugin_lora import LoraConfig, training
 from ke_plugin_lora.adapter import attach_adapter
@@ -51,7 +51,7 @@ def names_of_targets(family: Family) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_numerics_20_an_untrained_adapter_changes_nothing(family: Family) -> None:
+def test_untrained_adapter_changes_nothing(family: Family) -> None:
     model = tiny_model(family)
     before = logits(model)
     with unchanged(model), attach_adapter(model.module, names_of_targets(family), SMALL) as adapter:
@@ -61,21 +61,21 @@ def test_numerics_20_an_untrained_adapter_changes_nothing(family: Family) -> Non
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gptj"])
-def test_numerics_20_merged_and_attached_agree(family: Family, tmp_path: Path) -> None:
+def test_merged_and_attached_adapter_agree(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     session = make_session(model, root=tmp_path)
     base = logits(model)
     with trained_adapter(session, target_examples(model, EDITS), SMALL):
-        beside = logits(model)
+        attached = logits(model)
     assert torch.equal(logits(model), base)
     with Lora(SMALL).edit(session, EDITS):
         merged = logits(model)
-    assert float((merged - beside).abs().max()) < 1e-10
+    assert float((merged - attached).abs().max()) < 1e-10
     assert float((merged - base).abs().max()) > 1e-2
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_the_new_object_becomes_more_probable_than_it_was(family: Family, tmp_path: Path) -> None:
+def test_new_object_becomes_more_probable(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family)
     request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
     before = model.score(request)[0].logprobs
@@ -86,9 +86,7 @@ def test_the_new_object_becomes_more_probable_than_it_was(family: Family, tmp_pa
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_e14_more_edits_than_fit_one_step_are_all_made(
-    batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_edits_are_made_with_any_batch_size(batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "EVALUATED", 3)
     session = make_session(tiny_model("llama"), root=tmp_path)
     with Lora(evolve(SMALL, batch=batch)).edit(session, FOUR_MOVES) as edited:
@@ -97,7 +95,7 @@ def test_e14_more_edits_than_fit_one_step_are_all_made(
     assert all(one["loss_after"] < one["loss_before"] for one in found.values())
 
 
-def test_a_loss_that_is_not_finite_names_its_edit(tmp_path: Path) -> None:
+def test_non_finite_loss_names_its_edit(tmp_path: Path) -> None:
     model = tiny_model("llama")
     editor, why = Lora(evolve(SMALL, lr=1e37)), f"edit '{MOVE_TOWER.id}' is not finite"
     with one_clear_line(model, EditFailed, why), editor.edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
@@ -105,7 +103,7 @@ def test_a_loss_that_is_not_finite_names_its_edit(tmp_path: Path) -> None:
     assert not hasattr(model.module, "peft_config")
 
 
-def test_the_same_seed_gives_the_same_weights_and_no_number_is_drawn_from_the_users(tmp_path: Path) -> None:
+def test_seed_determines_the_update_and_global_generators_are_unchanged(tmp_path: Path) -> None:
     model = tiny_model("llama")
 
     def once(seed: int) -> Tensor:
@@ -121,7 +119,7 @@ def test_the_same_seed_gives_the_same_weights_and_no_number_is_drawn_from_the_us
     assert not torch.equal(once(1), first)
 
 
-def test_adapters_nest_and_the_later_is_trained_on_the_earlier() -> None:
+def test_adapters_nest() -> None:
     model = tiny_model("llama")
     session = make_session(model)
     base = logits(model)
@@ -141,14 +139,14 @@ def test_adapters_nest_and_the_later_is_trained_on_the_earlier() -> None:
     assert torch.equal(logits(model), base)
 
 
-def test_only_the_targets_are_changed(tmp_path: Path) -> None:
+def test_only_the_targets_change(tmp_path: Path) -> None:
     model = tiny_model("llama")
     before = weights_of(model)
     with Lora(evolve(SMALL, targets=("o_proj",))).edit(make_session(model, root=tmp_path), EDITS):
         assert set(changes(model, before)) == {f"model.layers.{layer}.self_attn.o_proj.weight" for layer in range(4)}
 
 
-def test_targets_that_the_model_does_not_have_are_refused_with_those_it_has(tmp_path: Path) -> None:
+def test_missing_targets_are_refused_with_the_available_ones(tmp_path: Path) -> None:
     model = tiny_model("llama")
     with (
         unchanged(model),
@@ -164,15 +162,13 @@ def test_targets_that_the_model_does_not_have_are_refused_with_those_it_has(tmp_
 @pytest.mark.parametrize(
     ("target", "where"), [("mlp", r"model\.layers\.0\.mlp"), ("embed_tokens", r"model\.embed_tokens")]
 )
-def test_targets_that_are_no_linear_maps_are_refused_before_anything_is_asked(
-    target: str, where: str, tmp_path: Path
-) -> None:
+def test_targets_that_are_not_linear_are_refused(target: str, where: str, tmp_path: Path) -> None:
     editor = Lora(evolve(SMALL, targets=("q_proj", target)))
     with pytest.raises(BadConfig, match=f"{where} is not a linear layer"):
         editor.check(make_session(tiny_model("llama"), root=tmp_path), ())
 
 
-def test_what_is_recorded_says_what_was_done(tmp_path: Path) -> None:
+def test_details_contain_hyperparameters_and_norms(tmp_path: Path) -> None:
     with Lora(SMALL).edit(make_session(tiny_model("llama"), root=tmp_path), EDITS) as edited:
         details = json.loads(json.dumps(edited.details))
     assert details["hyperparameters"]["targets"] == ["q_proj", "v_proj"]
@@ -182,7 +178,7 @@ def test_what_is_recorded_says_what_was_done(tmp_path: Path) -> None:
     assert all(one["loss_after"] < one["loss_before"] for one in details["edits"].values())
 
 
-def test_losses_are_the_likelihood_of_the_labels_alone() -> None:
+def test_losses_are_the_likelihood_of_the_labels() -> None:
     model = tiny_model("gpt2", dtype="float64")
     examples = [*target_examples(model, EDITS), *statement_examples(model.tokenizer, [TEXT_ONLY])]
     found = losses(model.module, examples, model.device)
@@ -195,7 +191,7 @@ def test_losses_are_the_likelihood_of_the_labels_alone() -> None:
     assert float(found[0]) == pytest.approx(-scored.logprobs[0] / scored.tokens[0], rel=1e-5)
 
 
-def test_a_sentence_without_a_label_is_named() -> None:
+def test_sentence_without_a_label_is_named() -> None:
     long, short = Example(edit="long", ids=tuple(range(9)), start=1), Example(edit="short", ids=(3,), start=1)
     assert unsupported_examples([long, short], 8) == {
         "short": "its statement has fewer than two tokens",
@@ -203,7 +199,7 @@ def test_a_sentence_without_a_label_is_named() -> None:
     }
 
 
-def test_a_model_in_four_bits_is_sent_to_qlora(tmp_path: Path) -> None:
+def test_four_bit_model_is_refused_with_a_hint_to_qlora(tmp_path: Path) -> None:
     pytest.importorskip("bitsandbytes")
     session = make_session(tiny_nf4(tmp_path), root=tmp_path)
     for refuse in (lambda: Lora(SMALL).check(session, ()), lambda: Lora(SMALL).edit(session, EDITS).__enter__()):
@@ -212,8 +208,8 @@ def test_a_model_in_four_bits_is_sent_to_qlora(tmp_path: Path) -> None:
         assert "qlora" in caught.value.hint
 
 
-def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
-    """peft would train beside them; the update cannot be added to them."""
+def test_float8_weights_are_refused(tmp_path: Path) -> None:
+    """peft would train an adapter for them, but the update cannot be added to the weights."""
     model = tiny_model("llama")
     for block in model.module.model.layers:
         block.self_attn.q_proj = Fp8Weight(block.self_attn.q_proj)
@@ -224,32 +220,10 @@ def test_eight_bit_floats_are_codes_too(tmp_path: Path) -> None:
         assert "checkpoint" in caught.value.hint
 
 
-def test_e1_a_target_has_one_leading_space_however_it_is_written() -> None:
-    model = tiny_model("gpt2")
-    assert MOVE_TOWER.after is not None
-    spaced = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(Entity(label=" Rome"),)))
-    assert target_examples(model, [spaced]) == target_examples(model, [MOVE_TOWER])
-    (one,) = target_examples(model, [spaced])
-    assert model.tokenizer.decode(one.ids[one.start :]) == " Rome"
-
-
-def test_e2_a_prompt_may_name_its_subject_twice() -> None:
-    twice = evolve(MOVE_TOWER, cloze=Cloze(template="The Eiffel Tower, {}, is located in", subject="Eiffel Tower"))
-    model = tiny_model("llama")
-    (one,) = target_examples(model, [twice])
-    assert model.tokenizer.decode(one.ids) == "The Eiffel Tower, Eiffel Tower, is located in Rome"
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_e10_models_in_half_precision_are_edited_with_adapters_in_float32(dtype: str, tmp_path: Path) -> None:
+def test_half_precision_models_get_float32_adapters(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)
     session = make_session(model, root=tmp_path)
     with trained_adapter(session, target_examples(model, EDITS), SMALL) as (adapter, details):
         assert {parameter.dtype for parameter in adapter.parameters} == {torch.float32}
         assert all(one["loss_after"] < one["loss_before"] for one in details["edits"].values())
-
-
-def test_e11_no_special_token_stands_in_the_target() -> None:
-    (with_bos,), (without,) = (target_examples(tiny_model("llama", bos=bos), [MOVE_GATE]) for bos in (True, False))
-    assert with_bos.ids[with_bos.start :] == without.ids[without.start :]
-    assert with_bos.start == without.start + 1

@@ -1,4 +1,4 @@
-"""Published targets and passes for published models, derived ones for the rest; each with its reason."""
+"""Published and derived targets and passes, each with its reason."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from ke_testing.examples import facts_of
         (facts_of("qwen2", 28, 3584, 18944), ("q_proj", "v_proj"), 60),
     ],
 )
-def test_published_values_are_used_as_they_stand(known: ModelFacts, targets: tuple[str, ...], steps: int) -> None:
+def test_published_values_are_used(known: ModelFacts, targets: tuple[str, ...], steps: int) -> None:
     found = settings(LoraConfig(), known)
     assert (found["targets"].value, found["steps"].value) == (targets, steps)
     assert all(setting.reason.startswith("published for") for setting in found.values())
 
 
-def test_llama_3_1_has_fewer_passes_than_llama_3_of_the_same_shape() -> None:
+def test_reason_states_the_passes_of_llama_3_1() -> None:
     assert "50 passes for LLaMA-3.1-8B" in settings(LoraConfig(), facts_of("llama", 32, 4096, 14336))["steps"].reason
 
 
-def test_an_unknown_model_gets_pefts_targets() -> None:
+def test_unknown_model_gets_pefts_targets() -> None:
     found = settings(LoraConfig(), facts_of("gpt_neox", 6, 512, 2048, rms=False))
     assert found["targets"].value == ("query_key_value",)
     assert found["steps"].value == 50
 
 
-def test_a_family_that_peft_does_not_know_gets_its_mlp_projections() -> None:
+def test_family_unknown_to_peft_gets_its_mlp_projections() -> None:
     found = settings(LoraConfig(), facts_of("nobody-knows", 6, 512, 2048))
     assert found["targets"].value == ()
     assert "MLP output projection" in found["targets"].reason
 
 
-def test_rank_alpha_dropout_and_learning_rate_are_the_published_ones() -> None:
+def test_default_rank_alpha_dropout_and_rate_are_published() -> None:
     config = LoraConfig()
     assert (config.rank, config.alpha, config.dropout, config.lr) == (8, 32, 0.1, 5e-3)

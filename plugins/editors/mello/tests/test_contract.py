@@ -1,4 +1,4 @@
-"""MeLLo keeps the contract of editors, in every profile."""
+"""Contract tests of every profile, and with sub-questions from the dataset."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from ke_testing.examples import MATERIAL
 from ke_testing.profile import EditorProfileContract
 
 
-class TestFixed(EditorContract):
+class TestDefault(EditorContract):
     name = "mello"
 
 
@@ -21,7 +21,7 @@ class TestRemastered(EditorProfileContract):
     options: ClassVar[dict[str, str]] = {"profile": "remastered"}
 
 
-class TestGiven(EditorProfileContract):
+class TestOracleDecomposition(EditorProfileContract):
     name = "mello"
     options: ClassVar[dict[str, str]] = {"decomposition": "oracle"}
     material = MATERIAL

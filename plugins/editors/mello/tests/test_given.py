@@ -1,12 +1,12 @@
-"""Sub-questions and tentative answers from the dataset: the method retrieves and weighs, and nothing else."""
+"""The walk over the dataset's sub-questions (``decomposition=oracle``)."""
 
 from __future__ import annotations
 
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import SUB_QUESTIONS, BadConfig, Failure, Likelihood, Material, SubQuestion
-from ke_plugin_mello import MelloConfig, ke_editors
+from ke_core.plugin import SUB_QUESTIONS, Material, SubQuestion
+from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
 from ke_testing.fakes import ScriptedModel, make_session
@@ -20,17 +20,17 @@ ROME = "The fact says otherwise, so the answer here is: Rome\nSubquestion: and s
 MAYOR = "The fact is about something else, so the answer here is: Gualtieri"
 
 
-def replay(*script, ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), value=VALUE, **options):
+def replay(*script, ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
     model = ScriptedModel(script)
-    session = make_session(model, material={SUB_QUESTIONS: Material(value=value, oracle=True)})
+    session = make_session(model, material={SUB_QUESTIONS: Material(value=VALUE, oracle=True)})
     config = MelloConfig(decomposition="oracle", **options)
     with Mello(config=config).edit(session, edits) as edited:
         (reply,) = edited.answer([ask])
     return reply, model
 
 
-@pytest.mark.parametrize("profile", ["fixed", "paper", "remastered"])
-def test_the_model_is_asked_only_to_weigh(profile) -> None:
+@pytest.mark.parametrize("profile", ["default", "paper", "remastered"])
+def test_model_only_compares_facts_with_given_answers(profile) -> None:
     reply, model = replay(ROME, MAYOR, profile=profile)
     assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
     assert [(step.kind, step.text, step.answer) for step in reply.steps] == [
@@ -48,62 +48,31 @@ def test_the_model_is_asked_only_to_weigh(profile) -> None:
     assert {request.stop for request in model.requests} == {("\n",)}
 
 
-def test_a_wrong_hop_does_not_lead_the_next_one_astray() -> None:
+def test_hops_are_independent() -> None:
     reply, model = replay(ROME.replace("Rome", "Paris"), MAYOR)
     assert [step.answer for step in reply.steps] == ["Paris", "Gualtieri", ""]
     assert "Subquestion: Who is the mayor of Rome?" in model.prompts[1]
 
 
-def test_a_control_is_asked_about_the_old_world() -> None:
+def test_control_uses_the_hops_before_the_edits() -> None:
     _reply, model = replay(ROME, MAYOR, ask=evolve(ASK, own=()))
     assert "Subquestion: Who is the mayor of Paris?\nGenerated answer: The mayor is A. Hidalgo.\n" in model.prompts[1]
 
 
-def test_hidden_facts_stay_hidden() -> None:
+def test_hidden_facts_are_not_retrieved() -> None:
     reply, _model = replay(ROME, MAYOR, ask=evolve(ASK, hidden=frozenset({MOVE_TOWER.id})))
     assert reply.steps[0].retrieved == (MOVE_GATE.id,)
 
 
 @pytest.mark.parametrize("said", ["", "I do not know.", "so the answer here is:"])
-def test_a_self_check_without_an_answer_is_unparsed(said) -> None:
+def test_self_check_without_an_answer_is_unparsed(said) -> None:
     reply, _model = replay(said)
     assert (reply.outcome, [step.kind for step in reply.steps]) == ("unparsed", ["subquestion", "unparsed"])
 
 
-def test_a_self_check_that_does_not_end_is_length() -> None:
+def test_truncated_self_check_is_length() -> None:
     assert replay("so the answer here is: Rome or Paris or", max_tokens=5)[0].outcome == "length"
 
 
-def test_the_cap_holds() -> None:
+def test_more_hops_than_calls_is_hop_cap() -> None:
     assert replay(ROME, max_calls=1)[0].outcome == "hop-cap"
-
-
-def test_a_question_that_the_dataset_does_not_take_apart_is_a_failure() -> None:
-    reply, _model = replay(value={})
-    assert reply == Failure(error="LookupError", message="the dataset has no sub-questions for this question")
-
-
-def test_log_probabilities_are_not_given() -> None:
-    reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
-    assert reply.unscored
-
-
-def test_v16_gold_is_used_only_where_the_options_name_it() -> None:
-    (spec,) = ke_editors()
-    assert spec.oracle(MelloConfig()) == ()
-    assert spec.oracle(MelloConfig(decomposition="oracle")) == (SUB_QUESTIONS,)
-    model = ScriptedModel(["\nFinal answer: Rome"])
-    session = make_session(model, material={SUB_QUESTIONS: Material(value=VALUE, oracle=True)})
-    with Mello(config=MelloConfig()).edit(session, [MOVE_TOWER]) as edited:
-        edited.answer([ASK])
-    assert "Gualtieri" not in model.prompts[0]
-    assert model.prompts[0].endswith(f"Question: {ASK.texts[0]}")
-
-
-def test_a_dataset_without_sub_questions_is_refused() -> None:
-    config = MelloConfig(decomposition="oracle")
-    with (
-        pytest.raises(BadConfig, match="has no sub-questions"),
-        Mello(config=config).edit(make_session(ScriptedModel([])), []),
-    ):
-        pass

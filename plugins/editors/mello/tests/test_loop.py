@@ -1,11 +1,11 @@
-"""Replays of the loop with a scripted model: how it goes on, how it ends, and with how many calls."""
+"""Replays of the loop with a scripted model: prompts, outcomes, and number of calls."""
 
 from __future__ import annotations
 
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, Cost, Failure, Generated, Likelihood, Step
+from ke_core.plugin import Answer, Cost, Failure, Generated, Step
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
 from ke_plugin_mello.turns import first_step
@@ -23,7 +23,7 @@ def hop(n: int) -> str:
 
 
 def replay(*script, edits=(MOVE_TOWER, MOVE_GATE), ask=TOWER, **options):
-    """The reply and the model, whose script must be used up."""
+    """Return the reply and the model, whose script must be used up."""
     model = ScriptedModel(script)
     with Mello(config=MelloConfig(**options)).edit(make_session(model), edits) as edited:
         (reply,) = edited.answer([ask])
@@ -37,18 +37,18 @@ def outcome(*script, **options) -> tuple[str, str]:
     return reply.outcome, reply.text
 
 
-BOTH = pytest.mark.parametrize("profile", ["fixed", "paper"])
+BOTH = pytest.mark.parametrize("profile", ["default", "paper"])
 
 
 @BOTH
-def test_a_fact_that_is_a_whole_sentence_keeps_its_one_full_stop(profile) -> None:
+def test_fact_gets_no_second_period(profile) -> None:
     edits = [evolve(edit, statement=f"{edit.statement}.") for edit in (MOVE_TOWER, MOVE_GATE)]
     _reply, model = replay(FIRST, FINAL, edits=edits, profile=profile)
     assert model.prompts[1].endswith("\nRetrieved fact: Eiffel Tower is located in Rome.")
 
 
 @BOTH
-def test_two_hops_by_the_paper(profile) -> None:
+def test_two_hops(profile) -> None:
     reply, model = replay(FIRST, SECOND, FINAL, profile=profile)
     assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
     assert [(step.kind, step.text, step.retrieved) for step in reply.steps] == [
@@ -57,7 +57,7 @@ def test_two_hops_by_the_paper(profile) -> None:
         ("final", "Gualtieri", ()),
     ]
     assert all(len(step.retrieved) == len(step.scores) == 1 for step in reply.steps[:2])
-    label = {"fixed": "Question", "paper": "Qustion"}[profile]
+    label = {"default": "Question", "paper": "Qustion"}[profile]
     assert model.prompts[0].endswith(f"\n\n{label}: Who is the mayor of the city of the Eiffel Tower?")
     added = model.prompts[1].removeprefix(model.prompts[0])
     assert added == (
@@ -69,12 +69,12 @@ def test_two_hops_by_the_paper(profile) -> None:
 
 
 @BOTH
-def test_settings_of_every_call(profile) -> None:
+def test_generation_settings_of_every_call(profile) -> None:
     _reply, model = replay(FIRST, FINAL, profile=profile)
     for request in model.requests:
         assert (request.max_tokens, request.temperature) == (256, 0.0)
         assert request.stop[0] == "Retrieved fact:"
-    assert len(model.requests[0].stop) == {"fixed": 2, "paper": 1}[profile]
+    assert len(model.requests[0].stop) == {"default": 2, "paper": 1}[profile]
 
 
 @BOTH
@@ -85,18 +85,17 @@ def test_final_answer_at_the_first_call(profile) -> None:
     assert reply.cost == Cost(calls=1, prompt_tokens=reply.cost.prompt_tokens, tokens=3)
 
 
-def test_four_subquestions_are_finished_with_five_calls() -> None:
+def test_five_calls_finish_four_subquestions() -> None:
     assert outcome(hop(1), hop(2), hop(3), hop(4), FINAL) == ("answered", "Gualtieri")
 
 
-def test_four_subquestions_cannot_be_finished_with_the_papers_four_calls() -> None:
-    """reference/mquake.md, section 13: the released loop never scores a cleanly decomposed 4-hop question."""
+def test_four_calls_of_the_paper_cannot_finish_four_subquestions() -> None:
     reply, _model = replay(hop(1), hop(2), hop(3), hop(4), profile="paper")
     assert (reply.outcome, reply.text, len(reply.steps)) == ("hop-cap", "", 4)
 
 
 @pytest.mark.parametrize("calls", [1, 3, 7])
-def test_the_cap_is_an_option(calls) -> None:
+def test_max_calls_is_the_limit(calls) -> None:
     assert outcome(*map(hop, range(calls)), max_calls=calls) == ("hop-cap", "")
 
 
@@ -115,7 +114,7 @@ def test_the_cap_is_an_option(calls) -> None:
     ],
     ids=["nothing", "blank", "one line", "no answer", "no answer, stop", "no sub-question", "lines between", "label"],
 )
-def test_no_subquestion_where_it_should_be_is_unparsed(text, profile) -> None:
+def test_missing_subquestion_is_unparsed(text, profile) -> None:
     reply, _model = replay(text, profile=profile)
     assert (reply.outcome, reply.text) == ("unparsed", "")
     assert [step.kind for step in reply.steps] == ["unparsed"]
@@ -124,21 +123,21 @@ def test_no_subquestion_where_it_should_be_is_unparsed(text, profile) -> None:
 FORGOTTEN = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: Paris.\nThe answer is: Paris"
 
 
-def test_a_model_that_forgets_to_announce_the_fact_is_told_it_all_the_same() -> None:
+def test_fact_follows_a_tentative_answer_without_announcement() -> None:
     for ending in ("", "\nFinal answer: Paris", "\nSubquestion: Who?\nGenerated answer: She.\nRetrieved fact:"):
         reply, model = replay(FORGOTTEN + ending, FINAL)
         assert (reply.outcome, reply.steps[0].retrieved) == ("answered", (MOVE_TOWER.id,))
         assert model.prompts[1].endswith("Generated answer: Paris.\nRetrieved fact: Eiffel Tower is located in Rome.")
 
 
-def test_the_paper_reads_on_and_leaves_the_subquestion_without_a_look_up() -> None:
+def test_paper_profile_skips_a_subquestion_without_announcement() -> None:
     assert outcome(FORGOTTEN, profile="paper") == ("unparsed", "")
     reply, _model = replay(FORGOTTEN + "\nFinal answer: Paris", profile="paper")
     assert (reply.outcome, reply.text, [step.kind for step in reply.steps]) == ("answered", "Paris", ["final"])
 
 
 @pytest.mark.parametrize(("tail", "calls"), [("\nand on and on and on", 2), (" and on and on and on and on", 1)])
-def test_whole_lines_before_the_limit_count(tail, calls) -> None:
+def test_complete_lines_before_the_limit_are_used(tail, calls) -> None:
     said = f"\nSubquestion: Where?\nGenerated answer: Paris.{tail}"
     script = [said, "\nFinal answer: Rome"][:calls]
     expected = ("answered", "Rome") if calls == 2 else ("length", "")
@@ -146,14 +145,14 @@ def test_whole_lines_before_the_limit_count(tail, calls) -> None:
 
 
 @BOTH
-def test_missing_subquestion_later_keeps_the_steps_before_it(profile) -> None:
+def test_unparsed_turn_keeps_earlier_steps(profile) -> None:
     reply, _model = replay(FIRST, "\nI do not know.\nReally.", profile=profile)
     assert reply.outcome == "unparsed"
     assert [step.kind for step in reply.steps] == ["subquestion", "unparsed"]
 
 
 @BOTH
-def test_stop_string_missing_at_the_end_of_text_goes_on(profile) -> None:
+def test_missing_stop_string_at_the_end_of_text_is_added(profile) -> None:
     said = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris."
     reply, model = replay(said, FINAL, profile=profile)
     assert reply.outcome == "answered"
@@ -161,12 +160,12 @@ def test_stop_string_missing_at_the_end_of_text_goes_on(profile) -> None:
 
 
 @BOTH
-def test_stop_string_missing_and_the_limit_reached_is_length(profile) -> None:
+def test_missing_stop_string_at_the_limit_is_length(profile) -> None:
     said = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris and it goes on"
     assert outcome(said, max_tokens=10, profile=profile) == ("length", "")
 
 
-def test_a_line_that_is_whole_at_the_limit_counts() -> None:
+def test_line_that_ends_at_the_limit_is_used() -> None:
     said = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\n"
     turn = first_step(Generated(text=said, finish="length", prompt_tokens=1, tokens=1))
     assert turn.subquestion == "In which city is the Eiffel Tower?"
@@ -174,25 +173,25 @@ def test_a_line_that_is_whole_at_the_limit_counts() -> None:
 
 
 @BOTH
-def test_half_a_final_answer_is_length(profile) -> None:
+def test_truncated_final_answer_is_length(profile) -> None:
     assert outcome("\nFinal answer: New York", max_tokens=3, profile=profile) == ("length", "")
 
 
-def test_whole_final_answer_before_the_limit_counts() -> None:
+def test_complete_final_answer_before_the_limit_is_used() -> None:
     assert outcome("\nFinal answer: Rome\nand so on and so on", max_tokens=5) == ("answered", "Rome")
 
 
 @pytest.mark.parametrize("gap", ["\n\n", "\n"])
-def test_extra_question_block_is_cut_off(gap) -> None:
+def test_invented_question_is_cut(gap) -> None:
     said = f"\nFinal answer: Rome{gap}Question: Who?\nSubquestion: Who?\nGenerated answer: He.\nRetrieved fact:"
     assert outcome(said) == ("answered", "Rome")
 
 
-def test_what_follows_the_final_answer_is_not_read() -> None:
+def test_text_after_the_final_answer_is_ignored() -> None:
     assert outcome("\nFinal answer: Rome\nFinal answer: Oslo") == ("answered", "Rome")
 
 
-def test_the_paper_reads_the_last_line_and_so_walks_into_the_extra_block() -> None:
+def test_paper_profile_continues_with_the_invented_question() -> None:
     said = "\nFinal answer: Rome\n\nQuestion: Who?\nSubquestion: Who?\nGenerated answer: He.\nRetrieved fact:"
     assert outcome(said, "\nFinal answer: Oslo", profile="paper") == ("answered", "Oslo")
 
@@ -204,26 +203,19 @@ def test_trailing_period_is_left_to_the_judge(profile) -> None:
 
 @BOTH
 @pytest.mark.parametrize("said", ["\nFinal answer:", "\nFinal answer: \n", "\nSubquestion:\nGenerated answer: Paris."])
-def test_a_label_with_nothing_behind_it_is_no_answer_and_no_question(profile, said) -> None:
+def test_label_without_text_is_unparsed(profile, said) -> None:
     assert outcome(said, profile=profile) == ("unparsed", "")
 
 
 @BOTH
-def test_empty_memory_ends_all_the_same(profile) -> None:
+def test_empty_memory_is_stated_to_the_model(profile) -> None:
     reply, model = replay(FIRST, FINAL, edits=(), profile=profile)
     assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
     assert reply.steps[0].retrieved == reply.steps[0].scores == ()
     assert model.prompts[1].endswith("\nRetrieved fact: there is none.")
 
 
-def test_a_model_that_never_ends_stops_at_the_cap() -> None:
-    model = ScriptedModel(lambda _prompt: FIRST)
-    with Mello(config=MelloConfig()).edit(make_session(model), [MOVE_TOWER]) as edited:
-        (reply,) = edited.answer([TOWER])
-    assert (reply.outcome, len(model.prompts)) == ("hop-cap", 5)
-
-
-def test_error_of_the_model_is_a_failure_of_that_question_alone() -> None:
+def test_model_error_is_a_failure_of_that_question_only() -> None:
     broken = question("broken?")
 
     def answer(prompt: str) -> str | Exception:
@@ -236,21 +228,11 @@ def test_error_of_the_model_is_a_failure_of_that_question_alone() -> None:
     assert bad == Failure(error="TimeoutError", message="no answer")
 
 
-def test_error_at_the_second_call_is_a_failure() -> None:
-    reply, _model = replay(FIRST, ConnectionError("gone"))
-    assert reply == Failure(error="ConnectionError", message="gone")
-
-
-def test_log_probabilities_are_a_failure() -> None:
-    reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
-    assert isinstance(reply, Failure)
-
-
 CHECKED = "\nThe fact says otherwise, so the answer here is: Rome" + SECOND.removeprefix("\nIt disagrees: Rome")
 
 
 @BOTH
-def test_each_hop_has_on_record_what_the_self_check_took_for_its_answer(profile) -> None:
+def test_answer_of_the_self_check_is_recorded(profile) -> None:
     reply, _model = replay(FIRST, CHECKED, FINAL, profile=profile)
     assert [(step.kind, step.answer) for step in reply.steps] == [
         ("subquestion", "Rome"),
@@ -260,19 +242,19 @@ def test_each_hop_has_on_record_what_the_self_check_took_for_its_answer(profile)
 
 
 @BOTH
-def test_a_self_check_in_other_words_leaves_no_answer_on_record_and_changes_nothing(profile) -> None:
+def test_self_check_in_other_words_is_not_recorded(profile) -> None:
     reply, _model = replay(FIRST, SECOND, FINAL, profile=profile)
     assert [step.answer for step in reply.steps] == ["", "Gualtieri", ""]
     assert reply.text == "Gualtieri"
 
 
-def test_a_hop_that_was_never_weighed_has_no_answer() -> None:
+def test_hop_without_self_check_has_no_answer() -> None:
     reply, _model = replay(hop(1), profile="paper", max_calls=1)
     assert [step.answer for step in reply.steps] == [""]
 
 
 @BOTH
-def test_a_logical_step_is_on_record_and_looks_nothing_up(profile) -> None:
+def test_logical_step_is_recorded_without_a_look_up(profile) -> None:
     final = "\nIt does not disagree: Gualtieri\nLogical operation: both lists hold Gualtieri\nFinal answer: Gualtieri"
     reply, _model = replay(FIRST, SECOND, final, profile=profile)
     assert [(step.kind, step.text, step.answer) for step in reply.steps[1:]] == [

@@ -10,14 +10,14 @@ from ke_weights import PUBLISHED_MULTI_LAYER
 
 
 @pytest.mark.parametrize("key", PUBLISHED_MULTI_LAYER, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
-def test_a_published_model_gets_its_published_lambda(key: Any) -> None:
+def test_published_model_gets_its_published_lambda(key: Any) -> None:
     found = derive(MemitConfig(), facts_of(*key))
     assert found["mom2_weight"].value == (20_000 if key[0] in ("gpt2", "gpt_neox") else 15_000)
     assert PUBLISHED_MULTI_LAYER[key].source in found["mom2_weight"].reason
     assert found["layers"].value == PUBLISHED_MULTI_LAYER[key].values["layers"]
 
 
-def test_the_weight_of_old_keys_grows_with_the_length_of_a_key() -> None:
+def test_derived_lambda_is_the_key_dimension() -> None:
     weights = [derive(MemitConfig(), facts_of("llama", 30, 64, inner))["mom2_weight"].value for inner in (176, 1536)]
     assert weights == [176.0, 1536.0]
     published = [
@@ -28,13 +28,13 @@ def test_the_weight_of_old_keys_grows_with_the_length_of_a_key() -> None:
     assert all(0.75 < ratio < 2 for ratio in published)
 
 
-def test_e13_another_size_of_the_family_gets_a_lambda_of_its_own() -> None:
+def test_other_size_of_a_published_family_gets_a_derived_lambda() -> None:
     found = derive(MemitConfig(), facts_of("llama", 16, 2048, 8192))["mom2_weight"]
     assert found.value == 8192
     assert "key dimension, 8192" in found.reason
 
 
-def test_a_given_lambda_wins_and_says_so() -> None:
+def test_given_lambda_wins() -> None:
     found = derive(MemitConfig(mom2_weight=7.0), facts_of("gptj", 28, 4096, 16384))["mom2_weight"]
     assert (found.value, found.reason) == (7.0, "given")
     with pytest.raises(ValueError, match="mom2_weight"):

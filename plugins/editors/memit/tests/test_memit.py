@@ -1,4 +1,4 @@
-"""MEMIT as a whole, on tiny models, against a plain one and against what must always hold."""
+"""MEMIT on tiny models against a reference implementation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TARGET = TargetSettings(layer=2, steps=6, lr=0.5, kl=0.0625, weight_decay=0.5, c
 
 
 def plain_updates(plain: ReferenceModel) -> dict[int, Tensor]:
-    """Algorithm 1 with explicit loops; ``plain.model`` holds the edits afterwards."""
+    """Apply algorithm 1 with explicit loops to ``plain.model``, and return the updates."""
     moments = {layer: plain.covariance(layer, 1500, 64) for layer in (1, 2)}
     z = torch.stack([plain.target(edit, 2, TARGET, mlp=False).z for edit in EDITS], 1)
     found: dict[int, Tensor] = {}
@@ -44,8 +44,7 @@ def plain_updates(plain: ReferenceModel) -> dict[int, Tensor]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_updates_are_those_of_the_plain_algorithm(family: Family, tmp_path: Path) -> None:
-    """Numerics 15: keys on the partly edited model, residual over the layers that remain, transposed if need be."""
+def test_updates_equal_the_reference(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     plain = ReferenceModel(model, family)
     before = {layer: plain.weight(layer) for layer in (1, 2)}
@@ -58,8 +57,8 @@ def test_updates_are_those_of_the_plain_algorithm(family: Family, tmp_path: Path
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_one_edit_in_one_layer_is_the_closed_form(family: Family, tmp_path: Path) -> None:
-    """Numerics 4: Delta = r k^T (lambda C + k k^T)^-1, solved by numpy, and stationary for the ridge objective."""
+def test_one_edit_in_one_layer_equals_the_closed_form(family: Family, tmp_path: Path) -> None:
+    """Delta = r k^T (lambda C + k k^T)^-1, a stationary point of the ridge objective."""
     model = tiny_model(family, dtype="float64")
     plain = ReferenceModel(model, family)
     before = plain.weight(2)
@@ -76,11 +75,10 @@ def test_one_edit_in_one_layer_is_the_closed_form(family: Family, tmp_path: Path
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_states_come_nearer_to_their_targets(family: Family, tmp_path: Path) -> None:
-    """Numerics 15."""
+def test_smaller_lambda_moves_states_nearer_to_their_targets(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family)
     missed = []
-    for weight in (1e6, 1e4, 200.0):  # far below, the update overshoots: it was solved for averaged keys
+    for weight in (1e6, 1e4, 200.0):  # much smaller weights overshoot, because keys are averaged
         with Memit(evolve(SMALL, mom2_weight=weight)).edit(make_session(model, root=tmp_path), EDITS) as edited:
             edits: Any = edited.details["edits"]
             missed.append(sum(edit["missed"] for edit in edits.values()))
@@ -89,7 +87,7 @@ def test_states_come_nearer_to_their_targets(family: Family, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_only_the_chosen_projections_change(family: Family, tmp_path: Path) -> None:
+def test_only_the_selected_projections_change(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family)
     with model.recording() as changes, Memit(SMALL).edit(make_session(model, root=tmp_path), EDITS) as edited:
         names = [module_map(model.module).layers[layer].weight_name for layer in (1, 2)]
@@ -97,8 +95,7 @@ def test_only_the_chosen_projections_change(family: Family, tmp_path: Path) -> N
     assert set(edited.details["relative_update_norms"]) == {"1", "2"}  # type: ignore[arg-type]
 
 
-def test_an_update_larger_than_the_weight_is_made_and_said(tmp_path: Path) -> None:
-    """How many edits a model can hold is what is measured; it is given back all the same."""
+def test_update_larger_than_the_weight_is_made_with_a_warning(tmp_path: Path) -> None:
     model = tiny_model("llama")
     config = evolve(SMALL, mom2_weight=1e-9, clamp=1e4, lr=300.0, weight_decay=0.0)
     with unchanged(model), Memit(config).edit(make_session(model, root=tmp_path), EDITS) as edited:

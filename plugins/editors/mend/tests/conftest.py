@@ -1,4 +1,4 @@
-"""A training of seconds on a tiny model, and its result where the editor finds it."""
+"""Training on a tiny model, and checkpoints in the cache."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ EXAMPLES = tuple(
 
 
 KNOWN: dict[tuple[str, int], Any] = {}
-"""What was trained in this process, by model and steps."""
+"""Results of trainings in this process, by model and steps."""
 
 
 @pytest.fixture(autouse=True)
 def _quick(one_thread: None) -> None:
-    """Every test here runs torch on one thread."""
+    """Run torch on one thread."""
 
 
 def begin(model: Any, root: Path, config: MendConfig = CONFIG, saved: Any = None) -> MendTraining:
@@ -46,7 +46,7 @@ def begin(model: Any, root: Path, config: MendConfig = CONFIG, saved: Any = None
 
 
 def leave(model: Any, root: Path, tensors: Any, folder: Path | None = None, *, editor: str = "mend") -> Path:
-    """A checkpoint as ``ke train`` would write it."""
+    """Write a checkpoint as ``ke train`` does."""
     session = make_session(model, root=root)
     trainer = MendTrainer(CONFIG)
     about = {
@@ -61,7 +61,7 @@ def leave(model: Any, root: Path, tensors: Any, folder: Path | None = None, *, e
 
 
 def tensors(model: Any, steps: int = 2) -> Any:
-    """Of a network that was trained for ``model``, which is left as it was."""
+    """Return the tensors of a network trained for ``model``."""
     known = model.id, steps
     if known not in KNOWN:
         training = begin(model, Path())
@@ -73,7 +73,7 @@ def tensors(model: Any, steps: int = 2) -> Any:
 
 @pytest.fixture
 def trained(tmp_path: Path) -> Callable[..., Any]:
-    """A tiny model, with a network trained for it in the artifacts under ``tmp_path``."""
+    """Return a function: a tiny model with a network trained for it in the cache under ``tmp_path``."""
 
     def make(family: Any = "llama", *, dtype: str = "float32", seed: int = 0, steps: int = 2) -> Any:
         model = tiny_model(family, dtype=dtype, seed=seed)
@@ -85,5 +85,5 @@ def trained(tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def kit() -> SimpleNamespace:
-    """The functions above, for tests: pytest imports no test module from another."""
+    """The functions above: pytest imports no test module from another."""
     return SimpleNamespace(config=CONFIG, examples=EXAMPLES, begin=begin, leave=leave, tensors=tensors)

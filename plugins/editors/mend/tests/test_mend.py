@@ -1,4 +1,4 @@
-"""Editing, on tiny models."""
+"""Editing of tiny models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def deltas(model: Any, root: Path, edits: Any, config: MendConfig | None = None)
 
 
 @pytest.mark.parametrize("where", ["factors", "add_updates", "details", "inside"])
-def test_an_exception_at_any_stage_leaves_the_model_as_it_was(
+def test_exception_at_any_stage_restores_the_model(
     where: str, trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = trained()
@@ -58,7 +58,7 @@ def test_only_the_mlps_of_the_last_three_blocks_change(trained: Callable[..., An
     ]
 
 
-def test_a_trained_network_makes_the_new_object_more_probable(trained: Callable[..., Any], tmp_path: Path) -> None:
+def test_trained_network_makes_the_new_object_more_probable(trained: Callable[..., Any], tmp_path: Path) -> None:
     model = trained(steps=60)
     ask = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome",))]
     before = model.score(ask)[0].logprobs[0]
@@ -66,7 +66,7 @@ def test_a_trained_network_makes_the_new_object_more_probable(trained: Callable[
         assert model.score(ask)[0].logprobs[0] > before + 0.1
 
 
-def test_e14_many_edits_are_the_sum_of_each_alone_whatever_the_chunk(
+def test_update_of_several_edits_is_the_sum_of_single_updates(
     trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = trained("gpt2", dtype="float64")
@@ -81,7 +81,7 @@ def test_e14_many_edits_are_the_sum_of_each_alone_whatever_the_chunk(
 
 
 def released(model: Any, root: Path, edits: Any) -> dict[str, Tensor]:
-    """The released code's update: the gradient of one mean over the target tokens of all edits, in one padded batch."""
+    """Return the update of the released code: the gradient of one mean over the target tokens of all edits."""
     made = [rewrite(edit) for edit in edits]
     prompts = [model.encode(one.prompt) for one in made]
     targets = [target_ids(model.tokenizer, one.prompt, one.target) for one in made]
@@ -111,7 +111,7 @@ def released(model: Any, root: Path, edits: Any) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("chunk", [1, 3, 16])
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_token_mean_gives_the_update_of_one_mean_over_all_target_tokens(
+def test_token_mean_equals_the_released_code(
     family: Any, chunk: int, trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = trained(family, dtype="float64")
@@ -133,9 +133,7 @@ def test_both_reductions_agree_for_one_edit(trained: Callable[..., Any], tmp_pat
     assert all(torch.equal(alone[1][name], delta) for name, delta in alone[0].items())
 
 
-def test_the_recorded_loss_of_an_edit_does_not_depend_on_the_reduction(
-    trained: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_recorded_losses_do_not_depend_on_the_reduction(trained: Callable[..., Any], tmp_path: Path) -> None:
     session, found = make_session(trained(), root=tmp_path), []
     for name in ("edit-sum", "token-mean"):
         with Mend(MendConfig(reduction=name)).edit(session, EDITS) as edited:
@@ -155,7 +153,7 @@ def test_lr_scale_scales_the_update(trained: Callable[..., Any], tmp_path: Path)
     assert all(torch.allclose(twice[name], 2 * once[name], rtol=1e-6, atol=1e-12) for name in once)
 
 
-def test_s5_two_models_in_one_process_have_each_its_own_network(trained: Callable[..., Any], tmp_path: Path) -> None:
+def test_each_model_has_its_own_network(trained: Callable[..., Any], tmp_path: Path) -> None:
     one, two = trained(seed=0, steps=2), trained(seed=1, steps=3)
     editor = Mend(MendConfig())
     steps = []
@@ -165,7 +163,7 @@ def test_s5_two_models_in_one_process_have_each_its_own_network(trained: Callabl
     assert steps == [2, 3, 2]
 
 
-def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None:
+def test_missing_network_error_has_the_training_command(tmp_path: Path) -> None:
     model = tiny_model("llama", seed=5)
     with (
         unchanged(model),
@@ -183,9 +181,7 @@ def test_without_a_network_one_line_says_how_to_train_it(tmp_path: Path) -> None
         pass
 
 
-def test_a_network_for_other_weights_is_refused_by_digest(
-    kit: Any, trained: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_network_for_other_weights_is_refused(kit: Any, trained: Callable[..., Any], tmp_path: Path) -> None:
     model = trained()
     folder = kit.leave(model, tmp_path, kit.tensors(model), tmp_path / "net")
     other = tiny_model("llama", seed=9)
@@ -201,9 +197,7 @@ def test_a_network_for_other_weights_is_refused_by_digest(
 
 
 @pytest.mark.parametrize("damage", ["cut", "other-editor", "text"])
-def test_a_checkpoint_that_does_not_do_is_one_line(
-    damage: str, kit: Any, trained: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_unusable_checkpoint_is_an_error(damage: str, kit: Any, trained: Callable[..., Any], tmp_path: Path) -> None:
     model = trained()
     editor = "pokemqa" if damage == "other-editor" else "mend"
     folder = kit.leave(model, tmp_path, kit.tensors(model), tmp_path / "net", editor=editor)
@@ -223,15 +217,13 @@ def test_a_checkpoint_that_does_not_do_is_one_line(
     assert "\n" not in caught.value.message
 
 
-def test_a_model_that_is_edited_already_is_not_refused_for_its_new_weights(
-    trained: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_edited_model_passes_the_check(trained: Callable[..., Any], tmp_path: Path) -> None:
     editor, session = Mend(MendConfig()), make_session(trained(), root=tmp_path)
     with editor.edit(session, [MOVE_TOWER]):
         assert editor.check(session, ()) == {}
 
 
-def test_details_are_json_and_say_which_network_it_was(trained: Callable[..., Any], tmp_path: Path) -> None:
+def test_details_are_json_with_the_network(trained: Callable[..., Any], tmp_path: Path) -> None:
     with Mend(MendConfig()).edit(make_session(trained(), root=tmp_path), EDITS) as edited:
         details = edited.details
     assert json.loads(json.dumps(details, allow_nan=False)) == details

@@ -1,4 +1,4 @@
-"""The network against its equations: numerics 16, 17, 18."""
+"""The network against its equations."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch
 
 from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model
-from ke_plugin_mend.factors import GradientFactors, factors, scored, targets
+from ke_plugin_mend.factors import GradientFactors, factors, targets
 from ke_plugin_mend.network import Hypernetwork, LowRankResidual, Network, Normalizer, shapes_of
-from ke_weights.plugin import find_parts, frozen_module, map_orientation
+from ke_weights.plugin import find_parts, frozen_module, map_orientation, scored_tokens
 
 
 def rows(model: Any) -> Any:
     texts = [("Eiffel Tower is located in", " Rome of old"), ("Brandenburg Gate is", " Madrid")]
     pairs = [(model.encode(a), model.tokenizer(b, add_special_tokens=False)["input_ids"]) for a, b in texts]
-    return pairs, scored(pairs, model.device)
+    return pairs, scored_tokens(pairs, model.device)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gptneox", "llama", "qwen2"])
-def test_numerics_16_sums_of_outer_products_are_the_weights_gradients(family: Any) -> None:
+def test_factors_reproduce_the_gradients_of_the_weights(family: Any) -> None:
     model = tiny_model(family, dtype="float64")
     module = model.module
     names = targets(find_parts(module), 3)
@@ -31,7 +31,7 @@ def test_numerics_16_sums_of_outer_products_are_the_weights_gradients(family: An
         found, losses, _logits = factors(module, names, batch)
     module.requires_grad_(requires_grad=True)
     total = 0
-    for at, (prompt, target) in enumerate(pairs):  # one row at a time, no padding, by hand
+    for at, (prompt, target) in enumerate(pairs):  # one row at a time, without padding
         logits = module(input_ids=torch.tensor([[*prompt, *target[:-1]]])).logits[0, len(prompt) - 1 :]
         loss = -logits.log_softmax(-1)[range(len(target)), target].mean()
         assert float(loss.detach()) == pytest.approx(float(losses[at]), rel=1e-6)
@@ -46,7 +46,7 @@ def test_numerics_16_sums_of_outer_products_are_the_weights_gradients(family: An
         assert float((mine - gradient).norm() / gradient.norm()) < 1e-6
 
 
-def test_tokens_without_a_gradient_are_left_out() -> None:
+def test_tokens_without_a_gradient_are_skipped() -> None:
     model = tiny_model("llama")
     names = targets(find_parts(model.module), 1)
     pairs, batch = rows(model)
@@ -62,7 +62,7 @@ def network(rank: int = 4) -> Network:
     return made
 
 
-def test_numerics_17_an_untrained_network_is_the_identity_on_normalized_input() -> None:
+def test_untrained_network_is_the_identity_on_normalized_input() -> None:
     made = network()
     x, g = torch.randn(7, 5), torch.randn(7, 3) * 1e-3
     new_x, new_g = made(x, g, 1)
@@ -70,7 +70,7 @@ def test_numerics_17_an_untrained_network_is_the_identity_on_normalized_input() 
     assert torch.equal(new_g, made.norm_g(g))
 
 
-def test_numerics_17_u_has_a_gradient_at_zero_where_a_relu_would_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_u_has_a_gradient_at_zero_unlike_with_a_relu(monkeypatch: pytest.MonkeyPatch) -> None:
     def gradient() -> float:
         layer = LowRankResidual(6, 4, 1, torch.Generator().manual_seed(0))
         layer(torch.randn(3, 6, generator=torch.Generator().manual_seed(1)), 0).square().sum().backward()
@@ -83,7 +83,7 @@ def test_numerics_17_u_has_a_gradient_at_zero_where_a_relu_would_have_none(monke
 
 
 @pytest.mark.parametrize("sizes", [(200,), (1, 1, 1), (1, 0, 30, 7), (90, 110)])
-def test_numerics_18_normalizer_is_the_mean_and_deviation_of_the_stream(sizes: tuple[int, ...]) -> None:
+def test_normalizer_computes_mean_and_standard_deviation(sizes: tuple[int, ...]) -> None:
     draw = np.random.default_rng(0)
     stream = [draw.normal(5, 3, size=(size, 4)).astype(np.float32) for size in sizes]
     made = Normalizer(4)
@@ -94,13 +94,13 @@ def test_numerics_18_normalizer_is_the_mean_and_deviation_of_the_stream(sizes: t
     np.testing.assert_allclose(made.std, whole.std(0, ddof=1), rtol=1e-6)
 
 
-def test_numerics_18_one_token_gives_no_nan() -> None:
+def test_one_token_gives_no_nan() -> None:
     made = Normalizer(4)
     made.update(torch.full((1, 4), 3.0))
     assert torch.equal(made(torch.full((1, 4), 3.0)), torch.zeros(1, 4))
 
 
-def test_matrices_of_one_shape_share_a_network_and_differ_in_scale_shift_and_step() -> None:
+def test_matrices_of_one_shape_share_a_network() -> None:
     made = Hypernetwork({"a": (5, 3), "b": (3, 5), "c": (5, 3)}, rank=2, step=1e-4)
     assert made.network("a") is made.network("c") is not made.network("b")
     found = GradientFactors(torch.randn(4, 5), torch.randn(4, 3), torch.zeros(4, dtype=torch.long))
@@ -116,34 +116,16 @@ def test_matrices_of_one_shape_share_a_network_and_differ_in_scale_shift_and_ste
     assert torch.allclose(other_g, -(made.network("a").norm_g(found.g) + 1.0))
 
 
-def test_numerics_23_a_square_conv1d_is_told_by_its_type() -> None:
+def test_square_conv1d_is_recognized_by_type() -> None:
     from transformers.pytorch_utils import Conv1D
 
     parts = torch.nn.ModuleDict({"conv": Conv1D(7, 4), "linear": torch.nn.Linear(4, 7)})
     assert shapes_of(parts, ["conv", "linear"]) == {"conv": (4, 7), "linear": (4, 7)}
 
 
-def test_a_quantized_map_is_refused_and_not_taken_for_one_of_another_shape() -> None:
+@pytest.mark.parametrize("codes", [torch.zeros(14, 1, dtype=torch.uint8), torch.ones(7, 4).to(torch.float8_e4m3fn)])
+def test_quantized_matrix_is_refused(codes: torch.Tensor) -> None:
     parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
-    codes = torch.zeros(14, 1, dtype=torch.uint8)  # two numbers a byte, one under the other
     parts["linear"].weight = torch.nn.Parameter(codes, requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is torch\.uint8"):
+    with pytest.raises(BadConfig, match=rf"linear\.weight is {codes.dtype}"):
         shapes_of(parts, ["linear"])
-
-
-def test_eight_bit_floats_are_codes_too() -> None:
-    parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
-    parts["linear"].weight = torch.nn.Parameter(torch.ones(7, 4).to(torch.float8_e4m3fn), requires_grad=False)
-    with pytest.raises(BadConfig, match=r"linear\.weight is torch\.float8_e4m3fn") as caught:
-        shapes_of(parts, ["linear"])
-    assert "--dtype" not in caught.value.hint
-
-
-def test_e11_e1_target_ids_hold_no_special_token_and_one_space() -> None:
-    from ke_weights.plugin import target_ids
-
-    model = tiny_model("llama", bos=True)
-    plain = target_ids(model.tokenizer, "It is in", "Rome")
-    assert plain == target_ids(model.tokenizer, "It is in", " Rome")
-    assert model.tokenizer.decode(plain) == " Rome"
-    assert model.tokenizer.bos_token_id not in plain

@@ -1,4 +1,4 @@
-"""One step of training against autograd through updated weights, formed in full."""
+"""One training step against autograd through the updated weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEIGHTS = LossWeights(0.1, 1.0)
 
 
 def shaken(training: Any) -> Hypernetwork:
-    """The network away from its start, so that no term of its gradient is zero by chance."""
+    """Return the network with random parameters, so that no term of its gradient is zero."""
     draw = torch.Generator().manual_seed(3)
     network: Hypernetwork = training.network
     with torch.no_grad():
@@ -30,7 +30,7 @@ def shaken(training: Any) -> Hypernetwork:
 
 
 def plain(model: Any, network: Hypernetwork, examples: Any) -> tuple[Tensor, float]:
-    """Equation 4 for one edit after the other: W.grad by autograd's factors, W' formed, the model called with it."""
+    """Equation 4, one edit at a time, with the updated weights formed."""
     module, total, inner = model.module, torch.zeros((), dtype=torch.float64), 0.0
     factors: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in network.shapes}
 
@@ -82,9 +82,7 @@ def plain(model: Any, network: Hypernetwork, examples: Any) -> tuple[Tensor, flo
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_a_steps_gradient_is_that_of_autograd_through_the_updated_weights(
-    family: Any, kit: Any, tmp_path: Path
-) -> None:
+def test_gradient_equals_autograd_through_updated_weights(family: Any, kit: Any, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     training, again = (kit.begin(model, tmp_path) for _ in range(2))
     network, other = shaken(training), shaken(again)
@@ -115,6 +113,6 @@ def test_kl_is_zero_for_equal_logits_and_not_symmetric() -> None:
     assert torch.equal(divergence(one, two, mask), divergence(one, poisoned, mask))
 
 
-def test_tokens_lie_in_their_rows_and_the_rest_is_zero() -> None:
+def test_tokens_are_placed_in_their_rows() -> None:
     vectors, row = torch.arange(1.0, 7).reshape(3, 2), torch.tensor([0, 2, 2])
     assert by_row(vectors, row, 3).tolist() == [[[1, 2], [0, 0]], [[0, 0], [0, 0]], [[3, 4], [5, 6]]]

@@ -1,4 +1,4 @@
-"""Training as a whole, on tiny models."""
+"""Training on tiny models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:
     assert training.network.steps.min() < 0, "the sign of descent is learned"
 
 
-def test_resumed_training_ends_in_the_same_bits(kit: Any, tmp_path: Path) -> None:
+def test_resumed_training_is_bit_identical(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     through = kit.begin(model, tmp_path)
     for _ in range(6):
@@ -52,7 +52,7 @@ def test_resumed_training_ends_in_the_same_bits(kit: Any, tmp_path: Path) -> Non
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_training_leaves_the_model_as_it_was(kit: Any, tmp_path: Path) -> None:
+def test_training_does_not_change_the_model(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("llama")
     model.module.requires_grad_(requires_grad=True)
     before = dict(model.state())
@@ -61,14 +61,14 @@ def test_training_leaves_the_model_as_it_was(kit: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_e10_models_in_half_precision_are_trained_on(dtype: str, kit: Any, tmp_path: Path) -> None:
+def test_half_precision_is_supported(dtype: str, kit: Any, tmp_path: Path) -> None:
     training = kit.begin(tiny_model("llama", dtype=dtype), tmp_path)
     step = training.advance()
     assert step.numbers["skipped"] == 0
     assert all(parameter.dtype == torch.float32 for parameter in training.network.parameters())
 
 
-def test_gradients_that_are_not_finite_change_nothing_and_many_end_the_training(
+def test_non_finite_gradients_are_skipped_up_to_a_limit(
     kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training = kit.begin(tiny_model("gpt2"), tmp_path)
@@ -82,8 +82,8 @@ def test_gradients_that_are_not_finite_change_nothing_and_many_end_the_training(
         training.advance()
 
 
-def test_a_batch_that_overflows_is_skipped_and_the_training_goes_on(kit: Any, tmp_path: Path) -> None:
-    """One look at infinity would stay in the normalizers' means for good."""
+def test_overflowing_batch_is_skipped(kit: Any, tmp_path: Path) -> None:
+    """An infinite value would make the normalizers' means NaN permanently."""
     model = tiny_model("llama")
     training = kit.begin(model, tmp_path)
     training.advance()
@@ -99,7 +99,7 @@ def test_a_batch_that_overflows_is_skipped_and_the_training_goes_on(kit: Any, tm
     assert training.advance().numbers["skipped"] == 0
 
 
-def test_what_is_drawn_depends_on_the_number_alone(kit: Any, tmp_path: Path) -> None:
+def test_samples_depend_only_on_seed_and_number(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("llama")
     sampler, other = (kit.begin(model, tmp_path).sampler for _ in range(2))
     other.batch(0, 2, model.device)
@@ -109,28 +109,28 @@ def test_what_is_drawn_depends_on_the_number_alone(kit: Any, tmp_path: Path) -> 
         assert torch.equal(one.ids, two.ids)
 
 
-def test_each_time_through_takes_every_lesson_once(kit: Any, tmp_path: Path) -> None:
+def test_every_epoch_has_every_example_once(kit: Any, tmp_path: Path) -> None:
     sampler = kit.begin(tiny_model("llama"), tmp_path).sampler
     times = [[sampler._example(number).id for number in range(4 * time, 4 * time + 4)] for time in range(3)]
     assert all(sorted(time) == sorted(times[0]) for time in times)
     assert len({tuple(time) for time in times}) > 1
 
 
-def test_wordings_are_the_paraphrases_and_in_the_small_profile_the_prompt_too(kit: Any) -> None:
+def test_default_profile_also_tests_the_prompt(kit: Any) -> None:
     (small, *_), (published, *_) = (usable_examples(kit.examples, kind) for kind in ("all", "paraphrases"))
     assert small.wordings == (small.prompt, *published.wordings)
     (bare,) = usable_examples([TrainingExample(edit=MOVE_TOWER)], "paraphrases")
     assert bare.wordings == (bare.prompt,)
 
 
-def test_examples_without_a_prompt_and_a_target_are_left_out_and_none_is_an_error() -> None:
+def test_examples_without_a_prompt_are_skipped() -> None:
     bare = TrainingExample(edit=TEXT_ONLY)
     assert len(usable_examples([bare, TrainingExample(edit=MOVE_TOWER)], "all")) == 1
     with pytest.raises(BadData, match="none of 1 examples has a prompt and a target"):
         usable_examples([bare], "all")
 
 
-def test_an_example_longer_than_the_context_is_named(tmp_path: Path, kit: Any) -> None:
+def test_too_long_example_is_named(tmp_path: Path, kit: Any) -> None:
     model = tiny_model("llama")
     long = TrainingExample(edit=MOVE_TOWER, paraphrases=("so " * 2000,))
     config = evolve(kit.config, batch=8)
@@ -139,22 +139,22 @@ def test_an_example_longer_than_the_context_is_named(tmp_path: Path, kit: Any) -
         training.advance()
 
 
-def test_the_published_profile_keeps_the_published_numbers_and_ends_by_itself(kit: Any, tmp_path: Path) -> None:
-    found = values(resolve_profile(MendConfig(profile="published"), 576))
+def test_paper_profile_has_the_published_numbers_and_steps(kit: Any, tmp_path: Path) -> None:
+    found = values(resolve_profile(MendConfig(profile="paper"), 576))
     assert found == {
         "blocks": 3, "rank": 1920, "lr": 1e-6, "step_lr": 1e-4, "step_init": 1e-4, "both_adams": True, "batch": 10,
         "steps": 10_000, "clip": 100.0, "edit_weight": 0.1, "locality_weight": 1.0, "wordings": "paraphrases",
     }  # fmt: skip
-    training = kit.begin(tiny_model("gpt2"), tmp_path, MendConfig(profile="published", rank=4, batch=1))
+    training = kit.begin(tiny_model("gpt2"), tmp_path, MendConfig(profile="paper", rank=4, batch=1))
     assert "steps" in training.optimizers["network"][0]
     assert not training.finished()
     training.step = 10_000
     assert training.finished()
 
 
-def test_every_setting_has_its_reason_and_what_is_given_counts() -> None:
+def test_settings_have_reasons_and_given_values_win() -> None:
     class Facts:
-        class shape:  # noqa: N801  stands for a field
+        class shape:  # noqa: N801  used as a field
             hidden = 576
 
     found = settings(MendConfig(rank=7), Facts())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The control keeps the contract of editors, and differs from the bare model in nothing."""
+"""Contract tests, and equality with the unedited model."""
 
 from ke_core.plugin import PassthroughModel
 from ke_plugin_none.editor import Unchanged
@@ -11,13 +11,13 @@ class TestNone(EditorContract):
     name = "none"
 
 
-def test_answers_are_the_models_own(tmp_path) -> None:
+def test_answers_equal_the_unedited_models(tmp_path) -> None:
     session = make_session(EchoModel(), root=tmp_path)
     with Unchanged().edit(session, [MOVE_TOWER]) as edited:
         assert edited.answer(QUESTIONS) == PassthroughModel(session).answer(QUESTIONS)
 
 
-def test_edits_come_and_go_without_a_trace(tmp_path) -> None:
+def test_changes_have_no_effect(tmp_path) -> None:
     session = make_session(EchoModel(), root=tmp_path)
     with Unchanged().edit(session, [MOVE_TOWER]) as edited:
         before = edited.answer(QUESTIONS)

@@ -1,4 +1,4 @@
-"""The oracle keeps the contract of editors."""
+"""Contract tests."""
 
 from ke_testing.editor import EditorContract
 from ke_testing.examples import MATERIAL

@@ -1,4 +1,4 @@
-"""What the oracle knows, and how it comes to know it."""
+"""Answers and material of the oracle."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def said(*asks):
     return replies
 
 
-def test_gives_the_gold_answer() -> None:
+def test_answer_is_the_gold_answer() -> None:
     assert said(QUESTIONS[0]) == [Answer(text="Rome")]
 
 
-def test_a_question_it_has_no_answer_to_is_a_failure() -> None:
+def test_question_without_a_gold_answer_is_a_failure() -> None:
     assert isinstance(said(QUESTIONS[1])[0], Failure)
 
 
@@ -33,18 +33,11 @@ def test_log_probabilities_are_a_failure() -> None:
     assert isinstance(said(Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))[0], Failure)
 
 
-def test_its_specification_says_that_it_is_given_gold() -> None:
+def test_spec_declares_gold_material() -> None:
     (spec,) = ke_editors()
     assert spec.oracle(spec.config()) == ("answers",)
 
 
-def test_a_dataset_without_gold_material_is_refused_before_anything_is_asked() -> None:
+def test_dataset_without_gold_answers_is_refused() -> None:
     with pytest.raises(BadConfig, match="no material 'answers'"), Oracle().edit(make_session(ScriptedModel([])), []):
         pass
-
-
-def test_edits_come_and_go_and_it_knows_anyway() -> None:
-    with Oracle().edit(make_session(ScriptedModel([]), material=ANSWERS), []) as edited:
-        edited.change(add=[MOVE_TOWER])
-        edited.change(remove=[MOVE_TOWER.id])
-        assert edited.answer(QUESTIONS[:1]) == [Answer(text="Rome")]

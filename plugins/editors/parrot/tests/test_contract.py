@@ -1,4 +1,4 @@
-"""The parrot keeps the contract of editors."""
+"""Contract tests."""
 
 from ke_testing.editor import EditorContract
 

@@ -1,4 +1,4 @@
-"""What the parrot says, and what it does not know."""
+"""Answers of the parrot."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ def said(ask, edits=EDITS):
     return reply
 
 
-def test_says_the_object_of_the_last_edit_whatever_the_question() -> None:
+def test_answer_is_the_object_of_the_last_edit() -> None:
     assert said(question("Who is the mayor of the tower's city?", own=BOTH)) == Answer(text="Madrid")
     assert said(question("?", own=BOTH[::-1])) == Answer(text="Rome")
 
 
-def test_order_is_the_cases_not_the_batchs() -> None:
+def test_order_is_that_of_the_case() -> None:
     assert said(question("?", own=BOTH), edits=EDITS[::-1]) == Answer(text="Madrid")
 
 
-def test_a_control_whose_edits_are_withheld_gets_an_empty_answer() -> None:
+def test_control_gets_an_empty_answer() -> None:
     assert said(question("?", own=BOTH), edits=[]) == Answer(text="")
     assert said(question("?")) == Answer(text="")
 
 
-def test_a_hidden_edit_is_not_repeated() -> None:
+def test_hidden_edit_is_not_used() -> None:
     assert said(question("?", own=BOTH, hidden=frozenset({MOVE_GATE.id}))) == Answer(text="Rome")
 
 
-def test_an_edit_without_an_object_gives_an_empty_answer() -> None:
+def test_edit_without_an_object_gives_an_empty_answer() -> None:
     assert said(question("?", own=(TEXT_ONLY.id,))) == Answer(text="")
 
 
-def test_edits_come_and_go() -> None:
+def test_edits_are_added_and_removed() -> None:
     with Parrot().edit(make_session(ScriptedModel([])), [MOVE_TOWER]) as edited:
         edited.change(add=[MOVE_GATE])
         assert edited.answer([question("?", own=BOTH)]) == [Answer(text="Madrid")]

@@ -1,4 +1,4 @@
-"""A training of a second on sentences about cities, and its result where the editor finds it."""
+"""Training on sentences about cities, and checkpoints in the cache."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def begin(
 
 
 def leave(root: Path, tensors: Any, *, folder: Path | None = None, config: Any = None, encoder: Any = None, **about):
-    """A checkpoint as ``ke train`` would write it after a tenth of a minute."""
+    """Write a checkpoint as ``ke train`` does, after a tenth of a minute."""
     session = make_session(EchoModel(), root=root, encoder=encoder)
     place = dict(ScopeTrainer(config or PokemqaConfig()).place(session))
     said = {"editor": "pokemqa", "model": "none", "place": place, "recipe": {}} | about
@@ -59,7 +59,7 @@ def leave(root: Path, tensors: Any, *, folder: Path | None = None, config: Any =
 
 
 def after(steps: int, root: Path, **how: Any) -> ScopeTraining:
-    """A training with so many steps behind it."""
+    """Return a training after ``steps`` steps."""
     training = begin(root, **how)
     for _ in range(steps):
         training.advance()
@@ -68,5 +68,5 @@ def after(steps: int, root: Path, **how: Any) -> ScopeTraining:
 
 @pytest.fixture
 def kit() -> SimpleNamespace:
-    """The functions above, for tests: pytest imports no test module from another."""
+    """The functions above: pytest imports no test module from another."""
     return SimpleNamespace(examples=EXAMPLES, begin=begin, after=after, leave=leave)

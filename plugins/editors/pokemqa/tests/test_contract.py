@@ -1,4 +1,4 @@
-"""PokeMQA keeps the contract of editors, with its trained detector and with the plain baseline."""
+"""Contract tests with the trained detector, the nearest neighbor, and the paper's loop."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class TestTrained(EditorProfileContract):
         kit.leave(tmp_path, training.tensors())
 
 
-class TestPublishedLoop(EditorProfileContract):
+class TestPaperLoop(EditorProfileContract):
     name = "pokemqa"
-    options: ClassVar[dict[str, str]] = {"detector": "nearest", "loop": "published"}
+    options: ClassVar[dict[str, str]] = {"detector": "nearest", "loop": "paper"}

@@ -1,4 +1,4 @@
-"""Which weights a training leaves wherever it ends, and that an editor loads them once and nothing else of it."""
+"""The weights that a checkpoint keeps, and loading of the detector."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ke_weights import read_checkpoint
 
 
 @pytest.fixture(autouse=True)
-def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch of these examples is one step: validate less often than on thousands."""
-    made = PROFILES["small"]
+def _rare_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Validate less often: one epoch of these few examples is one step."""
+    made = PROFILES["default"]
     pre, judge = (evolve(each, validate=20) for each in (made.pre, made.judge))
-    monkeypatch.setitem(PROFILES, "small", evolve(made, pre=pre, judge=judge))
+    monkeypatch.setitem(PROFILES, "default", evolve(made, pre=pre, judge=judge))
 
 
 def edit(root: Path, **options):
@@ -37,14 +37,11 @@ def edit(root: Path, **options):
         return edited
 
 
-# --- wherever it ends ---------------------------------------------------------------------------------------
-
-
-def test_a_training_that_ends_between_validations_leaves_what_it_learned(kit, tmp_path: Path) -> None:
-    """``ke train`` writes a checkpoint at the end, whether the time is over or Ctrl-C was pressed."""
+def test_checkpoint_between_validations_keeps_the_last_weights(kit, tmp_path: Path) -> None:
+    """``ke train`` writes a checkpoint when the time is over or it is interrupted."""
     training = kit.after(7, tmp_path)
     kit.leave(tmp_path, training.tensors())
-    assert not training.pre.best["offset"].any(), "it was validated before anything was learned, and not since"
+    assert not training.pre.best["offset"].any(), "validated only before the first step"
     detector = edit(tmp_path).memory.detector
     assert np.array_equal(detector.offset, training.pre.module.offset.detach().numpy())
     texts = [kit.examples[0].edit.statement, kit.examples[1].paraphrases[0]]
@@ -54,11 +51,11 @@ def test_a_training_that_ends_between_validations_leaves_what_it_learned(kit, tm
     assert detector.judge(*sides) == pytest.approx(logits.softmax(dim=1)[:, 0].numpy())
 
 
-def test_of_the_last_weights_and_those_that_validated_best_the_better_are_kept(kit, tmp_path: Path) -> None:
+def test_better_of_last_and_best_weights_is_kept(kit, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     training._pre_merit = lambda: -abs(training.pre.step - 20)
     training._judge_merit = lambda: training.judge.step
-    for _ in range(22):  # validated at steps 0 and 20, and where it ends
+    for _ in range(22):  # validated at steps 0, 20 and 22
         training.advance()
     tensors = training.tensors()
     assert kept(tensors, "pre") == NetworkWeights(prefix="pre.best.", step=20, stopped=False)
@@ -67,7 +64,7 @@ def test_of_the_last_weights_and_those_that_validated_best_the_better_are_kept(k
     assert np.array_equal(edit(tmp_path).memory.detector.offset, training.pre.best["offset"].numpy())
 
 
-def test_when_checkpoints_are_written_changes_nothing(kit, tmp_path: Path) -> None:
+def test_checkpoints_do_not_change_the_training(kit, tmp_path: Path) -> None:
     through, looked_at = kit.begin(tmp_path), kit.begin(tmp_path)
     for _ in range(45):
         through.advance()
@@ -78,7 +75,7 @@ def test_when_checkpoints_are_written_changes_nothing(kit, tmp_path: Path) -> No
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_a_step_is_validated_once_and_what_stopped_is_not_validated_again(kit, tmp_path: Path) -> None:
+def test_each_step_is_validated_at_most_once(kit, tmp_path: Path) -> None:
     training = kit.after(3, tmp_path)
     asked = []
     merit = training._judge_merit
@@ -93,7 +90,7 @@ def test_a_step_is_validated_once_and_what_stopped_is_not_validated_again(kit, t
     assert asked == [3]
 
 
-def test_a_detector_that_has_learned_nothing_is_refused(kit, tmp_path: Path) -> None:
+def test_detector_without_improvement_is_refused(kit, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     folder = kit.leave(tmp_path, training.tensors())
     with pytest.raises(BadConfig, match=r"not better than before its training \(0 steps in 0\.1 minutes\)") as caught:
@@ -113,26 +110,13 @@ def test_a_detector_that_has_learned_nothing_is_refused(kit, tmp_path: Path) -> 
     assert "has finished; train another on more edits" in caught.value.hint
 
 
-def test_the_minutes_advised_are_more_than_there_were(kit, tmp_path: Path) -> None:
+def test_recommended_minutes_exceed_the_training_so_far(kit, tmp_path: Path) -> None:
     assert "--minutes 3" in trained_module.how_to_train(PokemqaConfig())
     assert "--minutes 9" in trained_module.how_to_train(PokemqaConfig(), 4.3)
-    assert "--minutes 600 -o pokemqa.profile=published" in trained_module.how_to_train(
-        PokemqaConfig(profile="published")
-    )
+    assert "--minutes 600 -o pokemqa.profile=paper" in trained_module.how_to_train(PokemqaConfig(profile="paper"))
 
 
-def test_a_checkpoint_from_before_the_mark_is_taken_at_its_best(kit, tmp_path: Path) -> None:
-    training = kit.after(25, tmp_path)
-    older = {name: value for name, value in training.tensors().items() if not name.endswith(".kept")}
-    kit.leave(tmp_path, older)
-    assert np.array_equal(edit(tmp_path).memory.detector.offset, training.pre.best["offset"].numpy())
-    assert kit.begin(tmp_path, saved=older).advance().step == 26
-
-
-# --- loaded once --------------------------------------------------------------------------------------------
-
-
-def test_groups_of_edits_share_one_detector_and_a_retrained_one_is_noticed(kit, tmp_path: Path, monkeypatch) -> None:
+def test_groups_of_edits_share_one_detector_until_it_is_retrained(kit, tmp_path: Path, monkeypatch) -> None:
     read = []
     real = trained_module.read_checkpoint
     monkeypatch.setattr(trained_module, "read_checkpoint", lambda folder: read.append(folder) or real(folder))
@@ -155,7 +139,7 @@ def test_groups_of_edits_share_one_detector_and_a_retrained_one_is_noticed(kit, 
     assert len(read) == 3
 
 
-def test_of_a_training_only_what_an_editor_uses_stays_in_memory(kit, tmp_path: Path, monkeypatch) -> None:
+def test_only_the_arrays_of_the_editor_stay_in_memory(kit, tmp_path: Path, monkeypatch) -> None:
     read = {}
 
     def reading(folder):

@@ -1,11 +1,10 @@
-"""Replays of the loop with a scripted model: how it goes on, how it ends, and with how many calls."""
+"""Replays of the loop with a scripted model: prompts, outcomes, and number of calls."""
 
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
 
-from ke_core.plugin import QUESTION_ENTITIES, Answer, BadConfig, Cost, Failure, Likelihood, Material, Step
+from ke_core.plugin import QUESTION_ENTITIES, Answer, BadConfig, Cost, Material, Step
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
@@ -17,7 +16,7 @@ FIRST = "\nSubquestion: In which city is Eiffel Tower located?\nGenerated answer
 UNKNOWN = "\nSo the entity reached is: Rome\nSubquestion: Who governs it?\nGenerated answer:"
 OWN = " Roberto Gualtieri governs it.\nSo the entity reached is: Gualtieri\nFinal answer: Gualtieri"
 FINAL = "\nSo the entity reached is: Rome.\nFinal answer: Rome"
-BOTH = pytest.mark.parametrize("loop", ["fixed", "published"])
+BOTH = pytest.mark.parametrize("loop", ["default", "paper"])
 
 
 def hop(n: int) -> str:
@@ -30,7 +29,7 @@ def edited(model, edits=(MOVE_TOWER, MOVE_GATE), *, material=None, **options):
 
 
 def replay(*script, ask=TOWER, **options):
-    """The reply and the model, whose script must be used up."""
+    """Return the reply and the model, whose script must be used up."""
     model = ScriptedModel(script)
     with edited(model, **options) as after:
         (reply,) = after.answer([ask])
@@ -44,7 +43,7 @@ def outcome(*script, **options) -> tuple[str, str]:
     return reply.outcome, reply.text
 
 
-def test_an_edited_hop_and_one_that_is_not() -> None:
+def test_edited_hop_and_unedited_hop() -> None:
     reply, model = replay(FIRST, UNKNOWN, OWN)
     assert (reply.outcome, reply.text) == ("answered", "Gualtieri")
     assert [(step.kind, step.text, step.retrieved, step.answer) for step in reply.steps] == [
@@ -64,17 +63,17 @@ def test_an_edited_hop_and_one_that_is_not() -> None:
     assert reply.raw == (model.prompts[2] + OWN).removeprefix(model.prompts[0])
 
 
-def test_m10_the_prompt_looks_alike_with_and_without_an_edit() -> None:
-    """The released loop leaves the colon out where it found no edit."""
+def test_prompt_has_the_same_form_with_and_without_an_edit() -> None:
+    """The released loop omits the colon if there is no edit."""
     _reply, model = replay(FIRST, UNKNOWN, OWN)
     assert "\nGenerated answer: Eiffel" in model.prompts[1]
     assert model.prompts[2].endswith("\nGenerated answer:")
-    _reply, model = replay(FIRST, UNKNOWN, OWN, loop="published")
+    _reply, model = replay(FIRST, UNKNOWN, OWN, loop="paper")
     assert model.prompts[2].endswith("\nGenerated answer")
 
 
 @BOTH
-def test_settings_of_every_call(loop) -> None:
+def test_generation_settings_of_every_call(loop) -> None:
     _reply, model = replay(FIRST, FINAL, loop=loop)
     for request in model.requests:
         assert (request.max_tokens, request.temperature) == (200, 0.0)
@@ -89,12 +88,12 @@ def test_final_answer_at_the_first_call(loop) -> None:
 
 
 @BOTH
-def test_four_hops_are_finished_with_five_calls(loop) -> None:
+def test_five_calls_finish_four_hops(loop) -> None:
     assert outcome(hop(1), hop(2), hop(3), hop(4), FINAL, loop=loop) == ("answered", "Rome")
 
 
 @BOTH
-def test_a_model_that_never_ends_stops_at_the_cap(loop) -> None:
+def test_loop_stops_at_max_calls(loop) -> None:
     model = ScriptedModel(lambda _prompt: FIRST)
     with edited(model, loop=loop) as after:
         (reply,) = after.answer([TOWER])
@@ -114,37 +113,37 @@ def test_a_model_that_never_ends_stops_at_the_cap(loop) -> None:
     ],
     ids=["nothing", "blank line first", "one line", "label", "empty question", "empty answer"],
 )
-def test_a_model_that_never_writes_the_format_is_unparsed(text, loop) -> None:
+def test_malformed_turn_is_unparsed(text, loop) -> None:
     reply, _model = replay(text, loop=loop)
     assert (reply.outcome, reply.text) == ("unparsed", "")
     assert [step.kind for step in reply.steps] == ["unparsed"]
 
 
-def test_more_than_three_lines_before_a_subquestion_are_unparsed_as_published() -> None:
+def test_paper_loop_allows_three_lines_before_a_subquestion() -> None:
     long = "\nOne.\nTwo.\nThree.\nSubquestion: Who governs it?\nGenerated answer:"
-    assert outcome(long, loop="published") == ("unparsed", "")
+    assert outcome(long, loop="paper") == ("unparsed", "")
     assert outcome(long, FINAL) == ("answered", "Rome")
 
 
-def test_a_model_that_forgets_the_label_is_looked_up_for_all_the_same() -> None:
+def test_subquestion_without_announcement_is_looked_up() -> None:
     said = "\nSubquestion: In which city is Eiffel Tower located?\nIt is in Paris.\nFinal answer: Paris"
     reply, _model = replay(said, FINAL)
     assert reply.steps[0].retrieved == (MOVE_TOWER.id,)
-    assert outcome(said, loop="published") == ("answered", "Paris")
+    assert outcome(said, loop="paper") == ("answered", "Paris")
 
 
-def test_an_invented_example_is_cut_off() -> None:
+def test_invented_example_is_cut() -> None:
     assert outcome("\nFinal answer: Rome\nQuestion: Who?\nFinal answer: Oslo") == ("answered", "Rome")
-    assert outcome("\nFinal answer: Rome\n\nQuestion: Who?\nFinal answer: Oslo", loop="published")[1] == "Rome"
+    assert outcome("\nFinal answer: Rome\n\nQuestion: Who?\nFinal answer: Oslo", loop="paper")[1] == "Rome"
 
 
 @BOTH
-def test_half_a_line_is_length(loop) -> None:
+def test_truncated_line_is_length(loop) -> None:
     assert outcome("\nFinal answer: New York", max_tokens=3, loop=loop) == ("length", "")
     assert outcome("\nSubquestion: In which city is it", max_tokens=4, loop=loop) == ("length", "")
 
 
-def test_whole_lines_before_the_limit_count() -> None:
+def test_complete_lines_before_the_limit_are_used() -> None:
     assert outcome("\nFinal answer: Rome\nand so on and so on", max_tokens=5) == ("answered", "Rome")
 
 
@@ -152,33 +151,6 @@ def test_whole_lines_before_the_limit_count() -> None:
 def test_empty_memory_leaves_every_hop_to_the_model(loop) -> None:
     reply, _model = replay(FIRST, OWN, edits=(), loop=loop)
     assert (reply.text, reply.steps[0].retrieved, reply.steps[0].scores) == ("Gualtieri", (), ())
-
-
-def test_hidden_facts_are_not_retrieved() -> None:
-    reply, _model = replay(FIRST, OWN, ask=evolve(TOWER, hidden=frozenset({MOVE_TOWER.id})))
-    assert reply.steps[0].retrieved == ()
-
-
-def test_facts_are_put_in_and_taken_out_while_the_model_answers() -> None:
-    with edited(ScriptedModel([FIRST, FINAL] * 3), [MOVE_GATE]) as after:
-        found = []
-        for change in ({}, {"add": [MOVE_TOWER]}, {"remove": [MOVE_TOWER.id]}):
-            after.change(**change)
-            found.append(after.answer([TOWER])[0].steps[0].retrieved)
-    assert found == [(), (MOVE_TOWER.id,), ()]
-
-
-def test_error_of_the_model_is_a_failure_of_that_question_alone() -> None:
-    model = ScriptedModel(lambda prompt: TimeoutError("no answer") if prompt.endswith("broken?") else FINAL)
-    with edited(model) as after:
-        good, bad = after.answer([TOWER, question("broken?")])
-    assert good.text == "Rome"
-    assert bad == Failure(error="TimeoutError", message="no answer")
-
-
-def test_log_probabilities_are_a_failure() -> None:
-    reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
-    assert reply.unscored
 
 
 # --- worked examples and the knowledge prompt --------------------------------------------------------------
@@ -191,8 +163,8 @@ def worked_examples(file: str, tmp_path=None, **options) -> str:
 
 
 @pytest.mark.parametrize("file", ["plain", "knowledge"])
-def test_every_example_would_itself_be_parsed(file) -> None:
-    """Replaying each worked example through the loop gives its own final answer."""
+def test_worked_examples_can_be_parsed(file) -> None:
+    """Replaying a worked example returns its final answer."""
     *blocks, asked = worked_examples(file).split("\n\n")
     assert len(blocks) == 4
     assert ("Key entity: Eiffel Tower, a tower." in asked) == (file == "knowledge")
@@ -206,7 +178,7 @@ def test_every_example_would_itself_be_parsed(file) -> None:
         assert ("Key entity: " in block) == (file == "knowledge")
 
 
-def test_a_question_whose_entity_is_not_known_is_asked_plainly() -> None:
+def test_question_without_a_key_entity_uses_the_plain_prompt() -> None:
     model = ScriptedModel([FINAL])
     known = {QUESTION_ENTITIES: Material(value={"Another question?": "X, a person."})}
     with edited(model, material=known, knowledge="dataset") as after:
@@ -214,12 +186,12 @@ def test_a_question_whose_entity_is_not_known_is_asked_plainly() -> None:
     assert "Key entity" not in model.prompts[0]
 
 
-def test_a_dataset_without_entities_is_refused_when_they_are_asked_for() -> None:
+def test_dataset_without_entities_is_refused() -> None:
     with pytest.raises(BadConfig, match="has no question-entities"), edited(ScriptedModel([]), knowledge="dataset"):
         pass
 
 
-def test_prompts_of_a_folder(tmp_path) -> None:
+def test_prompts_are_read_from_a_folder(tmp_path) -> None:
     (tmp_path / "plain.txt").write_text("Question: mine\nFinal answer: yes\n", encoding="utf-8")
     assert worked_examples("plain", prompts=str(tmp_path)).startswith(
         "Question: mine\nFinal answer: yes\n\nQuestion: Who"
@@ -230,26 +202,26 @@ def test_prompts_of_a_folder(tmp_path) -> None:
         worked_examples("plain", prompts=str(tmp_path / "none"))
 
 
-def test_a_logical_step_is_no_line_too_many_as_published() -> None:
-    """CompKE's demonstrations have one; whether an edit was found must not decide that."""
+def test_paper_loop_does_not_count_logical_steps() -> None:
+    """CompKE's demonstrations have one."""
     said = " Rome\nSo the entity reached is: Rome\nLogical operation: of (Rome), keep it\nSubquestion: Who rules it?"
-    assert outcome(FIRST, said, FINAL, loop="published")[0] == "answered"
+    assert outcome(FIRST, said, FINAL, loop="paper")[0] == "answered"
 
 
-def test_m2_a_name_keeps_the_period_that_is_its_own() -> None:
+def test_name_keeps_its_own_period() -> None:
     said = " Liverpool F.C. does.\nSo the entity reached is: Liverpool F.C.\nSubquestion: Who owns it?"
     reply, _model = replay(FIRST, said, FINAL)
     assert reply.steps[0].answer == "Liverpool F.C."
 
 
-ELSEWHERE = """
+SCRIPT = """
 from attrs import evolve
 from ke_testing.examples import MOVE_TOWER, question
 from ke_testing.fakes import ScriptedModel, make_session
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 
-alike = [evolve(MOVE_TOWER, id=f"edit {number}") for number in range(9)]  # the order decides between them
+alike = [evolve(MOVE_TOWER, id=f"edit {number}") for number in range(9)]
 steps = iter(["\\nSubquestion: In which city is Eiffel Tower located?", "\\nFinal answer: Rome"] * 2)
 model = ScriptedModel(lambda prompt: next(steps))
 with Pokemqa(PokemqaConfig(detector="nearest", threshold=0.6)).edit(make_session(model), alike) as edited:
@@ -259,9 +231,9 @@ print(model.prompts, edited.details)
 """
 
 
-def test_m3_hash_seed_has_no_say() -> None:
-    """The contract tries it on editors without a trainer; this detector needs none."""
-    told = under_hash_seeds(ELSEWHERE)
-    assert told[0] == told[1]
-    assert "retrieved=('edit 0',)" in told[0]
-    assert "retrieved=('edit 1',)" in told[0]
+def test_answers_do_not_depend_on_the_hash_seed() -> None:
+    """The contract test skips editors with a trainer."""
+    outputs = under_hash_seeds(SCRIPT)
+    assert outputs[0] == outputs[1]
+    assert "retrieved=('edit 0',)" in outputs[0]
+    assert "retrieved=('edit 1',)" in outputs[0]

@@ -1,4 +1,4 @@
-"""The published detector: two encoders fine-tuned as a whole, here tiny and untrained ones."""
+"""The profile ``paper``: two fully fine-tuned encoders, here tiny ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ke_plugin_pokemqa.profiles import PROFILES
 from ke_testing.fakes import ScriptedModel, make_session
 from ke_weights import read_checkpoint
 
-CONFIG = PokemqaConfig(profile="published", encoder="tiny")
+CONFIG = PokemqaConfig(profile="paper", encoder="tiny")
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def encoder(kit) -> SentenceEncoder:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = PROFILES["published"]
+    made = PROFILES["paper"]
     schedule = evolve(made.pre, lr=1e-3, batch=8, validate=2)
-    monkeypatch.setitem(PROFILES, "published", evolve(made, pre=schedule, judge=schedule))
+    monkeypatch.setitem(PROFILES, "paper", evolve(made, pre=schedule, judge=schedule))
 
 
-def test_everything_is_trained_and_the_given_encoder_is_left_alone(kit, tmp_path: Path, encoder) -> None:
+def test_all_weights_are_trained_and_the_given_encoder_is_unchanged(kit, tmp_path: Path, encoder) -> None:
     before = encoder.id
     training = kit.begin(tmp_path, config=CONFIG, encoder=encoder)
     start = {name: value.clone() for name, value in training.networks.judge.state_dict().items()}
@@ -59,7 +59,7 @@ def test_everything_is_trained_and_the_given_encoder_is_left_alone(kit, tmp_path
     assert SentenceEncoder(model=encoder.model, tokenizer=encoder.tokenizer, longest=64).id == before
 
 
-def test_resumed_training_ends_in_the_same_bits_dropout_included(kit, tmp_path: Path, encoder) -> None:
+def test_resumed_training_is_bit_identical_including_dropout(kit, tmp_path: Path, encoder) -> None:
     through, parts = (kit.begin(tmp_path, config=CONFIG, encoder=encoder) for _ in range(2))
     for _ in range(5):
         through.advance()
@@ -67,7 +67,7 @@ def test_resumed_training_ends_in_the_same_bits_dropout_included(kit, tmp_path: 
         parts.advance()
     saved = read_checkpoint(kit.leave(tmp_path, parts.tensors(), config=CONFIG, encoder=encoder))
     assert saved is not None
-    torch.manual_seed(7)  # what the process drew before does not matter
+    torch.manual_seed(7)  # the state of the global generator does not matter
     resumed = kit.begin(tmp_path, config=CONFIG, encoder=encoder, saved=saved.tensors)
     for _ in range(3):
         resumed.advance()
@@ -76,8 +76,8 @@ def test_resumed_training_ends_in_the_same_bits_dropout_included(kit, tmp_path: 
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_three_facts_are_enough_to_train_on(kit, tmp_path: Path, encoder) -> None:
-    """Its rates are validated without negatives, so that one fact does."""
+def test_three_facts_are_enough(kit, tmp_path: Path, encoder) -> None:
+    """Validation needs no negatives, so one fact is enough for it."""
     rest = {"config": CONFIG, "encoder": encoder}
     with pytest.raises(BadData, match="about 2 facts: too few") as caught:
         kit.begin(tmp_path, examples=kit.examples[:2], **rest)
@@ -85,9 +85,9 @@ def test_three_facts_are_enough_to_train_on(kit, tmp_path: Path, encoder) -> Non
     assert kit.after(5, tmp_path, examples=kit.examples[:3], **rest).step == 5
 
 
-def test_the_editor_works_with_both_fine_tuned_encoders(kit, tmp_path: Path, encoder) -> None:
+def test_editor_uses_both_fine_tuned_encoders(kit, tmp_path: Path, encoder) -> None:
     training = kit.begin(tmp_path, config=CONFIG, encoder=encoder)
-    training._pre_merit = training._judge_merit = lambda: training.step  # so that what it learns is kept
+    training._pre_merit = training._judge_merit = lambda: training.step  # always an improvement
     for _ in range(4):
         training.advance()
     kit.leave(tmp_path, training.tensors(), config=CONFIG, encoder=encoder)

@@ -1,4 +1,4 @@
-"""Training the detector: losses, negatives, split, stopping, resuming; finding the result again."""
+"""Training of the detector: losses, data, early stopping, resuming; loading the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attrs import evolve
+from attrs import asdict, evolve
 
 from ke_core.plugin import BadConfig, BadData, EditFailed, TrainingExample
 from ke_plugin_pokemqa import PokemqaConfig
@@ -29,14 +29,14 @@ def test_p_is_one_half_at_squared_distance_ln_2() -> None:
     assert float(scope(torch.zeros(2), torch.tensor([math.sqrt(math.log(2)), 0.0]))) == pytest.approx(0.5)
 
 
-def test_pre_detector_loss_is_the_papers() -> None:
+def test_pre_detector_loss_equals_the_papers_formula() -> None:
     edit, positive = torch.tensor([[0.0]]), torch.tensor([[0.5]])
     far = torch.tensor([[[1.0], [2.0]]])
     expected = 0.25 - np.mean([math.log(1 - math.exp(-1)), math.log(1 - math.exp(-4))])
     assert float(pre_detector_loss(edit, positive, far)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_gradients_are_finite_where_a_negative_equals_the_edit() -> None:
+def test_gradient_is_finite_if_a_negative_equals_the_edit() -> None:
     edit = torch.tensor([[0.3, 0.1]], requires_grad=True)
     same = torch.stack([edit[0], edit[0] + 1])[None]
     loss = pre_detector_loss(edit, edit.detach() + 0.2, same)
@@ -45,16 +45,12 @@ def test_gradients_are_finite_where_a_negative_equals_the_edit() -> None:
     assert torch.isfinite(edit.grad).all()
 
 
-def test_both_losses_of_the_disambiguator() -> None:
+def test_disambiguator_losses() -> None:
     logits = torch.tensor([[2.0, -1.0], [0.5, 0.0]])
     assert float(judge_loss(logits, positives=1, kind="two-class")) == pytest.approx(
         (math.log(1 + math.exp(-3)) + math.log(1 + math.exp(0.5))) / 2, rel=1e-6
     )
-    ones, zeros = (2.0, 0.0), (-1.0, 0.5)
-    apart = [math.log(1 + math.exp(-ones[0])), math.log(1 + math.exp(ones[1]))]  # class 0: labels 1, 0
-    apart[1] = math.log(1 + math.exp(0.5))
-    other = [math.log(1 + math.exp(zeros[0])), math.log(1 + math.exp(-ones[1]))]  # class 1: labels 0, 1
-    expected = (apart[0] + apart[1] + other[0] + other[1]) / 4
+    expected = np.mean([math.log(1 + math.exp(x)) for x in (-2.0, -1.0, 0.5, 0.0)])  # labels (1, 0) and (0, 1)
     assert float(judge_loss(logits, positives=1, kind="binary")) == pytest.approx(expected, rel=1e-6)
 
 
@@ -62,10 +58,10 @@ def test_merit_is_recall_plus_block_rate() -> None:
     assert merit(torch.tensor([0.9, 0.2, 0.6, 0.9]), torch.tensor([0.1, 0.4, 0.55, 0.95])) == 0.5 + 0.5
 
 
-# --- what is learned from ----------------------------------------------------------------------------------
+# --- data --------------------------------------------------------------------------------------------------
 
 
-def test_records_that_share_a_question_are_one_family_and_stay_on_one_side(kit) -> None:
+def test_records_that_share_a_question_stay_on_one_side_of_the_split(kit) -> None:
     linked = [
         evolve(kit.examples[0], edit=evolve(kit.examples[0].edit, id="x", statement="Ada Fox is located in Pisa")),
         evolve(kit.examples[5], paraphrases=(*kit.examples[5].paraphrases, *kit.examples[0].paraphrases[:1])),
@@ -78,14 +74,14 @@ def test_records_that_share_a_question_are_one_family_and_stay_on_one_side(kit) 
     assert sorted([*examples.train, *examples.valid]) == list(range(count + 2))
 
 
-def test_the_split_is_80_to_20_and_drawn_by_the_seed(kit) -> None:
+def test_split_is_80_to_20_and_depends_on_the_seed(kit) -> None:
     one, same, other = (scope_examples(kit.examples, seed) for seed in (0, 0, 1))
     assert (len(one.train), len(one.valid)) == (19, 5)
     assert np.array_equal(one.train, same.train)
     assert not np.array_equal(one.train, other.train)
 
 
-def test_negatives_are_drawn_from_the_batch_and_never_of_the_same_family() -> None:
+def test_negatives_are_of_other_families_in_the_batch() -> None:
     families = np.array([3, 3, 3, 7, 9])
     drawn = negatives(families, 200, np.random.default_rng(0))
     assert drawn.shape == (5, 200)
@@ -95,21 +91,21 @@ def test_negatives_are_drawn_from_the_batch_and_never_of_the_same_family() -> No
         negatives(np.array([1, 1]), 2, np.random.default_rng(0))
 
 
-def test_each_time_through_deals_every_pair_once_in_another_order() -> None:
+def test_every_epoch_has_every_pair_once_in_another_order() -> None:
     times = [order(10, epoch, seed=0, part=1).tolist() for epoch in range(3)]
     assert all(sorted(time) == list(range(10)) for time in times)
     assert times[0] != times[1]
 
 
-def test_examples_without_questions_are_left_out_and_too_few_are_an_error(kit) -> None:
+def test_examples_without_questions_are_skipped_and_too_few_are_an_error(kit) -> None:
     assert len(scope_examples([*kit.examples, TrainingExample(edit=TEXT_ONLY)], 0).edits) == len(kit.examples)
     for few in ([], [TrainingExample(edit=TEXT_ONLY)], kit.examples[:1], [kit.examples[0]] * 9):
         with pytest.raises(BadData, match=f"of {len(few)} examples have questions"):
             scope_examples(few, 0)
 
 
-def test_as_many_facts_as_training_takes_are_asked_for(kit, tmp_path: Path) -> None:
-    """It is validated by a loss with negatives, which takes two facts; a fifth of them is there for that."""
+def test_eight_facts_are_required(kit, tmp_path: Path) -> None:
+    """A fifth of the facts validates, and the validation loss needs negatives, so two facts."""
     for few in (3, 7):
         with pytest.raises(BadData, match=f"about {few} facts: too few") as caught:
             kit.begin(tmp_path, examples=kit.examples[:few])
@@ -117,7 +113,7 @@ def test_as_many_facts_as_training_takes_are_asked_for(kit, tmp_path: Path) -> N
     assert kit.begin(tmp_path, examples=kit.examples[:8]).advance().step == 1
 
 
-def test_overlap_of_words_weighs_rare_ones() -> None:
+def test_word_overlap_weights_rare_words() -> None:
     words = count_words(["the capital of Mali", "the king of Spain", "the sea", "of the sea"])
     (same, name, other) = words.overlap(["The capital of Mali is Oslo"] * 3, ["capital of Mali", "of Mali", "of Peru"])
     assert same[0] == name[0] == 1
@@ -129,17 +125,17 @@ def test_overlap_of_words_weighs_rare_ones() -> None:
 
 @pytest.fixture
 def longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An epoch of these examples is one step: validate less often than on thousands."""
-    made = PROFILES["small"]
+    """Validate less often: one epoch of these few examples is one step."""
+    made = PROFILES["default"]
     schedule = evolve(made.judge, epochs=60, validate=20)
-    monkeypatch.setitem(PROFILES, "small", evolve(made, pre=evolve(schedule, lr=made.pre.lr), judge=schedule))
+    monkeypatch.setitem(PROFILES, "default", evolve(made, pre=evolve(schedule, lr=made.pre.lr), judge=schedule))
 
 
 # --- training ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("longer")
-def test_training_lowers_both_losses_and_finishes_by_itself(kit, tmp_path: Path) -> None:
+def test_training_lowers_both_losses_and_stops(kit, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     steps = []
     while not training.finished():
@@ -154,7 +150,7 @@ def test_training_lowers_both_losses_and_finishes_by_itself(kit, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kept", [3, 12])
-def test_resumed_training_ends_in_the_same_bits(kit, tmp_path: Path, kept: int) -> None:
+def test_resumed_training_is_bit_identical(kit, tmp_path: Path, kept: int) -> None:
     through = kit.begin(tmp_path)
     for _ in range(16):
         through.advance()
@@ -172,7 +168,7 @@ def test_resumed_training_ends_in_the_same_bits(kit, tmp_path: Path, kept: int) 
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_a_network_stops_when_validation_gets_no_better_and_keeps_its_best(kit, tmp_path: Path) -> None:
+def test_early_stopping_keeps_the_best_weights(kit, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     learner, merits = training.pre, iter([1.0, 1.5, 1.2, 1.5, 1.4, 1.3, 1.1])
     training._pre_merit = lambda: next(merits)
@@ -191,30 +187,30 @@ def test_a_network_stops_when_validation_gets_no_better_and_keeps_its_best(kit, 
     assert not training.finished()
 
 
-def test_a_loss_that_is_not_finite_is_one_clear_line(kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_finite_loss_raises(kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = kit.begin(tmp_path)
     monkeypatch.setattr(training_module, "judge_loss", lambda logits, **_: logits.sum() * math.inf)
     with pytest.raises(EditFailed, match="not finite at step 1"):
         training.advance()
 
 
-def test_texts_are_read_once_and_kept(kit, tmp_path: Path) -> None:
-    class Counting(WordEncoder):
+def test_texts_are_embedded_once(kit, tmp_path: Path) -> None:
+    class CountingEncoder(WordEncoder):
         read = 0
 
         def embed(self, texts):
             self.read += len(texts)
             return super().embed(texts)
 
-    encoder = Counting()
+    encoder = CountingEncoder()
     for _ in range(2):
         kit.begin(tmp_path, encoder=encoder)
     distinct = {text for example in kit.examples for text in (example.edit.statement, *example.paraphrases)}
     assert encoder.read == len(distinct)
 
 
-def test_the_published_profile_keeps_the_published_numbers() -> None:
-    made = PROFILES["published"].as_json()
+def test_paper_profile_has_the_published_numbers() -> None:
+    made = asdict(PROFILES["paper"])
     assert made["pre"] == {"batch": 1024, "lr": 1e-5, "epochs": 1000, "validate": 20, "patience": 5}
     assert made["judge"] == {"batch": 256, "lr": 1e-5, "epochs": 500, "validate": 10, "patience": 10}
     assert {name: made[name] for name in ("encoder", "tune", "negatives", "hard", "loss", "confirm")} == {
@@ -223,8 +219,8 @@ def test_the_published_profile_keeps_the_published_numbers() -> None:
     }  # fmt: skip
 
 
-def test_an_encoder_without_weights_cannot_be_fine_tuned(kit, tmp_path: Path) -> None:
-    trainer = ScopeTrainer(PokemqaConfig(profile="published", encoder="words"))
+def test_encoder_without_weights_cannot_be_fine_tuned(kit, tmp_path: Path) -> None:
+    trainer = ScopeTrainer(PokemqaConfig(profile="paper", encoder="words"))
     with pytest.raises(BadConfig, match="fake:words-256 cannot be fine-tuned"):
         trainer.recipe(make_session(EchoModel(), root=tmp_path))
 
@@ -239,7 +235,7 @@ def edit(root: Path, *, words=None, **options):
 
 
 @pytest.mark.usefixtures("longer")
-def test_a_trained_detector_tells_edited_from_unedited(kit, tmp_path: Path) -> None:
+def test_trained_detector_separates_edited_from_unedited(kit, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     while not training.finished():
         training.advance()
@@ -256,37 +252,37 @@ def test_a_trained_detector_tells_edited_from_unedited(kit, tmp_path: Path) -> N
     assert edited.details["detector"]["trained"]["step"] == training.step
 
 
-def test_without_a_detector_one_line_says_how_to_train_one(tmp_path: Path) -> None:
+def test_missing_detector_error_has_the_training_command(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="pokemqa needs a trained scope detector") as caught:
         edit(tmp_path)
     assert len(str(caught.value).splitlines()) == 1
     assert "ke train pokemqa --data FILE --minutes 3, or use -o pokemqa.detector=nearest" in caught.value.hint
     with pytest.raises(BadConfig) as caught:
-        edit(tmp_path, profile="published", encoder="mine", checkpoint=str(tmp_path / "none"))
-    assert "--minutes 600 -o pokemqa.profile=published -o pokemqa.encoder=mine" in caught.value.hint
+        edit(tmp_path, profile="paper", encoder="mine", checkpoint=str(tmp_path / "none"))
+    assert "--minutes 600 -o pokemqa.profile=paper -o pokemqa.encoder=mine" in caught.value.hint
     with pytest.raises(BadConfig, match="needs a trained scope detector"):
         Pokemqa(PokemqaConfig()).check(make_session(EchoModel(), root=tmp_path), [])
 
 
-def test_a_detector_of_another_encoder_or_editor_is_refused(kit, tmp_path: Path) -> None:
+def test_detector_of_another_encoder_or_editor_is_refused(kit, tmp_path: Path) -> None:
     tensors = kit.after(1, tmp_path).tensors()
     folder = kit.leave(tmp_path, tensors, folder=tmp_path / "mine")
     assert edit(tmp_path, checkpoint=str(folder)).details["facts"] == 1
-    with pytest.raises(BadConfig, match=r"was trained with profile small and encoder fake:words-256.*fake:words-8"):
+    with pytest.raises(BadConfig, match=r"was trained with profile default and encoder fake:words-256.*fake:words-8"):
         edit(tmp_path, checkpoint=str(folder), words=WordEncoder(8))
     other = kit.leave(tmp_path, tensors, folder=tmp_path / "other", editor="mend")
     with pytest.raises(BadConfig, match="was trained for mend, not for pokemqa"):
         edit(tmp_path, checkpoint=str(other))
 
 
-def test_a_damaged_checkpoint_is_named(kit, tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_an_error(kit, tmp_path: Path) -> None:
     folder = kit.leave(tmp_path, kit.begin(tmp_path).tensors(), folder=tmp_path / "mine")
     (folder / "checkpoint.safetensors").write_bytes(b"no")
     with pytest.raises(BadData, match="checkpoint"):
         edit(tmp_path, checkpoint=str(folder))
 
 
-def test_the_plain_baseline_has_a_threshold_of_its_own_encoder_only(tmp_path: Path) -> None:
+def test_only_minilm_has_a_default_threshold(tmp_path: Path) -> None:
     assert edit(tmp_path, detector="nearest").details["detector"] == {"kind": "nearest", "threshold": 0.67}
     with pytest.raises(BadConfig, match="no threshold for the encoder mine"):
         edit(tmp_path, detector="nearest", encoder="mine")

@@ -1,4 +1,4 @@
-"""An adapter beside 4-bit weights: it acts while the context is open, and is gone after it."""
+"""An adapter on 4-bit weights, attached while the edit is active."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def logits(model: Any) -> Tensor:
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_the_new_object_becomes_more_probable_than_it_was(family: Family, nf4: Loader, tmp_path: Path) -> None:
+def test_new_object_becomes_more_probable(family: Family, nf4: Loader, tmp_path: Path) -> None:
     model = nf4(family)
     request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
     before = model.score(request)[0].logprobs
@@ -46,7 +46,7 @@ def test_the_new_object_becomes_more_probable_than_it_was(family: Family, nf4: L
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["clean-exit", "exception"])
-def test_base_weights_are_never_touched(nf4: Loader, tmp_path: Path, *, fails: bool) -> None:
+def test_base_weights_do_not_change(nf4: Loader, tmp_path: Path, *, fails: bool) -> None:
     model = nf4()
     base = logits(model)
     marks = {name: mark for name, mark in model.state().items() if name.startswith("scale")}
@@ -62,14 +62,14 @@ def test_base_weights_are_never_touched(nf4: Loader, tmp_path: Path, *, fails: b
     assert not hasattr(model.module, "peft_config")
 
 
-def test_a_loss_that_is_not_finite_names_its_edit(nf4: Loader, tmp_path: Path) -> None:
+def test_non_finite_loss_names_its_edit(nf4: Loader, tmp_path: Path) -> None:
     model = nf4()
     editor, why = Qlora(evolve(SMALL, lr=1e37)), f"edit '{MOVE_TOWER.id}' is not finite"
     with one_clear_line(model, EditFailed, why), editor.edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
         pass
 
 
-def test_edits_one_after_another_add_up_and_come_off_in_turn(nf4: Loader, tmp_path: Path) -> None:
+def test_nested_edits_are_removed_in_reverse_order(nf4: Loader, tmp_path: Path) -> None:
     model = nf4()
     session = make_session(model, root=tmp_path)
     base = logits(model)
@@ -81,9 +81,7 @@ def test_edits_one_after_another_add_up_and_come_off_in_turn(nf4: Loader, tmp_pa
     assert torch.equal(logits(model), base)
 
 
-def test_the_users_random_numbers_go_on_as_they_would_have_while_the_model_is_edited(
-    nf4: Loader, tmp_path: Path
-) -> None:
+def test_global_generators_are_unchanged(nf4: Loader, tmp_path: Path) -> None:
     session = make_session(nf4(), root=tmp_path)
     torch.manual_seed(3)
     drawn = torch.rand(4)
@@ -92,7 +90,7 @@ def test_the_users_random_numbers_go_on_as_they_would_have_while_the_model_is_ed
         assert torch.equal(torch.rand(4), drawn)
 
 
-def test_whole_sentences_are_learned_as_recoe_does(nf4: Loader, tmp_path: Path) -> None:
+def test_loss_sentence_trains_whole_statements(nf4: Loader, tmp_path: Path) -> None:
     model = nf4()
     config = evolve(SMALL, loss="sentence")
     session = make_session(model, root=tmp_path)
@@ -107,7 +105,7 @@ def test_whole_sentences_are_learned_as_recoe_does(nf4: Loader, tmp_path: Path) 
         pass
 
 
-def test_statements_that_contradict_each_other_are_refused(nf4: Loader, tmp_path: Path) -> None:
+def test_contradicting_statements_are_refused(nf4: Loader, tmp_path: Path) -> None:
     editor, session = Qlora(evolve(SMALL, loss="sentence")), make_session(nf4(), root=tmp_path)
     other = city_edit(TOWER, ROME, MADRID)
     refused = editor.check(session, [MOVE_TOWER, TEXT_ONLY, other])
@@ -117,14 +115,14 @@ def test_statements_that_contradict_each_other_are_refused(nf4: Loader, tmp_path
         pass
 
 
-def test_the_new_object_alone_is_learned_by_default(nf4: Loader, tmp_path: Path) -> None:
+def test_default_trains_only_the_new_object(nf4: Loader, tmp_path: Path) -> None:
     session = make_session(nf4(), root=tmp_path)
     assert set(Qlora(SMALL).check(session, [MOVE_TOWER, TEXT_ONLY])) == {TEXT_ONLY.id}
     with Qlora(SMALL).edit(session, ()) as edited:
         assert isinstance(edited, PassthroughModel)
 
 
-def test_a_model_in_other_codes_is_not_sent_to_lora(tmp_path: Path) -> None:
+def test_other_quantization_is_refused_without_a_hint_to_lora(tmp_path: Path) -> None:
     model = tiny_model("llama")
     codes = model.module.model.layers[0].mlp.down_proj.weight.detach().to(torch.float8_e4m3fn)
     model.module.model.layers[0].mlp.down_proj.weight = torch.nn.Parameter(codes, requires_grad=False)
@@ -135,7 +133,7 @@ def test_a_model_in_other_codes_is_not_sent_to_lora(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_other_types_are_refused_before_anything_is_asked(dtype: str, tmp_path: Path) -> None:
+def test_other_dtypes_are_refused(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)
     session = make_session(model, root=tmp_path)
     with pytest.raises(BadConfig, match="are not quantized") as caught:

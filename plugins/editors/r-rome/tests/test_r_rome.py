@@ -1,4 +1,4 @@
-"""R-ROME against a plain one: one key in every place."""
+"""R-ROME against a reference implementation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.plugin import UnsupportedEdit
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_r_rome import RRomeConfig
 from ke_plugin_r_rome.editor import RRome
-from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.examples import MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.testing.reference_edits import ReferenceModel, off, target_of
 
@@ -28,10 +27,7 @@ def the_key(plain: ReferenceModel, config: RRomeConfig) -> torch.Tensor:
 @pytest.mark.parametrize("adjusted", [True, False], ids=["moments", "plain-key"])
 @pytest.mark.parametrize("key", ["contexts", "prompt"])
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_its_one_key_maps_to_the_target_by_an_update_along_it(
-    family: str, key: Any, tmp_path: Path, *, adjusted: bool
-) -> None:
-    """Numerics 3."""
+def test_update_maps_the_key_to_the_target(family: str, key: Any, tmp_path: Path, *, adjusted: bool) -> None:
     config = evolve(SMALL, key=key, mom2_adjustment=adjusted)
     model = tiny_model(family, dtype="float64")  # type: ignore[arg-type]
     plain = ReferenceModel(model, family)
@@ -47,18 +43,9 @@ def test_its_one_key_maps_to_the_target_by_an_update_along_it(
     assert off(change, expected) < (1e-9 if family == "gpt2" else 1e-4)
 
 
-def test_no_edit_is_too_far_from_its_contexts(tmp_path: Path) -> None:
-    """What ROME must refuse: here the denominator k^T C^-1 k is positive, wherever the bare prompt's key lies."""
+def test_edits_that_rome_refuses_are_made(tmp_path: Path) -> None:
+    """The denominator k^T C^-1 k is positive for every key."""
     config = evolve(SMALL, templates=("The The The The. {}", "So so so so so so. {}", "I I I I I I I. {}"))
     with RRome(config).edit(make_session(tiny_model("llama"), root=tmp_path), [MOVE_TOWER]) as edited:
         norms: Any = edited.details["relative_update_norms"]
     assert 0 < norms[str(LAYER)] < 1
-
-
-def test_more_than_one_edit_at_a_time_is_refused(tmp_path: Path) -> None:
-    session = make_session(tiny_model("llama"), root=tmp_path)
-    with (
-        pytest.raises(UnsupportedEdit, match="one edit at a time, not 2"),
-        RRome(SMALL).edit(session, [MOVE_TOWER, MOVE_GATE]),
-    ):
-        pass

@@ -1,4 +1,4 @@
-"""ROME against a plain one, and against what must always hold."""
+"""ROME against a reference implementation."""
 
 from __future__ import annotations
 
@@ -36,10 +36,8 @@ def update(model: Any, root: Path, config: RomeConfig = SMALL, family: str = "gp
 
 @pytest.mark.parametrize(("dtype", "most"), [("float64", 1e-12), ("float32", 1e-4)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_projection_maps_the_bare_prompts_key_to_its_target(
-    family: Family, dtype: str, most: float, tmp_path: Path
-) -> None:
-    """Numerics 1, as the model runs: W' k_c + b = v*."""
+def test_edited_projection_maps_the_key_to_its_target(family: Family, dtype: str, most: float, tmp_path: Path) -> None:
+    """W' k_c + b = v*."""
     model = tiny_model(family, dtype=dtype)
     with Rome(SMALL).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited:
         missed: Any = edited.details["edits"]
@@ -47,7 +45,7 @@ def test_the_projection_maps_the_bare_prompts_key_to_its_target(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_update_is_the_plain_algorithms(family: Family, tmp_path: Path) -> None:
+def test_update_equals_the_reference(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     ours, details = update(model, tmp_path, family=family)
     plain = ReferenceModel(model, family, details["templates"])
@@ -59,8 +57,7 @@ def test_the_update_is_the_plain_algorithms(family: Family, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_the_projection_says_after_the_edit_is_the_target(family: Family, tmp_path: Path) -> None:
-    """Numerics 1, measured from outside."""
+def test_output_of_the_edited_layer_is_the_target(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     with Rome(SMALL).edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
         said = ReferenceModel(model, family).value(MOVE_TOWER, LAYER)
@@ -68,10 +65,7 @@ def test_what_the_projection_says_after_the_edit_is_the_target(family: Family, t
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_update_has_rank_one_and_spares_keys_that_are_orthogonal_under_the_inverse_moment(
-    family: Family, tmp_path: Path
-) -> None:
-    """Numerics 2."""
+def test_update_has_rank_one_and_keeps_orthogonal_keys(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
     ours, details = update(model, tmp_path, family=family)
     sizes = torch.linalg.svdvals(ours)
@@ -85,8 +79,7 @@ def test_the_update_has_rank_one_and_spares_keys_that_are_orthogonal_under_the_i
     assert float((ours @ spared).norm() / (ours @ other).norm()) < (1e-6 if family in FLOAT32_PARTS else 1e-9)
 
 
-def test_the_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numerics 2."""
+def test_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt2", dtype="float64")
     ours, details = update(model, tmp_path)
     real = editor_module.covariance_weighted
@@ -96,7 +89,7 @@ def test_the_scale_of_the_direction_does_not_matter(tmp_path: Path, monkeypatch:
     assert again["cosine"] == pytest.approx(details["cosine"], rel=1e-12)
 
 
-def test_the_key_itself_is_the_direction_without_second_moments(tmp_path: Path) -> None:
+def test_key_is_the_direction_without_mom2_adjustment(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     ours, details = update(model, tmp_path, evolve(SMALL, mom2_adjustment=False))
     mean = ReferenceModel(model, "gpt2", details["templates"]).keys(MOVE_TOWER, LAYER).mean(0)
@@ -105,7 +98,7 @@ def test_the_key_itself_is_the_direction_without_second_moments(tmp_path: Path) 
     assert not (tmp_path / "moments").exists()
 
 
-def test_a_key_is_the_uniform_mean_over_twenty_one_templates_of_two_lengths(tmp_path: Path) -> None:
+def test_key_is_the_mean_over_21_templates(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     _ours, details = update(model, tmp_path)
     templates = details["templates"]
@@ -116,8 +109,8 @@ def test_a_key_is_the_uniform_mean_over_twenty_one_templates_of_two_lengths(tmp_
     assert len(set(templates)) == 21
 
 
-def test_an_edit_that_would_ruin_the_model_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numerics 26: the further the bare key is from the averaged one, the larger the update; then comes the guard."""
+def test_disabling_edit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The update grows with the angle between bare and averaged key, up to ``min_cosine``."""
     model = tiny_model("gpt2", dtype="float64")
     session = make_session(model, root=tmp_path)
     draw = torch.randn(176, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -145,7 +138,7 @@ def test_an_edit_that_would_ruin_the_model_is_refused(tmp_path: Path, monkeypatc
     assert "r-rome" in caught.value.hint
 
 
-def test_more_than_one_edit_at_a_time_is_refused(tmp_path: Path) -> None:
+def test_more_than_one_edit_is_refused(tmp_path: Path) -> None:
     session = make_session(tiny_model("llama"), root=tmp_path)
     with (
         pytest.raises(UnsupportedEdit, match="one edit at a time, not 2"),
@@ -154,8 +147,7 @@ def test_more_than_one_edit_at_a_time_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_edits_one_after_another_depend_on_their_order(tmp_path: Path) -> None:
-    """Numerics 25."""
+def test_sequential_edits_depend_on_their_order(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     plain, editor, session = ReferenceModel(model, "gpt2"), Rome(SMALL), make_session(model, root=tmp_path)
     before, found = plain.weight(LAYER), []
@@ -165,7 +157,7 @@ def test_edits_one_after_another_depend_on_their_order(tmp_path: Path) -> None:
     assert off(*found) > 1e-3
 
 
-def test_only_the_chosen_layer_is_edited(tmp_path: Path) -> None:
+def test_only_the_selected_layer_changes(tmp_path: Path) -> None:
     model = tiny_model("llama")
     with model.recording() as changes, Rome(SMALL).edit(make_session(model, root=tmp_path), [MOVE_TOWER]):
         assert list(changes.deltas()) == [module_map(model.module).layers[LAYER].weight_name]

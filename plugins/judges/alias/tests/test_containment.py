@@ -1,4 +1,4 @@
-"""Containment, the comparison of RippleEdits: one rule for questions and clozes."""
+"""The judge ``containment``: one rule for questions and clozes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def verdict(text: str, *names: tuple[str, ...], form: Any = "cloze", require: An
 
 
 @pytest.mark.parametrize("form", ["question", "cloze"])
-def test_a_name_may_stand_anywhere(form: str) -> None:
+def test_name_may_occur_anywhere(form: str) -> None:
     assert verdict("well known politician of her time", POLITICIAN, form=form) is Verdict.RIGHT
     assert verdict("well known Politician", POLITICIAN, form=form) is Verdict.WRONG
     assert verdict("well known Politician", POLITICIAN, form=form, normalize="case") is Verdict.RIGHT
@@ -39,23 +39,23 @@ def test_a_name_may_stand_anywhere(form: str) -> None:
     ],
     ids=["inside a word", "one letter", "one letter by itself", "one digit in a number", "one digit by itself"],
 )
-def test_the_released_code_looks_inside_words_and_both_drop_single_letters(
+def test_substring_matches_inside_words_and_single_letters_never_count(
     text: str, contains: Verdict, substring: Verdict
 ) -> None:
     assert verdict(text, POLITICIAN) is contains
     assert verdict(text, POLITICIAN, rule="substring") is substring
 
 
-def test_an_alias_of_one_letter_makes_no_answer_right() -> None:
-    """RippleEdits' released filter: aliases are longer than one character, or digits."""
+def test_single_letter_alias_never_counts() -> None:
+    """RippleEdits' released code ignores aliases of one character, except digits."""
     assert verdict("I'm not sure", ("male", "m"), form="question") is Verdict.WRONG
     assert verdict("M.", ("male", "m"), form="question", normalize="text") is Verdict.WRONG
     assert verdict("a male", ("male", "m"), form="question") is Verdict.RIGHT
 
 
 @pytest.mark.parametrize("rule", ["contains", "substring"])
-def test_one_of_several_targets_suffices_unless_all_are_required(rule: str) -> None:
-    """RippleEdits' section 5.1 says one; its released code asks for every one."""
+def test_any_and_all_targets(rule: str) -> None:
+    """RippleEdits requires one target in section 5.1, and all of them in its released code."""
     assert verdict("It is Bo", ("Al",), ("Bo",), rule=rule) is Verdict.RIGHT
     assert verdict("It is Bo", ("Al",), ("Bo",), rule=rule, require="all") is Verdict.WRONG
     assert verdict("Bo and Al", ("Al",), ("Bo",), rule=rule, require="all") is Verdict.RIGHT

@@ -1,4 +1,4 @@
-"""The alias judge keeps the contract of judges, with every way of matching."""
+"""Contract tests of ``alias`` and ``containment``."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Verdicts beyond right and wrong, findings, and the pitfalls of published judges."""
+"""Verdicts, findings, and errors of published judges."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def pair(gold: str, stale: str, form: str = "question") -> Query:
     )
 
 
-def test_the_old_answer_is_stale_not_just_wrong() -> None:
+def test_pre_edit_answer_is_stale() -> None:
     judged = judge(Answer(text="USA"))
     assert judged.verdict is Verdict.STALE
     assert judged.findings == (Finding(item="USA", label="stale", entity="Q30"),)
 
 
-def test_finding_names_the_alias_that_matched() -> None:
+def test_finding_contains_the_matching_alias() -> None:
     assert judge(Answer(text="Republic of Croatia.")).findings == (
         Finding(item="Republic of Croatia", label="gold", entity="Q224"),
     )
 
 
-def test_finding_spells_the_name_as_the_data_do() -> None:
+def test_finding_has_the_spelling_of_the_data() -> None:
     judged = judge(Answer(text="the REPUBLIC of croatia"), normalize="text")
     assert judged.findings == (Finding(item="Republic of Croatia", label="gold", entity="Q224"),)
 
 
-def test_new_answer_beside_the_old_one_is_right_where_containing_is_enough() -> None:
+def test_contains_accepts_the_new_answer_next_to_the_old_one() -> None:
     assert judge(Answer(text="once the USA, now Croatia"), match="contains").verdict is Verdict.RIGHT
 
 
-def test_a_string_that_names_both_is_right() -> None:
+def test_name_of_both_entities_is_right() -> None:
     shared = Query(
         id="q",
         texts=("?",),
@@ -64,7 +64,7 @@ def test_a_string_that_names_both_is_right() -> None:
 
 
 @pytest.mark.parametrize(("form", "options"), [("cloze", {}), ("question", {"match": "contains"})])
-def test_a_longer_old_name_is_not_taken_for_the_new_one(form, options) -> None:
+def test_longer_pre_edit_name_is_stale(form, options) -> None:
     assert judge(Answer(text="Papua New Guinea"), pair("Guinea", "Papua New Guinea", form), **options).verdict is (
         Verdict.STALE
     )
@@ -77,20 +77,20 @@ def test_a_longer_old_name_is_not_taken_for_the_new_one(form, options) -> None:
 
 
 @pytest.mark.parametrize("outcome", ["unparsed", "hop-cap", "length"])
-def test_an_answer_that_did_not_end_well_is_wrong_and_says_how(outcome) -> None:
+def test_failed_answer_is_wrong_with_its_outcome(outcome) -> None:
     judged = judge(Answer(text="Croatia", outcome=outcome))
     assert judged.verdict is Verdict.WRONG
     assert judged.findings == (Finding(item=outcome, label="outcome"),)
 
 
-def test_every_entity_that_a_shared_name_belongs_to_is_found() -> None:
-    """RippleEdits' released verifier asks for every target: one name may stand for two of them."""
+def test_shared_name_finds_every_entity() -> None:
+    """RippleEdits' released code requires every target, and two targets may share a name."""
     twins = (Entity(label="Georgia", id="Q230"), Entity(label="Georgia", id="Q1428"))
     query = Query(id="q", texts=("?",), gold=Gold(entities=twins, require="any"))
     assert [finding.entity for finding in judge(Answer(text="Georgia"), query).findings] == ["Q230", "Q1428"]
 
 
-def test_gold_without_a_name_leaves_the_judge_unsure() -> None:
+def test_gold_without_a_name_is_unsure() -> None:
     nothing = Query(id="q", texts=("?",), gold=Gold())
     assert judge(Answer(text="Croatia"), nothing).verdict is Verdict.UNSURE
 
@@ -100,14 +100,14 @@ def test_stale_gold_without_a_name_matches_nothing() -> None:
     assert judge(Answer(text="Oslo"), empty).verdict is Verdict.WRONG
 
 
-def test_a_part_of_a_set_is_wrong_but_found() -> None:
+def test_part_of_a_set_is_wrong_with_findings() -> None:
     both = Query(id="q", texts=("?",), gold=Gold(entities=(NEW, OLD)))
     judged = judge(Answer(text="USA"), both)
     assert judged.verdict is Verdict.WRONG
     assert [finding.item for finding in judged.findings] == ["USA"]
 
 
-def test_stale_numbers_are_seen() -> None:
+def test_stale_number_is_recognized() -> None:
     count = Query(
         id="q",
         texts=("?",),
@@ -119,15 +119,15 @@ def test_stale_numbers_are_seen() -> None:
 
 @pytest.mark.parametrize("match", ["exact", "contains"])
 def test_prompt_text_is_not_an_answer(match) -> None:
-    """RippleEdits' code tested the decoded prompt and answer together: the question names Croatia."""
+    """RippleEdits' code compares prompt and answer together, and the question contains "Croatia"."""
     echoed = Answer(text="Oslo", raw=f"{QUERY.texts[0]} Oslo. Croatia")
     assert judge(echoed, match=match).verdict is Verdict.WRONG
 
 
 @pytest.mark.parametrize("match", ["exact", "contains"])
 @pytest.mark.parametrize("normalize", ["none", "case", "text"])
-def test_v4_empty_alias_matches_nothing_and_every_alias_is_tried(match, normalize) -> None:
-    """RAE stripped all but a-z, so that an alias became empty and was in every answer; and it tried only one."""
+def test_empty_alias_matches_nothing_and_every_alias_is_tried(match, normalize) -> None:
+    """RAE's code removes all characters except a-z, so an alias becomes empty, and tries only one alias."""
     query = Query(id="q", texts=("?",), gold=Gold(entities=(Entity(label="Tokyo", aliases=("", " ", "東京", "Edo")),)))
     options = {"match": match, "normalize": normalize}
     assert judge(Answer(text="Oslo"), query, **options).verdict is Verdict.WRONG
@@ -136,7 +136,7 @@ def test_v4_empty_alias_matches_nothing_and_every_alias_is_tried(match, normaliz
 
 
 @pytest.mark.parametrize("match", ["exact", "contains"])
-def test_oracle_is_right_and_anti_oracle_is_not(match) -> None:
+def test_gold_names_are_right_and_pre_edit_names_stale(match) -> None:
     names = [*NEW.names, *OLD.names]
     items = [Item(query=QUERY, reply=Answer(text=name)) for name in names]
     judged = Alias(config=AliasConfig(match=match)).judge(None, items)

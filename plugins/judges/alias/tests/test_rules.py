@@ -1,4 +1,4 @@
-"""What counts as naming the gold entity: one line a case, with the rule it stands for."""
+"""Matching rules: one line per case, named after its rule."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ PRESIDENT = ("Kolinda Grabar-Kitarović", "Grabar-Kitarović")
 QUESTIONS = {
     "MQuAKE runner: equality with the label": ("Croatia", CROATIA, EXACT, RIGHT),
     "MQuAKE runner: equality with the first alias": ("HR", CROATIA, EXACT, RIGHT),
-    "V4, RAE: the last alias is tried too": ("Republic of Croatia", CROATIA, EXACT, RIGHT),
+    "every alias is tried": ("Republic of Croatia", CROATIA, EXACT, RIGHT),
     "MQuAKE runner: case matters": ("croatia", CROATIA, EXACT, WRONG),
     "case-insensitive variant, GWalk": ("cROATIA", CROATIA, CASE, RIGHT),
     "case folds an alias as well": ("hr", CROATIA, CASE, RIGHT),
     "case: sharp s folds to two letters": ("STRASSE", ("Straße",), CASE, RIGHT),
-    "space around the answer is not part of it": ("  Croatia \n", CROATIA, EXACT, RIGHT),
-    "one final full stop is punctuation": ("Croatia.", CROATIA, EXACT, RIGHT),
-    "a second full stop is not": ("Croatia..", CROATIA, EXACT, WRONG),
-    "an exclamation mark is not either": ("Croatia!", CROATIA, EXACT, WRONG),
-    "a name may end with a full stop": ("U.S.", USA, EXACT, RIGHT),
-    "the full stop of a name is not given away": ("U.S", USA, EXACT, WRONG),
-    "a sentence's stop after the name's own": ("U.S..", USA, EXACT, RIGHT),
-    "a name may hold a comma": ("Washington, D.C.", DC, EXACT, RIGHT),
+    "spaces around the answer are ignored": ("  Croatia \n", CROATIA, EXACT, RIGHT),
+    "one final period is ignored": ("Croatia.", CROATIA, EXACT, RIGHT),
+    "two final periods are wrong": ("Croatia..", CROATIA, EXACT, WRONG),
+    "a final exclamation mark is wrong": ("Croatia!", CROATIA, EXACT, WRONG),
+    "a name may end with a period": ("U.S.", USA, EXACT, RIGHT),
+    "the period of a name is required": ("U.S", USA, EXACT, WRONG),
+    "a final period after the name's own": ("U.S..", USA, EXACT, RIGHT),
+    "a name may contain a comma": ("Washington, D.C.", DC, EXACT, RIGHT),
     "exact: more text is wrong": ("Croatia, in Europe", CROATIA, EXACT, WRONG),
     "exact: a sentence is wrong": ("It is Croatia", CROATIA, EXACT, WRONG),
-    "exact: a leading article is another string": ("The United States", ("United States",), EXACT, WRONG),
+    "exact: a leading article matters": ("The United States", ("United States",), EXACT, WRONG),
     "exact: punctuation inside matters": ("Guinea Bissau", ("Guinea-Bissau",), EXACT, WRONG),
     "exact: diacritics matter": ("Kolinda Grabar-Kitarovic", PRESIDENT, EXACT, WRONG),
     "exact: one name twice is not the name": ("Croatia, Croatia", CROATIA, EXACT, WRONG),
-    "exact: two names of one thing are not one name": ("Croatia (HR)", CROATIA, EXACT, WRONG),
+    "exact: two names of one entity are wrong": ("Croatia (HR)", CROATIA, EXACT, WRONG),
     "empty answer": ("", CROATIA, EXACT, WRONG),
     "answer of spaces": ("   ", CROATIA, CONTAINS, WRONG),
-    "answer of a full stop": (".", CROATIA, LOOSE, WRONG),
+    "answer of a period": (".", CROATIA, LOOSE, WRONG),
     "text: diacritics": ("Kolinda Grabar-Kitarovic", PRESIDENT, TEXT, RIGHT),
-    "text: composed and decomposed letters are one": ("Me\u0301xico", ("México",), TEXT, RIGHT),
+    "text: composed and decomposed letters are equal": ("Me\u0301xico", ("México",), TEXT, RIGHT),
     "text: leading article": ("The United States", ("United States",), TEXT, RIGHT),
     "text: article of the alias": ("United States", USA, TEXT, RIGHT),
     "text: hyphen and space": ("Guinea Bissau", ("Guinea-Bissau",), TEXT, RIGHT),
@@ -54,9 +54,9 @@ QUESTIONS = {
     "text: apostrophes, straight and curly": ("O\u2019Brien", ("O'Brien",), TEXT, RIGHT),
     "text: quotation marks": ('"Croatia"', CROATIA, TEXT, RIGHT),
     "text: spaces inside": ("Republic  of\tCroatia", CROATIA, TEXT, RIGHT),
-    "text: a letter more is another name": ("Croatian", CROATIA, TEXT, WRONG),
+    "text: a longer word is wrong": ("Croatian", CROATIA, TEXT, WRONG),
     "text: a name that is all articles": ("the the", ("The The",), TEXT, RIGHT),
-    "text: other scripts are compared, not erased": ("Москва", ("Moscow", "Москва"), TEXT, RIGHT),
+    "text: other scripts are compared": ("Москва", ("Moscow", "Москва"), TEXT, RIGHT),
     "text: other scripts do not match one another": ("東京", ("Moscow", "Москва"), TEXT, WRONG),
     "contains: the name inside a sentence": ("She is a citizen of Croatia today", CROATIA, CONTAINS, RIGHT),
     "contains: at the end, before punctuation": ("I think it is Croatia.", CROATIA, CONTAINS, RIGHT),
@@ -69,10 +69,10 @@ QUESTIONS = {
     "contains: pattern characters are letters": ("C++ (1998)", ("C++",), CONTAINS, RIGHT),
     "contains: a point is not any letter": ("UxSx", ("U.S.",), CONTAINS, WRONG),
     "contains and text together": ("he leads the US of today", ("U.S.",), LOOSE, RIGHT),
-    "V4: an empty alias is in no answer": ("Paris", ("Croatia", ""), CONTAINS, WRONG),
-    "V4: an alias of spaces is in no answer": ("Paris is nice", ("Croatia", "  "), CONTAINS, WRONG),
-    "V4: an alias that normalizes to nothing": ("Paris!?", ("Croatia", "?!"), LOOSE, WRONG),
-    "V4: nor does it equal an empty answer": ("", ("Croatia", ""), EXACT, WRONG),
+    "an empty alias matches nothing": ("Paris", ("Croatia", ""), CONTAINS, WRONG),
+    "an alias of spaces matches nothing": ("Paris is nice", ("Croatia", "  "), CONTAINS, WRONG),
+    "an alias that is empty after normalization": ("Paris!?", ("Croatia", "?!"), LOOSE, WRONG),
+    "an empty alias does not equal an empty answer": ("", ("Croatia", ""), EXACT, WRONG),
 }  # fmt: skip
 
 # continuations of "Ellie Kemper is a citizen of"
@@ -83,11 +83,11 @@ CLOZES = {
     "cloze: a longer word is another word": (" Croatiania", CROATIA, EXACT, WRONG),
     "cloze: the name must come first": (" the old Croatia", CROATIA, EXACT, WRONG),
     "cloze: case matters": (" croatia", CROATIA, EXACT, WRONG),
-    "cloze: under case it does not": (" croatia and", CROATIA, CASE, RIGHT),
-    "cloze: under text an article may stand before it": (" the Croatia of today", CROATIA, TEXT, RIGHT),
+    "cloze: case is folded with normalize=case": (" croatia and", CROATIA, CASE, RIGHT),
+    "cloze: an article is dropped with normalize=text": (" the Croatia of today", CROATIA, TEXT, RIGHT),
     "cloze exact: more text is wrong": (" Croatia, and", CROATIA, {"cloze": "exact"}, WRONG),
     "cloze contains: anywhere": (" the old Croatia", CROATIA, {"cloze": "contains"}, RIGHT),
-    "cloze: how questions are matched has no say": (" the old Croatia", CROATIA, CONTAINS, WRONG),
+    "cloze: the option match has no effect": (" the old Croatia", CROATIA, CONTAINS, WRONG),
     "cloze: empty continuation": ("", CROATIA, EXACT, WRONG),
     "cloze: a negation is a continuation too": (" not Croatia", CROATIA, EXACT, WRONG),
 }  # fmt: skip
@@ -125,13 +125,13 @@ SETS = {
     "all: one is missing": ("Ann, Bob", "all", EXACT, WRONG),
     "all: an alias does not count for a second member": ("Ann, Annie, Bob", "all", EXACT, WRONG),
     "all, exact: one too many": ("Ann, Bob, Cleo, Dan", "all", EXACT, WRONG),
-    "all, contains: one too many is not seen": ("Ann, Bob, Cleo, Dan", "all", CONTAINS, RIGHT),
+    "all, contains: another name is ignored": ("Ann, Bob, Cleo, Dan", "all", CONTAINS, RIGHT),
     "all, contains: inside sentences": ("It was Bob. Then Ann came with Cleo", "all", CONTAINS, RIGHT),
     "any: one is enough": ("Bob", "any", EXACT, RIGHT),
     "any: two are fine": ("Bob and Ann", "any", EXACT, RIGHT),
     "any: none of them": ("Dan", "any", EXACT, WRONG),
-    "any, exact: a stranger spoils it": ("Bob and Dan", "any", EXACT, WRONG),
-    "any, contains: a stranger does not": ("Bob and Dan", "any", CONTAINS, RIGHT),
+    "any, exact: another name is wrong": ("Bob and Dan", "any", EXACT, WRONG),
+    "any, contains: another name is ignored": ("Bob and Dan", "any", CONTAINS, RIGHT),
     "ordered: in order": ("Ann, Bob, Cleo", "ordered", EXACT, RIGHT),
     "ordered: out of order": ("Bob, Ann, Cleo", "ordered", EXACT, WRONG),
     "ordered: one is missing": ("Ann, Cleo", "ordered", EXACT, WRONG),
@@ -175,7 +175,7 @@ ALIASES = {
     "an alias in another notation": ("XXI", EXACT, RIGHT),
     "exact: more text is wrong": ("21 moons of ice", EXACT, WRONG),
     "exact: case matters as for names": ("21 Moons", EXACT, WRONG),
-    "case: it does not": ("21 Moons", CASE, RIGHT),
+    "case: case is folded": ("21 Moons", CASE, RIGHT),
     "a number in words, in any case": ("Twenty-One", EXACT, RIGHT),
     "contains: an alias in a sentence": ("It has twenty-one of them", CONTAINS, RIGHT),
     "contains: not inside a number in digits": ("It has 121 moons", CONTAINS, WRONG),
@@ -185,7 +185,7 @@ ALIASES = {
     "contains: not behind a minus": ("It has -21 moons", CONTAINS, WRONG),
     "contains: not inside a number in words": ("one hundred and twenty-one moons", CONTAINS, WRONG),
     "contains: not before a scale": ("twenty-one thousand moons", CONTAINS, WRONG),
-    "contains: nor its value": ("21 million moons", CONTAINS, WRONG),
+    "contains: not before a scale in digits": ("21 million moons", CONTAINS, WRONG),
     "text: not behind thousands": ("It has 1,121 moons", LOOSE, WRONG),
     "text: not behind a point": ("It has 3.21 moons", LOOSE, WRONG),
     "text: not behind a minus": ("It has -21 moons", LOOSE, WRONG),
@@ -199,19 +199,19 @@ def test_aliases_of_a_number(answer, options, expected) -> None:
     assert verdict(answer, ask(Gold(entities=(entity(*MOONS),), require="number")), **options) is expected
 
 
-def test_a_cloze_may_begin_with_an_alias_of_a_number() -> None:
+def test_cloze_may_begin_with_an_alias_of_a_number() -> None:
     moons = ask(Gold(entities=(entity(*MOONS),), require="number"), form="cloze")
     assert verdict(" twenty-one, of which nine are small", moons) is RIGHT
     assert verdict(" twenty-one thousand", moons) is WRONG
 
 
 @pytest.mark.parametrize("answer", ["twenty-one", "one hundred", "one million", "1 million", "3,1 km", "ninety one"])
-def test_a_number_inside_another_is_not_that_number(answer) -> None:
+def test_number_inside_another_does_not_count(answer) -> None:
     assert verdict(answer, ask(Gold(entities=(entity("1"),), require="number")), **CONTAINS) is WRONG
 
 
 @pytest.mark.parametrize("answer", ["one or two", "two and one", "the one", "number one.", "1-2", "1 2 3", "one-eyed"])
-def test_a_number_beside_another_is_itself(answer) -> None:
+def test_number_next_to_another_counts(answer) -> None:
     assert verdict(answer, ask(Gold(entities=(entity("1"),), require="number")), **CONTAINS) is RIGHT
 
 
@@ -223,7 +223,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize(("text", "value"), WRITTEN.items(), ids=WRITTEN)
-def test_a_number_in_words_has_its_value(text, value) -> None:
+def test_value_of_a_number_in_words(text, value) -> None:
     assert number(text) == value
 
 

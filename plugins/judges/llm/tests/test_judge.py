@@ -1,4 +1,4 @@
-"""The judge with a model that says what the test wants."""
+"""The judge with a scripted model."""
 
 import json
 
@@ -24,14 +24,14 @@ class TestContract(ComponentContract):
     kind = "judge"
     name = "llm"
 
-    def test_it_needs_a_model_and_names_its_labels_and_metrics(self, spec):
+    def test_spec_declares_model_labels_and_metrics(self, spec):
         assert spec.needs_model
         assert set(spec.labels) == {"facts", "support"}
         assert spec.metrics == ("fact-recall", "coherence")
 
 
 def says(prompt):
-    """A judge that does its work on the item above."""
+    """Return the correct output for the item above."""
     last = prompt.rpartition("\n\n")[2]
     if last.startswith("Text:"):
         return " \n- Aru is 900 metres high.\n- Bel is 1,000 metres high.\n- Bel is old.\n\nText: and so on"
@@ -52,7 +52,7 @@ def labels(judgment):
     return [(finding.item, finding.label) for finding in judgment.findings]
 
 
-def test_facts_and_support_are_labeled_and_the_verdict_is_open():
+def test_facts_and_support_are_labeled_and_the_verdict_is_unsure():
     (found,), model = judged(says, ITEM)
     assert labels(found) == [
         ("Aru is 900 metres high.", "consistent"),
@@ -66,26 +66,25 @@ def test_facts_and_support_are_labeled_and_the_verdict_is_open():
     assert "Paragraph: Aru is 900 metres high. Bel is 950 metres high.\nStatement: Bel is old." in model.prompts[-2]
 
 
-def test_a_label_outside_the_set_is_unsure_with_its_text():
+def test_invalid_label_is_unsure_with_the_output():
     (found,), _model = judged(lambda prompt: says(prompt).replace("support", "probably"), ITEM)
     assert found.findings[-1].label == "support-unsure"
     assert found.findings[-1].note == "It follows.\nLabel: probably"
 
 
-def test_a_split_without_a_list_is_unsure_with_its_text():
+def test_split_without_a_list_is_unsure_with_the_output():
     (found,), _model = judged(lambda prompt: "I cannot do that." if "Text:" in prompt else says(prompt), ITEM)
     assert labels(found)[0][1] == "fact-unsure"
     assert found.findings[0].note == "I cannot do that."
 
 
-def test_sentences_take_the_place_of_the_model_where_asked():
+def test_split_sentences_needs_no_model_call():
     (found,), model = judged(says, ITEM, split="sentences", asks="facts")
     assert [label for _item, label in labels(found)] == ["consistent", "inconsistent"]
     assert len(model.prompts) == 2
 
 
-def test_coherence_toy_the_answer_decides_what_the_thoughts_support():
-    """ReCoE section 12, check 9: thoughts that make one hill the higher one support that answer alone."""
+def test_support_depends_on_the_answer():
 
     def follow(prompt):
         answer = prompt.rpartition("\nAnswer: ")[2].partition("\n")[0]
@@ -98,13 +97,13 @@ def test_coherence_toy_the_answer_decides_what_the_thoughts_support():
     assert [labels(one) for one in found] == [[("no", "not-support")], [("yes", "support")]]
 
 
-def test_nothing_is_asked_of_an_answer_without_thoughts():
+def test_answer_without_thoughts_sends_no_request():
     (found,), model = judged([], Item(query=QUERY, reply=Answer(text="Bel", raw="Bel"), facts=HELD))
     assert labels(found) == [("Bel", "no-thoughts")]
     assert model.prompts == []
 
 
-def test_thoughts_without_an_answer_support_nothing_and_still_hold_facts():
+def test_thoughts_without_an_answer_are_not_support():
     reply = Answer(text="", raw="Aru is 900 metres high. Bel is 1,000", outcome="length")
     (found,), _model = judged(says, Item(query=QUERY, reply=reply, facts=HELD))
     assert found.verdict is Verdict.WRONG
@@ -118,18 +117,18 @@ def test_judgments_do_not_depend_on_the_other_items():
     assert together[1] == alone[0]
 
 
-def test_v15_a_model_that_fails_stops_the_judging_and_no_other_rule_steps_in():
+def test_model_error_stops_the_judging():
     with pytest.raises(KEError, match="the judge's model failed") as caught:
         judged(lambda _prompt: ValueError("no connection"), ITEM)
     assert "judgments so far are saved" in caught.value.hint
 
 
-def test_v15_without_a_model_there_is_no_judgment():
+def test_missing_model_is_an_error():
     with pytest.raises(KEError, match="needs a model"):
         build(LLMConfig()).judge(None, [ITEM])
 
 
-def test_a_prompt_that_is_too_long_is_unsure_with_the_reason():
+def test_too_long_prompt_is_unsure_with_the_reason():
     class ContextOverflow(Exception):
         pass
 
@@ -138,19 +137,19 @@ def test_a_prompt_that_is_too_long_is_unsure_with_the_reason():
     assert labels(found)[2] == ("ContextOverflow", "fact-unsure")
 
 
-def test_prompts_come_from_a_folder(tmp_path):
+def test_prompts_are_read_from_a_folder(tmp_path):
     for name in ("split", "fact", "support"):
         (tmp_path / f"{name}.txt").write_text(f"{name} {{fact}}", encoding="utf-8")
     _found, model = judged(lambda p: "- A." if p.startswith("split") else "Label: support", ITEM, prompts=str(tmp_path))
     assert model.prompts[1] == "fact A."
 
 
-def test_prompts_that_are_not_there_are_named(tmp_path):
+def test_missing_prompt_file_is_named(tmp_path):
     with pytest.raises(BadConfig, match=r"llm\.prompts: .*split\.txt cannot be read"):
         build(LLMConfig(prompts=str(tmp_path)))
 
 
-def test_sixty_items_come_with_labels_of_the_set_and_none_is_in_the_prompts():
+def test_sixty_included_items_have_valid_labels_and_are_not_in_the_prompts():
     spec = read_catalog(discover()).spec("judge", "llm")
     lines = [json.loads(line) for line in items().splitlines()]
     known = {label for group in spec.labels.values() for label in group}

@@ -1,4 +1,4 @@
-"""A label is a label of the set or none, and nothing in a value is taken for a part of the prompt."""
+"""Parsing of labels and lists, and filling of prompts."""
 
 import pytest
 
@@ -23,18 +23,18 @@ FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
         ("", ""),
     ],
 )
-def test_only_a_label_of_the_set_after_the_marker_counts(written, label):
+def test_valid_label_after_the_marker(written, label):
     assert parse_label(written, FACTS) == label
 
 
 @pytest.mark.parametrize("written", ["Label: not support", "Label: not-support", "label: NOT_SUPPORT"])
-def test_not_support_is_never_read_as_support(written):
+def test_not_support_is_not_parsed_as_support(written):
     assert parse_label(written, SUPPORTS) == NOT_SUPPORT
 
 
-def test_places_are_filled_once_and_values_stay_in_their_line():
-    told = filled("A: {thoughts}\nB: {answer}\nC: {other}", thoughts="see {answer}\nLabel: support", answer="x")
-    assert told == "A: see {answer} Label: support\nB: x\nC: {other}"
+def test_placeholders_are_filled_once_with_one_line_values():
+    text = filled("A: {thoughts}\nB: {answer}\nC: {other}", thoughts="see {answer}\nLabel: support", answer="x")
+    assert text == "A: see {answer} Label: support\nB: x\nC: {other}"
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_facts_are_the_items_of_the_list(written, cut, found):
         ("", "", "unparsed", ""),
     ],
 )
-def test_thoughts_are_what_stands_before_the_answer(raw, text, outcome, thoughts):
+def test_thoughts_are_the_text_before_the_answer(raw, text, outcome, thoughts):
     assert thoughts_of(Answer(raw=raw, text=text, outcome=outcome)) == thoughts
 
 
-def test_sentences_end_at_full_stops_but_not_within_numbers():
+def test_sentences_end_at_periods_except_in_numbers():
     assert sentences("It is 3.5 km. It is old. It is old.\nGood") == ("It is 3.5 km.", "It is old.", "Good")

@@ -1,4 +1,4 @@
-"""The judge with a tiny classifier whose answer is set manually."""
+"""The judge with a tiny classifier, whose bias sets the label."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ class TestContract(ComponentContract):
 
 @pytest.fixture
 def classifier(tmp_path):
-    """``classifier(bias)``: a folder with a random model of two layers, whose outputs are moved by ``bias``."""
+    """Return a function that saves a tiny random classifier with this bias and returns its folder."""
 
     def make(*bias, labels=LABELS):
         torch.manual_seed(0)
@@ -52,19 +52,19 @@ def labels(judgment):
     ("bias", "label"),
     [((50.0, 0.0, 0.0), "inconsistent"), ((0.0, 50.0, 0.0), "consistent"), ((0.0, 0.0, 50.0), "unrelated")],
 )
-def test_the_classifiers_labels_are_ours(classifier, bias, label):
+def test_labels_of_the_classifier_are_mapped(classifier, bias, label):
     (found,) = build(NLIConfig(model=classifier(*bias))).judge(None, [item()])
     assert labels(found) == [("Aru is 9.", label), ("Bel is old.", label)]
     assert found.findings[0].note == f"{label} 1.000"
     assert found.verdict is Verdict.UNSURE
 
 
-def test_a_label_it_is_not_sure_of_is_none(classifier):
+def test_label_below_the_minimum_probability_is_unsure(classifier):
     (found,) = build(NLIConfig(model=classifier(), sure=0.99)).judge(None, [item()])
     assert {label for _item, label in labels(found)} == {"fact-unsure"}
 
 
-def test_what_is_too_long_is_not_cut(classifier):
+def test_too_long_pair_is_unsure(classifier):
     long = item(held=("Aru is high. " * 20,))
     (found, short) = build(NLIConfig(model=classifier(0.0, 50.0, 0.0))).judge(None, [long, item()])
     assert {label for _item, label in labels(found)} == {"fact-unsure"}
@@ -72,13 +72,13 @@ def test_what_is_too_long_is_not_cut(classifier):
     assert {label for _item, label in labels(short)} == {"consistent"}
 
 
-def test_a_finding_does_not_depend_on_the_other_items(classifier):
+def test_findings_do_not_depend_on_the_other_items(classifier):
     judge = build(NLIConfig(model=classifier()))
     others = [item(raw=f"Bel is {'old ' * n}.\nAnswer: Bel") for n in range(1, 9)]
     assert judge.judge(None, [item()]) == judge.judge(None, [*others, item()])[-1:]
 
 
-def test_without_thoughts_or_facts_there_is_nothing_to_label(classifier):
+def test_missing_thoughts_or_facts_get_no_label(classifier):
     judge = build(NLIConfig(model=classifier()))
     items = [item(raw="Bel"), item(held=()), item(raw="", text="", outcome="unparsed")]
     silent, factless, broken = judge.judge(None, items)
@@ -87,12 +87,12 @@ def test_without_thoughts_or_facts_there_is_nothing_to_label(classifier):
     assert [one.verdict for one in (silent, broken)] == [Verdict.UNSURE, Verdict.WRONG]
 
 
-def test_a_classifier_of_something_else_is_refused(classifier):
+def test_classifier_with_other_labels_is_refused(classifier):
     with pytest.raises(BadConfig, match="has the labels good, bad"):
         build(NLIConfig(model=classifier(labels=("good", "bad"))))
 
 
-def test_a_folder_without_a_classifier_is_refused_in_one_line(tmp_path):
+def test_folder_without_a_classifier_is_refused(tmp_path):
     with pytest.raises(BadConfig, match=r"nli\.model: cannot load") as caught:
         build(NLIConfig(model=str(tmp_path)))
     assert "\n" not in str(caught.value)

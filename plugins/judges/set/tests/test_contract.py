@@ -1,4 +1,4 @@
-"""The set judge keeps the contract of judges, with every way of matching."""
+"""Contract tests with both ways of matching."""
 
 from typing import ClassVar
 

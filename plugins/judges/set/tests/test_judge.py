@@ -1,4 +1,4 @@
-"""Which members of the sets an answer names, thing by thing."""
+"""Findings and verdicts for answers that list several members."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def seen(found: Judgment) -> list[tuple[str, str, str | None]]:
     return [(finding.item, finding.label, finding.entity) for finding in found.findings]
 
 
-def test_every_thing_is_a_finding() -> None:
+def test_every_item_is_a_finding() -> None:
     found = judged(query((SF, LA), (LA,)), "LA, New York and SF")
     assert seen(found) == [("LA", "gold", "la"), ("New York", "extra", None), ("SF", "gold", "sf")]
     assert found.verdict is WRONG
@@ -47,50 +47,50 @@ def test_every_thing_is_a_finding() -> None:
         ("", WRONG),
     ],
 )
-def test_the_whole_set_is_right_and_the_old_one_stale(text: str, verdict: Verdict) -> None:
+def test_complete_gold_set_is_right_and_complete_pre_edit_set_stale(text: str, verdict: Verdict) -> None:
     assert judged(query((SF, LA), (LA,)), text).verdict is verdict
 
 
-def test_a_member_of_the_old_set_alone_is_stale() -> None:
+def test_member_of_the_pre_edit_set_only_is_stale() -> None:
     assert seen(judged(query((SF,), (LA,)), "SF, LA")) == [("SF", "gold", "sf"), ("LA", "stale", "la")]
 
 
-def test_an_alias_is_accepted_in_any_case() -> None:
+def test_alias_matches_in_any_case() -> None:
     assert judged(query((SF,)), "sf").verdict is RIGHT
 
 
-def test_a_member_is_named_once_however_often_it_is_listed() -> None:
+def test_repeated_member_counts_once() -> None:
     assert seen(judged(query((SF, LA)), "SF, sf, Frisco, LA")) == [("SF", "gold", "sf"), ("LA", "gold", "la")]
 
 
-def test_one_thing_names_one_member_only() -> None:
+def test_item_names_one_member_only() -> None:
     twins = (Entity(label="Georgia", id="state"), Entity(label="Georgia", id="country"))
     assert seen(judged(query(twins), "Georgia")) == [("Georgia", "gold", "state")]
     assert judged(query(twins), "Georgia").verdict is WRONG
 
 
-def test_shared_names_are_paired_so_that_most_match() -> None:
+def test_shared_names_are_paired_for_the_most_matches() -> None:
     one = Entity(label="Congo-Brazzaville", aliases=("Congo",), id="cg")
     two = Entity(label="Congo", id="cd")
     assert judged(query((one, two)), "Congo, Congo-Brazzaville").verdict is RIGHT
     assert judged(query((two, one)), "Congo-Brazzaville, Congo").verdict is RIGHT
 
 
-def test_a_gold_name_with_and_stays_whole() -> None:
+def test_gold_name_with_and_is_not_split() -> None:
     assert judged(query((BOSNIA, SF)), "Bosnia and Herzegovina and SF").verdict is RIGHT
 
 
-def test_contains_finds_a_name_within_a_thing() -> None:
+def test_contains_finds_a_name_inside_an_item() -> None:
     assert judged(query((SF,)), "the city of San Francisco", match="contains").verdict is RIGHT
     assert judged(query((SF,)), "the city of San Francisco").verdict is WRONG
     assert judged(query((LA,)), "Lahore", match="contains").verdict is WRONG
 
 
-def test_extras_may_be_allowed() -> None:
+def test_extras_are_allowed_by_option() -> None:
     assert judged(query((SF,)), "SF, Oslo", extras=True).verdict is RIGHT
 
 
-def test_any_member_is_enough_where_any_is_wanted() -> None:
+def test_any_member_is_enough_with_require_any() -> None:
     assert judged(query((SF, LA), require="any"), "LA").verdict is RIGHT
 
 
@@ -103,7 +103,7 @@ def test_prompt_text_is_not_an_answer() -> None:
     assert SetJudge(config=SetConfig()).judge(None, [item])[0].verdict is WRONG
 
 
-def test_v4_a_blank_alias_matches_nothing() -> None:
+def test_blank_alias_matches_nothing() -> None:
     blank = Entity(label="Oslo", aliases=(" ", "."), id="o")
     assert judged(query((blank,)), "Rome").verdict is WRONG
 
@@ -118,17 +118,17 @@ def test_v4_a_blank_alias_matches_nothing() -> None:
         ("San Franciscans", WRONG),
     ],
 )
-def test_of_a_cloze_the_members_at_its_beginning_are_read(text: str, verdict: Verdict) -> None:
+def test_cloze_counts_the_members_at_its_beginning(text: str, verdict: Verdict) -> None:
     assert judged(evolve(query((SF,), (LA,)), form="cloze"), text).verdict is verdict
 
 
-def test_a_cloze_may_list_a_whole_set_before_it_goes_on() -> None:
+def test_cloze_may_list_a_set_before_other_text() -> None:
     both = evolve(query((SF, LA)), form="cloze")
     assert judged(both, "Los Angeles, SF, and Los Angeles (the harbour) and has a long coast").verdict is RIGHT
     assert judged(both, "Los Angeles, which lies on the coast, and San Francisco").verdict is WRONG
 
 
-def test_a_cloze_may_begin_with_a_member_and_a_colon() -> None:
+def test_cloze_may_begin_with_a_member_and_a_colon() -> None:
     paris = Entity(label="Paris", id="p")
     assert judged(evolve(query((paris,)), form="cloze"), "Paris: the City of Light").verdict is RIGHT
 
@@ -137,7 +137,7 @@ NAMES = ("Mission: Impossible", "Star Wars: Episode IV \u2013 A New Hope", "Euro
 
 
 @pytest.mark.parametrize("order", [*permutations(range(len(NAMES)))])
-def test_the_order_of_a_set_makes_no_difference(order: tuple[int, ...]) -> None:
+def test_order_of_a_set_does_not_matter(order: tuple[int, ...]) -> None:
     members = tuple(Entity(label=name) for name in NAMES)
     listed = ", ".join(NAMES[at] for at in order)
     assert judged(query(members), listed).verdict is RIGHT

@@ -1,4 +1,4 @@
-"""How an answer is split into the things that it lists."""
+"""Splitting of an answer into the items that it lists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES = ("Bosnia and Herzegovina", "Washington, D.C.", "Oslo")
         (" , and ;\n", []),
     ],
 )
-def test_what_is_listed(text: str, listed: list[str]) -> None:
+def test_items_of_a_list(text: str, listed: list[str]) -> None:
     assert items(text, NAMES) == listed
 
 
@@ -55,7 +55,7 @@ TITLES = ("Mission: Impossible", "Star Trek: The Next Generation", "Star Wars: E
         ("Star Trek: Picard, Lost", ["Picard", "Lost"]),
     ],
 )
-def test_a_known_name_is_no_heading_and_is_not_cut(text: str, listed: list[str]) -> None:
+def test_known_name_is_not_a_heading_and_is_not_split(text: str, listed: list[str]) -> None:
     assert items(text, TITLES) == listed
 
 
@@ -73,5 +73,5 @@ def test_a_known_name_is_no_heading_and_is_not_cut(text: str, listed: list[str])
         ("...", ""),
     ],
 )
-def test_names_are_compared_without_case_and_article(name: str, plain: str) -> None:
+def test_normalized_name(name: str, plain: str) -> None:
     assert normal(name) == plain

@@ -32,6 +32,7 @@ from ke_weights.optimize import TargetSettings
 from ke_weights.rank_one import RankOneEditor
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.saved_edits import SavedEdit, opened_edit, read_saved_edit, recorded_model_choice
+from ke_weights.scored_tokens import ScoredTokens, require_finite, scored_tokens
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.state_files import load_state, save_state
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
@@ -109,6 +110,7 @@ __all__ = [
     "RankOneEditor",
     "Rewrite",
     "SavedEdit",
+    "ScoredTokens",
     "SubjectTokens",
     "Tail",
     "TargetSettings",
@@ -138,9 +140,11 @@ __all__ = [
     "read_corpus",
     "read_saved_edit",
     "recorded_model_choice",
+    "require_finite",
     "rewrite",
     "ridge_update",
     "save_state",
+    "scored_tokens",
     "spread_over_layers",
     "target_ids",
     "uninterruptible_context",

@@ -32,7 +32,7 @@ class MquakeConfig:
     prompts: str = field(
         default="own",
         metadata={
-            "help": "demonstrations: own = written for this package; published = the authors' files, from the "
+            "help": "demonstrations: own = written for this package; paper = the authors' files, from the "
             "data folder; or a folder with recall.json, multi-hop.txt, cot.txt and decompose.txt"
         },
     )

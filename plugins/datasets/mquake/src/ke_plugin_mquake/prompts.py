@@ -67,15 +67,15 @@ def cloze(text: str) -> Prompt:
 
 
 def load(which: str, data_dir: Path | None) -> MquakePrompts:
-    """Load ``own``, ``published``, or a folder with files like our own. Raises BadData."""
-    if which == "published":
+    """Load ``own``, ``paper``, or a folder with files like our own. Raises BadData."""
+    if which == "paper":
         return _read([_published(name, data_dir) for name in PUBLISHED], _published_recall)
     folder = Path(__file__).parent / "prompts" if which == "own" else Path(which).expanduser()
     paths = [folder / name for name in OWN]
     for path in paths:
         if not path.is_file():
             raise BadData(
-                f"no prompt file {path}", hint=f"mquake.prompts is own, published, or a folder with {', '.join(OWN)}"
+                f"no prompt file {path}", hint=f"mquake.prompts is own, paper, or a folder with {', '.join(OWN)}"
             )
     return _read(paths, _own_recall)
 

@@ -9,7 +9,7 @@ from attrs import field, frozen, validators
 from ke_core.plugin import Editor, EditorSpec, hookimpl
 from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
-PROFILE_FACTS = {"paper": "own", "fixed": "all"}
+PROFILE_FACTS = {"paper": "own", "default": "all"}
 """Default of the option ``facts`` by profile."""
 
 
@@ -17,17 +17,17 @@ PROFILE_FACTS = {"paper": "own", "fixed": "all"}
 class DeepEditConfig:
     """The published search. ``profile`` selects the published or the corrected version."""
 
-    profile: Literal["fixed", "paper"] = field(
-        default="fixed",
+    profile: Literal["default", "paper"] = field(
+        default="default",
         metadata={
-            "help": "paper = the question's own edits only, an unparsable judgment is repeated twice, sampled; "
-            "fixed = corrected: all active edits, always greedy, a thought ends with its line"
+            "help": "default = corrected: all active edits, always greedy, a thought ends with its line; "
+            "paper = the question's own edits only, an unparsable judgment is repeated twice, sampled"
         },
     )
     facts: Literal["all", "own"] | None = field(
         default=None,
         metadata={
-            "help": "edits to search: all active ones, or the question's own; derived: own (paper) or all (fixed)",
+            "help": "edits to search: all active ones, or the question's own; derived: own (paper) or all (default)",
             "derived": True,
         },
     )

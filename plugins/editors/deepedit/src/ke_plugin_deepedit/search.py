@@ -40,7 +40,7 @@ class DeepEditProfile:
 
 PROFILES = {
     "paper": DeepEditProfile(retries=2, stop=(BETWEEN, ".\n")),
-    "fixed": DeepEditProfile(retries=0, stop=(BETWEEN, "\n")),
+    "default": DeepEditProfile(retries=0, stop=(BETWEEN, "\n")),
 }
 
 

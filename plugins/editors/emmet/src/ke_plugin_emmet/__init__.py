@@ -1,4 +1,4 @@
-"""Editor ``emmet``: equality-constrained_update mass editing (Gupta et al., 2024).
+"""Editor ``emmet``: equality-constrained mass editing (Gupta et al., 2024).
 
 Hyperparameters are published or derived from the model's shape. With softening e and weight w, the update is MEMIT's at
 one layer with lambda = w e: 100000 * 0.1 = 10000 for GPT-J and LLaMA, 10000 * 0.1 = 1000 for GPT-2 XL. MEMIT's lambda

@@ -68,11 +68,7 @@ class Ft:
             session.model.tokenizer,
             rewrites,
             FtSettings(
-                objective=values["objective"].value,
-                layers=values["layers"].value,
-                steps=values["steps"].value,
-                lr=values["lr"].value,
-                eps=values["eps"].value if self.config.constrained else None,
+                **{"eps": None} | {name: setting.value for name, setting in values.items()},
                 batch=self.config.batch,
                 stop_loss=self.config.stop_loss,
             ),

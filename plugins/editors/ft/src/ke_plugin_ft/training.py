@@ -20,19 +20,21 @@ import torch
 from attrs import field, frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import EditFailed, Progress
+from ke_core.plugin import Progress
 from ke_weights.plugin import (
     Hooks,
     Layer,
     ModuleMap,
     Rewrite,
+    ScoredTokens,
     SubjectTokens,
     Tail,
     encode,
     forward,
     frozen_module,
     open_tail,
-    padded,
+    require_finite,
+    scored_tokens,
     target_ids,
     uninterruptible_context,
 )
@@ -82,19 +84,11 @@ class FtResult:
 
 @frozen(kw_only=True, eq=False)
 class FtBatch:
-    """The edits of one step: ``ids`` and ``mask``, [edits, T], and the blocks from the lowest trained one.
-
-    ``row``, ``column``, ``token``, ``share``: scored positions, their tokens, and 1 / t; parallel, [M].
-    """
+    """The edits of one step, and the blocks from the lowest trained one, if the model matches the module map."""
 
     names: tuple[str, ...]
-    ids: Tensor = field(repr=False)
-    mask: Tensor = field(repr=False)
+    scored: ScoredTokens = field(repr=False)
     tail: Tail | None = field(repr=False)
-    row: Tensor
-    column: Tensor
-    token: Tensor
-    share: Tensor
 
 
 def train(
@@ -147,48 +141,30 @@ def _losses(modules: ModuleMap, batches: Sequence[FtBatch], updates: Sequence[Pr
 
 def _loss(modules: ModuleMap, batch: FtBatch) -> Tensor:
     """Return the objective of each edit, the mean of -log p over its target's tokens, [edits]."""
-    logs = _logits(modules, batch).log_softmax(-1)
-    chosen = logs.gather(1, batch.token.to(logs.device)[:, None])[:, 0]
-    zero = torch.zeros(len(batch.names), dtype=logs.dtype, device=logs.device)
-    loss = zero.index_add(0, batch.row.to(logs.device), -chosen * batch.share.to(logs))
-    if not bool(loss.isfinite().all()):
-        name = batch.names[int((~loss.isfinite()).nonzero()[0, 0])]
-        raise EditFailed(
-            f"the loss of edit {name!r} is not finite while fine-tuning",
-            hint="lower the learning rate, or load the model with --dtype float32",
-        )
+    loss = batch.scored.nll(_logits(modules, batch))
+    require_finite(loss, batch.names, "while fine-tuning")
     return loss
 
 
 def _logits(modules: ModuleMap, batch: FtBatch) -> Tensor:
     """Return the logits at the scored positions, [M, V]."""
+    scored = batch.scored
     if batch.tail is None:
-        found: Tensor = forward(modules.module, batch.ids, batch.mask).logits
-        return found[batch.row.to(found.device), batch.column.to(found.device)].to(modules.dtype)
-    top = batch.tail.run(batch.tail.hidden)
-    return modules.logits(top[batch.row.to(top.device), batch.column.to(top.device)])
+        found: Tensor = forward(modules.module, scored.ids, scored.mask).logits
+        return scored.pick(found).to(modules.dtype)
+    return modules.logits(scored.pick(batch.tail.run(batch.tail.hidden)))
 
 
 def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings) -> FtBatch:
     """Run the edits up to the lowest trained block. Complete rows are kept, because every key affects later tokens."""
-    rows, scored, forced = [], [], settings.objective == "target"
-    for number, made in enumerate(rewrites):
-        target = target_ids(tokenizer, made.prompt, made.target)
-        prompt = SubjectTokens(tuple(encode(tokenizer, made.prompt)[0]), 0)
-        rows.append(prompt.plus(target) if forced else prompt)
-        last = len(prompt.ids) - 1
-        scored += [(number, last + (at if forced else 0), token, 1 / len(target)) for at, token in enumerate(target)]
-    row, column, token, share = zip(*scored, strict=True)
-    ids, mask = padded([one.ids for one in rows], modules.device)
+    forced = settings.objective == "target"
+    rows = [(encode(tokenizer, made.prompt)[0], target_ids(tokenizer, made.prompt, made.target)) for made in rewrites]
+    prompts = [SubjectTokens(tuple(prompt), 0) for prompt, _target in rows]
+    inputs = [prompt.plus(target) if forced else prompt for prompt, (_ids, target) in zip(prompts, rows, strict=True)]
     return FtBatch(
         names=tuple(made.id for made in rewrites),
-        ids=ids,
-        mask=mask,
-        tail=None if modules.obstacle else open_tail(modules, rows, settings.layers[0] - 1),
-        row=torch.tensor(row),
-        column=torch.tensor(column),
-        token=torch.tensor(token),
-        share=torch.tensor(share, dtype=modules.dtype),
+        scored=scored_tokens(rows, modules.device, forced=forced),
+        tail=None if modules.obstacle else open_tail(modules, inputs, settings.layers[0] - 1),
     )
 
 

@@ -7,41 +7,47 @@ from typing import Any, Literal
 
 from attrs import Attribute, field, frozen, validators
 
-from ke_core.plugin import SUB_QUESTIONS, Editor, EditorSpec, hookimpl
-from ke_memory import decomposition_option, encoder_option, prompts_option
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import (
+    decomposition_option,
+    encoder_option,
+    prompts_option,
+    sub_questions_material,
+    uses_dataset_sub_questions,
+)
 
-PUBLISHED, CALIBRATED = "published", "calibrated"
+PAPER, CALIBRATED = "paper", "calibrated"
 
 
 def _threshold(_instance: object, _attribute: Attribute[str], value: str) -> None:
-    if value in (PUBLISHED, CALIBRATED):
+    if value in (PAPER, CALIBRATED):
         return
     try:
         number = float(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"threshold must be published, calibrated or a number, not {value!r}")
+        raise ValueError(f"threshold must be paper, calibrated or a number, not {value!r}")
 
 
 @frozen(kw_only=True)
 class GwalkConfig:
-    """The paper's walk. ``profile`` selects a published version or the corrected one."""
+    """Options of the walk. ``profile`` selects a published version or the corrected one."""
 
-    profile: Literal["greedy", "paper", "published"] = field(
-        default="greedy",
+    profile: Literal["default", "paper", "printed"] = field(
+        default="default",
         metadata={
-            "help": "greedy = no sampling, no call whose answer the graph overrules; paper = greedy, with the "
-            "retrieval of algorithm 1 (entities by embedding, relations among their own edges); published = "
-            "temperatures, token limits and parsing of the released code"
+            "help": "default = corrected: no sampling, no call whose answer the graph overrules; paper = temperatures, "
+            "token limits and parsing of the released code; printed = default, with the retrieval of algorithm 1 as "
+            "printed in the paper (entities by embedding, relations among their own edges)"
         },
     )
     threshold: str = field(
-        default=PUBLISHED,
+        default=PAPER,
         validator=_threshold,
         metadata={
-            "help": "minimum score of a relation (paper: of an entity too): published (0.845, for contriever-msmarco "
-            "only), calibrated (on pairs of wordings, for this encoder) or a number"
+            "help": "minimum score of a relation (profile=printed: of an entity too): paper (0.845, for "
+            "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number"
         },
     )
     encoder: str = encoder_option("sentence encoder of relations and entities")
@@ -72,8 +78,7 @@ def build(config: GwalkConfig) -> Editor:
 
 def oracle(config: Any) -> tuple[str, ...]:
     """Return the gold material that the options need: aliases and sub-questions depend on answers."""
-    choices = {"aliases": config.aliases, SUB_QUESTIONS: config.decomposition}
-    return tuple(name for name, choice in choices.items() if choice == "oracle")
+    return (*(("aliases",) if config.aliases == "oracle" else ()), *sub_questions_material(config))
 
 
 @hookimpl
@@ -91,6 +96,6 @@ def ke_editors() -> list[EditorSpec]:
             needs_subject=True,
             own_prompt=True,
             oracle=oracle,
-            uses_own_edits=lambda config: config.decomposition == "oracle",
+            uses_own_edits=uses_dataset_sub_questions,
         )
     ]

@@ -88,17 +88,20 @@ class Gwalk(MemoryEditor):
         aliases: Mapping[str, Iterable[str]] | None = (
             session.material["aliases"].value if config.aliases == "oracle" else None
         )
-        graph = EditGraph(encoder, bare=profile.bare, respell=profile.respell, aliases=aliases, near=profile.near)
+        graph = EditGraph(encoder, released=profile.released, aliases=aliases, near=profile.near)
         prompts = GwalkPrompts(**{name: self._text(name) for name in ("subject", "relations", "question", "walk")})
         walk = Walk(graph=graph, prompts=prompts, profile=profile, least=least, max_hops=config.max_hops)
         graph.change(add=edits)
         digest = hashlib.sha256("\0".join(astuple(prompts)).encode()).hexdigest()
         record |= {"examples_sha256": digest}
-        dataset_walk = _dataset_walk(walk, session) if config.decomposition == "oracle" else None
+        dataset_walk = None
+        if config.decomposition == "oracle":
+            hops = dataset_sub_questions(session, editor="gwalk")
+            dataset_walk = SubQuestionWalk(hops=hops, hop_procedure=partial(hop_procedure, walk), cap=walk.max_hops)
         return GwalkModel(session, walk, record, dataset_walk=dataset_walk)
 
     def _thresholds(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Thresholds, dict[str, Any]]:
-        """Return the thresholds and their record. Profile ``paper`` has one for entities too."""
+        """Return the thresholds and their record. Profile ``printed`` has one for entities too."""
         given = fixed(self.config)
         if given is not None:
             refuse_unit(self.config, encoder)
@@ -114,21 +117,13 @@ class Gwalk(MemoryEditor):
         """Return the calibration of relations, and of entities if they are found by embedding. Cached by encoder."""
         if encoder.id not in self._known:
             self._known[encoder.id] = (
-                of_relations(encoder, self._text("pairs"), bare=profile.bare),
+                of_relations(encoder, self._text("pairs"), released=profile.released),
                 of_entities(encoder, self._text("names")) if profile.near else None,
             )
         return self._known[encoder.id]
 
     def _text(self, name: str) -> str:
         return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")
-
-
-def _dataset_walk(walk: Walk, session: Session[Any]) -> SubQuestionWalk:
-    return SubQuestionWalk(
-        hops=dataset_sub_questions(session, editor="gwalk"),
-        hop_procedure=partial(hop_procedure, walk),
-        cap=walk.max_hops,
-    )
 
 
 def hop_procedure(walk: Walk, ask: Question) -> HopProcedure:

@@ -43,8 +43,8 @@ class EditTriple:
         return [(self.relation, wording) for wording in self.wordings]
 
 
-def triple_of(edit: Edit, *, bare: bool) -> EditTriple:
-    """Return the edit's triple. ``bare``: use the template as the only wording of the relation (published).
+def triple_of(edit: Edit, *, released: bool) -> EditTriple:
+    """Return the edit's triple. ``released``: use the template as the only wording of the relation.
 
     Raises UnsupportedEdit if the edit has no triple, or not exactly one object.
     """
@@ -59,7 +59,7 @@ def triple_of(edit: Edit, *, bare: bool) -> EditTriple:
         subject=after.subject.label,
         relation=after.relation.key,
         object=after.objects[0].label,
-        wordings=(template,) if bare and template else wordings(after.relation.label, template),
+        wordings=(template,) if released and template else wordings(after.relation.label, template),
         question=_question(edit, after.subject, after.relation),
         entities=tuple(dict.fromkeys(entity.label for entity in (after.subject, *after.objects, *before))),
     )
@@ -93,24 +93,18 @@ class HiddenEdges:
 
 
 class EditGraph:
-    """The active edges. ``aliases``: other names by label, or None. ``respell``: "the U.S.A" finds "USA".
+    """The active edges. ``aliases``: other names by label, or None. ``near``: find subjects by embedding too.
 
-    ``near``: find subjects by embedding too.
+    ``released``: as in the released code, a relation has one wording, and "the U.S.A" does not find "USA".
     """
 
     def __init__(
-        self,
-        encoder: Encoder,
-        *,
-        bare: bool,
-        respell: bool,
-        aliases: Mapping[str, Iterable[str]] | None,
-        near: bool = False,
+        self, encoder: Encoder, *, released: bool, aliases: Mapping[str, Iterable[str]] | None, near: bool = False
     ) -> None:
         self.relations = FactMemory(encoder)
         self.subjects = FactMemory(encoder) if near else None
         self.entities = FactMemory(encoder)
-        self._bare, self._respell, self._aliases = bare, respell, aliases
+        self._released, self._aliases = released, aliases
         self._triples: dict[str, EditTriple] = {}
         self._edges: dict[str, dict[str, dict[str, EditTriple]]] = {}  # by subject, relation and edit
         self._questions: dict[str, dict[str, str]] = {}
@@ -138,7 +132,9 @@ class EditGraph:
         """
         gone = {name: self._triples[name] for name in remove if name in self._triples}
         fresh = {
-            edit.id: triple_of(edit, bare=self._bare) for edit in add if edit.id in gone or edit.id not in self._triples
+            edit.id: triple_of(edit, released=self._released)
+            for edit in add
+            if edit.id in gone or edit.id not in self._triples
         }
         try:
             self._embed(fresh.values())  # first, because the encoder may fail
@@ -247,7 +243,7 @@ class EditGraph:
         if name in self._names and name not in unseen.names:
             return name
         alike = [other for other in self._spelled.get(folded(name), ()) if other not in unseen.names]
-        if len(alike) == 1 and self._respell:
+        if len(alike) == 1 and not self._released:
             return alike[0]
         if self._aliases is not None:
             hits: tuple[Hit, ...] = yield Nearest(memory=self.entities, text=name, k=NEAR, hidden=unseen.names)

@@ -17,7 +17,7 @@ from attrs import frozen
 from numpy.typing import NDArray
 
 from ke_core.plugin import BadConfig, Details, Encoder
-from ke_plugin_gwalk import CALIBRATED, PUBLISHED, GwalkConfig
+from ke_plugin_gwalk import CALIBRATED, PAPER, GwalkConfig
 from ke_plugin_gwalk.graph import wordings
 
 Scores = NDArray[np.float32]
@@ -46,7 +46,7 @@ def fixed(config: GwalkConfig) -> float | None:
     """
     if config.threshold == CALIBRATED:
         return None
-    value = SCORE if config.threshold == PUBLISHED else float(config.threshold)
+    value = SCORE if config.threshold == PAPER else float(config.threshold)
     if value == SCORE and PurePath(config.encoder).name != CONTRIEVER:
         raise _wrong_encoder(config)
     return value
@@ -66,10 +66,10 @@ def _wrong_encoder(config: GwalkConfig) -> BadConfig:
     )
 
 
-def of_relations(encoder: Encoder, pairs: str, *, bare: bool) -> Calibration:
+def of_relations(encoder: Encoder, pairs: str, *, released: bool) -> Calibration:
     """Calibrate relations. ``pairs``: one per line, ``phrase | name | sentence with {}``. Raises BadConfig."""
     known = _read("pairs.txt", pairs, "phrase | name | sentence with {}")
-    words = [(template,) if bare else wordings(name, template) for _phrase, name, template in known]
+    words = [(template,) if released else wordings(name, template) for _phrase, name, template in known]
     return calibrate(encoder, [phrase for phrase, _name, _template in known], words)
 
 

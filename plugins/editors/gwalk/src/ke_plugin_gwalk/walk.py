@@ -37,10 +37,10 @@ class GwalkProfile:
     """A version of the walk.
 
     ``cool`` and ``warm``: temperature of answers (``warm``) and of everything else. ``tokens``: limits for an entity,
-    relations, a question, an answer. ``always``: the model answers even if the graph overrules it. ``released``: that
-    answer must be parsable too, and a hidden edit hides only its edge, not its relation and names. ``bare``: find a
-    relation by its template only, including the slot. ``respell``: names may differ in case, accents and punctuation.
-    ``near``: find entities by embedding too, and a relation among their own edges.
+    relations, a question, an answer. ``always``: the model answers even if the graph overrules it. ``released``: as in
+    the released code, that answer must be parsable too, a hidden edit hides only its edge, not its relation and names,
+    a relation is found by its template only, and names are compared exactly. ``near``: find entities by embedding too,
+    and a relation among their own edges.
     """
 
     cool: float
@@ -48,36 +48,30 @@ class GwalkProfile:
     tokens: tuple[int, int, int, int]
     always: bool
     released: bool
-    bare: bool
-    respell: bool
     near: bool
     subject: Callable[[Generated], str]
     answer: Callable[[Generated], str]
 
 
-GREEDY = GwalkProfile(
+DEFAULT = GwalkProfile(
     cool=0.0,
     warm=0.0,
     tokens=(32, 64, 48, 64),
     always=False,
     released=False,
-    bare=False,
-    respell=True,
     near=False,
     subject=reading.named,
     answer=reading.after_slot,
 )
 PROFILES = {
-    "greedy": GREEDY,
-    "paper": evolve(GREEDY, always=True, near=True),
-    "published": GwalkProfile(
+    "default": DEFAULT,
+    "printed": evolve(DEFAULT, always=True, near=True),
+    "paper": GwalkProfile(
         cool=0.2,
         warm=1.0,
         tokens=(20, 50, 20, 50),
         always=True,
         released=True,
-        bare=True,
-        respell=False,
         near=False,
         subject=reading.bracketed,
         answer=reading.after_first_period,

@@ -25,12 +25,12 @@ class IceConfig:
         default=4, validator=validators.ge(1), metadata={"help": "number of facts to retrieve, with facts=retrieved"}
     )
     encoder: str = encoder_option("sentence encoder, with facts=retrieved")
-    profile: Literal["released", "paper"] = field(
-        default="released",
+    profile: Literal["default", "paper"] = field(
+        default="default",
         metadata={
-            "help": "released: the fact as its statement (Imagine that The capital of France is Lima.); paper: the "
-            "object first (Imagine that Lima would have been The capital of France.), for clozes that end in is, are, "
-            "was or were"
+            "help": "default = the fact as its statement, as released (Imagine that The capital of France is Lima.); "
+            "paper = the object first (Imagine that Lima would have been The capital of France.), for clozes that end "
+            "in is, are, was or were"
         },
     )
     prompts: str = prompts_option("text before the facts: own, or a folder with an opening.txt")

@@ -52,10 +52,10 @@ class IceModel(InContextModel):
 
     def fact_text(self, edit: Edit) -> str:
         """Return the statement, or the paper's form. Raises UnsupportedEdit if the edit has no such form."""
-        if self.profile == "released":
+        if self.profile == "default":
             return edit.statement
         if why := paper_form_obstacle(edit):
-            raise UnsupportedEdit(f"edit {edit.id!r}: {why}", hint="use -o ice.profile=released")
+            raise UnsupportedEdit(f"edit {edit.id!r}: {why}", hint="use -o ice.profile=default")
         return f"{_objects(edit)} would have been {_proposition(edit)}"
 
     @property

@@ -14,16 +14,17 @@ Nothing is omitted to make the context fit: the model raises an error if a promp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle, islice
 from random import Random
 
 from attrs import frozen
 
-from ke_core.plugin import Hit, Nearest, Procedure
+from ke_core.plugin import BadConfig, Hit, Nearest, Procedure
 from ke_plugin_ike.corpus import Demonstration, DemonstrationCorpus, Kind
-from ke_plugin_ike.layout import DemonstrationFormat
 
+FACT, ANSWERED = "{fact}", "{prompt} {answer}"
+FILE = "demonstration.txt"
 RATIO: tuple[Kind, ...] = ("retain", "update", "retain", "copy", "retain", "update", "retain", "update")
 """Copy, update and retain as 1:3:4, mixed so that the ratio holds approximately for any number."""
 
@@ -66,6 +67,30 @@ PROFILES = {
     "paper": IkeProfile(k=32, select=by_ratio, copies_edit=True),
     "easyedit": IkeProfile(k=16, select=by_distance, copies_edit=False),
 }
+
+
+@frozen(kw_only=True)
+class DemonstrationFormat:
+    """``fact`` is a line with ``{fact}``; ``text`` precedes the prompt in the second line."""
+
+    fact: str
+    text: str
+
+    def block(self, facts: Iterable[str], prompt: str, answer: str = "") -> str:
+        """Return one demonstration; without an answer, the start of the model's part, without trailing space."""
+        lines = [self.fact.replace(FACT, fact) for fact in facts]
+        return "\n".join([*lines, f"{self.text}{prompt} {answer}".rstrip()])
+
+
+def read_layout(written: str) -> DemonstrationFormat:
+    """Parse a ``demonstration.txt``. Raises BadConfig if it is not two such lines."""
+    lines = written.splitlines()
+    if len(lines) != 2 or lines[0].count(FACT) != 1 or not lines[1].endswith(ANSWERED):
+        raise BadConfig(
+            f"ike.prompts: {FILE} has the wrong format",
+            hint=f"write two lines: one with {FACT}, one that ends with {ANSWERED}",
+        )
+    return DemonstrationFormat(fact=lines[0], text=lines[1].removesuffix(ANSWERED))
 
 
 @frozen(kw_only=True)

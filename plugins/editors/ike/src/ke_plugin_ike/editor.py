@@ -35,9 +35,8 @@ from ke_memory.plugin import (
     dataset_sub_questions,
 )
 from ke_plugin_ike import IkeConfig
-from ke_plugin_ike.context import PROFILES, IkeContext
+from ke_plugin_ike.context import FACT, FILE, PROFILES, IkeContext, read_layout
 from ke_plugin_ike.corpus import DemonstrationCorpus
-from ke_plugin_ike.layout import FACT, FILE, read_layout
 from ke_plugin_ike.records import read_records, stamp_of
 from ke_plugin_ike.subject_filter import SubjectFilter
 

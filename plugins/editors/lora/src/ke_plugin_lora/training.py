@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import Edit, EditFailed, Progress
+from ke_core.plugin import Edit, Progress
 from ke_plugin_lora.adapter import Adapter
 from ke_plugin_lora.values import AdapterConfig
 from ke_weights.plugin import (
@@ -19,7 +19,8 @@ from ke_weights.plugin import (
     encode,
     forward,
     frozen_module,
-    padded,
+    require_finite,
+    scored_tokens,
     target_ids,
     uninterruptible_context,
 )
@@ -80,32 +81,13 @@ def example_losses(module: nn.Module, examples: Sequence[Example], device: torch
 
 def losses(module: nn.Module, examples: Sequence[Example], device: torch.device) -> Tensor:
     """Return the mean negative log-likelihood of each example's labels, [examples], float32 or better."""
-    ids, mask = padded([one.ids[:-1] for one in examples], device)
+    batch = scored_tokens([(one.ids[: one.start], one.ids[one.start :]) for one in examples], device)
     skipped = min(one.start for one in examples) - 1  # logits before the first label are not needed
-    keep = ids.shape[1] - skipped
+    keep = batch.ids.shape[1] - skipped
     takes = inspect.signature(module.forward).parameters
-    logits: Tensor = forward(module, ids, mask, **({KEEP: keep} if KEEP in takes else {})).logits[:, -keep:]
-    row, column, token, share = zip(
-        *(
-            (number, at - 1 - skipped, one.ids[at], 1 / (len(one.ids) - one.start))
-            for number, one in enumerate(examples)
-            for at in range(one.start, len(one.ids))
-        ),
-        strict=True,
-    )
-    where = logits.device
-    scored = logits[list(row), list(column)]
-    logs = scored.to(torch.promote_types(scored.dtype, torch.float32)).log_softmax(-1)
-    chosen = logs.gather(1, torch.tensor(token, device=where)[:, None])[:, 0]
-    zero = torch.zeros(len(examples), dtype=logs.dtype, device=where)
-    shares = torch.tensor(share, dtype=logs.dtype, device=where)
-    found = zero.index_add(0, torch.tensor(row, device=where), -chosen * shares)
-    if not bool(found.isfinite().all()):
-        name = examples[int((~found.isfinite()).nonzero()[0, 0])].edit
-        raise EditFailed(
-            f"the loss of edit {name!r} is not finite while training its adapter",
-            hint="lower the learning rate, or load the model with --dtype float32",
-        )
+    logits: Tensor = forward(module, batch.ids, batch.mask, **({KEEP: keep} if KEEP in takes else {})).logits[:, -keep:]
+    found = batch.nll(evolve(batch, column=batch.column - skipped).pick(logits))
+    require_finite(found, [one.edit for one in examples], "while training its adapter")
     return found
 
 

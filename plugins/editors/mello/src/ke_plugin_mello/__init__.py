@@ -18,14 +18,14 @@ from ke_memory import (
 
 @frozen(kw_only=True)
 class MelloConfig:
-    """The paper's loop. ``profile`` selects a published version or the corrected one."""
+    """Options of the loop. ``profile`` selects a published version or the corrected one."""
 
-    profile: Literal["fixed", "paper", "remastered"] = field(
-        default="fixed",
+    profile: Literal["default", "paper", "remastered"] = field(
+        default="default",
         metadata={
-            "help": "paper = the released notebook: 4 model calls (too few for 4 hops), turns parsed from their end, a "
-            "misspelled label; remastered = MQuAKE-Remastered's port: 4 calls of 50 tokens, sampled at temperature 1; "
-            "fixed = corrected: greedy, 5 calls, stops at the next example, a turn ends with its first step"
+            "help": "default = corrected: 5 calls, stops at the next example, a turn ends with its first step; "
+            "paper = the released notebook: 4 model calls (too few for 4 hops), turns parsed from their end, a "
+            "misspelled label; remastered = MQuAKE-Remastered's port: 4 calls of 50 tokens, sampled at temperature 1"
         },
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
@@ -35,7 +35,7 @@ class MelloConfig:
     max_calls: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(1)),
-        metadata={"help": "maximum number of model calls per question; derived: 5 (fixed) or 4", "derived": True},
+        metadata={"help": "maximum number of model calls per question; derived: 5 (default) or 4", "derived": True},
     )
     max_tokens: int | None = field(
         default=None,

@@ -46,5 +46,5 @@ PROFILES: Mapping[str, MelloProfile] = {
         nothing="There is no fact",
     ),
     # Corrected: a call for the final answer, a stop at the next example, a turn ends with its first step.
-    "fixed": MelloProfile(calls=5, stop=(FACT, f"\n{QUESTION}"), read=first_step),
+    "default": MelloProfile(calls=5, stop=(FACT, f"\n{QUESTION}"), read=first_step),
 }

@@ -39,8 +39,8 @@ class MendConfig:
             "released; equal for one edit"
         },
     )
-    profile: Literal["small", "published"] = field(
-        default="small", metadata={"help": "training: small = minutes on a CPU; published = the paper's budget"}
+    profile: Literal["default", "paper"] = field(
+        default="default", metadata={"help": "training: default = minutes on a CPU; paper = the paper's budget"}
     )
     rank: int | None = derived("training: rank of the network's layers", positive)
     lr: float | None = derived("training: Adam's learning rate of the network", positive)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session
 from ke_plugin_mend import MendConfig, Reduction
-from ke_plugin_mend.factors import GradientFactors, factors, scored
+from ke_plugin_mend.factors import GradientFactors, factors
 from ke_plugin_mend.network import Hypernetwork, load_network, new_network
 from ke_weights import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 from ke_weights.plugin import (
@@ -24,6 +24,7 @@ from ke_weights.plugin import (
     as_rewrites,
     encode,
     frozen_module,
+    scored_tokens,
     target_ids,
     uninterruptible_context,
     unsupported_edits,
@@ -144,7 +145,7 @@ def compute_updates(
     shares = _loss_weights([len(target) for _prompt, target in rows], reduction).to(model.device)
     with frozen_module(model.module), torch.enable_grad():
         for start in range(0, len(rows), CHUNK):
-            batch = scored(rows[start : start + CHUNK], model.device)
+            batch = scored_tokens(rows[start : start + CHUNK], model.device)
             found, loss, _logits = factors(model.module, tuple(network.shapes), batch)
             seen.append({name: factor.scaled(shares[start:]) for name, factor in found.items()})
             losses.append(loss)

@@ -10,9 +10,8 @@ import torch
 from attrs import frozen
 
 from ke_core.plugin import BadData, TrainingExample, UnsupportedEdit
-from ke_plugin_mend.factors import scored
 from ke_plugin_mend.objective import TrainingBatch
-from ke_weights.plugin import encode, padded, rewrite, target_ids
+from ke_weights.plugin import encode, padded, rewrite, scored_tokens, target_ids
 
 Wordings = Literal["paraphrases", "all"]
 Row = tuple[list[int], tuple[int, ...]]
@@ -86,7 +85,7 @@ class ExampleSampler:
             text = rng.choice(example.locality or self.documents)
             other.append(encode(self.tokenizer, text)[0][: self.length])
         ids, mask = padded(other, device)
-        return TrainingBatch(scored(inner, device), scored(outer, device), ids, mask)
+        return TrainingBatch(scored_tokens(inner, device), scored_tokens(outer, device), ids, mask)
 
     def _example(self, number: int) -> MendExample:
         time, place = divmod(number, len(self.examples))

@@ -13,7 +13,7 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_weights.plugin import Hooks, ModuleMap, forward, padded, uninterruptible_context
+from ke_weights.plugin import Hooks, ModuleMap, ScoredTokens, forward, uninterruptible_context
 
 LOSS_SCALE = {torch.float16: 2.0**10}
 """Gradients underflow in half precision. A power of two scales the loss without rounding."""
@@ -33,48 +33,6 @@ class GradientFactors:
     def scaled(self, weights: Tensor) -> GradientFactors:
         """Return the factors of the weighted sum of the rows' losses; ``weights`` [rows or more]."""
         return GradientFactors(self.x, self.g * weights[self.row, None].to(self.g), self.row)
-
-
-@frozen(eq=False)
-class ScoredTokens:
-    """Token ids and mask [rows, T], padded on the right, and the scored positions with their tokens.
-
-    ``row``, ``column``, ``token``, ``weight``: [S]. A row's weights sum to one, so its loss is the mean over its
-    target's tokens.
-    """
-
-    ids: Tensor
-    mask: Tensor
-    row: Tensor
-    column: Tensor
-    token: Tensor
-    weight: Tensor
-
-    def nll(self, logits: Tensor) -> Tensor:
-        """Return the negative log-likelihood of each row's target, [rows]; logits [rows or more, T or more, V]."""
-        picked = logits[self.row, self.column].to(torch.promote_types(logits.dtype, torch.float32))
-        losses = -picked.log_softmax(dim=-1).gather(1, self.token[:, None])[:, 0] * self.weight
-        return torch.zeros(len(self.ids), dtype=losses.dtype, device=losses.device).index_add(0, self.row, losses)
-
-
-def scored(rows: Sequence[tuple[Sequence[int], Sequence[int]]], device: torch.device) -> ScoredTokens:
-    """Return the rows of (prompt ids, target ids) for teacher forcing, with every target token scored."""
-    ids, mask = padded([[*prompt, *target[:-1]] for prompt, target in rows], device)
-    where = [
-        (at, len(prompt) - 1 + offset, token, 1 / len(target))
-        for at, (prompt, target) in enumerate(rows)
-        for offset, token in enumerate(target)
-    ]
-    row, column, token, weight = zip(*where, strict=True)
-    whole = {"dtype": torch.long, "device": device}
-    return ScoredTokens(
-        ids,
-        mask,
-        torch.tensor(row, **whole),  # type: ignore[arg-type]  # torch's own keywords
-        torch.tensor(column, **whole),  # type: ignore[arg-type]  # as above
-        torch.tensor(token, **whole),  # type: ignore[arg-type]  # as above
-        torch.tensor(weight, dtype=torch.float64).float().to(device),
-    )
 
 
 def targets(modules: ModuleMap, blocks: int) -> tuple[str, ...]:
@@ -101,7 +59,7 @@ def factors(
 
     with hooked(module, names, seen):
         logits = forward(module, ids, mask).logits
-    losses = batch.nll(logits)
+    losses = batch.nll(batch.pick(logits))
     scale = LOSS_SCALE.get(logits.dtype, 1.0)
     gradients = torch.autograd.grad(losses.sum() * scale, [outputs[name] for name in names])
     row = torch.arange(len(ids), device=ids.device).repeat_interleave(ids.shape[1])

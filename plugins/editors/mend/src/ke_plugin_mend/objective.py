@@ -17,9 +17,9 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_plugin_mend.factors import GradientFactors, ScoredTokens, factors, side_branches, stacked
+from ke_plugin_mend.factors import GradientFactors, factors, side_branches, stacked
 from ke_plugin_mend.network import Hypernetwork
-from ke_weights.plugin import forward
+from ke_weights.plugin import ScoredTokens, forward
 
 
 @frozen(eq=False)
@@ -64,7 +64,7 @@ def objective(module: nn.Module, network: Hypernetwork, examples: TrainingBatch,
     with edited(module, network, found, edits):
         ids, mask = stacked((examples.outer.ids, examples.outer.mask), unscored)
         after = forward(module, ids, mask).logits
-    edit = examples.outer.nll(after).mean()
+    edit = examples.outer.nll(examples.outer.pick(after)).mean()
     locality = divergence(base, after[edits:, :width], examples.mask).mean()
     total = weights.edit * edit + weights.locality * locality
     return Losses(total, float(edit.detach()), float(locality.detach()), float(before.mean()))

@@ -1,6 +1,6 @@
 """Training settings of the network: the published budget, and one for minutes on a CPU.
 
-The numbers of the small profile are derived, not searched:
+The numbers of the default profile are derived, not searched:
 
 *Rank.* The network of one shape of matrix has 4 n r parameters (two layers of U and V), n = in + out: 2,112 for
 SmolLM2-135M, whose nine matrices have two shapes. The published r = 1920 (1.2 times GPT-2 XL's hidden size) would need
@@ -27,7 +27,7 @@ from ke_core.plugin import Setting
 from ke_plugin_mend import MendConfig
 
 PUBLISHED = "published by MEND's authors"
-SMALL = "small profile"
+DEFAULT = "default profile"
 AS_PUBLISHED = "as published"
 
 
@@ -37,7 +37,7 @@ def resolve_profile(config: MendConfig, hidden: int) -> dict[str, Setting]:
     ``steps``: optimizer steps after which the training is finished, 0 for a time limit only. ``wordings``: the prompts
     that L_e is computed on. ``both_adams``: whether the step sizes are also in the network's Adam.
     """
-    found = _published() if config.profile == "published" else _small(hidden)
+    found = _paper() if config.profile == "paper" else _default(hidden)
     for name, setting in found.items():
         given = getattr(config, name, None)
         if given is not None:
@@ -50,7 +50,7 @@ def values(settings: Mapping[str, Setting]) -> dict[str, Any]:
     return {name: setting.value for name, setting in settings.items()}
 
 
-def _published() -> dict[str, Setting]:
+def _paper() -> dict[str, Setting]:
     numbers: dict[str, Any] = {
         "blocks": 3,
         "rank": 1920,
@@ -68,14 +68,14 @@ def _published() -> dict[str, Setting]:
     return {name: Setting(value, PUBLISHED) for name, value in numbers.items()}
 
 
-def _small(hidden: int) -> dict[str, Setting]:
-    found = {name: Setting(setting.value, AS_PUBLISHED) for name, setting in _published().items()}
+def _default(hidden: int) -> dict[str, Setting]:
+    found = {name: Setting(setting.value, AS_PUBLISHED) for name, setting in _paper().items()}
     return found | {
-        "rank": Setting(max(hidden // 4, 1), f"{SMALL}: a quarter of the hidden size, {hidden}"),
-        "lr": Setting(1e-4, f"{SMALL}: a few hundred steps move as far as the published 10,000"),
-        "step_lr": Setting(3e-5, f"{SMALL}: useful step sizes are about 1e-4 to 1e-3"),
-        "both_adams": Setting(value=False, reason=f"{SMALL}: the network's learning rate is too large for them"),
-        "batch": Setting(4, f"{SMALL}: more steps in the same time"),
-        "steps": Setting(0, f"{SMALL}: limited by time only"),
-        "wordings": Setting("all", f"{SMALL}: the edit's own prompt counts as a wording, so it is trained too"),
+        "rank": Setting(max(hidden // 4, 1), f"{DEFAULT}: a quarter of the hidden size, {hidden}"),
+        "lr": Setting(1e-4, f"{DEFAULT}: a few hundred steps move as far as the published 10,000"),
+        "step_lr": Setting(3e-5, f"{DEFAULT}: useful step sizes are about 1e-4 to 1e-3"),
+        "both_adams": Setting(value=False, reason=f"{DEFAULT}: the network's learning rate is too large for them"),
+        "batch": Setting(4, f"{DEFAULT}: more steps in the same time"),
+        "steps": Setting(0, f"{DEFAULT}: limited by time only"),
+        "wordings": Setting("all", f"{DEFAULT}: the edit's own prompt counts as a wording, so it is trained too"),
     }

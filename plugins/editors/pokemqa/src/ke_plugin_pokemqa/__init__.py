@@ -6,8 +6,8 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import QUESTION_ENTITIES, SUB_QUESTIONS, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
-from ke_memory import decomposition_option, prompts_option
+from ke_core.plugin import QUESTION_ENTITIES, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
+from ke_memory import decomposition_option, prompts_option, sub_questions_material, uses_dataset_sub_questions
 
 CITE = (
     "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "
@@ -17,7 +17,7 @@ CITE = (
 
 @frozen(kw_only=True)
 class PokemqaConfig:
-    """The paper's loop and detector. ``loop`` and ``profile`` select the released or the corrected version."""
+    """Options of loop and detector. ``loop`` and ``profile`` select the published or the corrected version."""
 
     detector: Literal["trained", "nearest"] = field(
         default="trained",
@@ -26,17 +26,17 @@ class PokemqaConfig:
             "ke train pokemqa; nearest = the nearest statement, if its score reaches the threshold"
         },
     )
-    profile: Literal["small", "published"] = field(
-        default="small",
+    profile: Literal["default", "paper"] = field(
+        default="default",
         metadata={
-            "help": "the trained detector: small = on embeddings of a frozen encoder, a minute on a CPU; "
-            "published = two fully fine-tuned distilbert-base-cased"
+            "help": "the trained detector: default = on embeddings of a frozen encoder, a minute on a CPU; "
+            "paper = two fully fine-tuned distilbert-base-cased"
         },
     )
     encoder: str | None = field(
         default=None,
         metadata={
-            "help": "sentence encoder of the memory; derived: minilm-l6 (small), distilbert-base-cased (published)",
+            "help": "sentence encoder of the memory; derived: minilm-l6 (default), distilbert-base-cased (paper)",
             "derived": True,
             "file": True,
         },
@@ -55,11 +55,11 @@ class PokemqaConfig:
             "derived": True,
         },
     )
-    loop: Literal["fixed", "published"] = field(
-        default="fixed",
+    loop: Literal["default", "paper"] = field(
+        default="default",
         metadata={
-            "help": "fixed = corrected: a turn ends with its first step, and the prompt has the same form with and "
-            "without an edit; published = a turn is parsed from its end, and without an edit the label has no colon"
+            "help": "default = corrected: a turn ends with its first step, and the prompt has the same form with and "
+            "without an edit; paper = a turn is parsed from its end, and without an edit the label has no colon"
         },
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
@@ -100,7 +100,7 @@ def build_trainer(config: PokemqaConfig) -> Trainer:
 
 def oracle(config: PokemqaConfig) -> tuple[str, ...]:
     """Return the gold material that the options need."""
-    hops = (SUB_QUESTIONS,) if config.decomposition == "oracle" else ()
+    hops = sub_questions_material(config)
     return (*hops, QUESTION_ENTITIES) if config.knowledge == "dataset" else hops
 
 
@@ -117,7 +117,7 @@ def ke_editors() -> list[EditorSpec]:
             masks=True,
             own_prompt=True,
             oracle=oracle,
-            uses_own_edits=lambda config: config.decomposition == "oracle",
+            uses_own_edits=uses_dataset_sub_questions,
             trainer=TrainerSpec(build=build_trainer, needs_model=False),
         )
     ]

@@ -21,7 +21,7 @@ from ke_core.plugin import (
 from ke_memory.plugin import FactMemory, MemoryEditedModel, MemoryEditor
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.loop import PokemqaLoop
-from ke_plugin_pokemqa.profiles import PROFILES
+from ke_plugin_pokemqa.profiles import recipe_of
 from ke_plugin_pokemqa.scope import NearestMemory, ScopeMemory
 from ke_plugin_pokemqa.turns import LOOPS
 from ke_weights import checkpoint_digest
@@ -82,7 +82,7 @@ class Pokemqa(MemoryEditor):
     @property
     def encoder(self) -> str:
         """The encoder of the memory and the detector."""
-        return self.config.encoder or PROFILES[self.config.profile].encoder
+        return recipe_of(self.config).encoder
 
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """Return the edited model. Raises BadConfig without a detector or for an unsuitable option."""
@@ -105,14 +105,13 @@ class Pokemqa(MemoryEditor):
                     f"pokemqa.checkpoint={self.config.checkpoint} has no effect with pokemqa.detector=nearest",
                     hint="remove one of the two options",
                 )
-            name = self.config.encoder or PROFILES[self.config.profile].encoder
-            threshold = self.config.threshold if self.config.threshold is not None else THRESHOLDS.get(name)
+            threshold = self.config.threshold if self.config.threshold is not None else THRESHOLDS.get(self.encoder)
             if threshold is None:
                 raise BadConfig(
-                    f"pokemqa.detector=nearest has no threshold for the encoder {name}",
+                    f"pokemqa.detector=nearest has no threshold for the encoder {self.encoder}",
                     hint="set -o pokemqa.threshold to a score of that encoder; benchmarks/scope.py computes one",
                 )
-            return NearestMemory(session.encoder(name), threshold), {"kind": "nearest", "threshold": threshold}
+            return NearestMemory(session.encoder(self.encoder), threshold), {"kind": "nearest", "threshold": threshold}
         found = self._trained(session)
         return ScopeMemory(found.detector), {"kind": "trained", "trained": found.record}
 

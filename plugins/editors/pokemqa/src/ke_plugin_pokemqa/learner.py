@@ -142,7 +142,6 @@ def kept(saved: Mapping[str, Any], name: str) -> NetworkWeights:
 
 
 def _kept(saved: Mapping[str, Any], name: str) -> tuple[int, int]:
-    """Return the step of the best weights, and whether the last ones are better. Old checkpoints lack this entry."""
-    found = saved.get(f"{name}.kept")
-    step, better = (saved[f"{name}.numbers"][0], 0) if found is None else found
+    """Return the step of the best weights, and whether the last ones are better."""
+    step, better = saved[f"{name}.kept"]
     return int(step), int(better)

@@ -1,10 +1,13 @@
-"""The detector's networks, addressed by text index: on frozen embeddings, or fully fine-tuned."""
+"""The detector's networks: pre-detector (``pre``) and disambiguator (``judge``), trained separately.
+
+Texts are addressed by index.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,28 +18,6 @@ from ke_plugin_pokemqa.words import FEATURES, WordCounts
 
 WIDTH, SHARED = 64, 32
 LONGEST = 256  # tokens, as published
-
-
-class Networks(Protocol):
-    """Pre-detector and disambiguator, trained separately, each with its own optimizer."""
-
-    @property
-    def pre(self) -> nn.Module:
-        """The pre-detector."""
-        ...
-
-    @property
-    def judge(self) -> nn.Module:
-        """The disambiguator."""
-        ...
-
-    def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
-        """Return the pre-detector's points for these texts (statements if ``edits``), [n, d]."""
-        ...
-
-    def logits(self, edits: Sequence[int], questions: Sequence[int]) -> Tensor:
-        """Return the disambiguator's logits of each pair, [n, 2]; class 0 is in scope."""
-        ...
 
 
 class Shift(nn.Module):
@@ -82,12 +63,12 @@ class Head:
             self.judge = PairJudge(vectors.shape[1])
 
     def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
-        """See ``Networks``."""
+        """Return the pre-detector's points for these texts (statements if ``edits``), [n, d]."""
         found: Tensor = self.pre(self.vectors[list(texts)], edits=edits)
         return found
 
     def logits(self, edits: Sequence[int], questions: Sequence[int]) -> Tensor:
-        """See ``Networks``."""
+        """Return the disambiguator's logits of each pair, [n, 2]; class 0 is in scope."""
         one, other = list(edits), list(questions)
         overlap = self.words.overlap([self.texts[at] for at in one], [self.texts[at] for at in other])
         found: Tensor = self.judge(self.vectors[one], self.vectors[other], torch.from_numpy(overlap))
@@ -136,13 +117,13 @@ class Whole:
         self.pre, self.judge = FirstToken(real), CrossJudge(real, seed=seed)
 
     def points(self, texts: Sequence[int], *, edits: bool) -> Tensor:
-        """See ``Networks``. Statements and questions are encoded the same way."""
+        """Return the points for these texts, [n, d]. Statements and questions are encoded the same way."""
         del edits
         found: Tensor = self.pre([self.texts[at] for at in texts])
         return found
 
     def logits(self, edits: Sequence[int], questions: Sequence[int]) -> Tensor:
-        """See ``Networks``."""
+        """Return the disambiguator's logits of each pair, [n, 2]; class 0 is in scope."""
         found: Tensor = self.judge([self.texts[at] for at in edits], [self.texts[at] for at in questions])
         return found
 
@@ -150,5 +131,5 @@ class Whole:
 def fine_tunable(encoder: Any) -> SentenceEncoder:
     """Return the encoder if it is a trainable model. Raises BadConfig."""
     if not isinstance(encoder, SentenceEncoder):
-        raise BadConfig(f"{encoder.id} cannot be fine-tuned", hint="use -o pokemqa.profile=small")
+        raise BadConfig(f"{encoder.id} cannot be fine-tuned", hint="use -o pokemqa.profile=default")
     return encoder

@@ -1,7 +1,7 @@
-"""Architecture and training of the detector: profiles ``published`` and ``small``.
+"""Architecture and training of the detector: profiles ``paper`` and ``default``.
 
 *Architecture.* The published detector fine-tunes two DistilBERTs, 130 million parameters, for up to 1,000 epochs. The
-small one freezes the encoder, so every training text is embedded once, and trains on the embeddings:
+default one freezes the encoder, so every training text is embedded once, and trains on the embeddings:
 
 - the pre-detector: an offset for statements (they name an object, questions do not) and a scale, which puts p = 1/2
   where in-scope pairs end. d + 1 parameters. A full or low-rank matrix instead fits the training subjects and reduces
@@ -11,19 +11,21 @@ small one freezes the encoder, so every training text is embedded once, and trai
   published disambiguator reads the words; this one gets their overlap.
 
 *Division of labor.* The published pre-detector is trained on random negatives and accepts near misses, and the
-disambiguator only sees several candidates. The small one also checks a single candidate (``confirm``) and is trained on
-negatives that the pre-detector finds near (``hard``).
+disambiguator only sees several candidates. The default one also checks a single candidate (``confirm``) and is trained
+on negatives that the pre-detector finds near (``hard``).
 
 *Selection of weights.* The published validation adds recall (the right edit above all others) and block rate (the best
 other edit below 1/2). Neither requires the right edit to reach 1/2, so a detector that finds nothing validates best.
-The small profile validates both networks by their losses (``select``).
+The default profile validates both networks by their losses (``select``).
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from attrs import asdict, frozen
+from attrs import evolve, frozen
+
+from ke_plugin_pokemqa import PokemqaConfig
 
 
 @frozen(kw_only=True)
@@ -62,13 +64,9 @@ class Recipe:
     loss: Literal["two-class", "binary"]
     confirm: bool
 
-    def as_json(self) -> dict[str, Any]:
-        """Return every setting."""
-        return asdict(self)
-
 
 PROFILES = {
-    "small": Recipe(
+    "default": Recipe(
         encoder="minilm-l6",
         tune="head",
         pre=Schedule(batch=512, lr=1e-2, epochs=30, validate=1, patience=5),
@@ -78,7 +76,7 @@ PROFILES = {
         loss="two-class",
         confirm=True,
     ),
-    "published": Recipe(
+    "paper": Recipe(
         encoder="distilbert-base-cased",
         tune="all",
         pre=Schedule(batch=1024, lr=1e-5, epochs=1000, validate=20, patience=5),
@@ -90,5 +88,12 @@ PROFILES = {
     ),
 }
 
-MINUTES = {"small": 3, "published": 600}
-"""Recommended training minutes; training usually stops earlier. ``published`` is estimated, on a GPU."""
+
+def recipe_of(config: PokemqaConfig) -> Recipe:
+    """Return the profile's settings, with the encoder of the options if there is one."""
+    recipe = PROFILES[config.profile]
+    return evolve(recipe, encoder=config.encoder) if config.encoder else recipe
+
+
+MINUTES = {"default": 3, "paper": 600}
+"""Recommended training minutes; training usually stops earlier. ``paper`` is estimated, on a GPU."""

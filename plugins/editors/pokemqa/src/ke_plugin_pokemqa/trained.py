@@ -16,7 +16,7 @@ from ke_memory.plugin import SentenceEncoder
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.learner import kept, load_weights
 from ke_plugin_pokemqa.networks import CrossJudge, FirstToken, PairJudge, fine_tunable
-from ke_plugin_pokemqa.profiles import MINUTES, PROFILES
+from ke_plugin_pokemqa.profiles import MINUTES, recipe_of
 from ke_plugin_pokemqa.scope import Detector, Side, Vectors
 from ke_plugin_pokemqa.words import WordCounts
 from ke_weights import Checkpoint, read_checkpoint, trained_folder
@@ -36,15 +36,14 @@ class TrainedDetector:
 
 def trained(session: Session[Any], config: PokemqaConfig) -> TrainedDetector:
     """Load the detector of the options, else the one in the cache. Raises BadConfig if none fits."""
-    made = PROFILES[config.profile]
-    name = config.encoder or made.encoder
-    encoder = session.encoder(name)
+    made = recipe_of(config)
+    encoder = session.encoder(made.encoder)
     place = _place(encoder, config)
     given, folder = config.checkpoint, folder_of(session, config)
     how = how_to_train(config)
     found = read_checkpoint(folder)
     if found is None:
-        where = f"in {folder}" if given else f"for the encoder {name}, profile {config.profile}"
+        where = f"in {folder}" if given else f"for the encoder {made.encoder}, profile {config.profile}"
         raise BadConfig(
             f"pokemqa needs a trained scope detector: none found {where}",
             hint=f"train one with {how}, or use -o pokemqa.detector=nearest",
@@ -57,7 +56,7 @@ def trained(session: Session[Any], config: PokemqaConfig) -> TrainedDetector:
         was = found.about["place"]
         raise BadConfig(
             f"the detector in {folder} was trained with profile {was['profile']} and encoder {was['encoder']}, not "
-            f"{config.profile} and {name} ({encoder.id})",
+            f"{config.profile} and {made.encoder} ({encoder.id})",
             hint=f"set that profile and encoder, or train another with {how} --out FOLDER",
         )
     _refuse_untrained(found, folder, config)
@@ -85,8 +84,7 @@ def folder_of(session: Session[Any], config: PokemqaConfig) -> Path:
     """Return the folder of the detector, which may not exist."""
     if config.checkpoint:
         return Path(config.checkpoint).expanduser()
-    encoder = session.encoder(config.encoder or PROFILES[config.profile].encoder)
-    return trained_folder(session.artifacts, "pokemqa", _place(encoder, config))
+    return trained_folder(session.artifacts, "pokemqa", _place(session.encoder(recipe_of(config).encoder), config))
 
 
 def _place(encoder: Encoder, config: PokemqaConfig) -> dict[str, str]:
@@ -97,23 +95,23 @@ def _place(encoder: Encoder, config: PokemqaConfig) -> dict[str, str]:
 def stamp_of(session: Session[Any], config: PokemqaConfig) -> tuple[object, ...]:
     """Return a value that changes whenever ``trained`` would return another detector: encoder and file metadata.
 
-    A digest would have to read the gigabytes of ``published`` for each group of edits.
+    A digest would have to read the gigabytes of ``paper`` for each group of edits.
     """
     found = [(file, file.stat()) for file in sorted(folder_of(session, config).glob("*.safetensors"))]
     files = [(str(file), about.st_ino, about.st_mtime_ns, about.st_size) for file, about in found]
-    return (session.encoder(config.encoder or PROFILES[config.profile].encoder).id, *files)
+    return (session.encoder(recipe_of(config).encoder).id, *files)
 
 
 def how_to_train(config: PokemqaConfig, had: float = 0.0) -> str:
     """Return the training command for ``config``; ``had``: minutes trained so far."""
-    options = [f" -o pokemqa.profile={config.profile}"] if config.profile != "small" else []
+    options = [f" -o pokemqa.profile={config.profile}"] if config.profile != "default" else []
     options += [f" -o pokemqa.encoder={config.encoder}"] if config.encoder else []
     minutes = max(MINUTES[config.profile], math.ceil(2 * had))
     return f"ke train pokemqa --data FILE --minutes {minutes}{''.join(options)}"
 
 
 def _head(encoder: Encoder, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the small networks on the encoder's vectors."""
+    """Return the networks on the encoder's vectors."""
     pre, pairs = (kept(tensors, name).prefix for name in NETWORKS)
     offset = np.asarray(tensors[f"{pre}offset"], dtype=np.float32)
     with torch.random.fork_rng(devices=()):  # the initial weights are overwritten

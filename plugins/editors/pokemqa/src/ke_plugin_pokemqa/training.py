@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from attrs import asdict
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -17,8 +18,8 @@ from ke_memory.plugin import read_arrays, write_arrays
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.examples import Numbers, ScopeExamples, negatives, order, scope_examples
 from ke_plugin_pokemqa.learner import Learner
-from ke_plugin_pokemqa.networks import Head, Networks, Whole, fine_tunable
-from ke_plugin_pokemqa.profiles import PROFILES, Recipe
+from ke_plugin_pokemqa.networks import Head, Whole, fine_tunable
+from ke_plugin_pokemqa.profiles import Recipe, recipe_of
 from ke_plugin_pokemqa.words import WordCounts, count_words
 
 RIVALS = 10
@@ -31,29 +32,27 @@ class ScopeTrainer:
     """Trainer of ``pokemqa``. It needs no language model."""
 
     def __init__(self, config: PokemqaConfig) -> None:
-        self.profile = config.profile
-        self.made = PROFILES[config.profile]
-        self.name = config.encoder or self.made.encoder
+        self.profile, self.made = config.profile, recipe_of(config)
 
     def place(self, session: Session[Any]) -> Mapping[str, Any]:
         """Return what a detector belongs to: the encoder and the profile."""
-        return {"encoder": session.encoder(self.name).id, "profile": self.profile}
+        return {"encoder": session.encoder(self.made.encoder).id, "profile": self.profile}
 
     def recipe(self, session: Session[Any]) -> Mapping[str, Any]:
         """Return the profile's settings. Raises BadConfig if the encoder cannot be trained with them."""
         if self.made.tune == "all":
-            fine_tunable(session.encoder(self.name))
-        return self.made.as_json() | {"encoder": self.name}
+            fine_tunable(session.encoder(self.made.encoder))
+        return asdict(self.made)
 
     def start(
         self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
-        """Embed every text once (small), and start or resume. Raises BadData."""
+        """Embed every text once (default profile), and start or resume. Raises BadData."""
         data = scope_examples(examples, session.seed, validate_on=2 if self.made.select == "loss" else 1)
-        encoder = session.encoder(self.name)
+        encoder = session.encoder(self.made.encoder)
         trained_on = [data.edits[data.train], data.question[data.pairs_of(data.train)]]
         words = count_words(data.texts[at] for at in np.unique(np.concatenate(trained_on)))
-        networks: Networks
+        networks: Head | Whole
         if self.made.tune == "head":
             vectors = torch.from_numpy(_vectors(session, encoder, data.texts))
             networks = Head(data.texts, vectors, words, seed=session.seed)
@@ -67,7 +66,7 @@ class ScopeTraining:
 
     def __init__(
         self,
-        networks: Networks,
+        networks: Head | Whole,
         examples: ScopeExamples,
         recipe: Recipe,
         *,
@@ -216,7 +215,7 @@ def _rivals(examples: ScopeExamples, seed: int) -> tuple[Numbers, Numbers]:
     return some, examples.edits[drawn]
 
 
-def _chunked(networks: Networks, texts: Numbers, *, edits: bool) -> Tensor:
+def _chunked(networks: Head | Whole, texts: Numbers, *, edits: bool) -> Tensor:
     parts = [texts[start : start + CHUNK].tolist() for start in range(0, len(texts), CHUNK)]
     return torch.cat([networks.points(part, edits=edits) for part in parts])
 

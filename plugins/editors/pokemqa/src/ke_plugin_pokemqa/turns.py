@@ -64,6 +64,6 @@ class LoopProfile:
 
 
 LOOPS: Mapping[str, LoopProfile] = {
-    "published": LoopProfile(read=last_line, unknown="Generated answer", stop=(FACT, "\n\n")),
-    "fixed": LoopProfile(read=first_step, unknown=FACT, stop=(FACT, "\n\n", f"\n{QUESTION}")),
+    "paper": LoopProfile(read=last_line, unknown="Generated answer", stop=(FACT, "\n\n")),
+    "default": LoopProfile(read=first_step, unknown=FACT, stop=(FACT, "\n\n", f"\n{QUESTION}")),
 }

@@ -1,6 +1,6 @@
 """The verdict on an answer: it names what is right after the edit, what was right before it, or neither.
 
-Only ``Answer.text`` is read, not ``raw`` or the question: a name in the prompt is not an answer (V3).
+Only ``Answer.text`` is read, not ``raw`` or the question: a name in the prompt is not an answer.
 """
 
 from __future__ import annotations

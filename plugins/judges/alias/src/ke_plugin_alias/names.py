@@ -24,7 +24,7 @@ class GoldNames:
 
     @classmethod
     def of(cls, entities: Sequence[Entity], normalized: Callable[[str], str]) -> GoldNames:
-        """Collect label and aliases of each entity. Names that are empty after normalization match nothing (V4)."""
+        """Collect label and aliases of each entity. Names that are empty after normalization match nothing."""
         spelled: dict[str, tuple[str, tuple[int, ...]]] = {}
         for index, entity in enumerate(entities):
             for name in entity.names:

@@ -66,7 +66,7 @@ class LLMJudge:
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
         """Return one judgment for each item, in order.
 
-        Raises KEError if the model fails: there is no fallback rule (V15).
+        Raises KEError if the model fails: there is no fallback rule.
         """
         thoughts = [thoughts_of(item.answer) for item in items]
         splits = {

@@ -133,7 +133,7 @@ def _pairs(candidates: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def _normalized(entity: Entity) -> tuple[str, ...]:
-    """Normalize names, without empty ones, which would match everything (V4)."""
+    """Normalize names, without empty ones, which would match everything."""
     return tuple(dict.fromkeys(name for name in map(normal, entity.names) if name))
 
 

@@ -67,7 +67,7 @@ def command(app: App, /, *, editor: str, minutes: float, as_json: bool, **given:
     \b
     Examples:
       ke train mend --model smollm2-135m --data edits.jsonl --minutes 30
-      ke train mend --data mquake-cf --without mquake-cf-3k --minutes 240 -o mend.profile=published
+      ke train mend --data mquake-cf --without mquake-cf-3k --minutes 240 -o mend.profile=paper
     """  # fmt: skip
     from ke_weights.training import prepare, train  # noqa: PLC0415  the runner imports numpy
 
