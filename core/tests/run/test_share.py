@@ -6,9 +6,8 @@ from attrs import evolve
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.writer import open_writer
 from ke_core.runner import distributed as together
-from ke_core.runner import evaluate as asking
 from ke_core.runner import evaluate as evaluation
-from ke_core.runner.distributed import shared
+from ke_core.runner.distributed import recording
 from ke_core.runner.evaluate import evaluate
 from ke_core.runner.plan import Share, groups, stages
 from ke_core.runner.world import World, expect, started
@@ -107,7 +106,7 @@ def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_f
     ):
         with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
             writer.append(records)
-    with shared(run_folder, World(), to_do, "base"):
+    with recording(run_folder, World(), to_do):
         assert list(run_folder.read()) == [*base, batch, *(replied(group.id, n) for n in range(4)), probed]
     assert not list(run_folder.path.glob("records.part*"))
 
@@ -119,7 +118,7 @@ def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
         writer.append([replied("batch-1", 0)])
     with open_writer(run_folder.path / PART.format(rank=1)) as writer:
         writer.append([replied("batch-1", 0, "Other"), replied("batch-1", 1)])
-    with shared(run_folder, World(), to_do, "base"):
+    with recording(run_folder, World(), to_do):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0), replied("batch-1", 1)]
 
@@ -134,13 +133,13 @@ def test_what_was_asked_again_after_a_failure_that_passes_is_taken_in_once(run_f
     for _start in range(2):
         with open_writer(run_folder.path / PART.format(rank=1)) as writer:
             writer.append([sick, replied("batch-1", 1, "Other")])  # of the start before
-        with shared(run_folder, World(), made(2, size=None), "base"):
+        with recording(run_folder, World(), made(2, size=None)):
             pass
         assert list(run_folder.read()) == [sick, probed_sick, replied("batch-1", 1)]
     for _start in range(2):
         with open_writer(run_folder.path / PART.format(rank=1)) as writer:
             writer.append([replied("batch-1", 0), probed({})])
-        with shared(run_folder, World(), made(2, size=None), "base"):
+        with recording(run_folder, World(), made(2, size=None)):
             pass
         assert list(run_folder.read())[3:] == [replied("batch-1", 0), probed({})]
 
@@ -156,7 +155,7 @@ def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
     for rank, one in enumerate(paid):
         with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
             writer.append([one])
-    with shared(run_folder, World(), made(2, size=None), "base"):
+    with recording(run_folder, World(), made(2, size=None)):
         pass
     assert sorted(run_folder.read(), key=lambda one: one.id) == paid
 
@@ -167,7 +166,7 @@ def test_a_torn_last_line_of_a_part_is_left_out(run_folder):
         writer.append([replied("batch-1", 0)])
     with part.open("ab") as stream:
         stream.write(b'{"kind":"replied","ba')
-    with shared(run_folder, World(), made(2, size=None), "base"):
+    with recording(run_folder, World(), made(2, size=None)):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0)]
 
@@ -202,7 +201,7 @@ def test_a_damaged_last_line_of_a_part_is_set_aside(run_folder):
         writer.append([replied("batch-1", 0)])
     with part.open("ab") as stream:
         stream.write(b'{"kind":"repl\x00\x00"}\n')
-    with shared(run_folder, World(), made(2, size=None), "base"):
+    with recording(run_folder, World(), made(2, size=None)):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0)]
     assert (run_folder.path / DAMAGED).read_bytes() == b'{"kind":"repl\x00\x00"}\n'
@@ -212,24 +211,20 @@ def test_a_part_that_a_process_is_still_writing_is_not_taken_in(run_folder):
     part = run_folder.path / PART.format(rank=1)
     with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
-        with pytest.raises(BadRun, match="another process is writing"), shared(run_folder, World(), made(2), "base"):
+        with pytest.raises(BadRun, match="another process is writing"), recording(run_folder, World(), made(2)):
             pass
     assert part.exists()
 
 
-@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=None), Plan(size=2, sequential=True, eval_every=1)])
-def test_what_another_process_should_have_asked_and_did_not_is_noticed(fakes, tmp_path, monkeypatch, plan):
-    """Processes that are not at the same run meet all the same: here the second one did nothing at all."""
-    whole = fakes.make_job(6, plan=plan)
+def test_records_of_a_process_that_are_missing_stop_the_run(fakes, tmp_path, monkeypatch):
+    """The second process wrote to another disk."""
+    whole = fakes.make_job(6, plan=Plan(size=2))
     folder = RunFolder.create(tmp_path, whole.spec)
-    monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
     monkeypatch.setattr(evaluation, "world", lambda: World(rank=0, size=2))
-    with pytest.raises(BadRun, match=r"all that was to be asked: \d+ are not there, the first of them base"):
+    with pytest.raises(BadRun, match=r"process 1 of 2 has left no records: .*records.part-1.jsonl is missing"):
         evaluate(whole, folder)
     assert not (folder.path / "scores.json").exists()
     assert not folder.finished
     monkeypatch.undo()
-    evaluate(fakes.make_job(6, plan=plan), folder)
+    evaluate(fakes.make_job(6, plan=Plan(size=2)), folder)
     assert folder.finished
-    monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
-    asking.ask_models(fakes.make_job(6, plan=plan), folder)  # nothing is left to ask, and nothing is missing

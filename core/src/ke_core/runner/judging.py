@@ -11,7 +11,6 @@ from attrs import evolve, field, frozen
 from ke_core.plugins.catalog import Catalog
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index, key_of
-from ke_core.results.writer import Writer
 from ke_core.runner.requests import in_form
 from ke_core.runner.resolve import Options, ResolvedComponent, resolve_component
 from ke_core.runner.run import OpenJudge
@@ -31,23 +30,17 @@ TOGETHER, FEW = 64, 16
 
 
 def judge_run(
-    folder: RunFolder,
-    cases: Iterable[Case],
-    judge: OpenJudge,
-    *,
-    held: Writer | None = None,
-    spent: Callable[[], Sequence[Usage]] = tuple,
+    folder: RunFolder, cases: Iterable[Case], judge: OpenJudge, *, spent: Callable[[], Sequence[Usage]] = tuple
 ) -> int:
     """Append a ``Judged`` line for every ``Replied`` line that ``judge`` has not judged. Return their number.
 
-    The judge's component (name, version, options, model) identifies it: with another option it judges again. If it
-    judged everything before another judge did, its last line is repeated, because the last judge counts. ``held``: an
-    open writer of the folder. ``spent`` returns what the model's server was asked since the last call. Raises BadRun if
-    no reply is recorded.
+    A judge is identified by its component: name, version, options and model. The last judge in the file counts, so if
+    this judge has judged everything, and another one after it, then its last line is repeated. ``spent`` returns the
+    usage of the judge model's server since the last call. Raises BadRun if no reply is recorded.
     """
     key = key_of(judge.component)
     together = TOGETHER if judge.session is None else FEW
-    with folder.writing(held) as writer:
+    with folder.writing() as writer:
         index = Index.of(folder.path / RECORDS)
         refuse_empty(index, folder)
         todo, done = index.count(key), 0

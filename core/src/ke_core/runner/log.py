@@ -6,7 +6,7 @@ import os
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, TextIO
@@ -49,14 +49,24 @@ def logged(run: ResolvedRun, folder: RunFolder) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def phase(folder: RunFolder, name: str, model: object = None, progress: Progress | None = None) -> Iterator[Phase]:
-    """Measure a phase of a run and log it, also if it fails. ``progress`` shows its name."""
+def phase(
+    folder: RunFolder,
+    name: str,
+    model: object = None,
+    *,
+    progress: Progress | None = None,
+    facts: Callable[[], Mapping[str, Any]] = dict,
+) -> Iterator[None]:
+    """Measure a phase of a run and log it, also if it fails. ``progress`` shows its name.
+
+    ``facts`` returns further fields of the log entry.
+    """
     made = Phase(name=name)
     try:
         with measured_phase(name, model, progress) as made:
-            yield made
+            yield
     finally:
-        folder.log("phase", **made.line())
+        folder.log("phase", **made.line(), **facts())
 
 
 def log_losses(folder: RunFolder, recorder: Recorder) -> None:

@@ -21,9 +21,10 @@ from ke_core.spec.facts import Edit, EditBank
 from ke_core.spec.results import Failure
 
 
-def ask_in_sequence(runner: Runner, stages: Sequence[Stage], saved: SavedState | None = None) -> None:
+def ask_in_sequence(runner: Runner, saved: SavedState | None = None) -> None:
     """Apply the edits of every stage and ask its cases. The model is restored at the end."""
-    last = max((stage.step for stage in stages if _is_open(runner, stage)), default=0)
+    stages = runner.run.stages
+    last = max((stage.step for stage in stages if runner.is_open(stage.asked)), default=0)
     if not last:
         return
     with untouched(runner.run.session.model, runner.before), EditApplier.of(runner.run) as applier:
@@ -49,21 +50,9 @@ def _restorable(runner: Runner, stages: Sequence[Stage]) -> frozenset[int]:
         if stage.asked.id not in runner.recorder.batches:
             break
         found.add(stage.step)
-        if _is_open(runner, stage):
+        if runner.is_open(stage.asked):
             break
     return frozenset(found)
-
-
-def _is_open(runner: Runner, stage: Stage) -> bool:
-    """Whether a request of ``stage`` is not recorded."""
-    known = runner.recorder.batches.get(stage.asked.id)
-    if known is None:
-        return True
-    if not stage.asked.asked:
-        return False
-    left_out = {case.id for case in stage.asked.cases} - {*known.cases, *known.controls}
-    open_units = runner.open_units(stage.asked, dict.fromkeys(left_out, ""), {})
-    return bool(open_units or runner.unprobed(stage.asked.id))
 
 
 @define

@@ -7,7 +7,8 @@ killed resumes: a group that is not finished is edited again, and asked the rest
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from time import perf_counter
 from typing import Self
@@ -15,7 +16,7 @@ from typing import Self
 from attrs import define, evolve, field, frozen
 
 from ke_core.engine.passthrough import PassthroughModel
-from ke_core.runner.apply import untouched
+from ke_core.runner.apply import applied_edits, untouched
 from ke_core.runner.blinding import Blinder
 from ke_core.runner.plan import Group, Share
 from ke_core.runner.probing import failed, probe
@@ -53,14 +54,13 @@ class ValidEdits:
 
 @frozen(kw_only=True)
 class PendingBatch:
-    """A group just before its edits are applied, and those of its cases that will be asked. ``at``: the time."""
+    """A group just before its edits are applied, and those of its cases that will be asked."""
 
     group: Group
     valid: ValidEdits
     bank: Mapping[str, Edit]
     cases: Sequence[Case]
     batch: Batch
-    at: float = field(factory=perf_counter)
 
 
 @define
@@ -85,9 +85,9 @@ class Runner:
     edited: bool = False
 
     @classmethod
-    def of(cls, run: ResolvedRun, recorder: Recorder, asked: Sequence[Group], world: World) -> Self:
-        """Start a run in one process of ``world``. ``asked``: what is asked of the edited models."""
-        share = Share.of(asked, world, whole=not run.spec.plan.sequential)
+    def of(cls, run: ResolvedRun, recorder: Recorder, world: World) -> Self:
+        """Start a run in one process of ``world``."""
+        share = Share.of(run.asked, world, whole=not run.spec.plan.sequential)
         blinder = Blinder.of(run)
         return cls(
             run=evolve(run, session=blinder.session),
@@ -97,7 +97,7 @@ class Runner:
             share=share,
             base=Share.of(run.groups, world),
             leads=world.leads,
-            totals={EDITED: sum(len(share.cases(group)) for group in asked)},
+            totals={EDITED: sum(len(share.cases(group)) for group in run.asked)},
         )
 
     def ask_unedited(self) -> None:
@@ -121,11 +121,7 @@ class Runner:
                 self._ask(UNEDITED_BATCH, control, units)
 
     def begin(self, group: Group) -> PendingBatch | None:
-        """Return what is left to do of ``group``. None if everything is recorded, or no edit can be applied."""
-        known = self.recorder.batches.get(group.id)
-        if known is not None and not self.open_units(group, known.skipped, {}) and not self.unprobed(group.id, known):
-            self.advance(EDITED, len(self.share.cases(group)))
-            return None
+        """Return the edits of ``group`` and the cases to ask. None if no edit can be applied, which is recorded."""
         valid = self.valid_edits(group)
         if not valid.edits:
             self.recorder.add_batch(self.batch(group, valid, group))
@@ -137,11 +133,22 @@ class Runner:
         self.edited = True
         return PendingBatch(group=group, valid=valid, bank=EditBank(valid.edits), cases=cases, batch=batch)
 
-    def fail(self, pending: PendingBatch, error: EditFailed) -> None:
+    def apply(self, pending: PendingBatch, applied: ExitStack) -> Edited | None:
+        """Apply and record the edits of a group until ``applied`` is closed. None if they fail, which is recorded."""
+        started = perf_counter()
+        try:
+            edits = applied.enter_context(applied_edits(self.run, pending.valid.edits))
+        except EditFailed as error:
+            self._fail(pending, error, seconds=round(perf_counter() - started, 3))
+            return None
+        self.recorder.add_batch(edits.on(pending.batch))
+        self.recorder.count_edit()
+        return edits.edited
+
+    def _fail(self, pending: PendingBatch, error: EditFailed, *, seconds: float) -> None:
         """Record that the edits failed. Every request of the group gets that failure as its reply."""
         group, failure = pending.group, Failure(error=type(error).__name__, message=str(error))
         self.recorder.count_edit(failure)
-        seconds = round(perf_counter() - pending.at, 3)
         self.recorder.add_batch(evolve(pending.batch, seconds=seconds, failed=str(error)))
         units = self.open_units(group, pending.valid.skipped, pending.bank)
         self.recorder.add_failed(group.id, units, failure, probed=failed(self.unprobed(group.id), group.id, failure))
@@ -164,11 +171,9 @@ class Runner:
     def _builder(self) -> RequestBuilder:
         return RequestBuilder.of(self.run.spec, self.run.editor_spec, self.run.dataset, hides=self.run.hides)
 
-    def unprobed(self, batch: str, known: Batch | None = None) -> list[Measure]:
-        """The metrics with requests of their own that this process has to send. A batch without edits has no model."""
-        if (known is not None and not known.edits) or batch not in self.share.leads:
-            return []
-        return self._open_measures(batch)
+    def unprobed(self, batch: str) -> list[Measure]:
+        """Return the metrics whose own requests this process sends and that are not recorded."""
+        return self._open_measures(batch) if batch in self.share.leads else []
 
     def _open_measures(self, batch: str) -> list[Measure]:
         return [measure for measure in self.run.asking if not self.recorder.probed(batch, measure.component.name)]
@@ -177,8 +182,19 @@ class Runner:
         """The requests about ``case`` to the model with the edits of ``bank``."""
         return self._builder.after(case, bank, edited=group.edits(case))
 
-    def open_units(self, group: Group, skipped: Mapping[str, str], bank: Mapping[str, Edit]) -> list[RequestGroup]:
-        """The requests of the group that this process sends and that are not recorded."""
+    def is_open(self, group: Group) -> bool:
+        """Return whether a request of this process to the edited model of ``group`` is not recorded."""
+        known = self.recorder.batches.get(group.id)
+        if known is None:
+            return True
+        planned = {*known.cases, *known.controls}.difference(known.skipped)
+        if self.open_units(group, [case.id for case in group.cases if case.id not in planned], {}):
+            return True
+        has_model = known.edits or self.run.spec.plan.sequential  # a sequential step keeps the model of the one before
+        return bool(group.asked and has_model and self.unprobed(group.id))
+
+    def open_units(self, group: Group, skipped: Collection[str], bank: Mapping[str, Edit]) -> list[RequestGroup]:
+        """Return the requests of the group that this process sends and that are not recorded."""
         cases = (case for case in self.share.cases(group) if case.id not in skipped)
         return [unit for case in cases for unit in self.recorder.missing(group.id, self.after_edits(group, bank, case))]
 

@@ -13,7 +13,7 @@ from time import perf_counter, process_time
 from typing import Any, Self
 from uuid import uuid4
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from ke_core.spec.protocols import Progress
 from ke_core.spec.records import Usage
@@ -28,7 +28,7 @@ class Phase:
     """``seconds`` of wall time, ``cpu_seconds`` of all threads, and the peak memory in bytes.
 
     ``host`` is the resident memory of the process, ``device`` the memory of tensors on accelerators. None: unknown.
-    ``ended``: ``done``, or the name of the exception. ``facts``: further fields of the log.
+    ``ended``: ``done``, or the name of the exception.
     """
 
     name: str
@@ -37,7 +37,6 @@ class Phase:
     host: int | None = None
     device: int | None = None
     ended: str = "done"
-    facts: dict[str, Any] = field(factory=dict)
 
     def line(self) -> dict[str, Any]:
         """Return the fields of the log."""
@@ -48,7 +47,6 @@ class Phase:
             "peak_host_bytes": self.host,
             "peak_device_bytes": self.device,
             "ended": self.ended,
-            **self.facts,
         }
 
 
