@@ -289,12 +289,12 @@ def variants(content: bytes, new: Any, most: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_sound_file_is_read(name: str, tmp_path: Path) -> None:
+def test_a_valid_file_is_read(name: str, tmp_path: Path) -> None:
     assert read(ALL[name], ALL[name].sound, tmp_path) == ""
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_file_that_is_nested_deeply_or_not_utf8_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+def test_deep_nesting_and_invalid_utf8_give_one_line_errors(name: str, tmp_path: Path) -> None:
     kind = ALL[name]
     half = len(kind.sound) // 2
     nested = (b"[" * DEEP, b'{"a":' * DEEP, b"a = " + b"[" * DEEP)
@@ -305,7 +305,7 @@ def test_a_file_that_is_nested_deeply_or_not_utf8_is_refused_in_one_line(name: s
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_file_that_is_cut_off_or_holds_something_else_is_no_traceback(name: str, tmp_path: Path) -> None:
+def test_truncated_or_wrong_content_gives_no_traceback(name: str, tmp_path: Path) -> None:
     kind = ALL[name]
     for end in range(0, len(kind.sound), max(1, len(kind.sound) // 20)):
         read(kind, kind.sound[:end], tmp_path)
@@ -316,7 +316,7 @@ def test_a_file_that_is_cut_off_or_holds_something_else_is_no_traceback(name: st
 
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("new", WRONG, ids=repr)
-def test_a_field_of_another_type_is_no_traceback(name: str, new: Any, tmp_path: Path) -> None:
+def test_a_field_of_a_wrong_type_gives_no_traceback(name: str, new: Any, tmp_path: Path) -> None:
     for content in variants(ALL[name].sound, new, 100):
         read(ALL[name], content, tmp_path)
 

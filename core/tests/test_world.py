@@ -43,7 +43,7 @@ def test_sigterm_during_a_forward_pass_ends_the_run_and_records_nothing(at, trie
             os.kill(os.getpid(), signal.SIGTERM)
 
     model.module.lm_head.register_forward_hook(terminated)
-    with pytest.raises(ToldToEnd, match="process 1 was told to end: another process of this run has died, or"):
+    with pytest.raises(ToldToEnd, match="process 1 was terminated: another process of this run has died, or"):
         BatchingEngine(model, cache=cache).run({question.prompt: asking(question, caught) for question in QUESTIONS})
     assert len(passes) == at
     assert passes[-1] == ({"plain": ""} if tried else {})

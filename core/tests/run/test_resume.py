@@ -35,7 +35,7 @@ def start(path):
 
 
 @pytest.mark.integration
-def test_a_run_killed_twenty_times_ends_like_an_uninterrupted_one(fakes, tmp_path):
+def test_a_run_killed_twenty_times_equals_an_uninterrupted_one(fakes, tmp_path):
     job = fakes.slow_job(0)
     whole = RunFolder.create(tmp_path / "whole", job.spec)
     evaluate(job, whole)
@@ -63,7 +63,7 @@ def size(path):
     return file.stat().st_size if file.exists() else 0
 
 
-def test_killed_between_any_two_bytes(fakes, tmp_path):
+def test_a_run_resumes_from_records_truncated_at_any_byte(fakes, tmp_path):
     """The record cut off at 40 places stands for a process killed there."""
     job = fakes.make_job(6, plan=fakes.Plan(size=2))
     whole = RunFolder.create(tmp_path / "whole", job.spec)
@@ -77,7 +77,7 @@ def test_killed_between_any_two_bytes(fakes, tmp_path):
         assert texts_and_verdicts(folder.path) == wanted, f"cut at byte {at}"
 
 
-def test_a_last_line_that_a_failing_disk_has_spoilt_is_asked_again(fakes, tmp_path):
+def test_a_damaged_last_line_is_asked_again(fakes, tmp_path):
     """Of a run that was killed, its last line being of each kind; and of one that was finished."""
     job = fakes.make_job(4, plan=fakes.Plan(size=2))
     whole = RunFolder.create(tmp_path / "whole", job.spec)

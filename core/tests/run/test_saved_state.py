@@ -8,9 +8,9 @@ from attrs import evolve
 
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.results.folder import RunFolder
-from ke_core.runner import saved_state
+from ke_core.runner import sequential as saved_state
 from ke_core.runner.evaluate import evaluate
-from ke_core.runner.saved_state import FOLDER
+from ke_core.runner.sequential import FOLDER
 from ke_core.spec.errors import BadData, EditFailed
 from ke_core.spec.records import Replied
 from ke_core.spec.runspec import Plan
@@ -114,7 +114,7 @@ def killed(job, folder, after):
 
 
 @pytest.mark.parametrize("after", range(0, 30, 4))
-def test_a_killed_run_makes_only_the_edits_that_were_left(adapts, tmp_path, after):
+def test_a_killed_run_applies_only_the_remaining_edits(adapts, tmp_path, after):
     whole = adapts()
     evaluate(whole, RunFolder.create(tmp_path / "whole", whole.spec))
     first = adapts()
@@ -129,7 +129,7 @@ def test_a_killed_run_makes_only_the_edits_that_were_left(adapts, tmp_path, afte
     assert not (folder.path / FOLDER).exists()
 
 
-def test_edits_that_failed_before_the_kill_are_not_made_again(adapts, tmp_path):
+def test_edits_that_failed_before_the_kill_are_not_applied_again(adapts, tmp_path):
     whole = adapts(fails="Tower 1")
     evaluate(whole, RunFolder.create(tmp_path / "whole", whole.spec))
     first, second = adapts(fails="Tower 1"), adapts(fails="Tower 1")
@@ -141,7 +141,7 @@ def test_edits_that_failed_before_the_kill_are_not_made_again(adapts, tmp_path):
 
 
 @pytest.mark.parametrize("flaw", ["damaged", "other-model"])
-def test_a_state_that_cannot_be_used_is_logged_and_every_edit_is_made_again(adapts, tmp_path, flaw):
+def test_an_unusable_state_is_logged_and_all_edits_are_applied_again(adapts, tmp_path, flaw):
     first, second = adapts(), adapts()
     folder = RunFolder.create(tmp_path, first.spec)
     killed(first, folder, 22)
@@ -176,7 +176,7 @@ def test_an_editor_that_saves_nothing_leaves_no_folder(fakes, tmp_path):
     assert not (folder.path / FOLDER).exists()
 
 
-def test_saving_costs_a_tenth_of_the_time_at_most(adapts, tmp_path, monkeypatch):
+def test_saving_uses_at_most_a_tenth_of_the_time(adapts, tmp_path, monkeypatch):
     """Steps after the last save are made again."""
     monkeypatch.setattr(saved_state, "MOST", 1e-9)
     whole, first, second = adapts(), adapts(), adapts()

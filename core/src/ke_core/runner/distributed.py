@@ -73,9 +73,9 @@ def _part(folder: RunFolder, rank: int) -> Path:
 def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
     """Append the records of the parts that ``records.jsonl`` lacks, and delete the parts.
 
-    If several processes edited a group, the record of the first one counts. The usage of a server counts for each
-    process, but once if the merge was killed and repeated. If a record holds a failure of a server, a later reply is
-    merged too.
+    If several processes edited a group, the record of the first one counts. The usage of a server is added for each
+    process, and only once if the merge was killed and repeated. If a record holds a failure of a server, a later reply
+    is merged too.
     """
     if not folder.parts():
         return
@@ -104,7 +104,7 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
 
 
 def _known(folder: RunFolder) -> dict[tuple[object, ...], str | None]:
-    """Return the keys of the recorded lines, with a digest of those that are asked again."""
+    """Return the keys of the recorded lines, with a digest of lines whose requests are sent again."""
     return {_key(one, ""): digest(to_json(one)) if _is_open(one) else None for one in folder.read()}
 
 
@@ -135,7 +135,7 @@ def _blocks(lines: Iterable[_Line]) -> Iterator[bytes]:
 
 
 def _key(record: Record, place: str) -> tuple[object, ...]:
-    """Return a key that is the same for records of which one is enough. Other records have their place as the key."""
+    """Return the key of a record. Of records with the same key, only one is merged."""
     match record:
         case Batch():
             return ("batch", record.batch)

@@ -34,9 +34,8 @@ from ke_core.runner.recorded import RecordedRun, recorded_run
 from ke_core.runner.recorder import Recorder
 from ke_core.runner.resolve import Options
 from ke_core.runner.run import EvalRequest, Finished, ResolvedRun
-from ke_core.runner.saved_state import SavedState
 from ke_core.runner.scoring import NO_OPTIONS, dataset_judge, measures_of, score_run
-from ke_core.runner.sequential import ask_in_sequence
+from ke_core.runner.sequential import SavedState, ask_in_sequence
 from ke_core.runner.steps import Runner
 from ke_core.runner.usage import FREE, Prices, measured_phase, since_last
 from ke_core.runner.world import world

@@ -1,4 +1,4 @@
-"""Know what a run has recorded, and append further replies, by (batch, case, phase, style)."""
+"""Append replies to the records, and know which ones are recorded, by (batch, case, phase, style)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ke_core.spec.results import Failure, Peak, Reply, Scored
 NO_PEAK = Peak()
 LIMIT = 10
 """The run stops after this many identical failures in a row: a dead server, a full GPU, a bug."""
-REASON = 200  # characters of a reason that is counted; the records hold the whole
+REASON = 200  # characters of a reason that is counted; the records hold all of it
 
 
 @define

@@ -22,7 +22,7 @@ from ke_core.spec.specs import EditorSpec, MetricSpec
 
 @frozen(kw_only=True)
 class EvalRequest:
-    """What ``ke eval`` was asked for. Empty fields mean the default of the dataset or of the editor.
+    """The options of ``ke eval``. Empty fields mean the default of the dataset or of the editor.
 
     ``data_dir`` and ``prompts`` set the dataset's options of these names.
     """

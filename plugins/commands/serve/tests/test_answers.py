@@ -142,7 +142,7 @@ def test_requests_at_once_are_answered_in_one_batch(facts, start):
             f"question {n} / Assistant:>>" for n in range(12)
         ]
         assert site.served.edited.calls == [12]
-        assert site.served.session.engine.stats.mean_wave == 12
+        assert site.served.session.engine.mean_wave == 12
     assert (site.ended.questions, site.ended.batches) == (12, 1)
 
 

@@ -64,13 +64,13 @@ def test_every_case_is_asked_by_exactly_one_process(size, plan):
     assert sorted(pair for part in parts for pair in part) == sorted(whole)
 
 
-def test_where_there_are_groups_enough_each_is_edited_by_one_process():
+def test_each_group_is_edited_by_one_process():
     to_do = made(10, size=2)
     taken = [[group.id for group in to_do if Share.of(to_do, world).takes(group)] for world in worlds(2)]
     assert taken == [["batch-1", "batch-3", "batch-5"], ["batch-2", "batch-4"]]
 
 
-def test_cases_edited_all_at_once_are_parted_and_one_process_asks_what_is_asked_of_the_model_once():
+def test_the_cases_of_one_group_are_divided_among_processes():
     (group,) = to_do = made(5, size=None)
     shares = [Share.of(to_do, world) for world in worlds(2)]
     assert [[case.id for case in share.cases(group)] for share in shares] == [["0", "2", "4"], ["1", "3"]]
@@ -78,7 +78,7 @@ def test_cases_edited_all_at_once_are_parted_and_one_process_asks_what_is_asked_
     assert all(share.takes(group) for share in shares)
 
 
-def test_groups_edited_one_upon_another_are_made_by_every_process():
+def test_every_process_applies_all_sequential_steps():
     plan = Plan(sequential=True, eval_every=1)
     steps = [stage.asked for stage in stages(made(8, size=2, sequential=True, eval_every=1), plan)]
     parts = asked(steps, 2, whole=False)
@@ -91,7 +91,7 @@ def replied(batch, number, text="This"):
 
 
 @pytest.mark.parametrize("block", [1, together.BLOCK])
-def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_folder, monkeypatch, block):
+def test_records_are_merged_in_the_order_of_the_plan(run_folder, monkeypatch, block):
     monkeypatch.setattr(together, "BLOCK", block)
     to_do = made(4, size=None)
     (group,) = to_do
@@ -111,7 +111,7 @@ def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_f
     assert not list(run_folder.path.glob("records.part*"))
 
 
-def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
+def test_recorded_replies_are_not_merged_twice(run_folder):
     """A process killed between the writing and the deleting leaves both."""
     to_do = made(2, size=None)
     with run_folder.writing() as writer:
@@ -124,7 +124,7 @@ def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
 
 
 @pytest.mark.parametrize("error", ["ServerDown", "ProcessLost"])
-def test_what_was_asked_again_after_a_failure_that_passes_is_taken_in_once(run_folder, error):
+def test_replies_repeated_after_a_server_failure_are_merged_once(run_folder, error):
     """Before it is merged, and killed between the writing and the deleting."""
     down = Failure(error=error, message="gone")
     sick, probed_sick = evolve(replied("batch-1", 0), replies={"q": down}), probed({"p": down})
@@ -148,7 +148,7 @@ def probed(replies):
     return Probed(batch="batch-1", metric="m", phase="after", replies=replies)
 
 
-def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
+def test_the_usage_of_each_process_counts(run_folder):
     paid = [Usage(id=name, requests=1, prompt_tokens=7) for name in ("", "a", "b")]
     with run_folder.writing() as writer:
         writer.append(paid[1:2])  # killed between the writing and the deleting
@@ -160,7 +160,7 @@ def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
     assert sorted(run_folder.read(), key=lambda one: one.id) == paid
 
 
-def test_a_torn_last_line_of_a_part_is_left_out(run_folder):
+def test_a_truncated_last_line_of_a_part_is_skipped(run_folder):
     part = run_folder.path / PART.format(rank=1)
     with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
@@ -171,7 +171,7 @@ def test_a_torn_last_line_of_a_part_is_left_out(run_folder):
     assert list(run_folder.read()) == [replied("batch-1", 0)]
 
 
-def test_the_death_of_another_process_is_one_clear_line():
+def test_a_dead_process_gives_a_one_line_error():
     def gone():
         raise RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:3000")
 
@@ -179,7 +179,7 @@ def test_the_death_of_another_process_is_one_clear_line():
         World(rank=1, size=2, meet=gone).meet()
 
 
-def test_another_number_of_processes_than_asked_for_is_refused(monkeypatch):
+def test_a_wrong_number_of_processes_is_refused(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     expect(None)
     expect(1)
@@ -188,7 +188,7 @@ def test_another_number_of_processes_than_asked_for_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("told", ["", "two", "0", "-1"])
-def test_a_launcher_that_says_no_number_is_refused(told):
+def test_an_invalid_world_size_is_refused(told):
     with pytest.raises(BadConfig, match="WORLD_SIZE is"):
         started({"WORLD_SIZE": told})
     assert started({}) == 1
@@ -207,7 +207,7 @@ def test_a_damaged_last_line_of_a_part_is_set_aside(run_folder):
     assert (run_folder.path / DAMAGED).read_bytes() == b'{"kind":"repl\x00\x00"}\n'
 
 
-def test_a_part_that_a_process_is_still_writing_is_not_taken_in(run_folder):
+def test_a_part_that_is_being_written_is_not_merged(run_folder):
     part = run_folder.path / PART.format(rank=1)
     with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
