@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, locked, and found where the variables say."""
+"""Atomic writes, locks, and the folders of the environment variables."""
 
 import errno
 import hashlib
@@ -146,7 +146,7 @@ def test_a_waiting_process_locks_the_new_file_after_a_removal(tmp_path):
         waiting.start()
         sleep(0.3)
         lock.unlink()
-        lock.touch()  # somebody else's by now
+        lock.touch()  # now locked by another process
     waiting.join(60)
     assert held == [lock.stat().st_ino]
 

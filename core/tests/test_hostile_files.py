@@ -1,4 +1,4 @@
-"""Every kind of file that ke reads, damaged in many ways: one line of error that names the file, and no traceback."""
+"""Damaged files of every kind that ke reads give a one-line error with the file's name and no traceback."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -91,7 +91,7 @@ class Thing:
 
 @frozen(kw_only=True)
 class Kind:
-    """A kind of file: what a sound one holds, and how ke reads it. ``skips``: what is damaged counts as missing."""
+    """A kind of file: valid content, and the function that reads it. ``skips``: damaged content counts as missing."""
 
     file: str
     sound: bytes
@@ -117,7 +117,7 @@ def run_json() -> bytes:
 
 
 def open_run(path: Path) -> None:
-    """All that lists, shows, prunes and compares runs reads."""
+    """Read everything that the commands for runs read."""
     folder = RunFolder.open(path.parent)
     list(folder.read())
     tally_of(folder)
@@ -150,7 +150,7 @@ def trace_spec() -> bytes:
 
 
 def marked(path: Path) -> None:
-    """Only a folder that holds a model is replaced: another one raises BadConfig."""
+    """Only a folder with a model is replaced; another folder raises BadConfig."""
     with suppress(BadConfig):
         refuse_existing(path.parent, force=True)
 
@@ -251,7 +251,7 @@ MARK = "<-- here -->"
 
 
 def read(kind: Kind, content: bytes, folder: Path) -> str:
-    """The error of reading ``content``, checked; empty if there is none."""
+    """Check and return the error of reading ``content``; empty if there is none."""
     path = folder / kind.file
     path.write_bytes(content)
     message = ""
@@ -265,7 +265,7 @@ def read(kind: Kind, content: bytes, folder: Path) -> str:
 
 
 def changed(value: Any, new: Any) -> Iterator[Any]:
-    """``value`` with one part of it replaced, for each of its parts; and without each of its fields."""
+    """Yield ``value`` with each of its parts replaced, and without each of its fields."""
     yield new
     if isinstance(value, dict):
         for name, part in value.items():
@@ -278,7 +278,7 @@ def changed(value: Any, new: Any) -> Iterator[Any]:
 
 
 def variants(content: bytes, new: Any, most: int) -> list[bytes]:
-    """``content``, JSON or lines of it, with one part replaced; ``most`` of them, evenly chosen."""
+    """Return up to ``most`` variants of ``content`` (JSON or JSON lines) with one part replaced, evenly chosen."""
     rows = content.splitlines()
     found = [
         b"\n".join([*rows[:at], json.dumps(other).encode(), *rows[at + 1 :]]) + b"\n"

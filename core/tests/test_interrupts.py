@@ -19,7 +19,7 @@ def press(number=signal.SIGINT):
 
 
 class Change(UninterruptibleContext["Change"]):
-    """Notes what is done; runs ``opening`` and ``closing`` half-way."""
+    """Logs its steps, and calls ``opening`` and ``closing`` half-way."""
 
     def __init__(self, opening=lambda: None, closing=lambda: None):
         self.opening, self.closing, self.done = opening, closing, []
@@ -158,7 +158,7 @@ def test_a_context_that_outlives_its_outer_context_stays_protected():
 def test_a_context_left_open_does_not_unprotect_the_next():
     left_open = Change()
     left_open.__enter__()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as a library that installs a handler of its own
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a library may install its own handler
     change = Change(opening=press)
     with pytest.raises(KeyboardInterrupt), change:
         pytest.fail("the body ran")
@@ -237,7 +237,7 @@ def test_a_thread_does_not_receive_the_interrupt_that_waits_in_the_main_thread()
 
 @uninterruptible_context
 def made(changes):
-    """A context made of a generator."""
+    """A context from a generator."""
     change = Change()
     changes.append(change)
     with change:
@@ -246,7 +246,7 @@ def made(changes):
 
 @contextmanager
 def plain(changes):
-    """A context that is not protected itself, as editors of other authors write them."""
+    """An unprotected context, as other authors write them."""
     with made(changes) as change:
         yield change
 

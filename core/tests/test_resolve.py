@@ -1,4 +1,4 @@
-"""What stands after ``--model``, and what it becomes."""
+"""The value of ``--model`` and the model that it selects."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_an_existing_folder_takes_precedence(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         assert parse_reference(name) == Reference("hf", name)
     assert parse_reference("hf:x@y") == Reference("hf", "x@y")
-    monkeypatch.setattr(spec, "pull", None)  # a folder of a known model's name is not pulled
+    monkeypatch.setattr(spec, "pull", None)  # a folder with the name of a known model is not downloaded
     assert spec._where(ModelRequest(id="smollm2-135m")) == "smollm2-135m"
 
 

@@ -1,4 +1,4 @@
-"""Bodies are read up to a bound, and one that breaks off is not taken for a whole one."""
+"""Bodies are read up to a limit, and truncated bodies are errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ke_core.storage.files import read_at_most, read_error_body
 
 
 class Rude(BaseHTTPRequestHandler):
-    """``/STATUS/DECLARED/SENT``: a body of SENT bytes that is said to have DECLARED; ``chunked`` breaks off."""
+    """``/STATUS/DECLARED/SENT``: a body of SENT bytes that declares DECLARED bytes; ``chunked`` is truncated."""
 
     protocol_version = "HTTP/1.1"
 
@@ -32,7 +32,7 @@ class Rude(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_args: object) -> None:
-        """Nothing on standard error."""
+        """Write nothing to standard error."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Artifacts are found by what determines them, and by nothing else."""
+"""Artifacts are identified by their key only."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Procedures advance together; what one asks never depends on the others."""
+"""Procedures advance together, and their requests do not depend on one another."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder
 
 
 class Recording(EchoModel):
-    """Answers with the prompt (and the seed, where it samples), remembers how many came together."""
+    """Answers with the prompt and the seed of sampled requests. ``sizes``: the sizes of the batches."""
 
     def __init__(self, digest="weights"):
         self.sizes: list[int] = []
@@ -242,7 +242,7 @@ def test_completions_are_not_shared_between_digests():
         yield Generate(prompt="q.")
 
     engine.run({"a": edits_in_the_middle()})
-    assert len(model.seen) == 3  # the first was known of the edited model, the second is a new model's
+    assert len(model.seen) == 3  # cached for the edited model, not cached for the new one
 
 
 def test_failed_requests_are_not_cached():

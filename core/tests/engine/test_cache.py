@@ -1,4 +1,4 @@
-"""The completion cache survives what happens to files."""
+"""The completion cache survives kills, damage and other processes."""
 
 import os
 import signal

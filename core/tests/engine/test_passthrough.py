@@ -1,4 +1,4 @@
-"""The model is asked with the ask's own prompt, and the answer cut out by the prompt's own rule."""
+"""The model gets the prompt of the request, and the prompt's parser extracts the answer."""
 
 import pytest
 
@@ -58,13 +58,25 @@ def test_a_prompt_that_is_too_long_is_a_failure(tmp_path):
         (LINE, " Paris\nQ: next", "length", "answered", "Paris"),
         (LINE, " Paris", "stop", "answered", "Paris"),
         (LINE, " Paris", "eos", "answered", "Paris"),
-        (LINE, " Paris, which is the", "length", "answered", "Paris, which is the"),  # a cloze goes as far as it goes
+        (
+            LINE,
+            " Paris, which is the",
+            "length",
+            "answered",
+            "Paris, which is the",
+        ),  # the text of a cloze is the answer
         (LINE, "  ", "eos", "unparsed", ""),
         (LINE, " ", "length", "length", ""),
         (MARKED, "I think. Answer: Paris\n", "length", "answered", "Paris"),
         (MARKED, "I think. Answer: Paris", "eos", "answered", "Paris"),
-        (MARKED, "I think. Answer: Par", "length", "length", "Par"),  # half a name
-        (MARKED, "I think. Answer:\nParis", "length", "length", "Paris"),  # the break before it is not its end
+        (MARKED, "I think. Answer: Par", "length", "length", "Par"),  # a part of a name
+        (
+            MARKED,
+            "I think. Answer:\nParis",
+            "length",
+            "length",
+            "Paris",
+        ),  # the line break before the answer is not its end
         (MARKED, "I think that", "length", "length", ""),
         (MARKED, "I think that", "stop", "unparsed", ""),
         (Parse(after="Answer:", until=""), "Answer: Paris", "length", "length", "Paris"),

@@ -1,4 +1,4 @@
-"""What an editor sees of a request, and how its replies come back."""
+"""Requests as an editor sees them, and the order of its replies."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_passthrough_model_gets_all_requests_at_once(fakes):
             return super().solve(ask)
 
     plain = PassthroughModel(job.session)
-    plain.solve = given.append  # a real one, tampered with: its own methods are not called
+    plain.solve = given.append  # a real one with replaced methods, which are not called
     asks = asks_of(fakes, job)
     assert [reply.text for reply in Blinder.of(job).answer(plain, asks)] == ["Paris", "France"]
     assert given == []

@@ -1,4 +1,4 @@
-"""Groups of an editor that leaves the model alone are asked together, and recorded as if one after another."""
+"""Groups of an editor that changes no weights are asked together and recorded as if one after another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ke_core.spec.runspec import Plan
 
 
 class Supposed:
-    """Says which facts it was given, and what the model makes of the question."""
+    """Answers with its facts and the model's text."""
 
     def __init__(self, session, edits):
         self.session, self.facts = session, " ".join(edit.id for edit in edits)
@@ -63,7 +63,7 @@ def job(fakes, supposing):
 
 
 def records(job, path):
-    """As evaluated; times and memory aside, which no two runs share."""
+    """Return replies and batches without times and memory."""
     folder = RunFolder.create(path, job.spec)
     ask_models(job, folder)
     found = list(folder.read())

@@ -1,4 +1,4 @@
-"""Several processes share a run: nothing is asked twice or left out, and what any of them wrote counts once."""
+"""Several processes share a run: each request is sent once, and each record counts once."""
 
 import pytest
 from attrs import evolve
@@ -48,7 +48,7 @@ def worlds(size):
 
 
 def asked(to_do, size, **how):
-    """Of each process what it asks, as (group, case)."""
+    """Return the (group, case) pairs that each process asks."""
     shares = [Share.of(to_do, world, **how) for world in worlds(size)]
     return [[(group.id, case.id) for group in to_do for case in share.cases(group)] for share in shares]
 
@@ -112,7 +112,7 @@ def test_records_are_merged_in_the_order_of_the_plan(run_folder, monkeypatch, bl
 
 
 def test_recorded_replies_are_not_merged_twice(run_folder):
-    """A process killed between the writing and the deleting leaves both."""
+    """A process that is killed between writing and deleting leaves both."""
     to_do = made(2, size=None)
     with run_folder.writing() as writer:
         writer.append([replied("batch-1", 0)])
@@ -125,14 +125,14 @@ def test_recorded_replies_are_not_merged_twice(run_folder):
 
 @pytest.mark.parametrize("error", ["ServerDown", "ProcessLost"])
 def test_replies_repeated_after_a_server_failure_are_merged_once(run_folder, error):
-    """Before it is merged, and killed between the writing and the deleting."""
+    """The second merge repeats one that was killed between writing and deleting."""
     down = Failure(error=error, message="gone")
     sick, probed_sick = evolve(replied("batch-1", 0), replies={"q": down}), probed({"p": down})
     with run_folder.writing() as writer:
         writer.append([sick, probed_sick, replied("batch-1", 1)])
     for _start in range(2):
         with open_writer(run_folder.path / PART.format(rank=1)) as writer:
-            writer.append([sick, replied("batch-1", 1, "Other")])  # of the start before
+            writer.append([sick, replied("batch-1", 1, "Other")])  # of the previous start
         with recording(run_folder, World(), made(2, size=None)):
             pass
         assert list(run_folder.read()) == [sick, probed_sick, replied("batch-1", 1)]
@@ -151,7 +151,7 @@ def probed(replies):
 def test_the_usage_of_each_process_counts(run_folder):
     paid = [Usage(id=name, requests=1, prompt_tokens=7) for name in ("", "a", "b")]
     with run_folder.writing() as writer:
-        writer.append(paid[1:2])  # killed between the writing and the deleting
+        writer.append(paid[1:2])  # killed between writing and deleting
     for rank, one in enumerate(paid):
         with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
             writer.append([one])

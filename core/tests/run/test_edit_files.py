@@ -1,4 +1,4 @@
-"""Edits as people write them: which spellings are read, and how a bad line is named."""
+"""Edit files: accepted field names and errors."""
 
 import json
 from datetime import date, datetime, timedelta

@@ -1,4 +1,4 @@
-"""From names and options to a finished run, through a catalog as the command line does it."""
+"""Runs from names and options, through a catalog as on the command line."""
 
 import json
 from types import SimpleNamespace
@@ -220,7 +220,7 @@ def test_run_files_contain_no_secrets_of_the_environment(catalog, fakes, tmp_pat
 
 
 def test_dependencies_of_an_editor_are_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
-    """An encoder of that name, a network trained meanwhile: not the same run any more."""
+    """A retrained network or another encoder is another run."""
     monkeypatch.setattr(fakes.Overwrite, "dependencies", lambda _self, _session: {"encoder": "one"}, raising=False)
     job = prepared(catalog)
     assert job.spec.editor.dependencies == {"encoder": "one"}

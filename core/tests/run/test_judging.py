@@ -1,4 +1,4 @@
-"""What a judge is given, and how judging goes on where it stopped."""
+"""The input of judges, and judging that resumes."""
 
 import pytest
 from attrs import evolve

@@ -1,4 +1,4 @@
-"""Questions that are scored in place of answered, and what metrics ask of every model beside the cases."""
+"""Requests for log-probabilities, and metrics that send requests of their own to every model."""
 
 import gc
 import json
@@ -30,7 +30,7 @@ PASSAGE = Likelihood(id="", case="", query="passage", prompt="It was", continuat
 
 
 class ModelShare:
-    """Minus the log-probability of the passage, and the seconds of the edits; whatever has none says so."""
+    """The negative log-probability of the passage and the seconds of the edits, or the reason why there is none."""
 
     def model_values(self, record):
         reply = record.replies.get("passage")
@@ -60,14 +60,14 @@ def spec_of(fakes, **changes):
 
 
 def asking(fakes, job):
-    """The job with a metric that asks one passage of every model."""
+    """Create a run with a metric that asks every model for one passage."""
     measure = Measure(component=fakes.component("weather"), spec=spec_of(fakes), metric=ModelShare(), asks=(PASSAGE,))
     spec = evolve(job.spec, asks=(DataRef(component=measure.component, sha256="0"),))
     return evolve(job, spec=spec, measures=(*job.measures, measure))
 
 
 def scored_tower(fakes, n):
-    """The tower, with a probe that asks how probable Rome and Paris are after its cloze."""
+    """Return the tower with a probe for the probability of Rome and Paris after its cloze."""
     case = fakes.tower(n)
     (edit,) = case.edits
     where = case.probes[0].queries[0]
@@ -116,7 +116,7 @@ def test_queries_with_continuations_request_log_probabilities(fakes):
 
 def test_log_probabilities_are_recorded_and_not_judged(fakes, tmp_path):
     job = fakes.make_job(cases=tuple(scored_tower(fakes, n) for n in (1, 2)))
-    folder, end = finished(job, tmp_path)  # the judge of the fakes would stumble over a reply without text
+    folder, end = finished(job, tmp_path)  # the judge of the fakes fails on a reply without text
     assert replies(folder, "scored") == dict.fromkeys("12", Scored(logprobs=(-5.0, -6.0), tokens=(1, 1)))
     found = {
         judgment.verdict for line in records(folder, Judged) for q, judgment in line.judgments.items() if q == "scored"
@@ -137,7 +137,7 @@ def test_declined_log_probabilities_count_as_wrong_if_others_are_given(fakes, tm
 
     job = fakes.make_job(editor=fakes.Notes([], reply), cases=cases, plan=Plan(size=None), editor_spec=fakes.OVERWRITE)
     folder, _end = finished(job, tmp_path)
-    assert list(replies(folder, "scored").values()).count(none) == 1  # the record keeps what was replied
+    assert list(replies(folder, "scored").values()).count(none) == 1  # the record keeps the reply
     _judge, seen = records_of(folder, cases)
     counted = [
         outcome
@@ -211,7 +211,7 @@ def test_metric_requests_are_sent_once_to_each_model(fakes, tmp_path):
 
 @pytest.mark.parametrize("evaluate", [None, 1])
 def test_metrics_of_sequential_runs_use_the_last_model(fakes, tmp_path, evaluate):
-    """Steps on the way are one growing model: no average over them, and none that was not evaluated is missing."""
+    """The steps are one growing model: they are not averaged, and unevaluated steps are not missing values."""
     plan = Plan(size=2, sequential=True, eval_every=evaluate)
     _folder, end = finished(asking(fakes, fakes.make_job(6, plan=plan)), tmp_path)
     nll = {score.phase: score for score in end.scores if score.aspect == "nll" and not score.tags}
@@ -380,7 +380,7 @@ def test_the_higher_rise_is_taken_for_each_kind_of_memory(one, other, both):
 def test_a_meter_measures_only_its_own_block():
     megabyte = 2**20
     rises = []
-    gc.collect()  # other tests' garbage must not be freed meanwhile
+    gc.collect()  # so that garbage of other tests is not freed in the meantime
     for size in (64, 8, 32):
         with Meter(object()) as meter:
             held = bytearray(size * megabyte)

@@ -1,4 +1,4 @@
-"""What a phase of a run takes, and the lines of a whole run's log."""
+"""Time and memory of the phases of a run, and its log."""
 
 import time
 import warnings

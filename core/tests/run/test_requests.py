@@ -76,7 +76,7 @@ def test_a_cases_own_edits_are_never_hidden_from_it(fakes):
 
 
 def test_control_requests_are_those_of_the_edited_model(fakes):
-    """Not the conditions: they are the benchmark's, the same for every editor."""
+    """Conditions belong to the benchmark and are the same for every editor."""
     (unit,) = asker(fakes, own_prompt=True).control(fakes.tower(1))
     assert (unit.phase, unit.style, [question.query for question in unit.questions]) == (
         "before",

@@ -1,4 +1,4 @@
-"""The order of things in a run: base answers, edits, questions, restoring, records."""
+"""The order of a run: unedited answers, edits, requests, restoring, records."""
 
 from contextlib import contextmanager
 from itertools import count
@@ -42,7 +42,7 @@ def test_the_unedited_model_is_asked_before_the_first_edit(fakes, tmp_path):
     first = kinds.index("edit")
     assert first == len([kind for kind in kinds[:first] if kind == "ask"]) > 0
     base = replied(records, batch=UNEDITED_BATCH)
-    assert len(base) == 4 * 2  # a line a case and style
+    assert len(base) == 4 * 2  # a line for each case and style
     assert all(reply.text in ("Paris", "France") for line in base for reply in line.replies.values())
     assert all(line.phase == "before" for line in base)
 
@@ -54,7 +54,7 @@ def test_unedited_answers_do_not_depend_on_the_editor(fakes, tmp_path):
 
 
 def test_editors_with_own_before_are_asked_without_edits_first(fakes, tmp_path):
-    """ReCoE compares before and after under the same prompt, which is the editor's own."""
+    """ReCoE compares before and after with the same prompt, the editor's own."""
     spec, seen = evolve(fakes.NOTES, own_before=True), []
     _finished, records = done(fakes.make_job(3, fakes.Notes(seen), editor_spec=spec), tmp_path)
     own = replied(records, batch=UNEDITED_BATCH, style="own")
@@ -90,7 +90,7 @@ def test_the_edited_model_answers_and_the_model_is_restored(fakes, tmp_path):
 
 
 def test_edits_affect_only_the_requests_of_their_group(fakes, tmp_path):
-    """EasyEdit hands back a model that is restored already; here asking happens inside the context."""
+    """EasyEdit returns a model that is already restored; here requests are sent inside the context."""
     job = fakes.make_job(3)
     seen = []
     plain = job.session.model.generate
@@ -223,7 +223,7 @@ def test_restoring_is_checked_after_an_exception(fakes, tmp_path):
 
 
 def test_the_digest_is_fresh_while_edited(fakes, tmp_path):
-    """The completion cache is keyed by it: an editor that writes past ``patch`` must not be served old texts."""
+    """It is part of the cache key: an editor that writes without ``patch`` must not get old texts."""
     job = fakes.make_job(2)
     digests = []
     plain = job.session.model.generate
@@ -314,7 +314,7 @@ def test_server_failures_count_as_identical_whatever_their_message(fakes, tmp_pa
 
 
 def test_prompts_that_are_too_long_do_not_stop_the_run(fakes, tmp_path):
-    """A method that shows more facts than fit: the published tables' "out of memory" cells."""
+    """A method that shows more facts than fit: "out of memory" in published tables."""
 
     def too_long(_ask):
         return Failure(error="ContextOverflow", message="a prompt of 9000 tokens")

@@ -156,7 +156,7 @@ def test_nan_and_missing_reasons_raise_errors(fakes, tmp_path):
 
 
 def test_a_metric_gets_every_query(fakes, tmp_path):
-    """No fixed number of questions: with five wordings there are five outcomes."""
+    """Five wordings give five outcomes."""
     one = fakes.tower(1)
     queries = tuple(evolve(one.probes[2].queries[0], id=f"q{n}") for n in range(5))
     case = evolve(one, probes=(evolve(one.probes[2], queries=queries),))
@@ -205,7 +205,7 @@ def test_scores_of_an_unfinished_run_name_the_missing_cases(fakes, tmp_path):
 
 
 class Passing:
-    """Cases that are read one after another; ``kept`` is how many of those before were still held at most."""
+    """Cases that are read one by one. ``kept``: the maximum number of earlier cases in memory."""
 
     def __init__(self, cases):
         self.cases, self.kept, self.rounds = cases, 0, 0

@@ -1,4 +1,4 @@
-"""Batch upon batch: who is edited when, who is asked when, and what a killed run does."""
+"""Sequential editing: the order of edits and requests, failures, and resuming."""
 
 import pytest
 from attrs import evolve
@@ -18,7 +18,7 @@ SEQUENCE = Plan(size=2, sequential=True)
 
 
 def asked(job, path):
-    """(batch, case, answers) of what edited models were asked directly, and the batches."""
+    """Return (batch, case, answers) of the edited models in style direct, and the batches."""
     folder = RunFolder.create(path, job.spec)
     ask_models(job, folder)
     records = list(folder.read())
@@ -110,7 +110,7 @@ def test_a_resumed_run_applies_all_edits_and_asks_only_the_rest(fakes, tmp_path)
 
 
 def fails_the(fakes, number):
-    """An editor whose edit of that number fails."""
+    """An editor whose N-th edit fails."""
 
     class FailsOnce(fakes.Overwrite):
         made = 0
@@ -180,7 +180,7 @@ def fails_at(fakes, these):
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_a_failed_edit_counts_once(fakes, tmp_path, size):
-    """Every third fails: never ten edits in a row, but more than ten cases, asked one after another at the end."""
+    """Every third edit fails: never ten in a row, but more than ten cases that are asked in a row at the end."""
     these = {n for n in range(1, 37) if n % 3 == 0} if size == 1 else {3, 20}
     plan = evolve(SEQUENCE, size=size)
     job = fakes.make_job(36, fails_at(fakes, these), plan=plan)
@@ -200,7 +200,7 @@ def test_ten_identical_edit_failures_in_a_row_stop_the_run(fakes, tmp_path):
 
 
 def growing(fakes, reply=None):
-    """An editor that takes edits on and never fails at it, whatever becomes of the questions."""
+    """An editor whose edits never fail, although its answers may."""
 
     class Growing(fakes.Notes):
         def change(self, *, add=(), remove=()):
@@ -252,7 +252,7 @@ def test_scores_cover_the_last_answers_and_each_step(fakes, tmp_path):
     found = [score for score in scores if score.phase == "after" and score.style == "direct"]
     assert [(score.value, score.n) for score in found if not score.tags] == [(1.0, 12)]
     by_step = {score.tags["edits made"]: (score.value, score.n) for score in found if "edits made" in score.tags}
-    assert by_step == {"2": (1.0, 12), "4": (1.0, 12), "6": (1.0, 12)}  # what is not edited yet keeps its old answer
+    assert by_step == {"2": (1.0, 12), "4": (1.0, 12), "6": (1.0, 12)}  # unedited cases keep the old answer
 
 
 def test_a_step_lists_only_its_own_unasked_cases(fakes, tmp_path):
@@ -280,4 +280,4 @@ def test_steps_that_list_earlier_unasked_cases_give_the_same_scores(fakes, tmp_p
     (folder.path / "records.seal.json").unlink()
     again = fakes.make_job(8, plan=plan)
     assert evaluate(again, folder).scores == scores
-    assert again.session.model.log == []  # nothing is edited or asked anew
+    assert again.session.model.log == []  # nothing is edited or asked again

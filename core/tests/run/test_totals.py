@@ -1,4 +1,4 @@
-"""Numbers of published protocols from one run: total (edited, unedited), three buckets, forgetting curves."""
+"""Scores of published protocols: pooled totals, three buckets, forgetting curves."""
 
 import pytest
 from attrs import evolve
@@ -12,7 +12,7 @@ SAMPLE = Plan(protocol="sample", size=2)
 
 
 def after(scores, tag=None):
-    """By the tag's value (or the whole): the score and its n, of what was asked directly after editing."""
+    """Return score and n by the tag's value, in style direct after the edit."""
     own = [score for score in scores if score.phase == "after" and score.style == "direct"]
     if tag is None:
         return next((score.value, score.n) for score in own if not score.tags)
@@ -20,7 +20,7 @@ def after(scores, tag=None):
 
 
 def breaks(fakes, *towers):
-    """An editor that also moves ``towers``, which it was not asked to."""
+    """An editor that also moves ``towers``, which are not edited."""
 
     class Clumsy(fakes.Overwrite):
         def edited(self, session, edits):

@@ -168,9 +168,7 @@ def _bare(flat: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     """Return an edit with only a statement, which editors that need no subject accept."""
     for name in flat:
         if name not in ("statement", "id", "source", "date"):
-            raise place.wrong(
-                name, "does not fit a bare statement", hint="add prompt, subject and target_new"
-            )
+            raise place.wrong(name, "does not fit a bare statement", hint="add prompt, subject and target_new")
     statement = normalize_statement(text_field(flat, "statement", place, needed=True))
     if not statement:
         raise place.wrong("statement", "is missing or empty")
