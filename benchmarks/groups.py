@@ -67,7 +67,7 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
     taken = next(one for one in run.logged() if one.get("phase") == "edited model")
     records = (record for record in run.read() if isinstance(record, Replied) and record.phase == "after")
     replies = [(record.case, query, reply) for record in records for query, reply in record.replies.items()]
-    return Timed(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], batch=engine.stats.mean_wave)
+    return Timed(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], batch=engine.mean_wave)
 
 
 def read_options() -> argparse.Namespace:

@@ -161,13 +161,12 @@ def over_http(name: str, served: ServedModel, texts: Sequence[str], options: arg
     """Measure the server with one client and with several."""
     loads: list[Load] = []
     engine: Any = served.session.engine
-    stats = engine.stats
     with serving(served, options) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
         pool.apply(asked, (url, texts[:4], 1, options.tokens))  # nobody pays for what happens once
         for clients in options.clients:
-            requests, waves = stats.requests, stats.waves
+            requests, waves = engine.requests, engine.waves
             taken, wall = pool.apply(asked, (url, texts, clients, options.tokens))
-            batch = (stats.requests - requests) / max(1, stats.waves - waves)
+            batch = (engine.requests - requests) / max(1, engine.waves - waves)
             loads.append(Load(name=name, clients=clients, seconds=taken, wall=wall, batch=batch))
     return loads
 

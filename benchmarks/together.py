@@ -74,7 +74,7 @@ def advanced(edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: 
     """Answer group after group, the questions of each group concurrently, with a new engine per group."""
     engine = BatchingEngine(edited.session.model)
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
-    return Timed(replies=replies, seconds=seconds, batch=engine.stats.mean_wave, waves=engine.stats.waves)
+    return Timed(replies=replies, seconds=seconds, batch=engine.mean_wave, waves=engine.waves)
 
 
 def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[Ask]:

@@ -180,7 +180,7 @@ def test_a_process_that_dies_fails_the_run_and_any_number_goes_on(tmp_path):
     status, out, err = together(tmp_path, *asked, script=("ke.py",))
     assert status != 0
     assert "ke report run" not in out
-    assert re.search(r"error: (another of the 2 processes of|process 0 was told to end: another process of)", err)
+    assert re.search(r"error: (another of the 2 processes of|process 0 was terminated: another process of)", err)
     kept = sum(len(part.read_bytes().splitlines()) for part in (tmp_path / "run").glob("records.part*"))
     assert kept > 0
     (tmp_path / "die").unlink()
@@ -200,7 +200,7 @@ def test_one_failed_reply_in_another_process_ends_a_run_with_its_scores_and_stat
     assert status == 1, err
     assert "1 failed reply, counted as wrong" in out
     assert "1 x Unlucky: once" in ke(tmp_path, "report", "run", "--full", launch=(sys.executable, "ke.py"))[1]
-    assert "was told to end" not in err
+    assert "was terminated" not in err
     assert (tmp_path / "run/scores.json").exists()
     ends = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines() if '"end"' in line]
     assert [end["ended"] for end in ends] == ["done", "done"]

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, locked, and found where the variables say."""
+"""Atomic writes, locks, and the folders of the environment variables."""
 
 import errno
 import hashlib
@@ -16,7 +16,7 @@ from ke_core.storage import files
 from ke_core.storage.files import cache_dir, data_dirs, hidden_sibling, locked, sha256_of, write_atomic
 
 
-def test_the_cache_follows_its_variables(monkeypatch, tmp_path):
+def test_folders_follow_the_environment_variables(monkeypatch, tmp_path):
     monkeypatch.delenv("KE_CACHE_DIR", raising=False)
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -28,7 +28,7 @@ def test_the_cache_follows_its_variables(monkeypatch, tmp_path):
     assert data_dirs() == (tmp_path / "mine" / "data",)
 
 
-def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
+def test_a_full_disk_leaves_the_old_file_unchanged(tmp_path):
     path = tmp_path / "file"
     write_atomic(path, b"old")
 
@@ -43,7 +43,7 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path):
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOTDIR, errno.EACCES])
-def test_space_is_to_be_freed_where_there_is_too_little_of_it_alone(code):
+def test_only_a_full_disk_error_suggests_freeing_space(code):
     with (
         pytest.raises(KEError, match=f"cannot write it: {os.strerror(code).lower()}") as caught,
         files.file_errors("cannot write it"),
@@ -52,14 +52,14 @@ def test_space_is_to_be_freed_where_there_is_too_little_of_it_alone(code):
     assert ("free some space" in caught.value.hint) == (code in files.FULL)
 
 
-def test_a_place_that_is_no_folder_is_said_as_that(tmp_path):
+def test_a_path_that_is_not_a_folder_is_reported(tmp_path):
     (tmp_path / "afile").touch()
     with pytest.raises(KEError, match="not a directory") as caught:
         write_atomic(tmp_path / "afile" / "x" / "y", b"")
-    assert caught.value.hint == "name a place that you may write to"
+    assert caught.value.hint == "choose a path that you can write to"
 
 
-def test_ctrl_c_while_writing_leaves_the_old_file_whole(tmp_path):
+def test_ctrl_c_while_writing_leaves_the_old_file_unchanged(tmp_path):
     write_atomic(tmp_path / "file", b"old")
 
     def interrupted(_new: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_file_that_is_written_again_keeps_its_mode_and_is_private_until_then(t
 
 
 @pytest.mark.skipif(os.name == "nt", reason="on Windows not everybody may make symbolic links")
-def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
+def test_writing_follows_symbolic_links(tmp_path):
     there, link = tmp_path / "there", tmp_path / "here" / "link"
     there.mkdir()
     link.parent.mkdir()
@@ -124,13 +124,13 @@ def test_a_symbolic_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
     ]
 
 
-def test_a_name_beside_is_hidden_and_used_by_nobody_else(tmp_path):
+def test_hidden_sibling_is_unique_and_hidden(tmp_path):
     names = {hidden_sibling(tmp_path / "file") for _ in range(100)}
     assert len(names) == 100
     assert all(path.parent == tmp_path and path.name.startswith(".file.") for path in names)
 
 
-def test_a_lock_keeps_the_second_process_waiting(tmp_path):
+def test_a_second_process_waits_for_the_lock(tmp_path):
     code = "import pathlib, sys, ke_core.storage.files as f\nwith f.locked(pathlib.Path(sys.argv[1])): pass"
     with locked(tmp_path / "lock"):
         other = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "lock")])
@@ -139,14 +139,14 @@ def test_a_lock_keeps_the_second_process_waiting(tmp_path):
     assert other.wait(60) == 0
 
 
-def test_who_waits_for_a_lock_file_that_is_removed_locks_the_one_that_has_its_name_then(tmp_path):
+def test_a_waiting_process_locks_the_new_file_after_a_removal(tmp_path):
     lock, held = tmp_path / "lock", []
     waiting = threading.Thread(target=lambda: held.append(_held(lock)))
     with locked(lock):
         waiting.start()
         sleep(0.3)
         lock.unlink()
-        lock.touch()  # somebody else's by now
+        lock.touch()  # now locked by another process
     waiting.join(60)
     assert held == [lock.stat().st_ino]
 
@@ -158,7 +158,7 @@ def _held(lock):
         return os.fstat(stream.fileno()).st_ino
 
 
-def test_importing_it_loads_no_network_code():
+def test_importing_files_loads_no_network_code():
     loaded = "[m for m in ('urllib.request', 'torch', 'numpy') if m in sys.modules]"
     code = f"import sys, ke_core.storage.files; print({loaded})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Every kind of file that ke reads, damaged in many ways: one line of error that names the file, and no traceback."""
+"""Damaged files of every kind that ke reads give a one-line error with the file's name and no traceback."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -91,7 +91,7 @@ class Thing:
 
 @frozen(kw_only=True)
 class Kind:
-    """A kind of file: what a sound one holds, and how ke reads it. ``skips``: what is damaged counts as missing."""
+    """A kind of file: valid content, and the function that reads it. ``skips``: damaged content counts as missing."""
 
     file: str
     sound: bytes
@@ -117,7 +117,7 @@ def run_json() -> bytes:
 
 
 def open_run(path: Path) -> None:
-    """All that lists, shows, prunes and compares runs reads."""
+    """Read everything that the commands for runs read."""
     folder = RunFolder.open(path.parent)
     list(folder.read())
     tally_of(folder)
@@ -150,7 +150,7 @@ def trace_spec() -> bytes:
 
 
 def marked(path: Path) -> None:
-    """Only a folder that holds a model is replaced: another one raises BadConfig."""
+    """Only a folder with a model is replaced; another folder raises BadConfig."""
     with suppress(BadConfig):
         refuse_existing(path.parent, force=True)
 
@@ -251,7 +251,7 @@ MARK = "<-- here -->"
 
 
 def read(kind: Kind, content: bytes, folder: Path) -> str:
-    """The error of reading ``content``, checked; empty if there is none."""
+    """Check and return the error of reading ``content``; empty if there is none."""
     path = folder / kind.file
     path.write_bytes(content)
     message = ""
@@ -265,7 +265,7 @@ def read(kind: Kind, content: bytes, folder: Path) -> str:
 
 
 def changed(value: Any, new: Any) -> Iterator[Any]:
-    """``value`` with one part of it replaced, for each of its parts; and without each of its fields."""
+    """Yield ``value`` with each of its parts replaced, and without each of its fields."""
     yield new
     if isinstance(value, dict):
         for name, part in value.items():
@@ -278,7 +278,7 @@ def changed(value: Any, new: Any) -> Iterator[Any]:
 
 
 def variants(content: bytes, new: Any, most: int) -> list[bytes]:
-    """``content``, JSON or lines of it, with one part replaced; ``most`` of them, evenly chosen."""
+    """Return up to ``most`` variants of ``content`` (JSON or JSON lines) with one part replaced, evenly chosen."""
     rows = content.splitlines()
     found = [
         b"\n".join([*rows[:at], json.dumps(other).encode(), *rows[at + 1 :]]) + b"\n"
@@ -289,12 +289,12 @@ def variants(content: bytes, new: Any, most: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_sound_file_is_read(name: str, tmp_path: Path) -> None:
+def test_a_valid_file_is_read(name: str, tmp_path: Path) -> None:
     assert read(ALL[name], ALL[name].sound, tmp_path) == ""
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_file_that_is_nested_deeply_or_not_utf8_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+def test_deep_nesting_and_invalid_utf8_give_one_line_errors(name: str, tmp_path: Path) -> None:
     kind = ALL[name]
     half = len(kind.sound) // 2
     nested = (b"[" * DEEP, b'{"a":' * DEEP, b"a = " + b"[" * DEEP)
@@ -305,7 +305,7 @@ def test_a_file_that_is_nested_deeply_or_not_utf8_is_refused_in_one_line(name: s
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_file_that_is_cut_off_or_holds_something_else_is_no_traceback(name: str, tmp_path: Path) -> None:
+def test_truncated_or_wrong_content_gives_no_traceback(name: str, tmp_path: Path) -> None:
     kind = ALL[name]
     for end in range(0, len(kind.sound), max(1, len(kind.sound) // 20)):
         read(kind, kind.sound[:end], tmp_path)
@@ -316,7 +316,7 @@ def test_a_file_that_is_cut_off_or_holds_something_else_is_no_traceback(name: st
 
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("new", WRONG, ids=repr)
-def test_a_field_of_another_type_is_no_traceback(name: str, new: Any, tmp_path: Path) -> None:
+def test_a_field_of_a_wrong_type_gives_no_traceback(name: str, new: Any, tmp_path: Path) -> None:
     for content in variants(ALL[name].sound, new, 100):
         read(ALL[name], content, tmp_path)
 

@@ -19,7 +19,7 @@ def press(number=signal.SIGINT):
 
 
 class Change(UninterruptibleContext["Change"]):
-    """Notes what is done; runs ``opening`` and ``closing`` half-way."""
+    """Logs its steps, and calls ``opening`` and ``closing`` half-way."""
 
     def __init__(self, opening=lambda: None, closing=lambda: None):
         self.opening, self.closing, self.done = opening, closing, []
@@ -46,7 +46,7 @@ def test_an_interrupt_while_a_context_opens_closes_it_and_skips_the_body():
     assert change.done == WHOLE
 
 
-def test_an_interrupt_while_a_context_closes_is_raised_when_it_has_closed():
+def test_an_interrupt_while_a_context_closes_is_raised_afterwards():
     change = Change(closing=press)
     with pytest.raises(KeyboardInterrupt), change:
         pass
@@ -66,7 +66,7 @@ def test_an_interrupt_of_the_body_is_raised_at_once():
     assert (rest, change.done) == ([], WHOLE)
 
 
-def test_a_second_interrupt_while_a_context_closes_because_of_the_first_waits_too():
+def test_a_second_interrupt_waits_until_the_context_has_closed():
     change = Change(closing=lambda: (press(), press()))
     with pytest.raises(KeyboardInterrupt), change:
         press()
@@ -89,7 +89,7 @@ def test_an_interrupt_follows_the_error_of_opening():
     assert isinstance(caught.value.__context__, ZeroDivisionError)
 
 
-def test_an_interrupt_waits_until_the_outer_of_two_contexts_has_closed():
+def test_an_interrupt_waits_until_the_outer_context_has_closed():
     inner = Change(closing=press)
 
     def both():
@@ -102,7 +102,7 @@ def test_an_interrupt_waits_until_the_outer_of_two_contexts_has_closed():
     assert (inner.done, outer.done) == (WHOLE, WHOLE)
 
 
-def test_a_function_can_be_protected_and_raises_when_it_returns():
+def test_an_uninterruptible_function_raises_the_interrupt_when_it_returns():
     done = []
 
     @uninterruptible
@@ -130,7 +130,7 @@ def test_the_handler_is_installed_for_open_contexts_only():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_handler_that_was_installed_inside_stays():
+def test_a_handler_installed_in_a_context_stays():
     def later(_number, _frame):
         pass
 
@@ -148,24 +148,24 @@ def test_a_handler_that_raises_nothing_is_called_once_and_the_body_runs():
     assert (ran, seen, change.done) == ([["begin", "begun"]], [signal.SIGINT], WHOLE)
 
 
-def test_a_context_that_outlives_the_one_it_was_opened_in_stays_protected():
+def test_a_context_that_outlives_its_outer_context_stays_protected():
     outer, inner = Change(), Change(closing=press)
     with pytest.raises(KeyboardInterrupt), ExitStack() as stack, outer:
         stack.enter_context(inner)
     assert inner.done == WHOLE
 
 
-def test_a_context_left_open_does_not_disarm_the_next():
+def test_a_context_left_open_does_not_unprotect_the_next():
     left_open = Change()
     left_open.__enter__()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as a library that installs a handler of its own
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a library may install its own handler
     change = Change(opening=press)
     with pytest.raises(KeyboardInterrupt), change:
         pytest.fail("the body ran")
     assert change.done == WHOLE
 
 
-def test_a_context_closed_in_another_thread_does_not_disarm_the_next():
+def test_a_context_closed_in_another_thread_does_not_unprotect_the_next():
     closed_elsewhere = Change()
     closed_elsewhere.__enter__()
     thread = threading.Thread(target=closed_elsewhere.__exit__, args=(None, None, None))
@@ -237,7 +237,7 @@ def test_a_thread_does_not_receive_the_interrupt_that_waits_in_the_main_thread()
 
 @uninterruptible_context
 def made(changes):
-    """A context made of a generator."""
+    """A context from a generator."""
     change = Change()
     changes.append(change)
     with change:
@@ -246,7 +246,7 @@ def made(changes):
 
 @contextmanager
 def plain(changes):
-    """A context that is not protected itself, as editors of other authors write them."""
+    """An unprotected context, as other authors write them."""
     with made(changes) as change:
         yield change
 
@@ -263,7 +263,7 @@ def nested(changes):
 
 
 @pytest.mark.parametrize("run", [nested, entered])
-def test_at_every_moment_each_context_closes_and_the_interrupt_is_raised(run):
+def test_interrupts_at_any_line_close_contexts_and_are_raised(run):
     packages = frozenset({"contextlib", "ke_core", __name__.partition(".")[0]})
     counter = Interrupter(packages=packages)
     assert not counter.interrupts(lambda: run([]))

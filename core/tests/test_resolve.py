@@ -1,4 +1,4 @@
-"""What stands after ``--model``, and what it becomes."""
+"""The value of ``--model`` and the model that it selects."""
 
 import pytest
 
@@ -41,23 +41,23 @@ def test_a_reference_without_a_name_is_refused(written):
         parse_reference(written)
 
 
-def test_a_folder_comes_first_whatever_its_name_holds(tmp_path, monkeypatch):
+def test_an_existing_folder_takes_precedence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("hf:odd@name", "smollm2-135m", "x@y"):
         (tmp_path / name).mkdir()
         assert parse_reference(name) == Reference("hf", name)
     assert parse_reference("hf:x@y") == Reference("hf", "x@y")
-    monkeypatch.setattr(spec, "pull", None)  # a folder of a known model's name is not pulled
+    monkeypatch.setattr(spec, "pull", None)  # a folder with the name of a known model is not downloaded
     assert spec._where(ModelRequest(id="smollm2-135m")) == "smollm2-135m"
 
 
-def test_x4_a_name_in_the_path_decides_nothing(tmp_path):
+def test_names_inside_a_path_have_no_meaning(tmp_path):
     for name in ("t5-gpt", "openai", "smollm2-135m"):
         (tmp_path / name).mkdir()
         assert parse_reference(str(tmp_path / name)) == Reference("hf", str(tmp_path / name))
 
 
-def test_the_request_reaches_the_source_whole():
+def test_the_source_gets_the_complete_request():
     asked = []
 
     def build(request):
@@ -84,13 +84,13 @@ def test_trust_in_remote_code_is_off_unless_asked_for():
     assert ModelRequest(id="m").trust_remote_code is False
 
 
-def test_an_unknown_source_is_named():
+def test_unknown_sources_are_named_in_the_error():
     with pytest.raises(UnknownComponent, match="no model called 'hff'") as wrong:
         open_model("hff:m", catalog=catalog(hf_spec))
     assert "did you mean 'hf'?" in wrong.value.hint or "hf" in wrong.value.hint
 
 
-def test_an_encoder_is_no_language_model():
+def test_encoders_are_refused_as_language_models():
     with pytest.raises(ModelUnavailable, match="minilm-l6 is a sentence encoder, not a language model") as wrong:
         open_model("minilm-l6", catalog=catalog(hf_spec))
     assert "smollm2-135m" in wrong.value.hint
@@ -122,7 +122,7 @@ def test_the_spec_loads_no_torch():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def test_a_mistyped_known_name_is_guessed(monkeypatch):
+def test_errors_suggest_similar_known_names(monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from ke_plugin_hf import loading

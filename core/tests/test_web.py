@@ -1,4 +1,4 @@
-"""Bodies are read up to a bound, and one that breaks off is not taken for a whole one."""
+"""Bodies are read up to a limit, and truncated bodies are errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ke_core.storage.files import read_at_most, read_error_body
 
 
 class Rude(BaseHTTPRequestHandler):
-    """``/STATUS/DECLARED/SENT``: a body of SENT bytes that is said to have DECLARED; ``chunked`` breaks off."""
+    """``/STATUS/DECLARED/SENT``: a body of SENT bytes that declares DECLARED bytes; ``chunked`` is truncated."""
 
     protocol_version = "HTTP/1.1"
 
@@ -32,7 +32,7 @@ class Rude(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *_args: object) -> None:
-        """Nothing on standard error."""
+        """Write nothing to standard error."""
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +59,13 @@ def test_a_body_up_to_the_limit_is_read_and_a_larger_one_is_not(url: str, declar
 
 
 @pytest.mark.parametrize("declared", ["1000", "chunked"])
-def test_a_body_that_breaks_off_is_none(url: str, declared: str) -> None:
+def test_a_truncated_body_raises_an_error(url: str, declared: str) -> None:
     with opened(f"{url}/200/{declared}/10") as answer, pytest.raises(HTTPException):
         read_at_most(answer, 5000)
 
 
 @pytest.mark.parametrize(("declared", "said"), [("10", b"x" * 10), ("1000", b"x" * 10), ("chunked", b"")])
-def test_of_an_error_there_is_what_there_is(url: str, declared: str, said: bytes) -> None:
+def test_an_unreadable_error_body_is_empty(url: str, declared: str, said: bytes) -> None:
     with pytest.raises(HTTPError) as caught:
         opened(f"{url}/500/{declared}/10")
     with caught.value as error:

@@ -1,4 +1,4 @@
-"""A process of a shared run that its launcher ends leaves no answers behind that the model did not give."""
+"""A process that its launcher terminates records no answers that the model did not give."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ QUESTIONS = [Generate(prompt=f"Who is {at}?", max_tokens=8) for at in range(5)]
 def asking(question, caught):
     try:
         yield question
-    except Exception as error:  # as a method that makes do with what it has
+    except Exception as error:  # a method that continues after errors
         caught.append(error)
         raise
 
@@ -43,10 +43,10 @@ def test_sigterm_during_a_forward_pass_ends_the_run_and_records_nothing(at, trie
             os.kill(os.getpid(), signal.SIGTERM)
 
     model.module.lm_head.register_forward_hook(terminated)
-    with pytest.raises(ToldToEnd, match="process 1 was told to end: another process of this run has died, or"):
+    with pytest.raises(ToldToEnd, match="process 1 was terminated: another process of this run has died, or"):
         BatchingEngine(model, cache=cache).run({question.prompt: asking(question, caught) for question in QUESTIONS})
     assert len(passes) == at
     assert passes[-1] == ({"plain": ""} if tried else {})
     assert not caught
     assert cache.get([key_of(model.digest, question) for question in QUESTIONS]) == {}
-    assert model.backends == passes[-1]  # what the signal fell into does not count as a way that does not hold
+    assert model.backends == passes[-1]  # the interrupted attempt does not count as a failed one

@@ -94,7 +94,7 @@ from ke_core.runner.edit_files import (
     read_rows,
 )
 from ke_core.runner.evaluate import LoadedRuns, evaluate, judge_folder, load_report, load_runs, score_folder
-from ke_core.runner.judging import JudgeModel, gold_of, judge_items, judge_run, metrics_of, open_judge, resolve_judge
+from ke_core.runner.judging import JudgeModel, gold_of, judge_items, judge_run, metrics_of, open_judge
 from ke_core.runner.plan import Group, groups, select, stages
 from ke_core.runner.prepare import load_model, refuse_weightless, resolve_run
 from ke_core.runner.recorded import Datasets, RecordedRun, StoredCases, recorded_run
@@ -144,7 +144,7 @@ __all__ = [
     "open_writer", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
     "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of", "read_catalog",
     "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_run", "records_of",
-    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component", "resolve_judge",
+    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component",
     "resolve_run", "run_labels", "run_names", "runs_in", "sanitize", "save_check", "score_folder", "score_grids",
     "score_run", "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "summary",
     "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",

@@ -30,7 +30,7 @@ FILES = frozenset(
     for function in (
         lambda: None,  # this file
         contextlib.contextmanager,  # between two lines of it, a context is open but not yet assigned
-        WeakKeyDictionary.__init__,  # Python ignores what is raised in the callback of a weak reference
+        WeakKeyDictionary.__init__,  # Python ignores exceptions in the callback of a weak reference
         WeakSet.__init__,
     )
 )
@@ -45,7 +45,7 @@ Handler = Callable[[int, FrameType | None], Any]
 
 @define(eq=False, weakref_slot=True)
 class _Open:
-    """Marks a context that is open. A context that is never closed takes its mark along when it is deleted."""
+    """Marks a context that is open. If a context is deleted without being closed, its mark is deleted too."""
 
 
 @define(eq=False, repr=False)
@@ -58,9 +58,9 @@ class _Signals:
     unfinished: set[CodeType] = field(factory=set)
 
     def open(self) -> _Open:
-        """Install the handler in front of every other one, unless it is installed. The value is for ``close``.
+        """Install the handler in front of every other one, unless it is installed. Return the mark for ``close``.
 
-        Each context looks for itself, because another library may have installed a handler since the last one.
+        Each context checks, because another library may have installed a handler in the meantime.
         """
         mark = _Open()
         if _in_main_thread():
@@ -73,7 +73,7 @@ class _Signals:
         return mark
 
     def close(self, mark: _Open) -> None:
-        """Install the previous handlers again when no context is open; a handler that came later stays."""
+        """Install the previous handlers again when no context is open; a handler that was installed later stays."""
         self.contexts.discard(mark)
         if _in_main_thread() and not self.contexts:
             for number, handler in self.previous.items():

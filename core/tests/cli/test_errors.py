@@ -30,8 +30,8 @@ def test_a_problem_to_mend_is_two_lines_and_status_2(capsys):
 
 
 def test_what_a_launcher_ends_says_so_as_a_problem_to_mend(capsys):
-    assert guarded(raising(ToldToEnd("process 1 was told to end", hint="start it again"))) == 2
-    assert capsys.readouterr() == ("", "error: process 1 was told to end\nhint:  start it again\n")
+    assert guarded(raising(ToldToEnd("process 1 was terminated", hint="start it again"))) == 2
+    assert capsys.readouterr() == ("", "error: process 1 was terminated\nhint:  start it again\n")
 
 
 def test_details_follow_the_error_and_no_hint_is_no_line(capsys):

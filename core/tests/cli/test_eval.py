@@ -128,7 +128,7 @@ def test_batch_all_is_one_group(ke, tmp_path):
         (["--protocol", "sample"], "--protocol sample needs --num-edited K", "ke eval --help"),
         (["--protocol", "sample", "--num-edited", "1", "--batch", "2"], "--batch belongs to --protocol pa", "--help"),
         (["--protocol", "sample", "--num-edited", "9"], "9 cases cannot be edited: there are 2",
-         "take a smaller --num-edited"),
+         "use a smaller --num-edited"),
         (["--eval-every", "1"], "--eval-every belongs to --sequential", "ke eval --help"),
         (["--eval-every", "end"], "--eval-every belongs to --sequential", "ke eval --help"),
         (["--eval-set", "seen"], "--eval-set belongs to --sequential", "ke eval --help"),

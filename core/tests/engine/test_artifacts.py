@@ -1,4 +1,4 @@
-"""Artifacts are found by what determines them, and by nothing else."""
+"""Artifacts are identified by their key only."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from ke_core.storage.files import ArtifactStore
 KEY = {"model": "d1", "layers": [4, 5], "tokens": 100_000, "corpus": "é"}
 
 
-def test_a_path_is_the_same_again_and_its_key_is_readable_beside_it(tmp_path):
+def test_artifact_paths_are_stable_and_store_their_key(tmp_path):
     store = ArtifactStore(tmp_path)
     path = store.path("moments", KEY, ".safetensors")
     assert path == store.path("moments", dict(reversed(KEY.items())), ".safetensors")
@@ -24,14 +24,14 @@ def test_a_path_is_the_same_again_and_its_key_is_readable_beside_it(tmp_path):
     assert beside.name == f"{path.stem}.key.json"
 
 
-def test_e7_two_checkpoints_of_one_basename_have_two_artifacts(tmp_path):
+def test_checkpoints_with_the_same_folder_name_have_different_artifacts(tmp_path):
     store = ArtifactStore(tmp_path)
     one = store.path("moments", KEY | {"model": "digest of /a/llama"}, ".safetensors")
     two = store.path("moments", KEY | {"model": "digest of /b/llama"}, ".safetensors")
     assert one != two
 
 
-def test_e7_corpus_sample_count_and_dtype_are_part_of_the_key(tmp_path):
+def test_corpus_sample_count_and_dtype_are_in_the_key(tmp_path):
     store = ArtifactStore(tmp_path)
     keys = [KEY, KEY | {"corpus": "other"}, KEY | {"tokens": 1000}, KEY | {"dtype": "float16"}]
     assert len({store.path("moments", key, ".safetensors") for key in keys}) == 4
@@ -52,12 +52,12 @@ def test_the_name_does_not_depend_on_the_hash_seed(tmp_path):
     assert len(names) == 1
 
 
-def test_a_key_that_is_not_json_is_a_mistake(tmp_path):
+def test_a_key_that_is_not_json_raises_type_error(tmp_path):
     with pytest.raises(TypeError):
         ArtifactStore(tmp_path).path("k", {"model": object()}, ".x")
 
 
-def test_a_root_that_cannot_be_written_is_one_line(tmp_path):
+def test_an_unwritable_artifact_folder_gives_a_one_line_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(KEError, match="cannot write"):
         ArtifactStore(tmp_path / "file").path("k", {}, ".x")

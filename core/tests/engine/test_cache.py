@@ -1,4 +1,4 @@
-"""The completion cache survives what happens to files."""
+"""The completion cache survives kills, damage and other processes."""
 
 import os
 import signal
@@ -17,25 +17,25 @@ TEXT = Generated(text="Páris\n\x00", finish="stop", prompt_tokens=3, tokens=2)
 SCORED = Scored(logprobs=(-0.1234567890123, -1e-300), tokens=(1, 2))
 
 
-def test_completions_outlive_the_process_exactly(tmp_path):
+def test_completions_are_kept_exactly_across_processes(tmp_path):
     CompletionCache(tmp_path / "c").put({"a": TEXT, "b": SCORED})
     assert CompletionCache(tmp_path / "c").get(["a", "b", "absent"]) == {"a": TEXT, "b": SCORED}
 
 
-def test_a_refusal_that_was_charged_for_comes_back_as_one(tmp_path):
+def test_charged_refusals_are_cached(tmp_path):
     CompletionCache(tmp_path / "c").put({"a": ContentRefused("withheld", charged=True)})
     found = CompletionCache(tmp_path / "c").get(["a"])["a"]
     assert isinstance(found, ContentRefused)
     assert (found.message, found.charged) == ("withheld", True)
 
 
-def test_thousands_are_looked_up_at_once(tmp_path):
+def test_thousands_of_keys_are_looked_up_at_once(tmp_path):
     cache = CompletionCache(tmp_path / "c")
     cache.put({str(i): TEXT for i in range(2500)})
     assert len(cache.get(str(i) for i in range(5000))) == 2500
 
 
-def test_the_key_holds_everything_that_decides_the_text():
+def test_the_key_contains_everything_that_determines_the_text():
     base = Generate(prompt="p")
     others = [
         ("m", Generate(prompt="q")), ("n", base), ("m", Generate(prompt="p", max_tokens=3)),
@@ -53,7 +53,7 @@ def test_the_key_holds_everything_that_decides_the_text():
     assert key_of("m", base) == key_of("m", Generate(prompt="p", seed=9))  # greedy text has no seed
 
 
-def test_a_damaged_entry_counts_as_absent(tmp_path):
+def test_a_damaged_entry_counts_as_missing(tmp_path):
     cache = CompletionCache(tmp_path / "c")
     cache.put({"a": TEXT, "b": TEXT, "c": TEXT})
     with cache._base as base:
@@ -65,7 +65,7 @@ def test_a_damaged_entry_counts_as_absent(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"not a database " * 1000, b"SQLite format 3\0" + b"\xff" * 9000])
-def test_a_damaged_file_is_started_anew(tmp_path, damage):
+def test_a_damaged_file_is_replaced(tmp_path, damage):
     (tmp_path / "c").write_bytes(damage)
     cache = CompletionCache(tmp_path / "c")
     assert cache.get(["a"]) == {}
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_started_anew(tmp_path, damage):
     assert CompletionCache(tmp_path / "c").get(["a"]) == {"a": TEXT}
 
 
-def test_a_file_damaged_under_our_hands_is_started_anew(tmp_path):
+def test_a_file_that_is_damaged_while_open_is_replaced(tmp_path):
     cache = CompletionCache(tmp_path / "c")
     cache.put({str(i): TEXT for i in range(1000)})
     size = (tmp_path / "c").stat().st_size
@@ -86,7 +86,7 @@ def test_a_file_damaged_under_our_hands_is_started_anew(tmp_path):
     assert cache.get(["a"]) == {"a": TEXT}
 
 
-def test_what_is_put_when_the_file_is_found_damaged_is_written_again(tmp_path):
+def test_completions_are_written_again_after_a_damaged_file_is_replaced(tmp_path):
     cache = CompletionCache(tmp_path / "c")
     cache.put({str(i): TEXT for i in range(1000)})
     (tmp_path / "c").write_bytes(b"not a database " * (tmp_path / "c").stat().st_size)
@@ -97,7 +97,7 @@ def test_what_is_put_when_the_file_is_found_damaged_is_written_again(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["x\ud83d", "\ude00", "a\\ud83d"])
-def test_half_a_character_comes_back_as_it_was(tmp_path, text):
+def test_lone_surrogates_are_cached_exactly(tmp_path, text):
     cache = CompletionCache(tmp_path / "c")
     cache.put({"a": Generated(text=text, finish="length"), "b": ContentRefused(text, charged=True)})
     found = cache.get(["a", "b"])
@@ -150,13 +150,13 @@ def test_a_killed_writer_leaves_whole_entries(tmp_path):
     assert cache.get(["b"]) == {"b": TEXT}
 
 
-def test_what_json_cannot_hold_is_left_out():
+def test_completions_that_are_not_json_are_not_cached():
     cache = CompletionCache()
     cache.put({"a": Scored(logprobs=(-float("inf"),), tokens=(1,)), "b": TEXT})
     assert cache.get(["a", "b"]) == {"b": TEXT}
 
 
-def test_a_cache_that_cannot_be_written_is_one_line(tmp_path):
+def test_an_unwritable_cache_gives_a_one_line_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(KEError, match="cannot write"):
         CompletionCache(tmp_path / "file" / "c")

@@ -1,6 +1,6 @@
-"""A whole evaluation in small: a model of cities, editors honest and not, a benchmark of towers.
+"""A small evaluation: a model of cities, correct and faulty editors, a benchmark of towers.
 
-Loaded by ``conftest.py`` as the fixture ``fakes``; run as a script it is the process that gets killed.
+``conftest.py`` loads it as the fixture ``fakes``. As a script, it is the process that tests kill.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARIS, ROME = Entity(label="Paris"), Entity(label="Rome")
 
 
 class CityModel(EchoModel):
-    """Weights: tower to city. ``log`` keeps what was asked and edited, in order; ``hooks`` can be left behind."""
+    """A model whose weights map towers to cities. ``log``: prompts and edits in order. ``hooks`` can be left behind."""
 
     id = "fake:cities"
 
@@ -90,7 +90,7 @@ class EditorOptions:
 
 
 class Overwrite:
-    """A weight editor, and what can be wrong with one."""
+    """A weight editor with an optional flaw."""
 
     def __init__(self, flaw: str = "", refuses: frozenset[str] = frozenset()) -> None:
         self.flaw = flaw
@@ -119,7 +119,7 @@ class Overwrite:
 
 
 class Notes(Overwrite):
-    """A memory editor: knows the edits it was given, answers own questions from them, never asks a model."""
+    """A memory editor that answers questions about its edits from memory, without a model."""
 
     def __init__(self, seen: list, reply=None) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def tower(n: int) -> Case:
 
 
 def tower_of(ask: Any) -> str:
-    """The id of the case that a question is about: its ids do not say it."""
+    """Return the id of the case of a question, whose own ids are opaque."""
     return ask.texts[0].partition("Tower ")[2].split()[0].rstrip("?")
 
 
@@ -206,7 +206,7 @@ class Towers:
 
 
 class Exact:
-    """RIGHT, STALE or WRONG by the label."""
+    """Judges RIGHT, STALE or WRONG by the label."""
 
     def judge(self, session, items):
         return [Judgment(verdict=self.verdict(item)) for item in items]
@@ -220,7 +220,7 @@ class Exact:
 
 
 class Share:
-    """The share of right answers, a value for every question."""
+    """The fraction of right answers, with one value for every question."""
 
     def values(self, record):
         if record.skipped:
@@ -259,13 +259,13 @@ def component(name: str, **options: Any) -> Component:
 
 
 def as_method(editor: Any, spec: EditorSpec) -> ResolvedComponent[EditorSpec]:
-    """The component that ``editor`` is built from."""
+    """Return the component of ``editor``."""
     spec = evolve(spec, build=lambda _config: editor)
     return ResolvedComponent(spec=spec, config=spec.config(), component=component(spec.name))
 
 
 def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **changes: Any) -> ResolvedRun:
-    """A job without a catalog. ``changes``: fields of the job, or of its specification."""
+    """Create a run without a catalog. ``changes``: fields of the run or of its specification."""
     model = model or CityModel(towers)
     editor_spec = changes.pop("editor_spec", OVERWRITE)
     cases = changes.pop("cases", tuple(tower(n) for n in range(1, towers + 1)))
@@ -297,13 +297,13 @@ def make_job(towers: int = 6, editor: Any = None, *, model: Any = None, **change
 
 
 def slow_job(sleep: float) -> ResolvedRun:
-    """The job that is killed: 32 batches of three, ``sleep`` seconds a model call."""
+    """Create the run that is killed: 32 batches of three, ``sleep`` seconds per model call."""
     return make_job(96, model=CityModel(96, sleep=sleep), plan=Plan(size=3))
 
 
 @frozen(kw_only=True)
 class Failing:
-    """Replies with a failure a case in ``these``."""
+    """Replies with a failure to the cases in ``these``."""
 
     these: frozenset[str] = field(factory=frozenset)
     message: str = "gone"

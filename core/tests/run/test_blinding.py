@@ -1,4 +1,4 @@
-"""What an editor sees of a request, and how its replies come back."""
+"""Requests as an editor sees them, and the order of its replies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def likelihood(number=1):
     )
 
 
-def test_ids_of_a_request_are_unique_and_tell_nothing(fakes):
+def test_request_ids_are_unique_and_opaque(fakes):
     job = fakes.make_job(4)
     made = Blinder.of(job)
     real = asks_of(fakes, job)
@@ -59,7 +59,7 @@ def test_ids_of_a_request_are_unique_and_tell_nothing(fakes):
         assert hashlib.sha256(guess.encode()).hexdigest()[:32] not in names
 
 
-def test_ids_depend_on_the_seed_and_on_gold_answers_and_not_on_the_other_cases(fakes):
+def test_ids_depend_on_seed_and_gold_answers_but_not_on_other_cases(fakes):
     case = fakes.tower(1)
     (ask, *_rest) = asks_of(fakes, fakes.make_job(1))
     (probe, *others) = case.probes
@@ -72,7 +72,7 @@ def test_ids_depend_on_the_seed_and_on_gold_answers_and_not_on_the_other_cases(f
     assert blinder(fakes, seed=1).blind(ask).seen.id != first
 
 
-def test_another_process_with_another_hash_seed_gives_the_same_ids(fakes):
+def test_ids_do_not_depend_on_the_python_hash_seed(fakes):
     code = (
         f"import sys; sys.path.insert(0, {str(fakes.__file__.rpartition('/')[0])!r})\n"
         "import fakes\n"
@@ -92,7 +92,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_ids(fakes):
     assert len(said) == 1
 
 
-def test_continuations_are_shuffled_and_their_log_probabilities_are_put_back_in_order(fakes):
+def test_log_probabilities_of_shuffled_continuations_return_in_order(fakes):
     made = blinder(fakes)
     orders = set()
     for number in range(1, 40):
@@ -116,13 +116,13 @@ def test_too_few_log_probabilities_are_a_failure(fakes):
 
 
 @pytest.mark.parametrize("declared", [False, True])
-def test_own_edits_are_named_only_to_an_editor_that_declares_that_it_uses_them(fakes, declared):
+def test_own_edits_are_given_only_to_editors_that_declare_it(fakes, declared):
     job = fakes.make_job(2, editor_spec=evolve(fakes.NOTES, uses_own_edits=declared))
     made = Blinder.of(job)
     assert {bool(made.blind(ask).seen.own) for ask in asks_of(fakes, job)} == {declared}
 
 
-def test_replies_come_back_in_the_order_of_the_questions_whatever_the_order_in_which_they_are_asked(fakes):
+def test_replies_return_in_the_order_of_the_requests(fakes):
     job = fakes.make_job(4)
     asks, calls = asks_of(fakes, job), []
 
@@ -137,7 +137,7 @@ def test_replies_come_back_in_the_order_of_the_questions_whatever_the_order_in_w
     assert calls[0] != [ask.texts[0] for ask in asks]
 
 
-def test_a_question_never_comes_with_or_after_one_that_names_its_answer(fakes):
+def test_no_question_follows_one_that_reveals_its_answer(fakes):
     hops = tuple(Query(id=f"hop-{n}", texts=(f"Hop {n}?",), gold=fakes.gold("Rome")) for n in (1, 2, 3))
     whole = Query(id="whole", texts=("Whole?",), gold=fakes.gold("Rome"), hops=hops)
     unlike = Query(id="unlike", texts=("Unlike?",), gold=fakes.gold("Rome"))
@@ -165,7 +165,7 @@ def test_a_question_never_comes_with_or_after_one_that_names_its_answer(fakes):
     ]
 
 
-def test_a_model_that_is_asked_directly_is_asked_everything_at_once_by_the_core(fakes):
+def test_a_passthrough_model_gets_all_requests_at_once(fakes):
     job = fakes.make_job(1)
     given = []
 
@@ -175,7 +175,7 @@ def test_a_model_that_is_asked_directly_is_asked_everything_at_once_by_the_core(
             return super().solve(ask)
 
     plain = PassthroughModel(job.session)
-    plain.solve = given.append  # a real one, tampered with: its own methods are not called
+    plain.solve = given.append  # a real one with replaced methods, which are not called
     asks = asks_of(fakes, job)
     assert [reply.text for reply in Blinder.of(job).answer(plain, asks)] == ["Paris", "France"]
     assert given == []
@@ -184,7 +184,7 @@ def test_a_model_that_is_asked_directly_is_asked_everything_at_once_by_the_core(
     assert not {ask.query for ask in asks} & {*given}
 
 
-def test_gold_material_is_looked_up_by_the_ids_of_a_request(fakes):
+def test_gold_material_is_found_by_opaque_ids(fakes):
     job = fakes.make_job(2)
     gold = Material(value={"1/where": "Rome", "1": "one", "AC/DC": "a band"}, oracle=True)
     plain = Material(value={"1/where": "told to everybody"})
@@ -198,7 +198,7 @@ def test_gold_material_is_looked_up_by_the_ids_of_a_request(fakes):
     assert made.session.material["plain"] is plain
 
 
-def test_too_many_replies_name_the_editor(fakes):
+def test_too_many_replies_raise_an_error_that_names_the_editor(fakes):
     class Edited:
         def answer(self, some):
             return [Answer(text="")] * (len(some) + 1)
@@ -207,7 +207,7 @@ def test_too_many_replies_name_the_editor(fakes):
         blinder(fakes).answer(Edited(), asks_of(fakes, fakes.make_job(2)))
 
 
-def test_a_run_records_real_ids_and_its_editor_sees_none(fakes, tmp_path):
+def test_records_have_real_ids_and_editors_see_opaque_ones(fakes, tmp_path):
     seen = []
     job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path / "run", job.spec)
@@ -217,7 +217,7 @@ def test_a_run_records_real_ids_and_its_editor_sees_none(fakes, tmp_path):
     assert not {"1", "2", "where", "country"} & {name for ask in seen[0] for name in (ask.id, ask.case, ask.query)}
 
 
-def test_a_request_with_a_prompt_for_each_continuation_reaches_an_editor_as_one_request_for_each(fakes):
+def test_a_request_with_several_prompts_is_split_for_the_editor(fakes):
     prompts = ("The trophy is", "The suitcase is", "It is")
     whole = Likelihood(
         id="1/after/direct/q", case="1", query="q", texts=prompts, prompts=prompts, continuations=(" big",) * 3
@@ -235,7 +235,7 @@ def test_a_request_with_a_prompt_for_each_continuation_reaches_an_editor_as_one_
     assert reply == Scored(logprobs=(-13.0, -15.0, -5.0), tokens=(1, 1, 1), is_greedy=(True, True, True))
 
 
-def test_a_failed_part_of_a_request_is_the_reply_to_the_request(fakes):
+def test_a_failed_part_fails_the_whole_request(fakes):
     whole = Likelihood(id="q", case="1", query="q", prompts=("a", "b"), continuations=(" x", " y"))
     failed = Failure(error="E", message="m")
 

@@ -1,4 +1,4 @@
-"""Edits as people write them: which spellings are read, and how a bad line is named."""
+"""Edit files: accepted field names and errors."""
 
 import json
 from datetime import date, datetime, timedelta
@@ -23,7 +23,7 @@ def one(tmp_path, **fields):
     return found
 
 
-def test_the_smallest_line_is_an_edit(tmp_path):
+def test_prompt_subject_and_target_are_enough(tmp_path):
     found = one(tmp_path)
     assert found.edit.cloze.template == "The mother tongue of {} is"
     assert found.edit.statement == "The mother tongue of Danielle Darrieux is English"
@@ -33,7 +33,7 @@ def test_the_smallest_line_is_an_edit(tmp_path):
     assert found.edit.before is None
 
 
-def test_every_field_is_kept(tmp_path):
+def test_all_fields_are_read(tmp_path):
     found = one(tmp_path, prompt="The mother tongue of {} is", target_old="French",
                 source="https://example.org/1", date="2026-01-31T10:00:00",
                 paraphrases=["Danielle Darrieux speaks"], question="Which?", id=7)  # fmt: skip
@@ -78,13 +78,13 @@ def test_zsre_is_read_as_easyedit_publishes_it(tmp_path):
         assert found.source.endswith("edits.jsonl, line 1")
 
 
-def test_a_question_of_its_own_goes_before_the_prompt_of_zsre(tmp_path):
+def test_an_explicit_question_overrides_the_zsre_prompt(tmp_path):
     (found,) = read_edits(lines(tmp_path, {**ZSRE, "question": "Where did he study?"}))
     assert found.edit.question == "Where did he study?"
 
 
 @pytest.mark.parametrize(("given", "old"), [(["French", "fran\u00e7ais"], "French"), ([], ""), ("French", "French")])
-def test_of_several_old_objects_the_first_is_taken(tmp_path, given, old):
+def test_the_first_of_several_old_objects_is_used(tmp_path, given, old):
     assert one(tmp_path, ground_truth=given).old == old
 
 
@@ -104,20 +104,20 @@ def test_csv_is_read_by_its_headings(tmp_path):
      ({"subject": None, "prompt": "{} speaks"}, "line 2: subject is missing, and the prompt has {}"),
      ({"target_new": "  "}, "line 2: target_new is missing or empty"),
      ({"target_new": 1.5}, "line 2: target_new is 1.5, not a text"),
-     ({"target_old": "English"}, "line 2: target_new is 'English', which is the old object too"),
+     ({"target_old": "English"}, "line 2: target_new is 'English', which is also the old object"),
      ({"subject": "Somebody"}, "line 2: prompt does not hold its subject 'Somebody'"),
      ({"subject": "e"}, "line 2: prompt holds 6 times its subject"),
      ({"prompt": "{} and {}"}, "line 2: prompt holds {} 2 times"),
-     ({"target_old": ["English"]}, "line 2: target_new is 'English', which is the old object too"),
+     ({"target_old": ["English"]}, "line 2: target_new is 'English', which is also the old object"),
      ({"target_old": [1.5]}, "line 2: target_old is 1.5, not a text"),
-     ({"src": "x"}, "line 2: src gives prompt a second time"),
+     ({"src": "x"}, "line 2: src is a second prompt"),
      ({"sorce": "x"}, "line 2: sorce is not a field"),
      ({"date": "31.1.2026"}, "line 2: date is '31.1.2026'"),
-     ({"object": "x"}, "line 2: object gives target_new a second time"),
+     ({"object": "x"}, "line 2: object is a second target_new"),
      ({"requested_rewrite": [1]}, "line 2: requested_rewrite is not one edit"),
      ({"paraphrases": [""]}, "line 2: paraphrases is missing or empty")],
 )  # fmt: skip
-def test_a_bad_line_is_named_by_file_line_and_field(tmp_path, fields, words):
+def test_errors_name_file_line_and_field(tmp_path, fields, words):
     path = lines(tmp_path, {**GOOD, "subject": "mother", "id": "a"}, {**GOOD, **fields})
     with pytest.raises(BadData) as caught:
         read_edits(path)
@@ -126,20 +126,20 @@ def test_a_bad_line_is_named_by_file_line_and_field(tmp_path, fields, words):
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "[]"])
-def test_a_file_without_edits_is_no_file_of_edits(tmp_path, content):
+def test_a_file_without_edits_is_refused(tmp_path, content):
     (tmp_path / "e.jsonl").write_text(content)
-    with pytest.raises(BadData, match="holds no edit"):
+    with pytest.raises(BadData, match="contains no edit"):
         read_edits(tmp_path / "e.jsonl")
 
 
 @pytest.mark.parametrize(("content", "words"), [("{", "is cut off"), ("3\n", "not a JSON object"), ("[1]", "record 1")])
-def test_what_is_not_json_is_named(tmp_path, content, words):
+def test_errors_name_lines_that_are_not_json(tmp_path, content, words):
     (tmp_path / "e.jsonl").write_text(content)
     with pytest.raises(BadData, match=words):
         read_edits(tmp_path / "e.jsonl")
 
 
-def test_a_missing_file_and_bytes_are_one_line(tmp_path):
+def test_missing_and_binary_files_give_one_line_errors(tmp_path):
     (tmp_path / "e.jsonl").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "e.csv").write_bytes(b"\xff\xfe\x00")
     for name in ("e.jsonl", "e.csv", "none.jsonl", "none.csv"):
@@ -147,19 +147,19 @@ def test_a_missing_file_and_bytes_are_one_line(tmp_path):
             read_edits(tmp_path / name)
 
 
-def test_a_row_with_too_many_cells_is_named(tmp_path):
+def test_errors_name_rows_with_too_many_cells(tmp_path):
     (tmp_path / "e.csv").write_text("subject,prompt,object\nPeru,The capital of Peru, of course, is,La Paz\n")
     with pytest.raises(BadData, match="line 2 has 5 cells"):
         read_edits(tmp_path / "e.csv")
 
 
-def test_the_same_edit_twice_is_one_and_one_id_for_two_is_refused(tmp_path):
+def test_equal_edits_are_merged_and_equal_ids_are_refused(tmp_path):
     assert len(read_edits(lines(tmp_path, GOOD, GOOD))) == 1
     with pytest.raises(BadData, match="the id 'a'"):
         read_edits(lines(tmp_path, {**GOOD, "id": "a"}, {**GOOD, "id": "a", "target_new": "Dutch"}))
 
 
-def test_s8_ids_follow_the_content_and_not_the_place(tmp_path):
+def test_edit_ids_depend_on_content_and_not_on_position(tmp_path):
     other = {**GOOD, "target_new": "Dutch"}
     both, alone = read_edits(lines(tmp_path, GOOD, other)), read_edits(lines(tmp_path, other, name="second.jsonl"))
     assert both[1].edit.id == alone[0].edit.id != both[0].edit.id
@@ -179,7 +179,7 @@ def test_s8_ids_follow_the_content_and_not_the_place(tmp_path):
      ("Its capital is Washington D.C.", "Its", "Washington D.C.", "Its capital is", "Washington D.C."),
      ("Its capital is => Washington D.C.", "Its", "", "Its capital is", "Washington D.C.")],
 )  # fmt: skip
-def test_a_sentence_is_cut_where_its_object_begins(sentence, subject, object_, prompt, target):
+def test_a_sentence_is_split_before_its_object(sentence, subject, object_, prompt, target):
     found = edit_from_sentence(sentence, subject, object_)
     assert (found.prompt, found.target) == (prompt, target)
     assert found.source == "the command line"
@@ -193,7 +193,7 @@ def test_a_sentence_is_cut_where_its_object_begins(sentence, subject, object_, p
      ("The capital of Peru is => Lima", "Peru", "La Paz", "in --object"),
      ("The capital of Peru is =>", "Peru", "", "target_new is missing")],
 )  # fmt: skip
-def test_a_sentence_that_cannot_be_cut_is_refused(sentence, subject, object_, words):
+def test_a_sentence_that_cannot_be_split_is_refused(sentence, subject, object_, words):
     with pytest.raises(BadData, match=words):
         edit_from_sentence(sentence, subject, object_)
 
@@ -210,16 +210,16 @@ def test_a_statement_next_to_a_prompt_is_ignored(tmp_path):
 
 @pytest.mark.parametrize(
     ("record", "words"),
-    [({"statement": "x", "subject": "y"}, "line 1: subject does not go with a bare statement"),
+    [({"statement": "x", "subject": "y"}, "line 1: subject does not fit a bare statement"),
      ({"statement": " . "}, "line 1: statement is missing or empty"),
      ({"statement": ["x"]}, "not a text")],
 )  # fmt: skip
-def test_a_bad_bare_statement_is_named(tmp_path, record, words):
+def test_errors_name_invalid_bare_statements(tmp_path, record, words):
     with pytest.raises(BadData, match=words):
         read_edits(lines(tmp_path, record))
 
 
-def test_the_header_of_a_state_file_is_no_edit(tmp_path):
+def test_the_header_of_a_state_file_is_skipped(tmp_path):
     (found,) = read_edits(lines(tmp_path, {"ke_serve_state": 1, "input_sha256": ""}, GOOD))
     assert found.source.endswith("line 2")
 
@@ -235,6 +235,6 @@ def test_an_edit_without_a_subject_has_a_free_form(tmp_path):
     assert (again.edit.id, again.edit.free_form) == ("mine", FreeForm(prompt=prompt, target=target))
 
 
-def test_a_target_of_several_lines_is_kept_whole(tmp_path):
+def test_multi_line_targets_are_kept(tmp_path):
     found = one(tmp_path, target_new="English\nand French")
     assert (found.target, found.edit.cloze is not None) == ("English\nand French", True)

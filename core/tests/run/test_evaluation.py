@@ -1,4 +1,4 @@
-"""From names and options to a finished run, through a catalog as the command line does it."""
+"""Runs from names and options, through a catalog as on the command line."""
 
 import json
 from types import SimpleNamespace
@@ -55,7 +55,7 @@ def prepared(catalog, **changes):
     return prepare(request(**changes), catalog.catalog, SilentProgress())
 
 
-def test_a_whole_run(catalog, tmp_path):
+def test_a_run_is_prepared_evaluated_and_scored(catalog, tmp_path):
     job = prepared(catalog, plan=Plan(size=2), options={"towers": {"n": "5"}, "overwrite": {"layers": "3,4"}})
     finished = evaluate(job, RunFolder.create(tmp_path / "run", job.spec))
     assert (finished.failures, finished.skipped, len(job.cases)) == (0, 0, 5)
@@ -69,7 +69,7 @@ def test_a_whole_run(catalog, tmp_path):
     assert json.loads((tmp_path / "run" / "run.json").read_bytes())["id"] == job.spec.id
 
 
-def test_what_the_unedited_model_is_asked_in_own_prompts_is_counted_beforehand(catalog):
+def test_control_requests_are_counted_in_advance(catalog):
     found = resolve_run(request(editor="notes"), catalog.catalog)
     own = evolve(found, method=evolve(found.method, spec=evolve(found.editor_spec, own_before=True)))
     model = request().model.reference
@@ -88,7 +88,7 @@ def test_a_recorded_run_is_judged_and_scored_again_without_the_model(catalog, tm
     assert len(catalog.loaded) == loaded
 
 
-def test_v7_what_changes_a_reply_changes_the_run_id(catalog):
+def test_settings_that_change_replies_change_the_run_id(catalog):
     job = prepared(catalog)
     others = [
         prepared(catalog, plan=Plan(size=2)),
@@ -104,13 +104,13 @@ def test_v7_what_changes_a_reply_changes_the_run_id(catalog):
     assert prepared(catalog).spec.id == job.spec.id
 
 
-def test_where_data_lies_is_no_part_of_a_run(catalog, tmp_path):
+def test_the_data_folder_is_not_part_of_the_run_id(catalog, tmp_path):
     here = prepared(catalog, data_dir="/somewhere")
     assert here.spec.id == prepared(catalog).spec.id
     assert "/somewhere" not in str(here.spec)
 
 
-def test_flags_for_options_the_dataset_does_not_have_are_refused(catalog):
+def test_flags_without_a_dataset_option_are_refused(catalog):
     with pytest.raises(BadConfig, match="dataset towers takes no --prompts"):
         prepared(catalog, prompts="paper")
     with pytest.raises(BadConfig, match=r"--data-dir and -o towers\.data_dir"):
@@ -127,7 +127,7 @@ def test_flags_for_options_the_dataset_does_not_have_are_refused(catalog):
         ({"model": ModelChoice(reference="opnai:x")}, "no model called 'opnai'"),
     ],
 )
-def test_unknown_names(catalog, changes, says):
+def test_unknown_names_are_refused(catalog, changes, says):
     with pytest.raises(UnknownComponent, match=says):
         prepared(catalog, **changes)
 
@@ -143,7 +143,7 @@ def test_unknown_names(catalog, changes, says):
         ({"model": ModelChoice(reference="fake:")}, "no model in"),
     ],
 )
-def test_requests_that_do_not_fit(catalog, changes, says):
+def test_inconsistent_requests_are_refused(catalog, changes, says):
     with pytest.raises((BadConfig, ModelUnavailable), match=says):
         prepared(catalog, **changes)
 
@@ -153,7 +153,7 @@ def test_a_weight_editor_on_a_model_without_weights(catalog):
         prepared(catalog, model=ModelChoice(reference="fake:echo"))
 
 
-def test_gold_material_is_given_only_where_the_specification_says_so(catalog):
+def test_gold_material_is_given_only_if_the_editor_spec_asks_for_it(catalog):
     job = prepared(catalog)
     assert set(job.session.material) == {"shots"}
     assert job.spec.oracle == ()
@@ -169,7 +169,7 @@ def test_one_model_serves_several_editors(catalog):
     assert other.spec.model == job.spec.model
 
 
-def test_a_dataset_that_changed_since_is_noticed(catalog, fakes, tmp_path, monkeypatch):
+def test_a_changed_dataset_is_detected(catalog, fakes, tmp_path, monkeypatch):
     job = prepared(catalog)
     folder = RunFolder.create(tmp_path / "run", job.spec)
     evaluate(job, folder)
@@ -179,13 +179,13 @@ def test_a_dataset_that_changed_since_is_noticed(catalog, fakes, tmp_path, monke
         score_folder(folder, catalog.catalog)
 
 
-def test_two_cases_of_one_id_are_refused(catalog, fakes, monkeypatch):
+def test_duplicate_case_ids_are_refused(catalog, fakes, monkeypatch):
     monkeypatch.setattr(fakes.Towers, "cases", lambda self: iter((*self.made, self.made[0])))
     with pytest.raises(Exception, match="two cases called 1"):
         prepared(catalog)
 
 
-def test_a_moved_model_folder_is_the_same_model(catalog, fakes, tmp_path):
+def test_moving_a_model_folder_keeps_the_run_id(catalog, fakes, tmp_path):
     for place in ("a", "b"):
         (tmp_path / place / "model").mkdir(parents=True)
     refs = [
@@ -196,7 +196,7 @@ def test_a_moved_model_folder_is_the_same_model(catalog, fakes, tmp_path):
     assert refs[0].id == "model"
 
 
-def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fakes, tmp_path, monkeypatch):
+def test_run_files_contain_no_secrets_of_the_environment(catalog, fakes, tmp_path, monkeypatch):
     from ke_core.results import redaction
 
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
@@ -220,7 +220,7 @@ def test_x3_no_secret_of_the_environment_is_in_any_file_of_the_run(catalog, fake
 
 
 def test_dependencies_of_an_editor_are_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):
-    """An encoder of that name, a network trained meanwhile: not the same run any more."""
+    """A retrained network or another encoder is another run."""
     monkeypatch.setattr(fakes.Overwrite, "dependencies", lambda _self, _session: {"encoder": "one"}, raising=False)
     job = prepared(catalog)
     assert job.spec.editor.dependencies == {"encoder": "one"}
@@ -233,7 +233,7 @@ def test_dependencies_of_an_editor_are_part_of_the_specification(catalog, fakes,
         RunFolder.create(tmp_path / "run", prepared(catalog).spec)
 
 
-def test_an_option_that_names_a_file_stands_in_the_specification_by_its_content(catalog, tmp_path, monkeypatch):
+def test_file_options_are_recorded_by_content(catalog, tmp_path, monkeypatch):
     from attrs import field, frozen
 
     from ke_core.plugins.catalog import Registration

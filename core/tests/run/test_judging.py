@@ -1,4 +1,4 @@
-"""What a judge is given, and how judging goes on where it stopped."""
+"""The input of judges, and judging that resumes."""
 
 import pytest
 from attrs import evolve
@@ -46,7 +46,7 @@ def lines(folder):
     return [record for record in folder.read() if isinstance(record, Judged)]
 
 
-def test_a_judge_whose_model_fails_keeps_what_it_has_judged_and_goes_on(fakes, evaluated, monkeypatch):
+def test_judging_resumes_after_a_failure_of_the_judge_model(fakes, evaluated, monkeypatch):
     monkeypatch.setattr(judging, "FEW", 2)
     job, folder = evaluated
     component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id="m"))
@@ -61,7 +61,7 @@ def test_a_judge_whose_model_fails_keeps_what_it_has_judged_and_goes_on(fakes, e
     assert judge_run(folder, job.cases, OpenJudge(judge=Asker(at=0), component=component, session=session)) == 0
 
 
-def test_notes_and_models_of_judges_come_back_from_the_records(fakes, evaluated):
+def test_judge_notes_and_models_are_recorded(fakes, evaluated):
     job, folder = evaluated
     component = evolve(fakes.component("asker"), model=ModelRef(source="fake", id="m", digest="1" * 64))
     judge_run(folder, job.cases, OpenJudge(judge=Asker(), component=component, session=make_session(ScriptedModel([]))))
@@ -69,7 +69,7 @@ def test_notes_and_models_of_judges_come_back_from_the_records(fakes, evaluated)
     assert all(f.note == "c" for line in lines(folder) for j in line.judgments.values() for f in j.findings)
 
 
-def test_another_model_is_another_judge(fakes, evaluated):
+def test_judges_with_different_models_are_different(fakes, evaluated):
     job, folder = evaluated
     session = make_session(ScriptedModel([]))
     for name in ("m", "n"):
@@ -77,13 +77,13 @@ def test_another_model_is_another_judge(fakes, evaluated):
         assert judge_run(folder, job.cases, OpenJudge(judge=Asker(), component=component, session=session)) == 16
 
 
-def test_what_holds_depends_on_phase_and_on_whether_the_edits_were_made(fakes):
+def test_facts_for_judges_depend_on_phase_and_edits(fakes):
     case = fakes.tower(1)
     assert held(case, "after", edited=True) == ("Tower 1 is located in Rome",)
     assert held(case, "before", edited=True) == held(case, "after", edited=False) == ("Tower 1 is located in Paris",)
 
 
-def test_facts_behind_a_case_are_said_in_its_own_words_where_it_has_them(fakes):
+def test_facts_for_judges_use_sentences_of_the_file_first(fakes):
     place = Relation(label="stands in")
     texts = tuple(
         Fact(subject=TOWER, relation=place, objects=(city,), text=text)
@@ -98,14 +98,14 @@ def test_facts_behind_a_case_are_said_in_its_own_words_where_it_has_them(fakes):
     )
 
 
-def test_sentences_that_a_case_has_for_judges_stand_in_place_of_edits_and_facts(fakes):
+def test_sentences_for_judges_replace_edits_and_facts(fakes):
     case = evolve(fakes.tower(1), sentences_before=("Old. ", "Both."), sentences_after=("New.", "Both.", "New."))
     assert held(case, "after", edited=True) == ("New.", "Both.")
     assert held(case, "before", edited=True) == held(case, "after", edited=False) == ("Old.", "Both.")
 
 
 @pytest.mark.parametrize(("scored", "seen"), [(False, 0), (True, 1)])
-def test_log_probabilities_go_to_judges_that_read_them(fakes, scored, seen):
+def test_only_scored_judges_get_log_probabilities(fakes, scored, seen):
     asker = Asker()
     query = fakes.tower(1).probes[0].queries[0]
     items = [

@@ -1,4 +1,4 @@
-"""What a phase of a run takes, and the lines of a whole run's log."""
+"""Time and memory of the phases of a run, and its log."""
 
 import time
 import warnings
@@ -12,7 +12,7 @@ from ke_core.runner.usage import measured_phase
 MIB = 2**20
 
 
-def test_a_phase_has_its_seconds_and_the_most_memory_in_use_while_it_lasted():
+def test_a_phase_measures_time_and_peak_memory():
     with measured_phase("small") as small:
         pass
     with measured_phase("large") as large:
@@ -26,13 +26,13 @@ def test_a_phase_has_its_seconds_and_the_most_memory_in_use_while_it_lasted():
     assert large.line()["ended"] == "done"
 
 
-def test_a_phase_says_what_ended_it():
+def test_a_phase_records_the_exception_that_ended_it():
     with pytest.raises(KeyboardInterrupt), measured_phase("stopped") as phase:
         raise KeyboardInterrupt
     assert phase.ended == "KeyboardInterrupt"
 
 
-def test_a_device_is_asked_by_the_model():
+def test_a_phase_measures_the_devices_of_the_model():
     class Device:
         def start(self):
             self.started = True
@@ -89,7 +89,7 @@ def test_a_run_that_fails_logs_why_with_its_traceback(fakes, tmp_path, ke_cache_
     assert not folder.finished
 
 
-def test_what_is_left_out_is_logged_by_reason(fakes, tmp_path, ke_cache_dir):
+def test_refused_edits_and_skipped_cases_are_logged_by_reason(fakes, tmp_path, ke_cache_dir):
     job = fakes.make_job(3, fakes.Overwrite(refuses=frozenset({fakes.tower(1).edits[0].id})))
     folder = RunFolder.create(tmp_path / "run", job.spec)
     evaluate(job, folder)

@@ -33,7 +33,7 @@ def test_a_short_last_group_is_kept(cases):
     assert sizes == [500, 500, 500, 368]
 
 
-def test_groups_are_drawn_with_the_seed(cases):
+def test_groups_depend_on_the_seed(cases):
     first = [[case.id for case in group.edited] for group in groups(cases, Plan(size=100), 0, no_split)]
     same = [[case.id for case in group.edited] for group in groups(cases, Plan(size=100), 0, no_split)]
     other = [[case.id for case in group.edited] for group in groups(cases, Plan(size=100), 1, no_split)]
@@ -42,7 +42,7 @@ def test_groups_are_drawn_with_the_seed(cases):
     assert all(members == sorted(members, key=int) for members in first)
 
 
-def test_size_one_and_all(cases):
+def test_groups_of_one_case_and_of_all_cases(cases):
     assert [group.edited[0].id for group in groups(cases[:5], Plan(size=1), 0, no_split)] == ["1", "2", "3", "4", "5"]
     (everyone,) = groups(cases, Plan(size=None), 0, no_split)
     assert len(everyone.edited) == 3000
@@ -58,7 +58,7 @@ def test_limit_is_a_random_sample_in_file_order_and_smaller_ones_are_part_of_lar
     assert select(cases, Plan(limit=5000), 0) == tuple(cases)
 
 
-def test_x5_two_processes_draw_the_same_sample(cases):
+def test_samples_do_not_depend_on_the_python_hash_seed(cases):
     code = (
         "from attrs import frozen\n"
         "from ke_core.spec.runspec import Plan\n"
@@ -87,21 +87,21 @@ def test_sample_edits_k_cases_and_asks_all(cases):
     assert not {case.id for case in group.edited} & {case.id for case in group.controls}
 
 
-def test_sample_takes_the_datasets_own_split(cases):
+def test_sample_uses_the_split_of_the_dataset(cases):
     parts = {"2": "edited", "4": "edited", "5": "unedited"}
     (group,) = groups(cases[:10], Plan(protocol="sample", size=2), 0, lambda k, seed: parts)
     assert [case.id for case in group.edited] == ["2", "4"]
     assert [case.id for case in group.controls] == ["5"]
 
 
-def test_ask_asks_some_of_those_edited(cases):
+def test_eval_limit_asks_a_sample_of_the_edited_cases(cases):
     found = groups(cases, Plan(size=None, eval_limit=10), 0, no_split)
     assert [len(group.edited) for group in found] == [3000]
     assert len(found[0].cases) == 10
     assert sum(len(group.cases) for group in groups(cases, Plan(size=100, eval_limit=10), 0, no_split)) == 10
 
 
-def test_plans_that_do_not_fit_are_refused(cases):
+def test_plans_that_do_not_fit_the_dataset_are_refused(cases):
     with pytest.raises(BadConfig, match="20 cases cannot be edited: there are 10"):
         groups(cases[:10], Plan(protocol="sample", size=20), 0, no_split)
     with pytest.raises(BadConfig, match="edits none of the selected"):

@@ -1,4 +1,4 @@
-"""Killed at any moment, a run ends with the same texts and verdicts when it is started again."""
+"""A run that is killed at any moment and started again ends with the same texts and verdicts."""
 
 import os
 import random
@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("fakes.py")
 
 
 def texts_and_verdicts(path):
-    """Every record but what took time."""
+    """Return the records without times and memory."""
     return sorted(map(timeless, RunFolder.open(path).read()))
 
 
@@ -35,12 +35,12 @@ def start(path):
 
 
 @pytest.mark.integration
-def test_a_run_killed_twenty_times_ends_like_an_uninterrupted_one(fakes, tmp_path):
+def test_a_run_killed_twenty_times_equals_an_uninterrupted_one(fakes, tmp_path):
     job = fakes.slow_job(0)
     whole = RunFolder.create(tmp_path / "whole", job.spec)
     evaluate(job, whole)
     path = tmp_path / "killed"
-    draw = random.Random()  # other moments every time: the fact holds for all
+    draw = random.Random()  # other moments in every test run
     alive = []
     for _attempt in range(20):
         process = start(path)
@@ -63,8 +63,8 @@ def size(path):
     return file.stat().st_size if file.exists() else 0
 
 
-def test_killed_between_any_two_bytes(fakes, tmp_path):
-    """The record cut off at 40 places stands for a process killed there."""
+def test_a_run_resumes_from_records_truncated_at_any_byte(fakes, tmp_path):
+    """Cut the records at 40 places, as if the process had been killed there."""
     job = fakes.make_job(6, plan=fakes.Plan(size=2))
     whole = RunFolder.create(tmp_path / "whole", job.spec)
     evaluate(job, whole)
@@ -77,8 +77,8 @@ def test_killed_between_any_two_bytes(fakes, tmp_path):
         assert texts_and_verdicts(folder.path) == wanted, f"cut at byte {at}"
 
 
-def test_a_last_line_that_a_failing_disk_has_spoilt_is_asked_again(fakes, tmp_path):
-    """Of a run that was killed, its last line being of each kind; and of one that was finished."""
+def test_a_damaged_last_line_is_asked_again(fakes, tmp_path):
+    """For each kind of last line in a killed run, and in a finished run."""
     job = fakes.make_job(4, plan=fakes.Plan(size=2))
     whole = RunFolder.create(tmp_path / "whole", job.spec)
     evaluate(job, whole)

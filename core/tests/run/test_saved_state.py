@@ -1,4 +1,4 @@
-"""A sequential run that was killed loads the saved state of its editor: no edit in it is made again."""
+"""A killed sequential run loads the saved state of its editor and does not repeat its edits."""
 
 import json
 from contextlib import contextmanager
@@ -8,9 +8,9 @@ from attrs import evolve
 
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.results.folder import RunFolder
-from ke_core.runner import saved_state
+from ke_core.runner import sequential as saved_state
 from ke_core.runner.evaluate import evaluate
-from ke_core.runner.saved_state import FOLDER
+from ke_core.runner.sequential import FOLDER
 from ke_core.spec.errors import BadData, EditFailed
 from ke_core.spec.records import Replied
 from ke_core.spec.runspec import Plan
@@ -24,7 +24,7 @@ def _saved_after_every_step(monkeypatch):
 
 
 class Active(PassthroughModel):
-    """An edited model that takes edits, and can be saved. ``editor.fails``: the tower whose edit fails."""
+    """An edited model that accepts edits and can be saved. ``editor.fails``: the tower whose edit fails."""
 
     def __init__(self, session, editor):
         super().__init__(session)
@@ -61,7 +61,7 @@ def load(editor, session, path):
 
 @pytest.fixture
 def adapts(fakes):
-    """Make a job whose editor can save, load and add edits."""
+    """Create a run whose editor can save, load and add edits."""
 
     class Adapts(fakes.Overwrite):
         fails = ""
@@ -97,7 +97,7 @@ class Killed(BaseException):
 
 
 def killed(job, folder, after):
-    """Run ``job`` until the edited model was asked ``after`` prompts."""
+    """Run ``job`` until the edited model has received ``after`` prompts."""
     model = job.session.model
     real, left = model._one, [after]
 
@@ -114,7 +114,7 @@ def killed(job, folder, after):
 
 
 @pytest.mark.parametrize("after", range(0, 30, 4))
-def test_a_killed_run_makes_only_the_edits_that_were_left(adapts, tmp_path, after):
+def test_a_killed_run_applies_only_the_remaining_edits(adapts, tmp_path, after):
     whole = adapts()
     evaluate(whole, RunFolder.create(tmp_path / "whole", whole.spec))
     first = adapts()
@@ -129,7 +129,7 @@ def test_a_killed_run_makes_only_the_edits_that_were_left(adapts, tmp_path, afte
     assert not (folder.path / FOLDER).exists()
 
 
-def test_edits_that_failed_before_the_kill_are_not_made_again(adapts, tmp_path):
+def test_edits_that_failed_before_the_kill_are_not_applied_again(adapts, tmp_path):
     whole = adapts(fails="Tower 1")
     evaluate(whole, RunFolder.create(tmp_path / "whole", whole.spec))
     first, second = adapts(fails="Tower 1"), adapts(fails="Tower 1")
@@ -141,7 +141,7 @@ def test_edits_that_failed_before_the_kill_are_not_made_again(adapts, tmp_path):
 
 
 @pytest.mark.parametrize("flaw", ["damaged", "other-model"])
-def test_a_state_that_cannot_be_used_is_logged_and_every_edit_is_made_again(adapts, tmp_path, flaw):
+def test_an_unusable_state_is_logged_and_all_edits_are_applied_again(adapts, tmp_path, flaw):
     first, second = adapts(), adapts()
     folder = RunFolder.create(tmp_path, first.spec)
     killed(first, folder, 22)
@@ -154,7 +154,7 @@ def test_a_state_that_cannot_be_used_is_logged_and_every_edit_is_made_again(adap
 
 
 def test_a_state_of_a_later_step_is_not_used_for_a_step_that_is_open(adapts, tmp_path):
-    """Records that were lost are asked of the model that they belong to."""
+    """Lost records are asked again of the right edited model."""
     whole = adapts()
     evaluate(whole, RunFolder.create(tmp_path / "whole", whole.spec))
     first, second = adapts(), adapts()
@@ -176,8 +176,8 @@ def test_an_editor_that_saves_nothing_leaves_no_folder(fakes, tmp_path):
     assert not (folder.path / FOLDER).exists()
 
 
-def test_saving_costs_a_tenth_of_the_time_at_most(adapts, tmp_path, monkeypatch):
-    """Steps after the last save are made again."""
+def test_saving_uses_at_most_a_tenth_of_the_time(adapts, tmp_path, monkeypatch):
+    """Steps after the last save are applied again."""
     monkeypatch.setattr(saved_state, "MOST", 1e-9)
     whole, first, second = adapts(), adapts(), adapts()
     evaluate(whole, RunFolder.create(tmp_path / "whole", whole.spec))

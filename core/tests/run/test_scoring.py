@@ -30,7 +30,7 @@ def verdicts(folder, phase):
     }
 
 
-def test_gold_and_stale_are_swapped_before_editing_and_for_controls(fakes, tmp_path):
+def test_gold_and_pre_edit_answers_are_swapped_before_editing_and_for_controls(fakes, tmp_path):
     job = fakes.make_job(4, plan=Plan(protocol="sample", size=2))
     folder, _end = finished(job, tmp_path)
     assert set(verdicts(folder, "before").values()) == {Verdict.RIGHT}
@@ -50,7 +50,7 @@ def NoEdit(fakes):  # noqa: N802
     return Nothing()
 
 
-def test_scores_are_the_same_bytes_after_deletion(fakes, tmp_path):
+def test_deleted_scores_are_computed_again_with_the_same_bytes(fakes, tmp_path):
     folder, end = finished(fakes.make_job(6, plan=Plan(size=2)), tmp_path)
     first = (tmp_path / "scores.json").read_bytes()
     (tmp_path / "scores.json").unlink()
@@ -84,7 +84,7 @@ def test_skipped_cases_are_counted_with_their_reason(fakes, tmp_path):
     assert end.skipped == 1
 
 
-def test_a_failure_is_wrong_whatever_the_judge(fakes, tmp_path):
+def test_failures_are_wrong_for_every_judge(fakes, tmp_path):
     editor = fakes.Notes([], fakes.Failing(these=frozenset({"1"})))
     folder, end = finished(fakes.make_job(2, editor, editor_spec=fakes.NOTES), tmp_path)
     (score,) = [s for s in end.scores if s.style == "own" and not s.tags]
@@ -105,7 +105,7 @@ def test_a_run_that_is_not_judged_cannot_be_scored(fakes, tmp_path):
         folder.scores()
 
 
-def test_judging_goes_on_where_it_stopped(fakes, tmp_path):
+def test_judging_resumes(fakes, tmp_path):
     job = fakes.make_job(4)
     folder = RunFolder.create(tmp_path, job.spec)
     ask_models(job, folder)
@@ -119,7 +119,7 @@ def test_judging_goes_on_where_it_stopped(fakes, tmp_path):
     assert (tmp_path / "records.jsonl").read_bytes().splitlines(keepends=True) == lines
 
 
-def test_the_last_judge_counts_also_when_it_is_asked_a_second_time(fakes, tmp_path):
+def test_the_last_judge_counts_even_if_it_judged_before(fakes, tmp_path):
     class Strict:
         def judge(self, session, items):
             return [evolve(j, verdict=Verdict.WRONG) for j in fakes.Exact().judge(session, items)]
@@ -136,7 +136,7 @@ def test_the_last_judge_counts_also_when_it_is_asked_a_second_time(fakes, tmp_pa
         score_run(folder, job.cases, job.measures, judge="llm")
 
 
-def test_v9_nan_and_missing_reasons_are_errors_not_gaps(fakes, tmp_path):
+def test_nan_and_missing_reasons_raise_errors(fakes, tmp_path):
     class Metric:
         def __init__(self, value):
             self.value = value
@@ -155,8 +155,8 @@ def test_v9_nan_and_missing_reasons_are_errors_not_gaps(fakes, tmp_path):
             score_run(folder, job.cases, [measure])
 
 
-def test_v14_a_metric_sees_every_query_however_many_there_are(fakes, tmp_path):
-    """No fixed number of questions: with five wordings there are five outcomes."""
+def test_a_metric_gets_every_query(fakes, tmp_path):
+    """Five wordings give five outcomes."""
     one = fakes.tower(1)
     queries = tuple(evolve(one.probes[2].queries[0], id=f"q{n}") for n in range(5))
     case = evolve(one, probes=(evolve(one.probes[2], queries=queries),))
@@ -172,7 +172,7 @@ def test_v14_a_metric_sees_every_query_however_many_there_are(fakes, tmp_path):
     assert seen == [5]
 
 
-def test_a_judge_that_returns_too_few_judgments_is_broken(fakes, tmp_path):
+def test_too_few_judgments_raise_plugin_broken(fakes, tmp_path):
     class Lazy:
         def judge(self, session, items):
             return []
@@ -184,7 +184,7 @@ def test_a_judge_that_returns_too_few_judgments_is_broken(fakes, tmp_path):
         judge_run(folder, job.cases, OpenJudge(judge=Lazy(), component=fakes.component("lazy")))
 
 
-def test_records_of_a_case_that_the_dataset_does_not_have_are_refused(fakes, tmp_path):
+def test_records_of_unknown_cases_are_refused(fakes, tmp_path):
     job = fakes.make_job(2)
     folder, _end = finished(job, tmp_path)
     with pytest.raises(BadRun, match="holds case 2"):
@@ -193,7 +193,7 @@ def test_records_of_a_case_that_the_dataset_does_not_have_are_refused(fakes, tmp
         judge_run(folder, job.cases[:1], evolve(job.judging, component=fakes.component("other")))
 
 
-def test_an_unfinished_run_says_which_cases_wait(fakes, tmp_path):
+def test_scores_of_an_unfinished_run_name_the_missing_cases(fakes, tmp_path):
     job = fakes.make_job(3, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path, job.spec)
     ask_models(job, folder)
@@ -205,7 +205,7 @@ def test_an_unfinished_run_says_which_cases_wait(fakes, tmp_path):
 
 
 class Passing:
-    """Cases that are read one after another; ``kept`` is how many of those before were still held at most."""
+    """Cases that are read one by one. ``kept``: the maximum number of earlier cases in memory."""
 
     def __init__(self, cases):
         self.cases, self.kept, self.rounds = cases, 0, 0
@@ -223,7 +223,7 @@ class Passing:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=2, sequential=True, eval_every=1, eval_set="seen")])
-def test_judging_and_scoring_hold_no_case_that_is_done(fakes, tmp_path, plan):
+def test_judging_and_scoring_keep_no_finished_case_in_memory(fakes, tmp_path, plan):
     job = fakes.make_job(8, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
     ask_models(job, folder)
@@ -237,7 +237,7 @@ def test_judging_and_scoring_hold_no_case_that_is_done(fakes, tmp_path, plan):
     assert only.kept <= 1
 
 
-def test_a_metric_sees_each_case_of_a_step_once_and_with_its_own_tags(fakes, tmp_path):
+def test_a_metric_gets_each_case_of_a_step_once_with_its_tags(fakes, tmp_path):
     seen = []
 
     class Seeing:

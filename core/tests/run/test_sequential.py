@@ -1,4 +1,4 @@
-"""Batch upon batch: who is edited when, who is asked when, and what a killed run does."""
+"""Sequential editing: the order of edits and requests, failures, and resuming."""
 
 import pytest
 from attrs import evolve
@@ -18,7 +18,7 @@ SEQUENCE = Plan(size=2, sequential=True)
 
 
 def asked(job, path):
-    """(batch, case, answers) of what edited models were asked directly, and the batches."""
+    """Return (batch, case, answers) of the edited models in style direct, and the batches."""
     folder = RunFolder.create(path, job.spec)
     ask_models(job, folder)
     records = list(folder.read())
@@ -40,7 +40,7 @@ def asked(job, path):
         (2, "all", [[], ["1", "2", "3", "4", "5"], ["1", "2", "3", "4", "5"]]),
     ],
 )
-def test_who_is_asked_after_each_step(fakes, evaluate, of, expected):
+def test_cases_asked_after_each_step(fakes, evaluate, of, expected):
     plan = evolve(SEQUENCE, eval_every=evaluate, eval_set=of)
     cases = [fakes.tower(n) for n in range(1, 6)]
     in_file_order = [Group.of(group.id, cases[start : start + 2], (), group.asked) for start, group in
@@ -51,7 +51,7 @@ def test_who_is_asked_after_each_step(fakes, evaluate, of, expected):
     assert [len(stage.asked.controls) for stage in found] == [3, 1, 0]
 
 
-def test_edits_stay_until_the_end_and_then_are_all_taken_back(fakes, tmp_path):
+def test_edits_stay_active_until_the_end_and_are_then_restored(fakes, tmp_path):
     job = fakes.make_job(5, plan=evolve(SEQUENCE, eval_every=1, eval_set="all"))
     before = dict(job.session.model.weights)
     lines, steps = asked(job, tmp_path)
@@ -66,7 +66,7 @@ def test_edits_stay_until_the_end_and_then_are_all_taken_back(fakes, tmp_path):
     assert job.session.model.weights == before
 
 
-def test_a_method_that_can_change_its_edits_is_not_started_anew(fakes, tmp_path):
+def test_a_batch_is_added_with_change_if_the_method_supports_it(fakes, tmp_path):
     class Growing(fakes.Notes):
         added = ()
 
@@ -79,7 +79,7 @@ def test_a_method_that_can_change_its_edits_is_not_started_anew(fakes, tmp_path)
     assert len(editor.seen) == 1
 
 
-def test_a_method_that_cannot_is_edited_on_top(fakes, tmp_path):
+def test_a_batch_edits_the_edited_model_if_change_is_unsupported(fakes, tmp_path):
     class Stubborn(fakes.Notes):
         def change(self, *, add=(), remove=()):
             raise UnsupportedChange("no")
@@ -89,7 +89,7 @@ def test_a_method_that_cannot_is_edited_on_top(fakes, tmp_path):
     assert len(lines) == 4
 
 
-def test_e8_a_run_that_goes_on_makes_every_edit_again_and_asks_only_the_rest(fakes, tmp_path):
+def test_a_resumed_run_applies_all_edits_and_asks_only_the_rest(fakes, tmp_path):
     plan = evolve(SEQUENCE, eval_every=1, eval_set="seen")
     whole, _steps = asked(fakes.make_job(5, plan=plan), tmp_path / "whole")
     job = fakes.make_job(5, plan=plan)
@@ -110,7 +110,7 @@ def test_e8_a_run_that_goes_on_makes_every_edit_again_and_asks_only_the_rest(fak
 
 
 def fails_the(fakes, number):
-    """An editor whose edit of that number fails."""
+    """An editor whose N-th edit fails."""
 
     class FailsOnce(fakes.Overwrite):
         made = 0
@@ -124,7 +124,7 @@ def fails_the(fakes, number):
     return FailsOnce()
 
 
-def test_a_batch_that_fails_leaves_the_others_and_fails_its_cases(fakes, tmp_path):
+def test_a_failed_batch_fails_only_its_own_cases(fakes, tmp_path):
     lines, steps = asked(fakes.make_job(6, fails_the(fakes, 2), plan=SEQUENCE), tmp_path)
     assert [step.failed for step in steps] == ["", "the update is larger than the weight", ""]
     wrong = [case for _batch, case, texts in lines if any(isinstance(text, Failure) for text in texts)]
@@ -136,7 +136,7 @@ def one_at_a_time(job):
     return evolve(job, spec=evolve(job.spec, joint=False))
 
 
-def test_of_edits_made_one_by_one_none_of_a_group_stays_when_its_last_fails(fakes, tmp_path):
+def test_a_failed_edit_undoes_the_earlier_edits_of_its_group(fakes, tmp_path):
     plan = evolve(SEQUENCE, eval_every=1, eval_set="all")
     job = one_at_a_time(fakes.make_job(6, fails_the(fakes, 4), plan=plan))
     before = dict(job.session.model.weights)
@@ -147,7 +147,7 @@ def test_of_edits_made_one_by_one_none_of_a_group_stays_when_its_last_fails(fake
     assert job.session.model.weights == before
 
 
-def test_what_a_method_has_taken_on_of_a_group_that_fails_is_taken_off(fakes, tmp_path):
+def test_changes_of_a_failed_group_are_removed_from_the_method(fakes, tmp_path):
     class Growing(fakes.Notes):
         held: tuple = ()
 
@@ -179,8 +179,8 @@ def fails_at(fakes, these):
 
 
 @pytest.mark.parametrize("size", [1, 10])
-def test_an_edit_that_failed_counts_once_however_many_cases_it_fails(fakes, tmp_path, size):
-    """Every third fails: never ten edits in a row, but more than ten cases, asked one after another at the end."""
+def test_a_failed_edit_counts_once(fakes, tmp_path, size):
+    """Every third edit fails: never ten in a row, but more than ten cases that are asked in a row at the end."""
     these = {n for n in range(1, 37) if n % 3 == 0} if size == 1 else {3, 20}
     plan = evolve(SEQUENCE, size=size)
     job = fakes.make_job(36, fails_at(fakes, these), plan=plan)
@@ -190,7 +190,7 @@ def test_an_edit_that_failed_counts_once_however_many_cases_it_fails(fakes, tmp_
     assert 0 < sum(bool(step.failed) for step in steps) <= 12
 
 
-def test_ten_edits_in_a_row_that_fail_alike_stop_the_run(fakes, tmp_path):
+def test_ten_identical_edit_failures_in_a_row_stop_the_run(fakes, tmp_path):
     job = fakes.make_job(20, fails_at(fakes, set(range(5, 15))), plan=evolve(SEQUENCE, size=1))
     with pytest.raises(TooManyFailures, match="10 times in a row: EditFailed"):
         asked(job, tmp_path)
@@ -200,7 +200,7 @@ def test_ten_edits_in_a_row_that_fail_alike_stop_the_run(fakes, tmp_path):
 
 
 def growing(fakes, reply=None):
-    """An editor that takes edits on and never fails at it, whatever becomes of the questions."""
+    """An editor whose edits never fail, although its answers may."""
 
     class Growing(fakes.Notes):
         def change(self, *, add=(), remove=()):
@@ -209,14 +209,14 @@ def growing(fakes, reply=None):
     return Growing([], reply)
 
 
-def test_a_server_that_is_down_stops_a_run_whose_edits_need_none(fakes, tmp_path):
+def test_a_dead_server_stops_a_run_whose_edits_need_no_server(fakes, tmp_path):
     editor = growing(fakes, lambda _ask: Failure(error="ServerDown", message="the server answers 503"))
     plan = evolve(SEQUENCE, size=1, eval_every=1, eval_set="new")
     with pytest.raises(TooManyFailures, match="ServerDown"):
         asked(fakes.make_job(20, editor, editor_spec=fakes.NOTES, plan=plan), tmp_path)
 
 
-def test_what_is_asked_again_of_an_early_step_does_not_take_the_place_of_the_last(fakes, tmp_path):
+def test_replies_of_a_repeated_early_step_do_not_replace_the_last(fakes, tmp_path):
     plan = evolve(SEQUENCE, eval_every=1, eval_set="all")
     sick = iter([True] * 8)  # the first step: four cases, two questions each
 
@@ -238,7 +238,7 @@ def test_what_is_asked_again_of_an_early_step_does_not_take_the_place_of_the_las
     assert "Berlin" not in texts
 
 
-def test_a_refused_edit_leaves_its_case_out_of_every_step(fakes, tmp_path):
+def test_a_case_with_a_refused_edit_is_skipped_in_every_step(fakes, tmp_path):
     refused = fakes.tower(2).edits[0].id
     editor = fakes.Overwrite(refuses=frozenset({refused}))
     lines, steps = asked(fakes.make_job(5, editor, plan=evolve(SEQUENCE, eval_every=1)), tmp_path)
@@ -246,16 +246,16 @@ def test_a_refused_edit_leaves_its_case_out_of_every_step(fakes, tmp_path):
     assert sum("2" in step.skipped for step in steps) == 1
 
 
-def test_scores_are_of_the_last_answers_and_of_each_step(fakes, tmp_path):
+def test_scores_cover_the_last_answers_and_each_step(fakes, tmp_path):
     job = fakes.make_job(6, plan=evolve(SEQUENCE, eval_every=1, eval_set="all"))
     scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
     found = [score for score in scores if score.phase == "after" and score.style == "direct"]
     assert [(score.value, score.n) for score in found if not score.tags] == [(1.0, 12)]
     by_step = {score.tags["edits made"]: (score.value, score.n) for score in found if "edits made" in score.tags}
-    assert by_step == {"2": (1.0, 12), "4": (1.0, 12), "6": (1.0, 12)}  # what is not edited yet keeps its old answer
+    assert by_step == {"2": (1.0, 12), "4": (1.0, 12), "6": (1.0, 12)}  # unedited cases keep the old answer
 
 
-def test_a_step_lists_of_the_cases_that_are_not_asked_its_own_alone(fakes, tmp_path):
+def test_a_step_lists_only_its_own_unasked_cases(fakes, tmp_path):
     _lines, steps = asked(fakes.make_job(8, plan=SEQUENCE), tmp_path / "end")
     assert [(len(step.unasked), len(step.cases)) for step in steps] == [(2, 0), (2, 0), (2, 0), (0, 8)]
     assert {case for step in steps for case in (*step.cases, *step.unasked)} == {str(n) for n in range(1, 9)}
@@ -263,7 +263,7 @@ def test_a_step_lists_of_the_cases_that_are_not_asked_its_own_alone(fakes, tmp_p
     assert {len(step.unasked) + len(step.cases) for step in asked(long, tmp_path / "new")[1]} == {1}
 
 
-def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fakes, tmp_path):
+def test_steps_that_list_earlier_unasked_cases_give_the_same_scores(fakes, tmp_path):
     plan = evolve(SEQUENCE, eval_every=2, eval_set="new")
     job = fakes.make_job(8, plan=plan)
     folder = RunFolder.create(tmp_path, job.spec)
@@ -280,4 +280,4 @@ def test_steps_that_list_all_earlier_cases_too_as_once_they_did_mean_the_same(fa
     (folder.path / "records.seal.json").unlink()
     again = fakes.make_job(8, plan=plan)
     assert evaluate(again, folder).scores == scores
-    assert again.session.model.log == []  # nothing is edited or asked anew
+    assert again.session.model.log == []  # nothing is edited or asked again

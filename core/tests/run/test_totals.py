@@ -1,4 +1,4 @@
-"""Numbers of published protocols from one run: total (edited, unedited), three buckets, forgetting curves."""
+"""Scores of published protocols: pooled totals, three buckets, forgetting curves."""
 
 import pytest
 from attrs import evolve
@@ -12,7 +12,7 @@ SAMPLE = Plan(protocol="sample", size=2)
 
 
 def after(scores, tag=None):
-    """By the tag's value (or the whole): the score and its n, of what was asked directly after editing."""
+    """Return score and n by the tag's value, in style direct after the edit."""
     own = [score for score in scores if score.phase == "after" and score.style == "direct"]
     if tag is None:
         return next((score.value, score.n) for score in own if not score.tags)
@@ -20,7 +20,7 @@ def after(scores, tag=None):
 
 
 def breaks(fakes, *towers):
-    """An editor that also moves ``towers``, which it was not asked to."""
+    """An editor that also moves ``towers``, which are not edited."""
 
     class Clumsy(fakes.Overwrite):
         def edited(self, session, edits):
@@ -43,7 +43,7 @@ def test_a_total_is_pooled_over_edited_and_unedited_cases(fakes, tmp_path):
     assert 0 < parts["control"][0] < 1
 
 
-def test_at_k_of_all_there_is_no_unedited_part(fakes, tmp_path):
+def test_there_is_no_unedited_part_if_all_cases_are_edited(fakes, tmp_path):
     job = fakes.make_job(4, plan=Plan(protocol="sample", size=4))
     scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
     assert after(scores, "part") == {}
@@ -82,7 +82,7 @@ def test_buckets_of_another_k_are_not_reported(fakes, tmp_path):
     assert after(evaluate(job, RunFolder.create(tmp_path, job.spec)).scores, "bucket") == {}
 
 
-def test_a_forgetting_curve_is_by_how_many_edits_came_after_a_cases_own(fakes, tmp_path):
+def test_a_forgetting_curve_counts_the_edits_after_a_cases_own(fakes, tmp_path):
     class Short(fakes.Overwrite):
         """Every edit takes back the one before the last."""
 
@@ -110,12 +110,12 @@ def test_cases_that_are_not_edited_yet_are_not_in_a_forgetting_curve(fakes, tmp_
     assert {age: n for age, (_value, n) in curve.items()} == {"0": 6, "1": 4, "2": 2}
 
 
-def test_who_is_asked_only_right_after_its_own_edit_has_no_curve(fakes, tmp_path):
+def test_cases_asked_only_after_their_own_edit_have_no_forgetting_curve(fakes, tmp_path):
     job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="new"))
     assert after(evaluate(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since") == {}
 
 
-def test_a_step_that_was_begun_and_has_not_asked_a_case_does_not_count_its_older_answer(fakes, tmp_path):
+def test_an_unfinished_step_does_not_count_older_answers(fakes, tmp_path):
     """Killed there, case 3 was a control when it was answered last: it is no edited case with that answer."""
     job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="all"))
     folder = RunFolder.create(tmp_path, job.spec)

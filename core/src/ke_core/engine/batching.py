@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, TypeVar
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from ke_core.engine.cache import Completion, CompletionCache, key_of
 from ke_core.engine.procedures import NOT_AN_ANSWER, Running, begin, waiting
@@ -22,35 +22,64 @@ ASKING, REQUESTS = "asking", "model requests"
 """Labels of the progress: answers of a method, and the requests to the model that they need."""
 
 
-@define(kw_only=True)
-class Stats:
-    """Counts of an engine's requests.
+@define
+class BatchingEngine:
+    """Advances procedures concurrently over one model.
 
-    ``requests``: requests to the model. ``waves``: batches of them. ``hits``: requests answered from the cache.
-    ``shared``: requests equal to another one of the same wave.
+    ``seed``: the run's seed. With the id of a procedure and the number of its call, it seeds sampled requests.
+    ``requests`` counts the requests to the model, ``waves`` their batches, and ``hits`` those that the completion cache
+    answered.
     """
 
-    requests: int = 0
-    waves: int = 0
-    hits: int = 0
-    shared: int = 0
+    model: LanguageModel
+    seed: int = field(default=0, kw_only=True)
+    cache: CompletionCache | None = field(default=None, kw_only=True)
+    progress: Progress | None = field(default=None, kw_only=True)
+    requests: int = field(default=0, init=False)
+    waves: int = field(default=0, init=False)
+    hits: int = field(default=0, init=False)
 
     @property
     def mean_wave(self) -> float:
-        """Return how many requests were served together on average; 0 before the first."""
+        """The average number of requests that were served together; 0 before the first."""
         return self.requests / self.waves if self.waves else 0.0
 
+    def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
+        """Run each procedure to its end. One that raises becomes a ``Failure``.
 
-@define(kw_only=True)
-class Server:
-    """Serves requests: one result per request, in order, or the exception of a failed one."""
+        The ids seed sampled requests, so they must not depend on the other procedures. Interrupts are raised, and
+        errors after which every answer would be meaningless (``WeightsNotRestored``).
+        """
+        return {each.id: each.result for each in self._drive(procedures)}
 
-    model: LanguageModel
-    cache: CompletionCache | None
-    stats: Stats
-    progress: Progress | None
+    def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
+        """Call ``solve`` for each request. Return the replies in order, with the cost of each answer.
 
-    def serve(self, requests: Sequence[Request]) -> list[Any]:
+        Raises ValueError if two requests have the same id, because they would have the same seed.
+        """
+        twice = [name for name, count in Counter(ask.id for ask in asks).items() if count > 1]
+        if twice:
+            raise ValueError(f"two requests have the id {twice[0]!r}")
+        return [_with_cost(each) for each in self._drive({ask.id: solve(ask) for ask in asks})]
+
+    def _drive(self, procedures: Mapping[str, Procedure[T]]) -> list[Running[T]]:
+        running = begin(procedures, self.seed)
+        progress = self.progress if running else None
+        try:
+            if progress is not None:
+                progress.advance(ASKING, 0, len(running))
+            while turn := waiting(running):
+                results = self._serve([each.request for each in turn if each.request is not None])
+                for each, result in zip(turn, results, strict=True):
+                    each.resume(result)
+                if progress is not None:
+                    progress.advance(ASKING, sum(each.done for each in running), len(running))
+        finally:
+            for each in running:
+                each.procedure.close()
+        return running
+
+    def _serve(self, requests: Sequence[Request]) -> list[Any]:
         """Return one result per request."""
         results: list[Any] = [None] * len(requests)
         by_kind: dict[type[Request], Callable[[Any], list[Any]]] = {
@@ -79,12 +108,10 @@ class Server:
         keys = [key_of(model, request) for request in requests]
         distinct = dict(zip(keys, requests, strict=True))
         known: dict[str, Any] = {} if self.cache is None else dict(self.cache.get(distinct))
-        self.stats.requests += len(requests)
-        self.stats.waves += 1
-        hits = sum(key in known for key in keys)
+        self.requests += len(requests)
+        self.waves += 1
+        self.hits += sum(key in known for key in keys)
         missing = [key for key in distinct if key not in known]
-        self.stats.hits += hits
-        self.stats.shared += len(requests) - hits - len(missing)
         for start in range(0, len(missing), SLICE):
             some = missing[start : start + SLICE]
             asked = [distinct[key] for key in some]
@@ -115,10 +142,10 @@ class Server:
     def _each(
         self, model: RemoteModel, keys: Sequence[str], asked: Sequence[Generate | Score], advance: Callable[[int], None]
     ) -> dict[str, Completion | Exception]:
-        """Return results from a server. Each completion is cached as it arrives, so none is paid for twice after a
-        kill.
+        """Return results from a server. Each completion is cached as it arrives, so none is paid for twice after
+        a kill.
 
-        Errors that concern no single request are those of the cache, and are raised.
+        Errors of the cache are raised, because they do not belong to a single request.
         """
         kept = count(1)
 
@@ -187,69 +214,8 @@ def _guarded(call: Callable[[Any], Sequence[Any]], requests: Sequence[Any]) -> S
         return call(requests)
     except NOT_AN_ANSWER:
         raise
-    except Exception as error:  # noqa: BLE001  a dead server or a method's memory: each procedure is told
+    except Exception as error:  # noqa: BLE001  raised inside each procedure: a dead server, an error of a method's memory
         return [error] * len(requests)
-
-
-class BatchingEngine:
-    """Advances procedures concurrently over one model.
-
-    ``seed``: the run's seed. With the id of a procedure and the number of its call, it seeds sampled requests.
-    ``stats``: counts of requests and batches.
-    """
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        *,
-        seed: int = 0,
-        cache: CompletionCache | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self.stats = Stats()
-        self._seed = seed
-        self._progress = progress
-        self._server = Server(model=model, cache=cache, stats=self.stats, progress=progress)
-
-    @property
-    def hits(self) -> int:
-        """The number of requests that the completion cache has answered so far."""
-        return self.stats.hits
-
-    def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
-        """Run each procedure to its end. One that raises becomes a ``Failure``.
-
-        The ids seed sampled requests, so they must not depend on the other procedures. Interrupts are raised, and
-        errors after which every answer would be meaningless (``WeightsNotRestored``).
-        """
-        return {each.id: each.result for each in self._drive(procedures)}
-
-    def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
-        """Call ``solve`` for each request. Return the replies in order, with the cost of each answer.
-
-        Raises ValueError if two requests have the same id, because they would have the same seed.
-        """
-        twice = [name for name, count in Counter(ask.id for ask in asks).items() if count > 1]
-        if twice:
-            raise ValueError(f"two requests have the id {twice[0]!r}")
-        return [_with_cost(each) for each in self._drive({ask.id: solve(ask) for ask in asks})]
-
-    def _drive(self, procedures: Mapping[str, Procedure[T]]) -> list[Running[T]]:
-        running = begin(procedures, self._seed)
-        progress = self._progress if running else None
-        try:
-            if progress is not None:
-                progress.advance(ASKING, 0, len(running))
-            while turn := waiting(running):
-                results = self._server.serve([each.request for each in turn if each.request is not None])
-                for each, result in zip(turn, results, strict=True):
-                    each.resume(result)
-                if progress is not None:
-                    progress.advance(ASKING, sum(each.done for each in running), len(running))
-        finally:
-            for each in running:
-                each.procedure.close()
-        return running
 
 
 def _with_cost(each: Running[Reply]) -> Reply:

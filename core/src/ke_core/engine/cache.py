@@ -1,8 +1,8 @@
 """Cache completions on disk.
 
 The key is a hash of the model's digest (edits included), the prompt and the decoding, so completions of an edited model
-are never used for another one. The cache is one SQLite file: it survives SIGKILL and serves several processes. Each row
-has a checksum. A row with a wrong checksum counts as missing, and a file that SQLite cannot read is replaced.
+are never used for another model. The cache is one SQLite file: it survives SIGKILL and serves several processes. A row
+with a wrong checksum counts as missing, and a file that SQLite cannot read is replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ke_core.storage.json_reading import loads
 
 SCHEMA = 1
 Completion = Generated | Scored | ContentRefused
-"""A refusal that was charged for is cached too: another request would be charged again."""
+"""A refusal that was charged is cached too, because another request would be charged again."""
 KINDS: Mapping[str, type[Generated | Scored]] = {"generated": Generated, "scored": Scored}
 REFUSED = "refused"
 TABLE = "CREATE TABLE IF NOT EXISTS completion (key TEXT PRIMARY KEY, value TEXT, checksum TEXT) WITHOUT ROWID"
@@ -48,14 +48,14 @@ class CompletionCache:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        with self._mended():
+        with self._repaired():
             self._open()
 
     def get(self, keys: Iterable[str]) -> dict[str, Completion]:
         """Return the cached completions among ``keys``. Raises KEError if the file cannot be read."""
         wanted = list(keys)
         found: dict[str, Completion] = {}
-        with self._mended():
+        with self._repaired():
             for start in range(0, len(wanted), AT_ONCE):
                 some = wanted[start : start + AT_ONCE]
                 marks = ",".join("?" * len(some))
@@ -69,8 +69,8 @@ class CompletionCache:
     def put(self, completions: Mapping[str, Completion]) -> None:
         """Store completions in one transaction. Raises KEError if the disk is full."""
         rows = [row for key, completion in completions.items() if (row := _row(key, completion))]
-        for _once_more in range(2):  # a damaged file is replaced by an empty one; these completions were paid for
-            with self._mended(), self._base:
+        for _once_more in range(2):  # a damaged file is replaced with an empty one; these completions were paid for
+            with self._repaired(), self._base:
                 self._base.executemany("INSERT OR REPLACE INTO completion VALUES (?, ?, ?)", rows)
                 return
 
@@ -88,8 +88,8 @@ class CompletionCache:
             self._base.execute(TABLE)
 
     @contextmanager
-    def _mended(self) -> Iterator[None]:
-        """Replace a damaged file by an empty one. Other errors propagate."""
+    def _repaired(self) -> Iterator[None]:
+        """Replace a damaged file with an empty one. Other errors propagate."""
         try:
             yield
         except sqlite3.DatabaseError as error:

@@ -14,7 +14,7 @@ LINE = re.compile(r"(?m)^\s*(\S)")
 THOUGHT, SPOKEN = "<think>", "</think>"
 """The tags around the thoughts of a reasoning model. Some chat templates write the opening tag."""
 GOING_ON = ".,-_'\u2019"
-"""A word or a number may continue after these."""
+"""A word or a number may continue after these characters."""
 
 
 def continuation(text: str, request: Generate, *, ended: bool = True) -> tuple[str, bool]:
@@ -105,7 +105,7 @@ def _behind_echoes(text: str, prompt: str) -> Iterator[str]:
 
 
 def _over(echo: str, rest: str) -> bool:
-    """Return whether a word or a number ends between the two."""
+    """Return whether a word or a number ends between ``echo`` and ``rest``."""
     if not rest or rest[0].isspace():
         return True
     if echo[-1] == ":" and rest[0].isdigit():  # 1:30

@@ -80,14 +80,6 @@ def find_model(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[Mod
     return spec, evolve(how, id=named.id, revision=named.revision)
 
 
-def load(spec: ModelSpec, request: ModelRequest, progress: Progress | None = None) -> LanguageModel:
-    """Load a model. A known model is fetched at its first use. Raises ModelUnavailable."""
-    names = {model.name for model in spec.known() if model.kind == "language-model"}
-    if spec.pull and request.id in names and not request.revision and not Path(request.id).is_dir():
-        spec.pull(request.id, progress)  # `build` would fetch it too, but without progress
-    return spec.build(request)
-
-
 def open_model(
     reference: str,
     how: ModelRequest = DEFAULT_LOADING,
@@ -95,8 +87,15 @@ def open_model(
     catalog: Catalog | None = None,
     progress: Progress | None = None,
 ) -> LanguageModel:
-    """Find and load a model. ``catalog``: by default, that of the installed plugins."""
-    return load(*find_model(reference, how, catalog or read_catalog(discover())), progress)
+    """Find and load a model. A known model is downloaded at its first use. Raises KEErrors as ``find_model``.
+
+    ``catalog``: by default, that of the installed plugins.
+    """
+    spec, request = find_model(reference, how, catalog or read_catalog(discover()))
+    names = {model.name for model in spec.known() if model.kind == "language-model"}
+    if spec.pull and request.id in names and not request.revision and not Path(request.id).is_dir():
+        spec.pull(request.id, progress)  # `build` would fetch it too, but without progress
+    return spec.build(request)
 
 
 def _is_folder(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Advance procedures concurrently: each yields a request and is resumed with its result."""
+"""Run procedures concurrently: each yields a request and is resumed with its result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Running(Generic[T]):
             self.result, self.request, self.done = end.value, None, True
         except NOT_AN_ANSWER:
             raise
-        except Exception as error:  # noqa: BLE001  one procedure's trouble is one reply's trouble
+        except Exception as error:  # noqa: BLE001  an error of one procedure fails one reply only
             self.result, self.request, self.done = failure(error), None, True
 
     def _seeded(self, request: Request) -> Request:

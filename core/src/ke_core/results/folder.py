@@ -134,14 +134,8 @@ class RunFolder:
         return self.spec.id
 
     @contextmanager
-    def writing(self, held: Writer | None = None) -> Iterator[Writer]:
-        """Open the records for appending. Raises BadRun if another process is writing.
-
-        ``held``: the writer of a caller that is writing already.
-        """
-        if held is not None:
-            yield held
-            return
+    def writing(self) -> Iterator[Writer]:
+        """Open the records for appending. Raises BadRun if another process is writing."""
         with open_writer(self.path / RECORDS) as writer:
             yield writer
 
@@ -178,7 +172,7 @@ class RunFolder:
 
     @property
     def complete(self) -> bool:
-        """True if everything that was planned is recorded, judged and scored. An imported run holds all of its file."""
+        """True if every planned request is recorded. An imported run holds all of its file."""
         try:
             seal = Seal.read(self.path)
         except BadRun:
@@ -211,9 +205,8 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Mark the run as finished: everything that was planned is recorded, judged and scored."""
-        seal = Seal.read(self.path)
-        assert seal is not None, "a run is closed once it is scored"
+        """Mark the run as complete: every planned request is recorded. It is finished once these are scored."""
+        seal = Seal.read(self.path) or Seal.of(self.path / RECORDS, complete=True)
         evolve(seal, complete=True).write(self.path)
 
     def scores(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ ANSWERS = frozenset({"batch", "replied", "probed"})
 class Seal:
     """The first ``size`` bytes of the records and their SHA-256.
 
-    ``complete``: everything that was planned is recorded, judged and scored.
+    ``complete``: every planned request is recorded.
     """
 
     size: int

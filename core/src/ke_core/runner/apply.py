@@ -19,7 +19,7 @@ from ke_core.spec.records import Batch
 from ke_core.spec.results import Details, ForwardCalls, Peak
 
 EDITING = "editing"
-"""The label of the progress while edits are applied."""
+"""Label of the progress while edits are applied."""
 
 
 @frozen(kw_only=True)
@@ -151,7 +151,7 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
 class _Group:
     """The edits of a group. ``edited`` answers with those applied so far.
 
-    ``added`` are the edits that the earlier edited model took. The others opened contexts on ``stack``.
+    ``added`` are the edits that were added to the earlier edited model. The others opened contexts on ``stack``.
     """
 
     applier: EditApplier
@@ -212,5 +212,5 @@ def check_untouched(model: LanguageModel, before: Mapping[str, object]) -> None:
         more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
         raise WeightsNotRestored(
             f"the editor left the model changed: {', '.join(changed[:NAMED])}{more}",
-            hint="what was asked before is recorded; the method must undo what it does when its context ends",
+            hint="earlier replies are recorded; the method must undo its changes when its context ends",
         )

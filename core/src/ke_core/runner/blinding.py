@@ -1,19 +1,19 @@
-"""Hand requests to an editor's code without revealing their answers, and put its replies back in order.
+"""Give requests to an editor's code without revealing their answers, and return its replies in order.
 
-On the way in, a request loses everything that a method could score with instead of knowledge:
+A method could score with information in a request instead of knowledge. This module removes it:
 
-- its ids become hashes, keyed by the content of its case, gold answers included. An editor that does not have the
-  dataset cannot compute them. They are unique to the request, so they do not link the questions of one case. They
-  depend on nothing else but the run's seed: the seeds of sampled requests, which are derived from the ids, are the same
-  in a resumed run, in another process and under another ``--limit``.
-- its continuations are shuffled by the same key.
-- it names the case's own edits only if the editor's specification declares ``uses_own_edits``.
+- Ids become hashes. Their key is the content of the case with its gold answers, so an editor that does not have the
+  dataset cannot compute them. Each request has its own ids, so they do not link the questions of one case. Otherwise
+  they depend only on the run's seed. The seeds of sampled requests are derived from the ids, so they are the same in a
+  resumed run, in another process and with another ``--limit``.
+- Continuations are shuffled with the same key.
+- A request names its case's own edits only if the editor's specification declares ``uses_own_edits``.
 
-No call of ``answer`` holds two questions of a case of which one names the answer to the other (``_turns``). Within a
-call, questions are in the order of their hashed ids. On the way out, replies return to the order of the real requests.
+Two questions of a case are never in the same call of ``answer`` if one names the answer to the other (``_turns``).
+Within a call, questions are in the order of their hashed ids. Replies return in the order of the real requests.
 
-An edited model that only asks the session's model (``PassthroughModel``) runs no code of an editor. It is asked
-everything at once and unchanged.
+An edited model that only asks the session's model (``PassthroughModel``) runs no code of an editor. It gets all
+requests at once and unchanged.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Blinded:
 
 
 class ByOpaqueId(Mapping[str, T]):
-    """Gold material whose keys are made of ids (``case``, ``case/query``), looked up by the ids of a request."""
+    """Gold material whose keys consist of ids (``case``, ``case/query``). It is looked up by the ids of a request."""
 
     def __init__(self, value: Mapping[str, T], names: Mapping[str, str]) -> None:
         self._value = value
@@ -77,13 +77,13 @@ class ByOpaqueId(Mapping[str, T]):
         return len(self._value)
 
     def name(self, key: str) -> str:
-        """The real id of the case or query that a request calls ``key``; any other text is returned as it is."""
+        """Return the real id of an opaque id of a case or query, and any other text unchanged."""
         return self._names.get(key, key)
 
 
 @frozen(kw_only=True)
 class _Secret:
-    """What the requests of one case are blinded with: a key, and in which turn its queries are asked."""
+    """The key of the opaque ids of one case, and the turn in which each of its queries is asked."""
 
     key: bytes
     turns: Mapping[str, int]
@@ -108,7 +108,7 @@ class Blinder:
 
     @classmethod
     def of(cls, run: ResolvedRun) -> Self:
-        """For the editor of ``run``."""
+        """Create it for the editor of ``run``."""
         made = cls(
             session=run.session,
             editor=run.spec.editor.name,
@@ -127,7 +127,7 @@ class Blinder:
         return self.put(asks, lambda some: edited.answer([blinded.seen for blinded in some]))
 
     def put(self, asks: Sequence[Ask], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]) -> list[Reply]:
-        """The same, from a function that answers blinded requests. It is called once for each turn.
+        """Return the replies of ``answer``, a function that gets blinded requests and is called once for each turn.
 
         A likelihood request with a prompt for each continuation reaches the editor as one request for each of them.
         """
@@ -153,7 +153,7 @@ class Blinder:
         return [replies[place] for place in range(len(asks))]
 
     def blind(self, ask: Ask) -> Blinded:
-        """The request as the editor sees it."""
+        """Return the request as the editor sees it."""
         key = self._secret(ask.case).key
 
         def opaque(label: str) -> str:
@@ -172,7 +172,7 @@ class Blinder:
 
     @property
     def _looks_up(self) -> bool:
-        """Whether the editor has gold material that is looked up by ids."""
+        """True if the editor has gold material that is looked up by ids."""
         return any(isinstance(piece.value, ByOpaqueId) for piece in self.session.material.values())
 
     def _by_opaque_id(self, material: Mapping[str, Material]) -> dict[str, Material]:
@@ -187,8 +187,9 @@ class Blinder:
         return self._secret(ask.case).turns.get(ask.query, 0)
 
     def _secret(self, name: str) -> _Secret:
-        """Of the case of that name. What a metric asks of every model has no case and no gold answer, and goes by the
-        dataset's checksum.
+        """Return the secret of the case of that name.
+
+        A metric's own requests have no case and no gold answer; their key is the dataset's checksum.
         """
         if name not in self._secrets:
             case = self.cases.get(name)
@@ -199,7 +200,7 @@ class Blinder:
 
 
 def joined(parts: Sequence[Reply]) -> Reply:
-    """Return the replies to the parts of one likelihood request as one: the first that is not a score, if there is."""
+    """Join the replies to the parts of one likelihood request. The first part that is not a score is the reply."""
     scored = [part for part in parts if isinstance(part, Scored)]
     if len(parts) == 1 or len(scored) < len(parts):
         return next((part for part in parts if not isinstance(part, Scored)), parts[0])
@@ -207,10 +208,10 @@ def joined(parts: Sequence[Reply]) -> Reply:
 
 
 def _turns(case: Case) -> dict[str, int]:
-    """The turn of each query of ``case`` that is not asked in the first.
+    """Return the turn of each query of ``case`` that is not asked in the first turn.
 
     Multi-hop questions come first. A single hop names the answer to the hop before it, so hops follow one by one, in
-    the order of the path. What is no hop of another question is asked together with the first hop.
+    the order of the path. Queries that are no hop of another question are asked together with the first hop.
     """
     asked = {query.id: query for probe in case.probes for query in probe.queries}.values()
     composed = [query for query in asked if query.hops]
@@ -223,5 +224,5 @@ def _turns(case: Case) -> dict[str, int]:
 
 
 def _same(hop: Query, asked: Iterable[Query]) -> Iterator[Query]:
-    """The single-hop queries that ask what ``hop`` asks."""
+    """Return the single-hop queries that are the same question as ``hop``."""
     return (query for query in asked if not query.hops and (query.id == hop.id or query.texts[0] == hop.texts[0]))

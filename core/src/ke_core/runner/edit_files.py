@@ -5,7 +5,7 @@ which are JSON lines after one header line.
 
 Accepted field names: ``prompt``, ``subject``, ``target_new`` (EasyEdit; ``ground_truth`` is the old object), the same
 inside ``requested_rewrite`` with ``{"str": ...}`` for objects (CounterFact), ``src``, ``alt`` and ``answers`` (zsRE),
-and plain words.
+and plain names.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
     """Return the edits of a file, in order. Raises BadData with file, line and field."""
     found = tuple(edit_from(raw, place) for raw, place in read_rows(path))
     if not found:
-        raise BadData(f"{path} holds no edit", hint=HINT)
+        raise BadData(f"{path} contains no edit", hint=HINT)
     by_id: dict[str, SourcedEdit] = {}
     for one in found:
         other = by_id.setdefault(one.edit.id, one)
@@ -118,7 +118,7 @@ def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     new = text_field(flat, "target_new", place, needed=True)
     old = text_field(flat, "target_old", place)
     if old and old == new:
-        raise place.wrong("target_new", f"is {new!r}, which is the old object too: there is nothing to edit")
+        raise place.wrong("target_new", f"is {new!r}, which is also the old object: there is nothing to edit")
     about = _about_subject(flat, new, old, place) if "subject" in flat else _free_form(flat, new, old, place)
     return SourcedEdit(
         edit=evolve(
@@ -168,7 +168,7 @@ def _bare(flat: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     """Return an edit with only a statement, which editors that need no subject accept."""
     for name in flat:
         if name not in ("statement", "id", "source", "date"):
-            raise place.wrong(name, "does not go with a bare statement", hint="add prompt, subject and target_new")
+            raise place.wrong(name, "does not fit a bare statement", hint="add prompt, subject and target_new")
     statement = normalize_statement(text_field(flat, "statement", place, needed=True))
     if not statement:
         raise place.wrong("statement", "is missing or empty")
@@ -195,7 +195,7 @@ def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
 
 
 def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
-    """Return the fields by our names. Unknown fields are errors, because a misspelled ``source`` would be lost."""
+    """Return the fields under their standard names. Unknown fields are errors: a misspelled field would be lost."""
     found: dict[str, Any] = {}
     for name, value in raw.items():
         known = FIELD_NAMES.get(name)
@@ -204,7 +204,7 @@ def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
             raise place.wrong(name, "is not a field of an edit", hint=f"did you mean {near[0]!r}?" if near else HINT)
         if known is not None and value not in (None, "", []):
             if known in found:
-                raise place.wrong(name, f"gives {known} a second time")
+                raise place.wrong(name, f"is a second {known}")
             first = known == "target_old" and isinstance(value, list)  # the others are aliases
             found[known] = value[0] if first else value
     return found
@@ -242,7 +242,7 @@ def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
                 place = SourceLine(file=str(path), line=reader.line_num)
                 if None in row or None in row.values():
                     raise BadData(
-                        f"{place} has {_cells(row)} cells, and the headings are {len(reader.fieldnames or ())}"
+                        f"{place} has {_cells(row)} cells, and the file has {len(reader.fieldnames or ())} headings"
                     )
                 yield {name: _cell(name, value) for name, value in row.items()}, place
     except (OSError, UnicodeDecodeError, csv.Error) as error:

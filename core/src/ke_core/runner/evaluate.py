@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from time import perf_counter
 
@@ -22,26 +23,23 @@ from ke_core.plugins.options import reject_unused
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.load import read_report
 from ke_core.results.reported import Reported
-from ke_core.results.writer import Writer
-from ke_core.runner.apply import applied_edits, untouched
-from ke_core.runner.concurrent import ask_together, concurrent_groups
-from ke_core.runner.distributed import Planned, claimed, close_if_complete, refuse_gaps, shared
+from ke_core.runner.apply import untouched
+from ke_core.runner.concurrent import ActiveBatch, ask_together, concurrent_groups
+from ke_core.runner.distributed import recording
 from ke_core.runner.judging import JudgeModel, judge_run, open_judge
 from ke_core.runner.log import log_losses, logged, phase
-from ke_core.runner.plan import Group, Stage, stages
+from ke_core.runner.plan import Group
 from ke_core.runner.prepare import load_model, resolve_run
 from ke_core.runner.recorded import RecordedRun, recorded_run
 from ke_core.runner.recorder import Recorder
 from ke_core.runner.resolve import Options
 from ke_core.runner.run import EvalRequest, Finished, ResolvedRun
-from ke_core.runner.saved_state import SavedState
 from ke_core.runner.scoring import NO_OPTIONS, dataset_judge, measures_of, score_run
-from ke_core.runner.sequential import ask_in_sequence
-from ke_core.runner.steps import EDITED, UNEDITED_BATCH, Runner
+from ke_core.runner.sequential import SavedState, ask_in_sequence
+from ke_core.runner.steps import Runner
 from ke_core.runner.usage import FREE, Prices, measured_phase, since_last
 from ke_core.runner.world import world
-from ke_core.spec.errors import EditFailed
-from ke_core.spec.protocols import LanguageModel, Progress
+from ke_core.spec.protocols import LanguageModel, Progress, SupportsConcurrentSolve
 from ke_core.spec.results import MetricScore
 
 
@@ -57,87 +55,68 @@ def prepare(
 
 
 def evaluate(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
-    """Ask what is not recorded, judge what is not judged, score everything.
+    """Send the requests that are not recorded, judge the replies, and compute the scores.
 
-    On the folder of a run that was interrupted, the run resumes. The folder is locked until the end: BadRun if another
-    process writes to it. ``prices`` are those of a server's tokens. If several processes share the run, the first one
-    judges and scores.
+    A run that was interrupted resumes in its folder. Raises BadRun if another process writes to the folder.
+    ``prices`` are those of a server's tokens. If several processes share the run, the first one judges and scores.
     """
-    with claimed(folder, world()) as held, logged(run, folder) as facts:
-        finished = ask_models(run, folder, prices=prices, held=held)
+    progress = run.session.progress
+    with logged(run, folder) as facts:
+        finished = ask_models(run, folder, prices=prices)
         facts |= {"failures": finished.failures, "skipped": finished.skipped}
         if not world().leads:
             return finished
-        with phase(folder, "judging", progress=run.session.progress):
-            judge_run(folder, run.cases, run.judging, held=held)
-        with phase(folder, "scoring", progress=run.session.progress):
-            scores = score_run(folder, run.cases, run.measures)
         folder.close()
+        with phase(folder, "judging", progress=progress):
+            judge_run(folder, run.cases, run.judging)
+        with phase(folder, "scoring", progress=progress):
+            scores = score_run(folder, run.cases, run.measures)
     return evolve(finished, scores=tuple(scores))
 
 
-def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE, held: Writer | None = None) -> Finished:
-    """Ask the unedited model, then the edited ones, and record every reply. ``held``: an open writer of the folder.
-
-    Raises KEErrors, after the model has been restored.
-    """
-    started, here = perf_counter(), world()
-    steps = stages(run.groups, run.spec.plan) if run.spec.plan.sequential else []
-    asked = [step.asked for step in steps] or run.groups
-    with shared(folder, here, [*run.groups, *asked], UNEDITED_BATCH, held) as writer:
-        recorder = Recorder(writer, spent=partial(since_last, run.session.model, prices))
+def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
+    """Ask the unedited model, then the edited ones, and record every reply. The model is restored at the end."""
+    started, model = perf_counter(), run.session.model
+    with recording(folder, world(), run.asked) as writer:
+        recorder = Recorder(writer, spent=partial(since_last, model, prices))
         recorder.recall(folder.read())
-        runner = Runner.of(run, recorder, asked, here)
+        runner = Runner.of(run, recorder, world())
         try:
             if run.editor_spec.needs_model:
-                with phase(folder, "unedited model", run.session.model):
+                with phase(folder, "unedited model", model):
                     runner.ask_unedited()
-            _ask_edited(runner, steps, folder)
+            with phase(folder, "edited model", model, facts=recorder.edit_costs):
+                if run.stages:
+                    ask_in_sequence(runner, SavedState.of(folder, run, world().rank))
+                for groups in () if run.stages else concurrent_groups(runner):
+                    _ask_edited(runner, groups)
         finally:
-            recorder.add_spent()  # tokens are paid for even if the run is interrupted
+            recorder.add_spent()  # tokens are charged even if the run is interrupted
             log_losses(folder, recorder)
-    if here.size > 1 and here.leads:
+    if world().size > 1 and world().leads:
         recorder = Recorder(writer)
-        recorder.recall(folder.read())  # with the records of the other processes
-        refuse_gaps(Planned.of(run.spec, run.editor_spec, run.dataset, run.groups), folder)
+        recorder.recall(folder.read())  # with the merged records of the other processes
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
     return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
 
 
-def _ask_edited(runner: Runner, steps: Sequence[Stage], folder: RunFolder) -> None:
-    """Ask the edited models: group by group, several groups together, or step by step in a sequential run."""
-    known = {*runner.recorder.batches}
-    runner.advance(EDITED, 0)
-    with phase(folder, "edited model", runner.run.session.model) as measured:
-        try:
-            if steps:
-                ask_in_sequence(runner, steps, SavedState.of(folder, runner.run, world().rank))
-            for groups in () if steps else concurrent_groups(runner):
-                if len(groups) > 1:
-                    ask_together(runner, groups)
-                else:
-                    _ask_group(runner, groups[0])
-        finally:
-            new = [batch for name, batch in runner.recorder.batches.items() if name not in known]
-            seconds = round(sum(batch.seconds for batch in new), 3)
-            measured.facts |= {"edits": sum(batch.edits for batch in new), "edit_seconds": seconds}
+def _ask_edited(runner: Runner, groups: Sequence[Group]) -> None:
+    """Apply the edits of each group, ask its cases, and restore the model.
 
-
-def _ask_group(runner: Runner, group: Group) -> None:
-    """Apply the edits of a group, ask its cases, and restore the model. A failed edit is recorded."""
-    pending = runner.begin(group)
-    if pending is None:
-        return
-    try:
-        with (
-            untouched(runner.run.session.model, runner.before),
-            applied_edits(runner.run, pending.valid.edits) as applied,
-        ):
-            runner.recorder.add_batch(applied.on(pending.batch))
-            runner.ask_cases(group, pending.cases, pending.bank, applied.edited)
-        runner.recorder.count_edit()
-    except EditFailed as error:
-        runner.fail(pending, error)
+    Edited models of several groups are asked concurrently: their editor leaves the weights unchanged.
+    """
+    with untouched(runner.run.session.model, runner.before), ExitStack() as applied:
+        concurrent: list[ActiveBatch] = []
+        for pending in filter(None, map(runner.begin, groups)):
+            edited = runner.apply(pending, applied)
+            if edited is None:
+                continue
+            if len(groups) > 1 and isinstance(edited, SupportsConcurrentSolve):
+                units = runner.open_units(pending.group, pending.valid.skipped, pending.bank)
+                concurrent.append(ActiveBatch(pending=pending, edited=edited, units=tuple(units)))
+            else:
+                runner.ask_cases(pending.group, pending.cases, pending.bank, edited)
+        ask_together(runner, concurrent)
 
 
 def judge_folder(
@@ -181,9 +160,7 @@ def score_folder(
     known = known or recorded_run(folder, catalog, data_dir)
     measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)
     with folder.writing():
-        scores = score_run(folder, known.cases, measures, judge=judge)
-        close_if_complete(folder, catalog, known)
-    return scores
+        return score_run(folder, known.cases, measures, judge=judge)
 
 
 def load_report(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> Reported:

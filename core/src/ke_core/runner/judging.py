@@ -11,9 +11,8 @@ from attrs import evolve, field, frozen
 from ke_core.plugins.catalog import Catalog
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index, key_of
-from ke_core.results.writer import Writer
 from ke_core.runner.requests import in_form
-from ke_core.runner.resolve import Options, ResolvedComponent, resolve_component
+from ke_core.runner.resolve import ResolvedComponent
 from ke_core.runner.run import OpenJudge
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.runner.tables import refuse_empty
@@ -31,23 +30,17 @@ TOGETHER, FEW = 64, 16
 
 
 def judge_run(
-    folder: RunFolder,
-    cases: Iterable[Case],
-    judge: OpenJudge,
-    *,
-    held: Writer | None = None,
-    spent: Callable[[], Sequence[Usage]] = tuple,
+    folder: RunFolder, cases: Iterable[Case], judge: OpenJudge, *, spent: Callable[[], Sequence[Usage]] = tuple
 ) -> int:
     """Append a ``Judged`` line for every ``Replied`` line that ``judge`` has not judged. Return their number.
 
-    The judge's component (name, version, options, model) identifies it: with another option it judges again. If it
-    judged everything before another judge did, its last line is repeated, because the last judge counts. ``held``: an
-    open writer of the folder. ``spent`` returns what the model's server was asked since the last call. Raises BadRun if
-    no reply is recorded.
+    A judge is identified by its component: name, version, options and model. The last judge in the file counts, so if
+    this judge has judged everything, and another one after it, then its last line is repeated. ``spent`` returns the
+    usage of the judge model's server since the last call. Raises BadRun if no reply is recorded.
     """
     key = key_of(judge.component)
     together = TOGETHER if judge.session is None else FEW
-    with folder.writing(held) as writer:
+    with folder.writing() as writer:
         index = Index.of(folder.path / RECORDS)
         refuse_empty(index, folder)
         todo, done = index.count(key), 0
@@ -96,7 +89,7 @@ def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping
 def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
     """Return the facts of ``case`` that are true in that phase, as distinct sentences.
 
-    These are its own sentences for judges. Without any, they are those of its edits and of its facts.
+    A case may have its own sentences for judges. Otherwise they are those of its edits and facts.
     """
     new = phase == "after" and edited
     own = case.sentences_after if new else case.sentences_before
@@ -108,7 +101,7 @@ def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
 
 
 def _with_probe(case: Case, phase: Phase) -> Iterator[tuple[Query, Probe | None]]:
-    """Yield each query with the probe that decides what is right. A condition keeps its own gold answer."""
+    """Yield each query with the probe that determines its right answer. A condition keeps its own gold answer."""
     for probe in case.probes:
         if probe.asked(phase):
             yield from ((query, probe) for query in probe.queries)
@@ -150,7 +143,7 @@ def _items(line: Replied, case: Case | None, folder: RunFolder, *, edited: bool)
 
 
 def judge_items(judge: OpenJudge, items: Sequence[Item]) -> list[Judgment]:
-    """Return one judgment for each item. Items with the same judgment by every judge are not sent to the judge."""
+    """Return one judgment for each item. Items whose judgment is the same for every judge are not sent to the judge."""
     settled = [_settled(item, scored=judge.scored) for item in items]
     answered = [item for item, judgment in zip(items, settled, strict=True) if judgment is None]
     given = judge.judge.judge(judge.session, answered) if answered else []
@@ -165,9 +158,9 @@ def judge_items(judge: OpenJudge, items: Sequence[Item]) -> list[Judgment]:
 
 
 def _settled(item: Item, *, scored: bool) -> Judgment | None:
-    """Return the judgment that is the same by every judge: a ``Failure`` is wrong.
+    """Return the judgment that is the same for every judge, or None. A ``Failure`` is wrong.
 
-    Log-probabilities, or a failure to compute them, have no verdict unless the judge is ``scored``: metrics read them.
+    Log-probabilities, or a failure to compute them, get no verdict unless the judge is ``scored``: metrics read them.
     """
     reply = item.reply
     if (isinstance(reply, Scored) and not scored) or (isinstance(reply, Failure) and reply.unscored):
@@ -196,11 +189,6 @@ class JudgeModel:
         return new
 
 
-def resolve_judge(catalog: Catalog, name: str, options: Options) -> ResolvedComponent[JudgeSpec]:
-    """Return the judge of that name. Raises UnknownComponent, BadConfig."""
-    return resolve_component(catalog, "judge", name, options)
-
-
 def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
     """Return the metrics that read the findings of that judge. Empty if it is not installed."""
     offer: Any = catalog.offers["judge"].get(name)
@@ -210,8 +198,8 @@ def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
 def open_judge(chosen: ResolvedComponent[JudgeSpec], catalog: Catalog, asking: JudgeModel | None) -> OpenJudge:
     """Build a judge, and load its model.
 
-    Raises BadConfig if a model is missing, or given to a judge that asks none: another rule never takes its place
-    (V15).
+    Raises BadConfig if a model is missing, or is given to a judge that asks none. There is no fallback to another rule
+    (pitfall V15).
     """
     name, scored = chosen.spec.name, chosen.spec.scored
     if not chosen.spec.needs_model:
@@ -219,7 +207,7 @@ def open_judge(chosen: ResolvedComponent[JudgeSpec], catalog: Catalog, asking: J
             raise BadConfig(f"judge {name} asks no model", hint="leave --judge-model out")
         return OpenJudge(judge=chosen.built, component=chosen.component, scored=scored)
     if asking is None:
-        raise BadConfig(f"judge {name} needs a model to ask", hint="say which with --judge-model [SOURCE:]ID")
+        raise BadConfig(f"judge {name} needs a model to ask", hint="choose one with --judge-model [SOURCE:]ID")
     judge = chosen.built
     model = asking.model.load(catalog, asking.progress)
     return OpenJudge(

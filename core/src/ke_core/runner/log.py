@@ -6,10 +6,10 @@ import os
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, TextIO
+from typing import Any
 
 from ke_core.results.folder import RunFolder, environment
 from ke_core.runner.recorder import Recorder
@@ -49,14 +49,24 @@ def logged(run: ResolvedRun, folder: RunFolder) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def phase(folder: RunFolder, name: str, model: object = None, progress: Progress | None = None) -> Iterator[Phase]:
-    """Measure a phase of a run and log it, also if it fails. ``progress`` shows its name."""
+def phase(
+    folder: RunFolder,
+    name: str,
+    model: object = None,
+    *,
+    progress: Progress | None = None,
+    facts: Callable[[], Mapping[str, Any]] = dict,
+) -> Iterator[None]:
+    """Measure a phase of a run and log it, also if it fails. ``progress`` shows its name.
+
+    ``facts`` returns further fields of the log entry.
+    """
     made = Phase(name=name)
     try:
         with measured_phase(name, model, progress) as made:
-            yield made
+            yield
     finally:
-        folder.log("phase", **made.line())
+        folder.log("phase", **made.line(), **facts())
 
 
 def log_losses(folder: RunFolder, recorder: Recorder) -> None:
@@ -93,19 +103,13 @@ def _where(error: BaseException) -> dict[str, Any]:
 def _warnings_too(folder: RunFolder) -> Iterator[None]:
     shown, seen = warnings.showwarning, set[str]()
 
-    def show(  # the signature is Python's
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(*given: Any, **named: Any) -> None:
+        message, category, filename, number = given[:4]
         words = str(message)
         if words not in seen:
             seen.add(words)
-            folder.log("warning", what=category.__name__, message=words, source=f"{filename}:{lineno}")
-        shown(message, category, filename, lineno, file, line)
+            folder.log("warning", what=category.__name__, message=words, source=f"{filename}:{number}")
+        shown(*given, **named)
 
     warnings.showwarning = show
     try:

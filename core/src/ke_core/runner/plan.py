@@ -38,8 +38,8 @@ class Members:
 class Group:
     """Cases whose edits are applied together: the first ``size`` of ``members``. The others are controls.
 
-    ``asked`` are the ids of the cases that are asked; it may contain other ids. Edited cases and controls are in file
-    order.
+    ``asked`` holds the ids of the cases that are asked, and may hold ids of other groups. Edited cases and controls are
+    in file order.
     """
 
     id: str
@@ -72,7 +72,7 @@ class Group:
         return tuple(members.cases[place] for place in places)
 
     def edits(self, case: Case) -> bool:
-        """Whether ``case`` is one of those edited."""
+        """Return whether the edits of ``case`` are applied."""
         return self.members.place.get(case.id, self.size) < self.size
 
 
@@ -94,7 +94,7 @@ def select(cases: Sequence[Case], plan: Plan, seed: int) -> tuple[Case, ...]:
 
 
 def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[Group]:
-    """The groups of the selected cases. Raises BadConfig where the plan does not fit them."""
+    """Return the groups of the selected cases. Raises BadConfig if the plan does not fit them."""
     if not cases:
         raise BadConfig("there is no case to run")
     asked = frozenset(case.id for case in _draw(cases, plan.eval_limit, seed, "ask"))
@@ -108,7 +108,7 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
 
 
 def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
-    """The steps of a sequential plan over ``made``, with the cases that are asked after each step."""
+    """Return the steps of a sequential plan over ``made``, with the cases that are asked after each step."""
     every = Members(cases=tuple(case for group in made for case in group.edited))
     chosen = frozenset[str]().union(*{group.asked for group in made})  # usually the same set in all groups
     found: list[Stage] = []
@@ -126,7 +126,7 @@ def stages(made: Sequence[Group], plan: Plan) -> list[Stage]:
 
 
 def _partition(cases: Sequence[Case], size: int | None, seed: int) -> list[tuple[Case, ...]]:
-    """Groups of ``size`` at random (MQuAKE, section 4.2: "randomly split"), in file order within each.
+    """Split cases into random groups of ``size`` (MQuAKE, section 4.2: "randomly split"), in file order within each.
 
     The paper does not say what happens to the remainder; here it forms a short last group. Groups of one case stay
     in file order.
@@ -141,7 +141,7 @@ def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: f
     """Edit ``size`` cases; the rest are controls. The dataset's own split is used if it has one."""
     size = len(cases) if plan.size is None else plan.size
     if size > len(cases):
-        raise BadConfig(f"{size} cases cannot be edited: there are {len(cases)}", hint="take a smaller --num-edited")
+        raise BadConfig(f"{size} cases cannot be edited: there are {len(cases)}", hint="use a smaller --num-edited")
     parts = split(size, seed)
     if parts is None:
         edited = _draw(cases, size, seed, "edited")
@@ -149,7 +149,7 @@ def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: f
         edited = tuple(case for case in cases if parts.get(case.id) == "edited")
         cases = tuple(case for case in cases if case.id in parts)
     if not edited:
-        raise BadConfig("the dataset's split edits none of the selected cases", hint="take a larger --limit, or none")
+        raise BadConfig("the dataset's split edits none of the selected cases", hint="use a larger --limit, or none")
     chosen = {case.id for case in edited}
     controls = tuple(case for case in cases if case.id not in chosen)
     return Group.of("sample", edited, controls, asked)
@@ -183,7 +183,8 @@ class Share:
         if whole and len(groups) >= world.size:
             own = groups[world.rank :: world.size]
             return cls(mine={group.id: group.asked for group in own}, leads=frozenset(group.id for group in own))
-        mine = {group.id: frozenset(_ids(group)[world.rank :: world.size]) for group in groups}
+        ids = {group.id: [case.id for case in group.cases] for group in groups}
+        mine = {name: frozenset(cases[world.rank :: world.size]) for name, cases in ids.items()}
         return cls(mine=mine, leads=frozenset(mine) if world.leads else frozenset())
 
     def takes(self, group: Group) -> bool:
@@ -191,10 +192,6 @@ class Share:
         return group.id in self.leads or bool(self.mine.get(group.id))
 
     def cases(self, group: Group) -> tuple[Case, ...]:
-        """The group's cases that this process asks."""
+        """Return the cases of the group that this process asks."""
         mine = self.mine.get(group.id, frozenset())
         return tuple(case for case in group.cases if case.id in mine)
-
-
-def _ids(group: Group) -> list[str]:
-    return [case.id for case in group.cases]

@@ -1,4 +1,4 @@
-"""Prepare a run: resolve names and options, read the dataset, load the model, and refuse what cannot work."""
+"""Prepare a run: resolve names and options, read the dataset, load the model, and check that the parts fit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from ke_core.engine.models import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.runner.plan import groups, select
-from ke_core.runner.probing import asked_by
 from ke_core.runner.recorded import Datasets
 from ke_core.runner.resolve import DATA_DIR, resolve_component, with_flag
 from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
-from ke_core.runner.scoring import build_metrics, judge_and_metrics
+from ke_core.runner.scoring import asked_by, build_metrics, judge_and_metrics
 from ke_core.runner.session import allowed, open_session
 from ke_core.spec.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
 from ke_core.spec.protocols import HasDependencies, LanguageModel, Progress, RemoteModel
@@ -72,7 +71,7 @@ def load_model(
 ) -> ResolvedRun:
     """Open the session of a run: load the model unless it is given, and complete the specification.
 
-    Raises KEErrors: a model that cannot be loaded, parts that do not go together.
+    Raises KEErrors: a model that cannot be loaded, parts that do not fit.
     """
     oracle = run.editor_spec.oracle(run.method.config)
     material = allowed(run.dataset.material(), oracle, editor=request.editor)
@@ -100,7 +99,7 @@ def choose_styles(spec: DatasetSpec, wanted: tuple[str, ...]) -> tuple[str, ...]
 
 
 def refuse(run: ResolvedRun) -> None:
-    """Raise for everything that is known to fail before anything is asked."""
+    """Raise KEErrors for combinations that cannot work, before any request is sent."""
     refuse_weightless(run.editor_spec, run.session.model)
     if run.hides and not run.editor_spec.masks:
         dataset, editor = run.spec.dataset.component.name, run.spec.editor.name
@@ -108,7 +107,7 @@ def refuse(run: ResolvedRun) -> None:
             f"{dataset} hides edits from some cases, and {editor} cannot hide any",
             hint="choose an editor that can, or switch the dataset's masking off",
         )
-    run.editor.check(run.session, ())  # an editor that cannot work in this model at all raises here
+    run.editor.check(run.session, ())  # raises if the editor cannot edit this model at all
     _refuse_unscored(run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from attrs import define, field, frozen
@@ -43,10 +43,6 @@ class RecordedRun:
     spec: DatasetSpec
     dataset: Dataset
     cases: StoredCases
-
-    def order(self, ids: Collection[str]) -> list[str]:
-        """Sort ``ids`` in the order of the dataset."""
-        return [case.id for case in self.cases if case.id in ids]
 
 
 @define

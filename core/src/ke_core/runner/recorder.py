@@ -1,10 +1,11 @@
-"""Know what a run has recorded, and append further replies, by (batch, case, phase, style)."""
+"""Append replies to the records, and know which ones are recorded, by (batch, case, phase, style)."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from attrs import define, evolve, field
 
@@ -17,7 +18,7 @@ from ke_core.spec.results import Failure, Peak, Reply, Scored
 NO_PEAK = Peak()
 LIMIT = 10
 """The run stops after this many identical failures in a row: a dead server, a full GPU, a bug."""
-REASON = 200  # characters of a reason that is counted; the records hold the whole
+REASON = 200  # characters of a reason that is counted; the records hold all of it
 
 
 @define
@@ -39,15 +40,17 @@ class Streak:
 
 @define
 class Recorder:
-    """``batches`` are the recorded ones, without their ``details``.
+    """Appends records, and knows which replies are recorded.
 
-    ``spent`` returns the usage of the server since the last call. ``reasons`` are those of failures in this process.
+    ``spent`` returns the usage of the server since the last call. ``batches`` are the recorded ones, without their
+    ``details``. ``reasons`` are those of failures in this process. ``new``: batches that this process has added.
     """
 
     writer: Writer
     spent: Callable[[], Sequence[Usage]] = tuple
     batches: dict[str, Batch] = field(factory=dict)
     reasons: Counter[str] = field(factory=Counter)
+    new: list[Batch] = field(factory=list)
     _done: set[tuple[str, ...]] = field(factory=set)
     _failed: dict[tuple[str, ...], int] = field(factory=dict)
     _edits: Streak = field(factory=Streak)
@@ -57,6 +60,11 @@ class Recorder:
     def failures(self) -> int:
         """The number of recorded ``Failure`` replies. For what was asked again, the last reply counts."""
         return sum(self._failed.values())
+
+    def edit_costs(self) -> dict[str, Any]:
+        """Return the number of edits that this process has made and their time."""
+        seconds = sum(batch.seconds for batch in self.new)
+        return {"edits": sum(batch.edits for batch in self.new), "edit_seconds": round(seconds, 3)}
 
     def recall(self, records: Iterable[Record]) -> None:
         """Read what earlier processes recorded."""
@@ -91,6 +99,7 @@ class Recorder:
         if batch.batch not in self.batches:
             self.writer.append([batch])
             self._keep(batch)
+            self.new.append(self.batches[batch.batch])
 
     def add(
         self,

@@ -57,9 +57,9 @@ class RequestBuilder:
         return [evolve(unit, questions=tuple(question for question in unit.questions if question.query in later))]
 
     def after(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> list[RequestGroup]:
-        """What the edited model is asked. ``bank``: the edits that were made, by id. Controls own none of them.
+        """Return the requests to the edited model. ``bank``: the applied edits by id. Controls own none of them.
 
-        No dataset hides a case's own edits from it: they are what it is asked about.
+        A case's own edits are never hidden from it, because the requests are about them.
         """
         own = tuple(edit.id for edit in case.edits if edit.id in bank) if edited else ()
         hidden = self.dataset.hides(case, bank, edited=edited) - frozenset(own) if self.hides else frozenset()
@@ -80,20 +80,39 @@ class RequestBuilder:
         for query in queries_of(case, phase):
             put = in_form(query, phase, self.edited_form, edited=edited)
             prompt = self._prompt(put, style)
-            if prompt is not None:
-                name = f"{case.id}/{phase}/{style}/{query.id}"
-                contexts = tuple(self._context(put, text, style) for text in put.contexts)
-                questions.append(_ask(put, prompt, contexts, id_=name, case=case.id, own=own, hidden=hidden))
+            if prompt is None:
+                continue
+            given = Question(
+                id=f"{case.id}/{phase}/{style}/{query.id}",
+                case=case.id,
+                query=put.id,
+                texts=put.texts,
+                form=put.form,
+                prompt=prompt,
+                own=own,
+                hidden=hidden,
+            )
+            questions.append(self._likelihood(given, put, style) if put.continuations else given)
         return RequestGroup(case=case.id, phase=phase, style=style, questions=tuple(questions))
 
-    def _context(self, query: Query, text: str, style: str) -> str:
-        """The prompt of one continuation that has its own context."""
-        prompt = self._prompt(evolve(query, texts=(text,)), style)
-        assert prompt is not None  # the query itself is asked in that style
-        return prompt.text
+    def _likelihood(self, question: Question, query: Query, style: str) -> Likelihood:
+        """Return the request for the continuations of ``query``, each after its own context or all after the prompt."""
+        prompts = [self._prompt(evolve(query, texts=(text,)), style) for text in query.contexts]
+        return Likelihood(
+            id=question.id,
+            case=question.case,
+            query=query.id,
+            texts=query.contexts or query.texts,
+            form=query.form,
+            prompt="" if prompts else question.prompt.text,
+            continuations=query.continuations,
+            prompts=tuple(prompt.text for prompt in prompts if prompt is not None),
+            own=question.own,
+            hidden=question.hidden,
+        )
 
     def _prompt(self, query: Query, style: str) -> Prompt | None:
-        """An editor with prompts of its own is handed the first style's, for its decoding."""
+        """Return the prompt in a style. An editor with its own prompts gets the first style's, for its decoding."""
         for name in self.styles if style == OWN else (style,):
             prompt = self.dataset.prompt(query, name)
             if prompt is not None:
@@ -101,39 +120,8 @@ class RequestBuilder:
         return None
 
 
-def _ask(
-    query: Query,
-    prompt: Prompt,
-    contexts: tuple[str, ...],
-    *,
-    id_: str,
-    case: str,
-    own: tuple[str, ...],
-    hidden: frozenset[str],
-) -> Ask:
-    """Make a question; a likelihood request where the query has continuations, each after its own one of ``contexts``,
-    or all after ``prompt``.
-    """
-    if not query.continuations:
-        return Question(
-            id=id_, case=case, query=query.id, texts=query.texts, form=query.form, prompt=prompt, own=own, hidden=hidden
-        )
-    return Likelihood(
-        id=id_,
-        case=case,
-        query=query.id,
-        texts=query.contexts or query.texts,
-        form=query.form,
-        prompt="" if contexts else prompt.text,
-        continuations=query.continuations,
-        prompts=contexts,
-        own=own,
-        hidden=hidden,
-    )
-
-
 def queries_of(case: Case, phase: Phase) -> Iterator[Query]:
-    """The queries of that phase, each id once; the unedited model is also asked the probes' conditions."""
+    """Yield the queries of that phase, each id once. The unedited model also gets the conditions of the probes."""
     seen: set[str] = set()
     for probe in case.probes:
         own = probe.queries if probe.asked(phase) else ()
@@ -144,7 +132,7 @@ def queries_of(case: Case, phase: Phase) -> Iterator[Query]:
 
 
 def in_form(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Query:
-    """``query`` in the form in which it is put: the fact of an edit that was made, in the run's ``edited_form``."""
+    """Return ``query`` in the form in which it is sent: an edited fact after its edit has the run's ``edited_form``."""
     if query.edit is None or query.cloze is None or edited_form == "question":
         return query
     if phase == "before" or not edited:

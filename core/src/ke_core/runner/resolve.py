@@ -59,10 +59,10 @@ def resolve_component(catalog: Catalog, kind: str, name: str, options: Options) 
 def choose_again(
     catalog: Catalog, kind: str, recorded: Component, *, files: Mapping[str, str], data_dir: str = ""
 ) -> ResolvedComponent[Any]:
-    """The component that a run was made with, as installed now.
+    """Resolve the component of a recorded run again, with the installed plugin.
 
-    ``files``: where what it names by content lay then (``Chosen.files``); what is not there any more is looked for in
-    ``data_dir``. Raises BadRun where a file is in neither place, or has changed.
+    ``files``: the paths of its files by the digest of their content (``ResolvedComponent.files``). A file that is no
+    longer there is searched for in ``data_dir``. Raises BadRun if a file is in neither place, or has changed.
     """
     offer = catalog.offer(kind, recorded.name)
     given = with_flag(offer.spec, {}, DATA_DIR, data_dir).get(offer.spec.prefix, {})
@@ -83,7 +83,7 @@ def choose_again(
 
 
 def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[str, dict[str, str]]:
-    """``options`` with a command-line flag (``--data-dir``) as the component's option of that name.
+    """Return ``options`` with a command-line flag (``--data-dir``) as the component's option of that name.
 
     Raises BadConfig if the component has no such option, or if it is given as an option too.
     """
@@ -132,7 +132,7 @@ def _words(config: type, name: str) -> tuple[object, ...]:
 
 
 def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:
-    """Return the path of that content now: ``path``, or any file in ``data_dir``."""
+    """Return the current path of a file with that content: ``path``, or any file in ``data_dir``."""
     there, folder = [Path(path)] if path else [], Path(data_dir).expanduser()
     for place in (*there, *(sorted(folder.iterdir()) if data_dir and folder.is_dir() else ())):
         if _content(place) == content:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.runner.plan import Group
+from ke_core.runner.plan import Group, Stage, stages
 from ke_core.runner.resolve import Options, ResolvedComponent
 from ke_core.runner.session import ModelChoice
 from ke_core.runner.usage import Phase
@@ -21,7 +22,7 @@ from ke_core.spec.specs import EditorSpec, MetricSpec
 
 @frozen(kw_only=True)
 class EvalRequest:
-    """What ``ke eval`` was asked for. Empty fields mean the default of the dataset or of the editor.
+    """The options of ``ke eval``. Empty fields mean the default of the dataset or of the editor.
 
     ``data_dir`` and ``prompts`` set the dataset's options of these names.
     """
@@ -95,6 +96,16 @@ class ResolvedRun:
     def editor_spec(self) -> EditorSpec:
         """The specification of the editor."""
         return self.method.spec
+
+    @cached_property
+    def stages(self) -> Sequence[Stage]:
+        """The steps of a sequential run. Empty for another run."""
+        return stages(self.groups, self.spec.plan) if self.spec.plan.sequential else ()
+
+    @property
+    def asked(self) -> Sequence[Group]:
+        """The groups whose cases are asked after an edit, in order."""
+        return [stage.asked for stage in self.stages] or self.groups
 
     @property
     def asking(self) -> tuple[Measure, ...]:

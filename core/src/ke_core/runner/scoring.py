@@ -1,4 +1,4 @@
-"""Compute scores from the records only, without a model. Computed again, they have the same bytes."""
+"""Compute scores from the records only, without a model. The same records give the same bytes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ke_core.results.aggregate import BUCKET, TESTED, Population, Values
 from ke_core.results.columns import Names
 from ke_core.results.folder import RunFolder
 from ke_core.results.index import Index
-from ke_core.runner.judging import metrics_of, resolve_judge
-from ke_core.runner.probing import asks_of
+from ke_core.runner.judging import metrics_of
 from ke_core.runner.resolve import Options, ResolvedComponent, resolve_component
 from ke_core.runner.run import Measure
 from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.runner.tables import CaseLines, Counts, case_lines, judge_of, models, read
-from ke_core.spec.codec import to_json
-from ke_core.spec.errors import BadConfig
+from ke_core.spec.codec import digest, to_json
+from ke_core.spec.errors import BadConfig, PluginBroken
 from ke_core.spec.protocols import Metric
 from ke_core.spec.queries import Case
+from ke_core.spec.requests import Ask, Likelihood
 from ke_core.spec.results import CaseRecord, MetricScore, ModelRecord
-from ke_core.spec.runspec import SCHEMA, Component, Plan
+from ke_core.spec.runspec import SCHEMA, Component, DataRef, Plan
 from ke_core.spec.specs import DatasetSpec, JudgeSpec, MetricSpec
 
 TRAINED = "train only"
@@ -49,9 +49,9 @@ def score_run(
 ) -> list[MetricScore]:
     """Compute every metric and write ``scores.json``: the scores, the metrics and the judge.
 
-    ``judge`` names the judge; without it, the one that judged last. Also written: how answers ended, by
-    phase and style (``unparsed``, ``failure`` ... are wrong ones, in n), what they took, and why cases were skipped.
-    Raises BadRun if the run has not been judged. Cases are read one after another, and none is kept.
+    ``judge`` is the name of the judge, by default the last one. The file also holds the outcomes of the answers by
+    phase and style (``unparsed``, ``failure`` ... count as wrong), their cost, and why cases were skipped. Cases are
+    read one after another, and none is kept in memory. Raises BadRun if the run has not been judged.
     """
     index = read(folder)
     key = judge_of(index, folder, judge)
@@ -76,8 +76,9 @@ def score_run(
 def _scores(
     folder: RunFolder, index: Index, cases: Iterable[Case], measures: Sequence[Measure], judge: str
 ) -> tuple[Counts, list[list[MetricScore]]]:
-    """Those of each measure: of the whole run, in which a case counts as it was answered last; of a sequential one,
-    whose cases are asked again and again, also step by step.
+    """Return the counts of the replies and the scores of each measure.
+
+    The last answers of a case count. A sequential run asks cases repeatedly, so it also has scores of each step.
     """
     plan, seed = folder.spec.plan, folder.spec.seed
     names, counts, population = Names(), Counts(), Population()
@@ -104,9 +105,9 @@ def _scores(
 
 
 def _last(records: Sequence[ModelRecord]) -> Sequence[ModelRecord]:
-    """The unedited model, and the edited one as a sequential run left it: steps on the way are one growing model.
+    """Return the unedited model and the last edited model of a sequential run, whose steps are one growing model.
 
-    All of them for a metric that asks nothing, and reads what each step took.
+    A metric without requests of its own reads the cost of each step, so it gets all of them.
     """
     if not any(record.replies for record in records):
         return records
@@ -114,7 +115,7 @@ def _last(records: Sequence[ModelRecord]) -> Sequence[ModelRecord]:
 
 
 def _tagged(cases: Iterable[Case], plan: Plan) -> Iterator[Case]:
-    """A tag ``part-K`` says which bucket of published tables a case is in when K are edited, as these are."""
+    """Yield the cases with the tag of their bucket in published tables: the tag ``part-K`` if K cases are edited."""
     for case in cases:
         bucket = case.tags.get(f"part-{plan.size}") if plan.protocol == "sample" else None
         own = {BUCKET: bucket, TESTED: "no" if bucket == TRAINED else "yes"} if bucket else {}
@@ -122,21 +123,22 @@ def _tagged(cases: Iterable[Case], plan: Plan) -> Iterator[Case]:
 
 
 def _reasons(index: Index) -> Counter[str]:
-    """Why cases were skipped, one a case."""
+    """Count the reasons why cases were skipped, one for each case."""
     return Counter(reason for batch in index.batches.values() for reason in batch.skipped.values())
 
 
 EDITS_MADE = "edits made"
-"""The tag of scores of one step of sequential editing."""
+"""The tag of the scores of one step of sequential editing: the number of edits in the model."""
 EDITS_SINCE = "edits made since"
-"""The tag of scores of cases after whose own edits that many others were made: a forgetting curve."""
+"""The tag of a forgetting curve: the number of edits that were applied after a case's own edits."""
 
 
 @define
 class Steps:
-    """Of each step the values of the cases that it asked; ``_made`` are the edits that were in the model by then.
+    """The values of the cases that each step asked.
 
-    ``_at``: case to how many edits were in the model with its own. ``_ages``: how many were made since, of any case.
+    ``_made``: the number of edits in the model at each step. ``_at``: the number of edits in the model when those of a
+    case were applied. ``_ages``: the numbers of later edits that occur.
     """
 
     index: Index
@@ -149,7 +151,7 @@ class Steps:
 
     @classmethod
     def of(cls, index: Index, measures: Sequence[Measure], names: Names) -> Steps:
-        """None of them read so far."""
+        """Create it before any case is added."""
         made: dict[str, int] = {}
         at: dict[str, int] = {}
         edits = 0
@@ -159,13 +161,13 @@ class Steps:
             for case in (*batch.cases, *batch.unasked):
                 at.setdefault(case, edits)
             if asked & {UNEDITED_BATCH, batch.batch}:
-                # A step that added nothing has the model of the one before: it was asked last.
+                # A step that added no edit has the model of the step before, so only the later of the two counts.
                 made = {name: number for name, number in made.items() if number != edits} | {batch.batch: edits}
         values = [Values.of(each.metric, each.spec, by=(EDITS_SINCE,), names=names) for each in measures]
         return cls(index, values, made, at)
 
     def add(self, own: CaseLines) -> None:
-        """What was asked of a case, step by step."""
+        """Add the replies of a case, step by step."""
         for record in own.steps():
             if record.batch not in self._made:
                 continue
@@ -180,10 +182,10 @@ class Steps:
                 values.add(record, tags)
 
     def scores(self, number: int, measure: Measure, counts: Counts, *, seed: int) -> Iterator[MetricScore]:
-        """Of the metric of that number: of all cases of each step, told apart by how many edits were in the model;
-        then over all steps by how many edits were made after a case's own: whether earlier edits last.
+        """Yield the scores of one metric: of each step, then over all steps by the number of later edits.
 
-        There are none of the latter where every case was asked right after its own edits alone.
+        The latter show whether earlier edits last. They are omitted if every case was asked only right after its own
+        edits.
         """
         values = self._values[number]
         cases = values.columns.by_batch()
@@ -222,7 +224,7 @@ def dataset_judge(catalog: Catalog, dataset: DatasetSpec, name: str, options: Op
     """Return the judge called ``name``, or the dataset's default judge."""
     if not (name or dataset.judge):
         raise BadConfig(f"dataset {dataset.name} names no judge", hint="choose one with --judge")
-    return resolve_judge(catalog, name or dataset.judge, options)
+    return resolve_component(catalog, "judge", name or dataset.judge, options)
 
 
 def dataset_metrics(
@@ -243,6 +245,33 @@ def build_metrics(chosen: Sequence[ResolvedComponent[MetricSpec]]) -> tuple[Meas
     )
 
 
+def asks_of(chosen: ResolvedComponent[MetricSpec]) -> tuple[Ask, ...]:
+    """Return the metric's requests to every model. Raises PluginBroken if two of them have the same query."""
+    asks = chosen.spec.asks(chosen.config)
+    names = [ask.query for ask in asks]
+    if len(set(names)) < len(names) or "" in names:
+        raise PluginBroken(
+            f"metric {chosen.spec.name} has asks without a query of their own",
+            hint=f"tell the author of {chosen.spec.name}",
+        )
+    return asks
+
+
+def asked_by(chosen: ResolvedComponent[MetricSpec]) -> DataRef | None:
+    """Return the specification of these requests: the metric, and the SHA-256 of the requests.
+
+    The metric's code is not part of it: it also computes scores, and a run may be scored with newer code.
+    """
+    asks = asks_of(chosen)
+    component = evolve(chosen.component, code="")
+    return DataRef(component=component, sha256=digest([_content(ask) for ask in asks])) if asks else None
+
+
+def _content(ask: Ask) -> object:
+    kind = "likelihood" if isinstance(ask, Likelihood) else "question"
+    return {"kind": kind, **to_json(ask), "hidden": sorted(ask.hidden)}
+
+
 def measures_of(
     folder: RunFolder,
     catalog: Catalog,
@@ -252,9 +281,9 @@ def measures_of(
     judge: str = "",
     options: Options = NO_OPTIONS,
 ) -> tuple[Measure, ...]:
-    """Return the metrics that a recorded run is scored with.
+    """Return the metrics for scoring a recorded run.
 
-    Without ``metrics``: the metrics that belong to ``judge``, else the dataset's and those that asked in this run.
+    Without ``metrics``: the metrics that belong to ``judge``, else the dataset's and those with requests in this run.
     """
     asked = tuple(ask.component.name for ask in folder.spec.asks)
     names = tuple(metrics) or metrics_of(catalog, judge) or (*dataset.metrics, *asked)

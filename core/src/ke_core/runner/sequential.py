@@ -1,29 +1,38 @@
 """Sequential editing: apply batch after batch, without restoring the model in between.
 
-Requests that are recorded are not sent again. A run that was killed loads the saved state of its editor and applies the
-remaining edits (``ke_core.runner.saved_state``). If the editor saves none, the run applies every edit again, in order:
-without the edits of a finished batch it would be another experiment (pitfall E8).
+Requests that are recorded are not sent again. While the run goes on, the state of its editor is saved in the folder
+``editor-state`` of the run, one file for each process. The file's name holds the process, the last step whose edits are
+in it, and the digest of the edited model. A run that was killed loads this file and applies the remaining edits. If the
+editor saves no state, the run applies every edit again, in order: without the edits of a finished batch it would be
+another experiment (pitfall E8). The folder is removed when all requests are recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from time import perf_counter
 
 from attrs import define, evolve, field
 
 from ke_core.engine.passthrough import PassthroughModel
+from ke_core.results.folder import RunFolder
 from ke_core.runner.apply import EditApplier, untouched
 from ke_core.runner.plan import Stage
-from ke_core.runner.saved_state import SavedState
+from ke_core.runner.run import ResolvedRun
 from ke_core.runner.steps import EDITED, Runner
-from ke_core.spec.errors import EditFailed
+from ke_core.spec.errors import EditFailed, KEError
 from ke_core.spec.facts import Edit, EditBank
 from ke_core.spec.results import Failure
+from ke_core.storage.files import file_errors, write_atomic
 
 
-def ask_in_sequence(runner: Runner, stages: Sequence[Stage], saved: SavedState | None = None) -> None:
+def ask_in_sequence(runner: Runner, saved: SavedState | None = None) -> None:
     """Apply the edits of every stage and ask its cases. The model is restored at the end."""
-    last = max((stage.step for stage in stages if _is_open(runner, stage)), default=0)
+    stages = runner.run.stages
+    last = max((stage.step for stage in stages if runner.is_open(stage.asked)), default=0)
     if not last:
         return
     with untouched(runner.run.session.model, runner.before), EditApplier.of(runner.run) as applier:
@@ -49,21 +58,9 @@ def _restorable(runner: Runner, stages: Sequence[Stage]) -> frozenset[int]:
         if stage.asked.id not in runner.recorder.batches:
             break
         found.add(stage.step)
-        if _is_open(runner, stage):
+        if runner.is_open(stage.asked):
             break
     return frozenset(found)
-
-
-def _is_open(runner: Runner, stage: Stage) -> bool:
-    """Whether a request of ``stage`` is not recorded."""
-    known = runner.recorder.batches.get(stage.asked.id)
-    if known is None:
-        return True
-    if not stage.asked.asked:
-        return False
-    left_out = {case.id for case in stage.asked.cases} - {*known.cases, *known.controls}
-    open_units = runner.open_units(stage.asked, dict.fromkeys(left_out, ""), {})
-    return bool(open_units or runner.unprobed(stage.asked.id))
 
 
 @define
@@ -129,3 +126,88 @@ class _Progress:
         cases = [case for case in mine if case.id not in self.skipped and case.id not in self.failed]
         runner.ask_cases(group, cases, bank, self.applier.edited or PassthroughModel(runner.run.session))
         runner.advance(EDITED, len(mine) - len(cases))
+
+
+FOLDER = "editor-state"
+NAME = re.compile(r"(?P<rank>\d+)\.(?P<step>\d+)\.(?P<digest>\w+)\Z")
+MOST = 0.1
+"""The fraction of its time that a run spends on saving, at most."""
+
+
+@define(kw_only=True)
+class SavedState:
+    """The saved states of process ``rank``. ``next``: the earliest time of the next save, by ``perf_counter``."""
+
+    run_folder: RunFolder
+    run: ResolvedRun
+    rank: int
+    next: float = field(default=0.0, init=False)
+
+    @classmethod
+    def of(cls, run_folder: RunFolder, run: ResolvedRun, rank: int) -> SavedState | None:
+        """Create it for a run. None if edited models of the editor cannot be loaded."""
+        return None if run.editor_spec.load is None else cls(run_folder=run_folder, run=run, rank=rank)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the saved states."""
+        return self.run_folder.path / FOLDER
+
+    def restore(self, applier: EditApplier, steps: Collection[int]) -> int:
+        """Load the saved edited model of one of ``steps``. Return that step, or 0 if none is saved.
+
+        If a file cannot be loaded, or the loaded model differs from the saved one, the reason is logged.
+        """
+        load = self.run.editor_spec.load
+        for path, step, digest in self._files():
+            if load is None or step not in steps:
+                continue
+            with ExitStack() as stack:
+                try:
+                    edited = stack.enter_context(load(self.run.editor, self.run.session, path))
+                except KEError as error:
+                    self._log(path, error.message)
+                    continue
+                self.run.session.model.state()  # reads the weights afresh, so that the digest is right
+                if self.run.session.model.digest != digest:
+                    self._log(path, "it gives another model than the one that was saved")
+                    continue
+                applier.restore(edited, stack)
+                return step
+        return 0
+
+    def write(self, step: int, applier: EditApplier) -> None:
+        """Save the edited model of ``step``, unless saving has cost too much of the time so far."""
+        edited, started = applier.saveable, perf_counter()
+        if edited is None or started < self.next:
+            return
+        old = [path for path, _step, _digest in self._files()]
+        path = self.folder / f"{self.rank}.{step}.{self.run.session.model.digest}"
+        write_atomic(path, edited.save)
+        _unlink([one for one in old if one != path])
+        ended = perf_counter()
+        self.next = ended + (ended - started) / MOST
+
+    def remove(self) -> None:
+        """Delete the files, because nothing is left to resume."""
+        _unlink([path for path, _step, _digest in self._files()])
+        with suppress(OSError):  # it has files of another process, or it never existed
+            self.folder.rmdir()
+
+    def _files(self) -> list[tuple[Path, int, str]]:
+        """Return each file of this process with its step and digest, the last step first."""
+        if not self.folder.is_dir():
+            return []
+        found = [(path, NAME.match(path.name)) for path in self.folder.iterdir()]
+        mine = [(path, int(m["step"]), m["digest"]) for path, m in found if m and int(m["rank"]) == self.rank]
+        return sorted(mine, key=lambda one: one[1], reverse=True)
+
+    def _log(self, path: Path, why: str) -> None:
+        message = f"{path} was not used, so every edit is made again: {why}"
+        self.run_folder.log("warning", what="saved editor state", message=message)
+
+
+def _unlink(paths: list[Path]) -> None:
+    for path in paths:
+        with file_errors(f"cannot remove {path}"):
+            path.unlink(missing_ok=True)

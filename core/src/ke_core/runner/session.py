@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.cache import CompletionCache
-from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, load
+from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, open_model
 from ke_core.plugins.catalog import Catalog
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.protocols import LanguageModel, Material, Progress, Session
@@ -30,7 +30,7 @@ class ModelChoice:
 
     def load(self, catalog: Catalog, progress: Progress) -> LanguageModel:
         """Load the model: seconds, or minutes at the first use. Raises UnknownComponent, ModelUnavailable."""
-        return load(*find_model(self.reference, self.how, catalog), progress)
+        return open_model(self.reference, self.how, catalog=catalog, progress=progress)
 
     def named(self, catalog: Catalog) -> ModelRef:
         """Return the reference of the model without loading it. Its digest is empty, and its address if not given."""
@@ -75,7 +75,7 @@ def open_session(
 
 
 def _encoder(name: str, *, catalog: Catalog, device: str) -> Encoder:
-    """Load an encoder onto the model's device, since each process of a shared run has its own accelerator."""
+    """Load an encoder onto the model's device, because each process of a shared run has its own accelerator."""
     spec, _, rest = name.partition(":")
     source, request = (spec, rest) if rest and spec in catalog.names("encoder") else (DEFAULT_SOURCE, name)
     encoder: Encoder = catalog.spec("encoder", source).build(EncoderRequest(id=request, device=device))
@@ -90,7 +90,7 @@ def allowed(material: Mapping[str, Material], oracle: tuple[str, ...], *, editor
     for name in oracle:
         if name not in material:
             raise BadConfig(
-                f"editor {editor} is set to use gold material {name!r}, which the dataset does not bring",
-                hint=f"the dataset brings: {', '.join(material) or 'none'}",
+                f"editor {editor} is set to use gold material {name!r}, which the dataset does not have",
+                hint=f"the dataset has: {', '.join(material) or 'none'}",
             )
     return {name: piece for name, piece in material.items() if not piece.oracle or name in oracle}

@@ -1,13 +1,14 @@
-"""The steps of a run on one model: what to ask, in which order, and what to record.
+"""The steps of a run on one model: which requests to send, in which order, and what to record.
 
-Every chunk of replies is on disk before the next chunk is asked. What is recorded is not asked again, so a run that was
-killed resumes: a group that is not finished is edited again, and asked the rest.
+Every chunk of replies is on disk before the next chunk is sent. Recorded requests are not sent again, so a run that was
+killed resumes: the edits of an unfinished group are applied again, and its remaining requests are sent.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from time import perf_counter
 from typing import Self
@@ -15,10 +16,9 @@ from typing import Self
 from attrs import define, evolve, field, frozen
 
 from ke_core.engine.passthrough import PassthroughModel
-from ke_core.runner.apply import untouched
+from ke_core.runner.apply import applied_edits, untouched
 from ke_core.runner.blinding import Blinder
 from ke_core.runner.plan import Group, Share
-from ke_core.runner.probing import failed, probe
 from ke_core.runner.recorder import Recorder
 from ke_core.runner.requests import RequestBuilder, RequestGroup
 from ke_core.runner.run import Measure, ResolvedRun
@@ -27,10 +27,13 @@ from ke_core.runner.world import World
 from ke_core.spec.errors import EditFailed
 from ke_core.spec.facts import Edit, EditBank, distinct
 from ke_core.spec.protocols import Edited
-from ke_core.spec.queries import Case
-from ke_core.spec.records import Batch
-from ke_core.spec.results import Failure
+from ke_core.spec.queries import Case, Phase
+from ke_core.spec.records import Batch, Probed
+from ke_core.spec.requests import Ask
+from ke_core.spec.results import Failure, Reply
 
+Answering = Callable[[Sequence[Ask]], Sequence[Reply]]
+"""A model as a function: it returns one reply for each request, in order."""
 UNEDITED_BATCH = "base"
 """The batch of the requests to the unedited model."""
 UNEDITED, CONTROL = "asking the unedited model", "asking the unedited model with the method's own prompts"
@@ -38,8 +41,8 @@ EDITED = "cases edited and asked"
 """Labels of the progress."""
 NOTHING = "no edit of the batch can be made"
 CHUNK = 512
-"""The number of requests after which replies are recorded (whole cases). An editor gets a chunk in a few calls, so
-this is large enough to batch, and small enough to lose."""
+"""The number of requests after which replies are recorded (whole cases). An editor gets a chunk in a few calls, so it
+must be large enough to batch, and small enough that a killed run loses little."""
 
 
 @frozen(kw_only=True)
@@ -53,24 +56,23 @@ class ValidEdits:
 
 @frozen(kw_only=True)
 class PendingBatch:
-    """A group just before its edits are applied, and those of its cases that will be asked. ``at``: the time."""
+    """A group just before its edits are applied, and those of its cases that will be asked."""
 
     group: Group
     valid: ValidEdits
     bank: Mapping[str, Edit]
     cases: Sequence[Case]
     batch: Batch
-    at: float = field(factory=perf_counter)
 
 
 @define
 class Runner:
     """The state of a run in this process.
 
-    ``blinder`` is between the run and the editor's code. ``before`` is the state of the unedited model. ``share``
+    ``blinder`` passes requests to the editor's code. ``before`` is the state of the unedited model. ``share``
     are the cases of edited models that this process asks, ``base`` those of the unedited model. ``leads``: this is the
     first process. ``totals``: the numbers of cases by label of the progress. ``done``: how many are finished.
-    ``edited``: an edit has been applied.
+    ``edited``: whether an edit has been applied.
     """
 
     run: ResolvedRun
@@ -85,9 +87,9 @@ class Runner:
     edited: bool = False
 
     @classmethod
-    def of(cls, run: ResolvedRun, recorder: Recorder, asked: Sequence[Group], world: World) -> Self:
-        """Start a run in one process of ``world``. ``asked``: what is asked of the edited models."""
-        share = Share.of(asked, world, whole=not run.spec.plan.sequential)
+    def of(cls, run: ResolvedRun, recorder: Recorder, world: World) -> Self:
+        """Start a run in one process of ``world``."""
+        share = Share.of(run.asked, world, whole=not run.spec.plan.sequential)
         blinder = Blinder.of(run)
         return cls(
             run=evolve(run, session=blinder.session),
@@ -97,7 +99,7 @@ class Runner:
             share=share,
             base=Share.of(run.groups, world),
             leads=world.leads,
-            totals={EDITED: sum(len(share.cases(group)) for group in asked)},
+            totals={EDITED: sum(len(share.cases(group)) for group in run.asked)},
         )
 
     def ask_unedited(self) -> None:
@@ -108,9 +110,7 @@ class Runner:
         if self.run.editor_spec.own_before:
             self._ask_control(cases)
         for measure in self._open_measures(UNEDITED_BATCH) if self.leads else ():
-            self.recorder.add_probed(
-                probe(measure, PassthroughModel(self.run.session).answer, batch=UNEDITED_BATCH, phase="before")
-            )
+            self._probe(measure, UNEDITED_BATCH, "before", PassthroughModel(self.run.session).answer)
 
     def _ask_control(self, cases: Sequence[Case]) -> None:
         """Ask the unedited model with the editor's own prompts."""
@@ -121,11 +121,7 @@ class Runner:
                 self._ask(UNEDITED_BATCH, control, units)
 
     def begin(self, group: Group) -> PendingBatch | None:
-        """Return what is left to do of ``group``. None if everything is recorded, or no edit can be applied."""
-        known = self.recorder.batches.get(group.id)
-        if known is not None and not self.open_units(group, known.skipped, {}) and not self.unprobed(group.id, known):
-            self.advance(EDITED, len(self.share.cases(group)))
-            return None
+        """Return the edits of ``group`` and the cases to ask. None if no edit can be applied, which is recorded."""
         valid = self.valid_edits(group)
         if not valid.edits:
             self.recorder.add_batch(self.batch(group, valid, group))
@@ -137,14 +133,34 @@ class Runner:
         self.edited = True
         return PendingBatch(group=group, valid=valid, bank=EditBank(valid.edits), cases=cases, batch=batch)
 
-    def fail(self, pending: PendingBatch, error: EditFailed) -> None:
+    def apply(self, pending: PendingBatch, applied: ExitStack) -> Edited | None:
+        """Apply and record the edits of a group until ``applied`` is closed. None if they fail, which is recorded."""
+        started = perf_counter()
+        try:
+            edits = applied.enter_context(applied_edits(self.run, pending.valid.edits))
+        except EditFailed as error:
+            self._fail(pending, error, seconds=round(perf_counter() - started, 3))
+            return None
+        self.recorder.add_batch(edits.on(pending.batch))
+        self.recorder.count_edit()
+        return edits.edited
+
+    def _fail(self, pending: PendingBatch, error: EditFailed, *, seconds: float) -> None:
         """Record that the edits failed. Every request of the group gets that failure as its reply."""
         group, failure = pending.group, Failure(error=type(error).__name__, message=str(error))
         self.recorder.count_edit(failure)
-        seconds = round(perf_counter() - pending.at, 3)
         self.recorder.add_batch(evolve(pending.batch, seconds=seconds, failed=str(error)))
         units = self.open_units(group, pending.valid.skipped, pending.bank)
-        self.recorder.add_failed(group.id, units, failure, probed=failed(self.unprobed(group.id), group.id, failure))
+        probed = [
+            Probed(
+                batch=group.id,
+                metric=measure.component.name,
+                phase="after",
+                replies={ask.query: failure for ask in measure.asks},
+            )
+            for measure in self.unprobed(group.id)
+        ]
+        self.recorder.add_failed(group.id, units, failure, probed=probed)
         self.advance(EDITED, len(pending.cases))
 
     def ask_cases(self, group: Group, cases: Sequence[Case], bank: Mapping[str, Edit], edited: Edited) -> None:
@@ -156,29 +172,46 @@ class Runner:
     def probe(self, group: Group, edited: Edited) -> None:
         """Send ``edited`` the metrics' own requests that are not recorded."""
         for measure in self.unprobed(group.id):
-            self.recorder.add_probed(
-                probe(measure, partial(self.blinder.answer, edited), batch=group.id, phase="after")
-            )
+            self._probe(measure, group.id, "after", partial(self.blinder.answer, edited))
+
+    def _probe(
+        self, measure: Measure, batch: str, phase: Phase, answer: Callable[[Sequence[Ask]], Sequence[Reply]]
+    ) -> None:
+        """Send the metric's own requests to one model and record the replies."""
+        name, started = measure.component.name, perf_counter()
+        replies = answer([evolve(ask, id=f"{batch}/{phase}/{name}/{ask.query}", case=name) for ask in measure.asks])
+        named = {ask.query: reply for ask, reply in zip(measure.asks, replies, strict=True)}
+        seconds = round(perf_counter() - started, 4)
+        self.recorder.add_probed(Probed(batch=batch, metric=name, phase=phase, replies=named, seconds=seconds))
 
     @property
     def _builder(self) -> RequestBuilder:
         return RequestBuilder.of(self.run.spec, self.run.editor_spec, self.run.dataset, hides=self.run.hides)
 
-    def unprobed(self, batch: str, known: Batch | None = None) -> list[Measure]:
-        """The metrics with requests of their own that this process has to send. A batch without edits has no model."""
-        if (known is not None and not known.edits) or batch not in self.share.leads:
-            return []
-        return self._open_measures(batch)
+    def unprobed(self, batch: str) -> list[Measure]:
+        """Return the metrics whose own requests this process sends and that are not recorded."""
+        return self._open_measures(batch) if batch in self.share.leads else []
 
     def _open_measures(self, batch: str) -> list[Measure]:
         return [measure for measure in self.run.asking if not self.recorder.probed(batch, measure.component.name)]
 
     def after_edits(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[RequestGroup]:
-        """The requests about ``case`` to the model with the edits of ``bank``."""
+        """Return the requests about ``case`` to the model with the edits of ``bank``."""
         return self._builder.after(case, bank, edited=group.edits(case))
 
-    def open_units(self, group: Group, skipped: Mapping[str, str], bank: Mapping[str, Edit]) -> list[RequestGroup]:
-        """The requests of the group that this process sends and that are not recorded."""
+    def is_open(self, group: Group) -> bool:
+        """Return whether a request of this process to the edited model of ``group`` is not recorded."""
+        known = self.recorder.batches.get(group.id)
+        if known is None:
+            return True
+        planned = {*known.cases, *known.controls}.difference(known.skipped)
+        if self.open_units(group, [case.id for case in group.cases if case.id not in planned], {}):
+            return True
+        has_model = known.edits or self.run.spec.plan.sequential  # a sequential step keeps the model of the one before
+        return bool(group.asked and has_model and self.unprobed(group.id))
+
+    def open_units(self, group: Group, skipped: Collection[str], bank: Mapping[str, Edit]) -> list[RequestGroup]:
+        """Return the requests of the group that this process sends and that are not recorded."""
         cases = (case for case in self.share.cases(group) if case.id not in skipped)
         return [unit for case in cases for unit in self.recorder.missing(group.id, self.after_edits(group, bank, case))]
 
@@ -201,9 +234,9 @@ class Runner:
         return ValidEdits(edits=edits, refused=refused, skipped=skipped)
 
     def batch(self, own: Group, valid: ValidEdits, asked: Group) -> Batch:
-        """The record of the edits of ``own``, after which ``asked`` is asked.
+        """Return the record of a batch: the edits of ``own`` are applied, then the cases of ``asked`` are asked.
 
-        The two differ in a sequential run. Each step lists only its own cases as not asked.
+        The two groups differ in a sequential run. Each step lists only its own cases as not asked.
         """
         edited = [case.id for case in own.edited if case.id not in valid.skipped]
         return Batch(
@@ -219,7 +252,7 @@ class Runner:
     def _chunks(
         self, batch: str, cases: Sequence[Case], units_of: Callable[[Case], list[RequestGroup]], label: str
     ) -> Iterator[list[RequestGroup]]:
-        """The requests of ``cases`` that are not recorded, in chunks of whole cases."""
+        """Yield the requests of ``cases`` that are not recorded, in chunks of whole cases."""
         if label != EDITED:
             self.totals[label] = len(cases)
             self.advance(label, 0)
@@ -237,7 +270,7 @@ class Runner:
         self.advance(label, waiting)
 
     def _ask(self, batch: str, edited: Edited, units: Sequence[RequestGroup]) -> None:
-        """Record one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
+        """Send requests and record one reply for each, in order. Raises PluginBroken if there are more or fewer."""
         questions = [question for unit in units for question in unit.questions]
         engine = self.run.session.engine
         with Meter(self.run.session.model) as meter:

@@ -39,7 +39,7 @@ def read(folder: RunFolder) -> Index:
 
 
 def judge_of(index: Index, folder: RunFolder, name: str) -> str:
-    """Return the key of the judge of that name, or of the last one. Raises BadRun if it has not judged everything."""
+    """Return the key of the judge of that name, or of the last judge. Raises BadRun if it has not judged everything."""
     refuse_empty(index, folder)
     found = [key for key, judge in index.judges.items() if name in ("", judge.name)]
     if not found:
@@ -186,10 +186,10 @@ class Counts:
 def models(
     index: Index, measure: Measure, memory: Mapping[str, Peak], *, sequential: bool = False
 ) -> Iterator[ModelRecord]:
-    """The unedited model, where that metric asked it anything, then each edited one: what the metric sees.
+    """Yield the models as a metric sees them: the unedited model if the metric sent it requests, then each edited one.
 
-    ``memory``: what answering took, by batch. Where edits pile up (``sequential``), a metric that asks sees the models
-    that it asked: steps that were not evaluated are none, and one whose own edits failed has those before it.
+    ``memory``: the peak memory of answering, by batch. In a ``sequential`` run, a metric with requests of its own sees
+    only the models that it asked. A step whose own edits failed has the edits of the steps before it.
     """
     name = measure.component.name
     base = index.probed(UNEDITED_BATCH, name)
@@ -223,7 +223,7 @@ def highest(one: Peak, other: Peak) -> Peak:
 
 
 def _unfinished(case: Case, outcomes: Mapping[tuple[Phase, str, str], Outcome]) -> str | None:
-    """Return the reason if a case of an unfinished run has no answers of the edited model."""
+    """Return the reason why a case of an unfinished run has no answers of the edited model, or None."""
     waits = any(probe.asked("after") for probe in case.probes)
     return UNFINISHED if waits and not any(phase == "after" for phase, _style, _query in outcomes) else None
 

@@ -13,7 +13,7 @@ from time import perf_counter, process_time
 from typing import Any, Self
 from uuid import uuid4
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from ke_core.spec.protocols import Progress
 from ke_core.spec.records import Usage
@@ -28,7 +28,7 @@ class Phase:
     """``seconds`` of wall time, ``cpu_seconds`` of all threads, and the peak memory in bytes.
 
     ``host`` is the resident memory of the process, ``device`` the memory of tensors on accelerators. None: unknown.
-    ``ended``: ``done``, or the name of the exception. ``facts``: further fields of the log.
+    ``ended``: ``done``, or the name of the exception.
     """
 
     name: str
@@ -37,7 +37,6 @@ class Phase:
     host: int | None = None
     device: int | None = None
     ended: str = "done"
-    facts: dict[str, Any] = field(factory=dict)
 
     def line(self) -> dict[str, Any]:
         """Return the fields of the log."""
@@ -48,7 +47,6 @@ class Phase:
             "peak_host_bytes": self.host,
             "peak_device_bytes": self.device,
             "ended": self.ended,
-            **self.facts,
         }
 
 
@@ -77,7 +75,7 @@ class HostMemory:
 
 
 def _device_meter(model: object) -> Any:
-    """The meter of the model's accelerators, started. None for a model without any: nothing here imports torch."""
+    """Start and return the meter of the model's accelerators. None for a model without one. Torch is not imported."""
     make = getattr(model, "device_meter", None)
     device: Any = None if make is None else make()
     if device is not None:
@@ -89,7 +87,7 @@ def _device_meter(model: object) -> Any:
 def measured_phase(name: str, model: object = None, progress: Progress | None = None) -> Iterator[Phase]:
     """Measure a block, and show its name in ``progress``. The figures are complete when it ends.
 
-    ``model``: the one whose accelerators count.
+    ``model``: its accelerators are measured.
     """
     if progress is not None:
         progress.advance(name, 0)
@@ -143,7 +141,7 @@ def resident() -> int | None:
 
 def _release_memory() -> None:
     """Free young garbage, then return the allocator's free memory to the system (glibc only)."""
-    gc.collect(1)  # all generations take a third of a second with torch: too long for each of 3,000 edits
+    gc.collect(1)  # all generations need 0.3 s with torch: too long for each of 3,000 edits
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 

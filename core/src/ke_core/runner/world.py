@@ -1,4 +1,4 @@
-"""The processes that share a run. torchrun or accelerate starts them; accelerate tells each its rank.
+"""The processes that share a run. torchrun or accelerate starts them, and accelerate knows the rank of each.
 
 They communicate through gloo, and only wait for one another.
 """
@@ -50,10 +50,10 @@ class World:
 
 def started(environment: Mapping[str, str] | None = None) -> int:
     """Return the number of processes that a launcher has started; 1 without a launcher."""
-    told = (os.environ if environment is None else environment).get("WORLD_SIZE", "1")
-    if not told.isdecimal() or int(told) < 1:
-        raise BadConfig(f"WORLD_SIZE is {told!r}, not a number of processes", hint=LAUNCH)
-    return int(told)
+    given = (os.environ if environment is None else environment).get("WORLD_SIZE", "1")
+    if not given.isdecimal() or int(given) < 1:
+        raise BadConfig(f"WORLD_SIZE is {given!r}, not a number of processes", hint=LAUNCH)
+    return int(given)
 
 
 @cache
@@ -78,7 +78,7 @@ def world() -> World:
 
 def _ended(_signal: int, _frame: object) -> None:
     raise ToldToEnd(
-        f"process {os.environ.get('RANK')} was told to end: another process of this run has died, or the launcher was "
+        f"process {os.environ.get('RANK')} was terminated: another process of this run has died, or the launcher was "
         "stopped",
         hint=RESUME,
     )

@@ -28,7 +28,7 @@ CHUNK = 1 << 20
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers of a full disk, an exhausted quota, and a file that is too large."""
 FULL_DISK = "free some space, or point KE_CACHE_DIR (or --out) at another disk"
-CHOOSE_WRITABLE = "name a place that you may write to"
+CHOOSE_WRITABLE = "choose a path that you can write to"
 
 
 def cache_dir() -> Path:
@@ -119,7 +119,7 @@ def file_errors(doing: str) -> Iterator[None]:
 
 def flush(path: Path) -> None:
     """Wait until the content of a file is on the disk."""
-    with path.open("rb+") as stream:  # Windows writes out only what is open for writing
+    with path.open("rb+") as stream:  # Windows flushes only files that are open for writing
         os.fsync(stream.fileno())
 
 
@@ -143,7 +143,7 @@ def read_value(path: Path, *, hint: str) -> Any:
 
 
 def warn(error: BadData) -> None:
-    """Warn in one line that an artifact is damaged, and say what happens next."""
+    """Warn in one line that an artifact is damaged, with the hint of ``error``."""
     warnings.warn(DamagedArtifact(f"{error.message}; {error.hint}"), stacklevel=3)
 
 

@@ -18,15 +18,15 @@ from attrs import frozen
 from ke_core.spec.errors import BadData, KEError
 
 DEPTH = 100
-"""Levels of nesting. Fixed, so that what can be read does not depend on how deep the stack is at that moment."""
+"""The maximum nesting. A fixed limit does not depend on the depth of the stack, as RecursionError does."""
 TOO_DEEPLY_NESTED = f"it is nested more than {DEPTH} levels deep"
 
 
 def loads(text: str | bytes, *, surrogates: bool = False) -> Any:
     """Parse one JSON value. Raises ValueError (JSONDecodeError, UnicodeError) for anything else.
 
-    ``surrogates``: accept escapes for half of a surrogate pair. Only files that ke itself writes hold them: a model may
-    generate one.
+    ``surrogates``: accept escapes for half of a surrogate pair. Only files that ke itself writes contain them, because
+    a model may generate one.
     """
     content = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     try:
@@ -40,7 +40,7 @@ def loads(text: str | bytes, *, surrogates: bool = False) -> Any:
 def check_parsed(value: Any, text: str, *, surrogates: bool = False) -> None:
     """Check a ``value`` that was parsed from ``text``.
 
-    Raises ValueError if it is nested too deeply, UnicodeEncodeError (one too) if it holds half of a surrogate pair.
+    Raises ValueError if it is nested too deeply, and UnicodeEncodeError if it holds half of a surrogate pair.
     """
     if text.count("[") + text.count("{") > DEPTH and _too_deep(value):
         raise ValueError(TOO_DEEPLY_NESTED)
@@ -105,7 +105,7 @@ def read_toml(path: Path, *, error: Callable[..., KEError] = BadData, hint: str 
 
 
 def problem(error: ValueError) -> str:
-    """Return what is wrong with a text that ``loads`` refuses, as the rest of a sentence that begins with its name."""
+    """Return the error of ``loads`` as the rest of a sentence that begins with the name of the text."""
     if isinstance(error, json.JSONDecodeError):
         if not error.doc.strip():
             return "is empty"
@@ -126,7 +126,7 @@ def error_line(error: ValueError) -> str:
 
 
 def _place(error: json.JSONDecodeError) -> str:
-    """Return the position of the error; a text of one line may be a line of a file, so its number is left out."""
+    """Return the position of the error. A text of one line may be a line of a file, so the line number is omitted."""
     text = error.doc.rstrip()
     at = min(error.pos, len(text))
     column = at - text.rfind("\n", 0, at)
@@ -165,7 +165,7 @@ def _finite(digits: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
-"""The decoder for streams, which call ``raw_decode`` and then ``check``."""
+"""The decoder for streams, which call ``raw_decode`` and then ``check_parsed``."""
 
 
 HINT = "one JSON object a line"

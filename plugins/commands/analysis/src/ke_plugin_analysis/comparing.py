@@ -137,9 +137,8 @@ def compare_runs(
         for measure in measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
         if isinstance(measure.metric, Metric)
     ]
-    every = [
-        [read.records[case] for case in first.known.order(common) if case in read.records] for read in (first, *others)
-    ]
+    order = [case.id for case in first.known.cases if case.id in common]
+    every = [[read.records[case] for case in order if case in read.records] for read in (first, *others)]
     tables, changed = [], []
     for own in every[1:]:
         both = (every[0], own)

@@ -20,7 +20,7 @@ from ke_core.app import (
     plain_table,
     progress,
     reject_unused,
-    resolve_judge,
+    resolve_component,
     save_check,
     split_options,
 )
@@ -88,7 +88,7 @@ def check_(
     """
     from ke_plugin_analysis.checking import check, read_items  # noqa: PLC0415  numpy
 
-    chosen = resolve_judge(app.catalog, name, split_options(options))
+    chosen = resolve_component(app.catalog, "judge", name, split_options(options))
     reject_unused(split_options(options), [chosen.spec])
     text, of = _items(chosen.spec, items)
     labeled = read_items(chosen.spec, text, of=of)

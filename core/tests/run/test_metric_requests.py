@@ -1,4 +1,4 @@
-"""Questions that are scored in place of answered, and what metrics ask of every model beside the cases."""
+"""Requests for log-probabilities, and metrics that send requests of their own to every model."""
 
 import gc
 import json
@@ -11,11 +11,10 @@ from attrs import evolve
 from ke_core.results.folder import RunFolder
 from ke_core.results.tally import tally_of
 from ke_core.runner.evaluate import evaluate
-from ke_core.runner.probing import asks_of
 from ke_core.runner.recorder import LIMIT
 from ke_core.runner.requests import RequestBuilder
 from ke_core.runner.run import Measure
-from ke_core.runner.scoring import records_of
+from ke_core.runner.scoring import asks_of, records_of
 from ke_core.runner.tables import Counts, highest, models, read
 from ke_core.runner.usage import Meter, resident
 from ke_core.spec.codec import from_json, to_json
@@ -31,7 +30,7 @@ PASSAGE = Likelihood(id="", case="", query="passage", prompt="It was", continuat
 
 
 class ModelShare:
-    """Minus the log-probability of the passage, and the seconds of the edits; whatever has none says so."""
+    """The negative log-probability of the passage and the seconds of the edits, or the reason why there is none."""
 
     def model_values(self, record):
         reply = record.replies.get("passage")
@@ -61,14 +60,14 @@ def spec_of(fakes, **changes):
 
 
 def asking(fakes, job):
-    """The job with a metric that asks one passage of every model."""
+    """Create a run with a metric that asks every model for one passage."""
     measure = Measure(component=fakes.component("weather"), spec=spec_of(fakes), metric=ModelShare(), asks=(PASSAGE,))
     spec = evolve(job.spec, asks=(DataRef(component=measure.component, sha256="0"),))
     return evolve(job, spec=spec, measures=(*job.measures, measure))
 
 
 def scored_tower(fakes, n):
-    """The tower, with a probe that asks how probable Rome and Paris are after its cloze."""
+    """Return the tower with a probe for the probability of Rome and Paris after its cloze."""
     case = fakes.tower(n)
     (edit,) = case.edits
     where = case.probes[0].queries[0]
@@ -98,7 +97,7 @@ def replies(folder, query, phase="after", style="direct"):
 # --- scored queries --------------------------------------------------------------------------------------
 
 
-def test_a_query_with_continuations_is_asked_for_their_log_probabilities(fakes):
+def test_queries_with_continuations_request_log_probabilities(fakes):
     case = scored_tower(fakes, 1)
     asker = RequestBuilder(dataset=fakes.Towers(made=()), styles=("direct", "cot"), edited_form="question")
     (unit, _cot) = asker.after(case, {edit.id: edit for edit in case.edits}, edited=True)
@@ -115,9 +114,9 @@ def test_a_query_with_continuations_is_asked_for_their_log_probabilities(fakes):
     )
 
 
-def test_scores_are_recorded_like_answers_and_no_judge_sees_them(fakes, tmp_path):
+def test_log_probabilities_are_recorded_and_not_judged(fakes, tmp_path):
     job = fakes.make_job(cases=tuple(scored_tower(fakes, n) for n in (1, 2)))
-    folder, end = finished(job, tmp_path)  # the judge of the fakes would stumble over a reply without text
+    folder, end = finished(job, tmp_path)  # the judge of the fakes fails on a reply without text
     assert replies(folder, "scored") == dict.fromkeys("12", Scored(logprobs=(-5.0, -6.0), tokens=(1, 1)))
     found = {
         judgment.verdict for line in records(folder, Judged) for q, judgment in line.judgments.items() if q == "scored"
@@ -127,7 +126,7 @@ def test_scores_are_recorded_like_answers_and_no_judge_sees_them(fakes, tmp_path
     assert end.failures == 0
 
 
-def test_an_editor_that_gives_some_log_probabilities_and_declines_others_is_wrong_where_it_declines(fakes, tmp_path):
+def test_declined_log_probabilities_count_as_wrong_if_others_are_given(fakes, tmp_path):
     cases = tuple(scored_tower(fakes, n) for n in range(1, 5))
     none = Failure(error=NoLikelihood.__name__, message="words only")
 
@@ -138,7 +137,7 @@ def test_an_editor_that_gives_some_log_probabilities_and_declines_others_is_wron
 
     job = fakes.make_job(editor=fakes.Notes([], reply), cases=cases, plan=Plan(size=None), editor_spec=fakes.OVERWRITE)
     folder, _end = finished(job, tmp_path)
-    assert list(replies(folder, "scored").values()).count(none) == 1  # the record keeps what was replied
+    assert list(replies(folder, "scored").values()).count(none) == 1  # the record keeps the reply
     _judge, seen = records_of(folder, cases)
     counted = [
         outcome
@@ -154,7 +153,7 @@ def test_an_editor_that_gives_some_log_probabilities_and_declines_others_is_wron
 
 
 @pytest.mark.parametrize("says", ["raises", "replies"])
-def test_an_editor_without_log_probabilities_has_not_failed(fakes, tmp_path, says):
+def test_editors_without_log_probabilities_do_not_fail(fakes, tmp_path, says):
     cases = tuple(scored_tower(fakes, n) for n in range(1, LIMIT + 3))
     reply = Failure(error=NoLikelihood.__name__, message="words only")
     editor = fakes.Notes([], lambda ask: reply if isinstance(ask, Likelihood) else Answer(text="Rome"))
@@ -193,7 +192,7 @@ def Wordy(fakes):  # noqa: N802
 # --- what metrics ask of every model ---------------------------------------------------------------------
 
 
-def test_every_model_is_asked_once_however_many_cases_it_has(fakes, tmp_path):
+def test_metric_requests_are_sent_once_to_each_model(fakes, tmp_path):
     folder, end = finished(asking(fakes, fakes.make_job(6, plan=Plan(size=2))), tmp_path)
     lines = records(folder, Probed)
     assert [(line.batch, line.phase) for line in lines] == [
@@ -211,8 +210,8 @@ def test_every_model_is_asked_once_however_many_cases_it_has(fakes, tmp_path):
 
 
 @pytest.mark.parametrize("evaluate", [None, 1])
-def test_of_edits_that_pile_up_the_model_that_they_leave_is_what_counts(fakes, tmp_path, evaluate):
-    """Steps on the way are one growing model: no average over them, and none that was not evaluated is missing."""
+def test_metrics_of_sequential_runs_use_the_last_model(fakes, tmp_path, evaluate):
+    """The steps are one growing model: they are not averaged, and unevaluated steps are not missing values."""
     plan = Plan(size=2, sequential=True, eval_every=evaluate)
     _folder, end = finished(asking(fakes, fakes.make_job(6, plan=plan)), tmp_path)
     nll = {score.phase: score for score in end.scores if score.aspect == "nll" and not score.tags}
@@ -221,7 +220,7 @@ def test_of_edits_that_pile_up_the_model_that_they_leave_is_what_counts(fakes, t
     assert steps == ({"2": 1, "4": 1, "6": 1} if evaluate else {"6": 1})
 
 
-def test_what_a_metric_asks_changes_no_answer_and_no_other_score(fakes, tmp_path):
+def test_metric_requests_change_no_other_reply_or_score(fakes, tmp_path):
     plain, one = finished(fakes.make_job(4), tmp_path / "plain")
     more, other = finished(asking(fakes, fakes.make_job(4)), tmp_path / "more")
     said = [[timeless(line) for line in records(folder, Replied)] for folder in (plain, more)]
@@ -229,7 +228,7 @@ def test_what_a_metric_asks_changes_no_answer_and_no_other_score(fakes, tmp_path
     assert [score for score in other.scores if score.metric == "share"] == list(one.scores)
 
 
-def test_the_edited_model_is_asked_while_it_is_edited(fakes, tmp_path):
+def test_metric_requests_reach_the_edited_model(fakes, tmp_path):
     job = asking(fakes, fakes.make_job(2))
     seen = []
     plain = job.session.model.score
@@ -241,7 +240,7 @@ def test_the_edited_model_is_asked_while_it_is_edited(fakes, tmp_path):
     assert seen == [["Paris"], ["Paris", "Rome"], ["Paris", "Rome"]]
 
 
-def test_killed_between_any_two_bytes_every_model_is_asked_all_the_same(fakes, tmp_path):
+def test_metric_requests_resume_from_records_truncated_at_any_byte(fakes, tmp_path):
     def job():
         cases = tuple(scored_tower(fakes, n) for n in range(1, 5))
         return asking(fakes, fakes.make_job(cases=cases, plan=Plan(size=2)))
@@ -272,7 +271,7 @@ def test_a_finished_run_started_again_edits_nothing(fakes, tmp_path):
     assert again.session.model.log == []
 
 
-def test_v9_a_model_that_was_not_made_is_a_missing_value_with_its_reason(fakes, tmp_path):
+def test_models_whose_edits_failed_are_missing_values_with_a_reason(fakes, tmp_path):
     refused = frozenset({fakes.tower(1).edits[0].id})
     _folder, end = finished(asking(fakes, fakes.make_job(2, fakes.Overwrite(refuses=refused))), tmp_path / "refused")
     (score,) = [score for score in end.scores if (score.aspect, score.phase) == ("nll", "after")]
@@ -283,7 +282,7 @@ def test_v9_a_model_that_was_not_made_is_a_missing_value_with_its_reason(fakes, 
     assert {batch.failed for batch in records(folder, Batch)} == {"the update is larger than the weight"}
 
 
-def test_a_dead_server_stops_the_run_at_what_metrics_ask_too(fakes, tmp_path):
+def test_a_dead_server_stops_the_run_during_metric_requests(fakes, tmp_path):
     gone = Failure(error="ServerGone", message="gone")
     editor = fakes.Notes([], lambda ask: gone if isinstance(ask, Likelihood) else Answer(text="Rome"))
     job = fakes.make_job(LIMIT + 1, editor, editor_spec=fakes.NOTES, plan=Plan(size=1))
@@ -297,7 +296,7 @@ def test_a_dead_server_stops_the_run_at_what_metrics_ask_too(fakes, tmp_path):
         finished(wide, tmp_path / "many")
 
 
-def test_what_a_metric_asked_while_the_server_was_down_is_asked_again(fakes, tmp_path):
+def test_metric_requests_that_met_a_dead_server_are_sent_again(fakes, tmp_path):
     down = Failure(error="ServerDown", message="gone")
     editor = fakes.Notes([], lambda ask: down if isinstance(ask, Likelihood) else Answer(text="Rome"))
     job = asking(fakes, fakes.make_job(2, editor, editor_spec=fakes.NOTES, plan=Plan(size=1)))
@@ -313,14 +312,14 @@ def test_what_a_metric_asked_while_the_server_was_down_is_asked_again(fakes, tmp
     assert (score.n, score.skipped) == (2, 0)
 
 
-def test_asks_without_a_query_of_their_own_are_the_metrics_fault(fakes):
+def test_metric_requests_without_distinct_queries_raise_plugin_broken(fakes):
     for asks in ((PASSAGE, PASSAGE), (evolve(PASSAGE, query=""),)):
         chosen = type("Chosen", (), {"spec": spec_of(fakes, asks=lambda _config, asks=asks: asks), "config": None})
         with pytest.raises(PluginBroken, match="metric weather has asks without a query of their own"):
             asks_of(chosen)
 
 
-def test_a_run_in_which_no_metric_asks_has_the_id_it_always_had(fakes):
+def test_metrics_without_requests_do_not_change_the_run_id(fakes):
     spec = fakes.make_job(2).spec
     assert "asks" not in to_json(spec)
     asked = asking(fakes, fakes.make_job(2)).spec
@@ -337,7 +336,7 @@ def test_the_first_batch_of_a_process_is_marked(fakes, tmp_path):
     assert [batch.first for batch in records(folder, Batch)] == [True, False, False]
 
 
-def test_how_often_the_model_was_run_for_an_edit_is_on_record_where_it_can_be_told(fakes, tmp_path):
+def test_forward_calls_of_an_edit_are_recorded_if_known(fakes, tmp_path):
     folder, _end = finished(fakes.make_job(2), tmp_path / "silent")
     assert {batch.passes for batch in records(folder, Batch)} == {None}
     assert all("passes" not in line for line in (folder.path / "records.jsonl").read_text().splitlines())
@@ -348,7 +347,7 @@ def test_how_often_the_model_was_run_for_an_edit_is_on_record_where_it_can_be_to
 
 
 @pytest.mark.skipif(resident() is None, reason="this system does not say how much memory is in use")
-def test_what_answering_took_is_on_record_and_the_highest_of_a_model_counts(fakes, tmp_path):
+def test_memory_of_answering_is_recorded_and_the_peak_counts(fakes, tmp_path):
     job = fakes.make_job(2)
     folder, _end = finished(job, tmp_path)
     assert all(line.memory.host is not None for line in records(folder, Replied))
@@ -373,15 +372,15 @@ def test_what_answering_took_is_on_record_and_the_highest_of_a_model_counts(fake
         (Peak(host=2, device=1), Peak(device=4), Peak(host=2, device=4)),
     ],
 )
-def test_the_higher_of_two_rises_is_that_of_each_memory_by_itself(one, other, both):
+def test_the_higher_rise_is_taken_for_each_kind_of_memory(one, other, both):
     assert highest(one, other) == highest(other, one) == both
 
 
 @pytest.mark.skipif(resident() is None, reason="this system does not say how much memory is in use")
-def test_a_meter_tells_each_rise_anew_and_not_what_came_before():
+def test_a_meter_measures_only_its_own_block():
     megabyte = 2**20
     rises = []
-    gc.collect()  # other tests' garbage must not be freed meanwhile
+    gc.collect()  # so that garbage of other tests is not freed in the meantime
     for size in (64, 8, 32):
         with Meter(object()) as meter:
             held = bytearray(size * megabyte)
@@ -393,7 +392,7 @@ def test_a_meter_tells_each_rise_anew_and_not_what_came_before():
     assert meter.peak.device is None
 
 
-def test_a_meter_asks_the_model_for_what_its_device_took():
+def test_a_meter_measures_the_devices_of_the_model():
     class Device:
         started = 0
 

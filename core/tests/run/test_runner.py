@@ -1,4 +1,4 @@
-"""The order of things in a run: base answers, edits, questions, restoring, records."""
+"""The order of a run: unedited answers, edits, requests, restoring, records."""
 
 from contextlib import contextmanager
 from itertools import count
@@ -35,26 +35,26 @@ def batches(records):
     return [r for r in records if isinstance(r, Batch)]
 
 
-def test_v6_base_answers_are_asked_before_the_first_edit(fakes, tmp_path):
+def test_the_unedited_model_is_asked_before_the_first_edit(fakes, tmp_path):
     job = fakes.make_job(4)
     _finished, records = done(job, tmp_path)
     kinds = [kind for kind, _what in job.session.model.log]
     first = kinds.index("edit")
     assert first == len([kind for kind in kinds[:first] if kind == "ask"]) > 0
     base = replied(records, batch=UNEDITED_BATCH)
-    assert len(base) == 4 * 2  # a line a case and style
+    assert len(base) == 4 * 2  # a line for each case and style
     assert all(reply.text in ("Paris", "France") for line in base for reply in line.replies.values())
     assert all(line.phase == "before" for line in base)
 
 
-def test_v14_v6_base_answers_do_not_depend_on_the_editor(fakes, tmp_path):
+def test_unedited_answers_do_not_depend_on_the_editor(fakes, tmp_path):
     _finished, one = done(fakes.make_job(3), tmp_path / "one")
     _finished, other = done(fakes.make_job(3, fakes.Notes([]), editor_spec=fakes.NOTES), tmp_path / "other")
     assert replied(one, batch=UNEDITED_BATCH) == replied(other, batch=UNEDITED_BATCH)
 
 
-def test_an_editor_that_says_so_is_asked_once_without_edits_before_the_first(fakes, tmp_path):
-    """ReCoE compares before and after under the same prompt, which is the editor's own."""
+def test_editors_with_own_before_are_asked_without_edits_first(fakes, tmp_path):
+    """ReCoE compares before and after with the same prompt, the editor's own."""
     spec, seen = evolve(fakes.NOTES, own_before=True), []
     _finished, records = done(fakes.make_job(3, fakes.Notes(seen), editor_spec=spec), tmp_path)
     own = replied(records, batch=UNEDITED_BATCH, style="own")
@@ -69,7 +69,7 @@ def test_an_editor_that_says_so_is_asked_once_without_edits_before_the_first(fak
     assert order == sorted(order, key=lambda at: (at[0] != "before", at[1] == "own"))
 
 
-def test_a_run_from_before_its_editor_said_so_is_asked_the_rest_alone(fakes, tmp_path):
+def test_only_missing_control_requests_are_sent(fakes, tmp_path):
     _finished, old = done(fakes.make_job(2, fakes.Notes([]), editor_spec=fakes.NOTES), tmp_path)
     again = fakes.make_job(2, fakes.Notes([]), editor_spec=evolve(fakes.NOTES, own_before=True))
     _finished, records = done(again, tmp_path)
@@ -79,7 +79,7 @@ def test_a_run_from_before_its_editor_said_so_is_asked_the_rest_alone(fakes, tmp
     assert third == records
 
 
-def test_the_edited_model_answers_and_the_model_is_given_back(fakes, tmp_path):
+def test_the_edited_model_answers_and_the_model_is_restored(fakes, tmp_path):
     job = fakes.make_job(4)
     before = dict(job.session.model.weights)
     _finished, records = done(job, tmp_path)
@@ -89,8 +89,8 @@ def test_the_edited_model_answers_and_the_model_is_given_back(fakes, tmp_path):
     assert job.session.model.weights == before
 
 
-def test_s7_what_answers_is_the_edited_model_and_the_rest_of_the_run_is_not_edited(fakes, tmp_path):
-    """EasyEdit hands back a model that is restored already; here asking happens inside the context."""
+def test_edits_affect_only_the_requests_of_their_group(fakes, tmp_path):
+    """EasyEdit returns a model that is already restored; here requests are sent inside the context."""
     job = fakes.make_job(3)
     seen = []
     plain = job.session.model.generate
@@ -102,7 +102,7 @@ def test_s7_what_answers_is_the_edited_model_and_the_rest_of_the_run_is_not_edit
     assert [towers for towers in seen if towers] == [["Tower 1"], ["Tower 2"], ["Tower 3"]]
 
 
-def test_s8_cases_keep_the_datasets_ids_in_every_batch(fakes, tmp_path):
+def test_case_ids_are_those_of_the_dataset_in_every_batch(fakes, tmp_path):
     _finished, records = done(fakes.make_job(5, plan=Plan(size=2)), tmp_path)
     assert [len(batch.cases) for batch in batches(records)] == [2, 2, 1]
     assert sorted(case for batch in batches(records) for case in batch.cases) == ["1", "2", "3", "4", "5"]
@@ -124,7 +124,7 @@ def test_batch_lines_hold_the_editors_details_and_counts(fakes, tmp_path):
     assert (batch.edits, batch.details, batch.refused, batch.skipped) == (4, {"norm": 4}, {}, {})
 
 
-def test_a_case_with_a_refused_edit_is_a_record_with_its_reason(fakes, tmp_path):
+def test_a_case_with_a_refused_edit_is_recorded_with_its_reason(fakes, tmp_path):
     refused = fakes.tower(2).edits[0].id
     editor = fakes.Overwrite(refuses=frozenset({refused}))
     job = fakes.make_job(3, editor, plan=Plan(size=None))
@@ -138,7 +138,7 @@ def test_a_case_with_a_refused_edit_is_a_record_with_its_reason(fakes, tmp_path)
     assert refused not in dict(job.session.model.log)["edit"]
 
 
-def test_an_editor_that_needs_a_subject_is_never_given_an_edit_without_one(fakes, tmp_path):
+def test_editors_that_need_a_subject_get_no_edit_without_one(fakes, tmp_path):
     free = Edit(id="free", statement="x y", free_form=FreeForm(prompt="x", target="y"))
     cases = (fakes.tower(1), evolve(fakes.tower(2), edits=(free,)))
     spec = evolve(fakes.OVERWRITE, needs_subject=True)
@@ -150,7 +150,7 @@ def test_an_editor_that_needs_a_subject_is_never_given_an_edit_without_one(fakes
     assert dict(job.session.model.log)["edit"] == cases[0].edits[0].id
 
 
-def test_a_case_that_cannot_be_edited_is_skipped_with_the_reason_of_its_dataset(fakes, tmp_path):
+def test_uneditable_cases_are_skipped_with_the_reason_of_the_dataset(fakes, tmp_path):
     cases = (fakes.tower(1), evolve(fakes.tower(2), edits=(), not_editable="the edit changes nothing"))
     finished, records = done(fakes.make_job(2, cases=cases, plan=Plan(size=None)), tmp_path)
     (batch,) = batches(records)
@@ -158,7 +158,7 @@ def test_a_case_that_cannot_be_edited_is_skipped_with_the_reason_of_its_dataset(
     assert finished.skipped == 1
 
 
-def test_a_batch_without_a_possible_edit_makes_none(fakes, tmp_path):
+def test_a_batch_without_valid_edits_applies_none(fakes, tmp_path):
     refused = frozenset(fakes.tower(n).edits[0].id for n in (1, 2))
     job = fakes.make_job(2, fakes.Overwrite(refuses=refused))
     finished, records = done(job, tmp_path)
@@ -167,7 +167,7 @@ def test_a_batch_without_a_possible_edit_makes_none(fakes, tmp_path):
     assert all(kind == "ask" for kind, _what in job.session.model.log)
 
 
-def test_a_withheld_edit_is_made_if_another_case_needs_it(fakes, tmp_path):
+def test_an_edit_of_a_skipped_case_is_applied_if_another_case_needs_it(fakes, tmp_path):
     one, two = fakes.tower(1), fakes.tower(2)
     both = evolve(one, id="both", edits=(one.edits[0], two.edits[0]))
     editor = fakes.Overwrite(refuses=frozenset({two.edits[0].id}))
@@ -177,7 +177,7 @@ def test_a_withheld_edit_is_made_if_another_case_needs_it(fakes, tmp_path):
     assert (batch.cases, set(batch.skipped), batch.edits) == (("1",), {"both"}, 1)
 
 
-def test_an_editor_that_takes_one_edit_makes_them_one_after_another(fakes, tmp_path):
+def test_editors_of_single_edits_apply_them_one_after_another(fakes, tmp_path):
     spec = evolve(fakes.OVERWRITE, one_at_a_time=True)
     job = fakes.make_job(3, editor_spec=spec, plan=Plan(size=None))
     _finished, records = done(job, tmp_path)
@@ -188,7 +188,7 @@ def test_an_editor_that_takes_one_edit_makes_them_one_after_another(fakes, tmp_p
     assert not job.spec.joint
 
 
-def test_the_sample_protocol_asks_controls_while_their_edits_are_withheld(fakes, tmp_path):
+def test_the_sample_protocol_asks_controls_without_their_edits(fakes, tmp_path):
     job = fakes.make_job(5, plan=Plan(protocol="sample", size=2))
     _finished, records = done(job, tmp_path)
     (batch,) = batches(records)
@@ -198,18 +198,18 @@ def test_the_sample_protocol_asks_controls_while_their_edits_are_withheld(fakes,
         assert line.replies["where"].text == city
 
 
-def test_weights_not_restored_names_what_a_cheating_editor_changed(fakes, tmp_path):
+def test_weights_not_restored_names_the_changed_weights(fakes, tmp_path):
     job = fakes.make_job(3, fakes.Overwrite("cheats"))
     with pytest.raises(WeightsNotRestored, match="weight Tower 1"):
         done(job, tmp_path)
 
 
-def test_weights_not_restored_notices_a_hook_that_was_left(fakes, tmp_path):
+def test_weights_not_restored_detects_leftover_hooks(fakes, tmp_path):
     with pytest.raises(WeightsNotRestored, match="hooks"):
         done(fakes.make_job(3, fakes.Overwrite("hook")), tmp_path)
 
 
-def test_the_check_also_happens_after_an_exception(fakes, tmp_path):
+def test_restoring_is_checked_after_an_exception(fakes, tmp_path):
     class Worse(fakes.Overwrite):
         @contextmanager
         def edit(self, session, edits):
@@ -223,7 +223,7 @@ def test_the_check_also_happens_after_an_exception(fakes, tmp_path):
 
 
 def test_the_digest_is_fresh_while_edited(fakes, tmp_path):
-    """The completion cache is keyed by it: an editor that writes past ``patch`` must not be served old texts."""
+    """It is part of the cache key: an editor that writes without ``patch`` must not get old texts."""
     job = fakes.make_job(2)
     digests = []
     plain = job.session.model.generate
@@ -232,7 +232,7 @@ def test_the_digest_is_fresh_while_edited(fakes, tmp_path):
     assert len(set(digests)) == 3  # unedited, tower 1 moved, tower 2 moved
 
 
-def test_an_interrupt_leaves_the_model_and_the_records_whole(fakes, tmp_path):
+def test_an_interrupt_leaves_model_and_records_intact(fakes, tmp_path):
     job = fakes.make_job(4)
     before = dict(job.session.model.weights)
     plain = job.session.model.generate
@@ -253,7 +253,7 @@ def test_an_interrupt_leaves_the_model_and_the_records_whole(fakes, tmp_path):
     assert [line.case for line in replied(folder.read(), phase="after", style="cot")] == ["1", "2", "3", "4"]
 
 
-def test_e8_a_resumed_batch_is_edited_before_its_remaining_cases_are_asked(fakes, tmp_path, monkeypatch):
+def test_a_resumed_batch_is_edited_before_its_remaining_requests(fakes, tmp_path, monkeypatch):
     monkeypatch.setattr("ke_core.runner.steps.CHUNK", 1)
     job = fakes.make_job(4, plan=Plan(size=None))
     folder = RunFolder.create(tmp_path / "whole", job.spec)
@@ -301,7 +301,7 @@ def test_ten_identical_failures_in_a_row_stop_the_run_and_are_asked_again(fakes,
 
 
 @pytest.mark.parametrize(("error", "stops"), [("ServerDown", True), ("ServerRefused", True), ("ValueError", False)])
-def test_failures_of_a_server_are_alike_whatever_its_words_and_others_are_not(fakes, tmp_path, error, stops):
+def test_server_failures_count_as_identical_whatever_their_message(fakes, tmp_path, error, stops):
     number = count()
     editor = fakes.Notes([], lambda _ask: Failure(error=error, message=f"429: used {next(number)} of 10 tokens"))
     job = fakes.make_job(20, editor, editor_spec=fakes.NOTES, plan=Plan(size=None))
@@ -313,8 +313,8 @@ def test_failures_of_a_server_are_alike_whatever_its_words_and_others_are_not(fa
         assert ask_models(job, folder).failures == 40
 
 
-def test_prompts_that_are_too_long_in_a_row_are_a_result_and_no_reason_to_stop(fakes, tmp_path):
-    """A method that shows more facts than fit: the published tables' "out of memory" cells."""
+def test_prompts_that_are_too_long_do_not_stop_the_run(fakes, tmp_path):
+    """A method that shows more facts than fit: "out of memory" in published tables."""
 
     def too_long(_ask):
         return Failure(error="ContextOverflow", message="a prompt of 9000 tokens")
@@ -324,7 +324,7 @@ def test_prompts_that_are_too_long_in_a_row_are_a_result_and_no_reason_to_stop(f
     assert finished.failures == 40
 
 
-def test_an_edit_that_fails_is_a_failure_of_its_cases_and_not_the_end(fakes, tmp_path):
+def test_a_failed_edit_fails_its_cases_and_the_run_continues(fakes, tmp_path):
     class Sometimes(fakes.Overwrite):
         def edit(self, session, edits):
             self.flaw = "fails" if "tower-2" in edits[0].id else ""
@@ -343,7 +343,7 @@ def test_an_editor_whose_edits_all_fail_stops_the_run(fakes, tmp_path):
         done(fakes.make_job(12, fakes.Overwrite("fails")), tmp_path)
 
 
-def test_an_editor_that_returns_too_few_replies_is_broken(fakes, tmp_path):
+def test_too_few_replies_raise_plugin_broken(fakes, tmp_path):
     class Short(fakes.Notes):
         def answer(self, asks):
             return [Answer(text="one")]
@@ -359,12 +359,12 @@ def test_a_weight_editor_on_a_model_without_weights_is_refused(fakes):
         refuse(fakes.make_job(2, model=EchoModel()))
 
 
-def test_an_editor_that_cannot_hide_is_refused_where_the_dataset_hides(fakes):
+def test_editors_that_cannot_hide_edits_are_refused_by_masking_datasets(fakes):
     with pytest.raises(BadConfig, match="cannot hide"):
         refuse(fakes.make_job(2, hides=True))
 
 
-def test_hidden_and_own_edits_reach_the_editor_and_gold_does_not(fakes, tmp_path):
+def test_requests_have_hidden_and_own_edits_but_no_gold_answers(fakes, tmp_path):
     seen = []
     cases = tuple(fakes.tower(n) for n in (1, 2, 3))
     job = fakes.make_job(
@@ -383,7 +383,7 @@ def test_hidden_and_own_edits_reach_the_editor_and_gold_does_not(fakes, tmp_path
         assert "Italy" not in str(ask)
 
 
-def test_an_editor_with_its_own_prompts_is_asked_each_query_once(fakes, tmp_path):
+def test_editors_with_own_prompts_get_each_query_once(fakes, tmp_path):
     seen = []
     job = fakes.make_job(2, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None))
     _finished, records = done(job, tmp_path)
@@ -397,14 +397,14 @@ def test_an_editor_with_its_own_prompts_is_asked_each_query_once(fakes, tmp_path
     assert {line.style for line in replied(records, phase="before")} == {"direct", "cot"}
 
 
-def test_all_cases_of_a_batch_are_asked_together(fakes, tmp_path):
+def test_the_cases_of_a_batch_are_asked_together(fakes, tmp_path):
     seen = []
     done(fakes.make_job(100, fakes.Notes(seen), editor_spec=fakes.NOTES, plan=Plan(size=None)), tmp_path)
     assert len(seen) == 1
     assert len(seen[0]) == 200
 
 
-def test_an_editor_with_details_that_json_cannot_hold_is_broken(fakes, tmp_path):
+def test_details_that_are_not_json_raise_plugin_broken(fakes, tmp_path):
     class Odd(fakes.Notes):
         details = MappingProxyType({"norm": float("nan")})
 

@@ -1,4 +1,4 @@
-"""Groups of an editor that leaves the model alone are asked together, and recorded as if one after another."""
+"""Groups of an editor that changes no weights are asked together and recorded as if one after another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ke_core.spec.runspec import Plan
 
 
 class Supposed:
-    """Says which facts it was given, and what the model makes of the question."""
+    """Answers with its facts and the model's text."""
 
     def __init__(self, session, edits):
         self.session, self.facts = session, " ".join(edit.id for edit in edits)
@@ -63,7 +63,7 @@ def job(fakes, supposing):
 
 
 def records(job, path):
-    """As evaluated; times and memory aside, which no two runs share."""
+    """Return replies and batches without times and memory."""
     folder = RunFolder.create(path, job.spec)
     ask_models(job, folder)
     found = list(folder.read())
@@ -73,35 +73,35 @@ def records(job, path):
 
 
 @pytest.mark.parametrize("plan", [Plan(), Plan(size=3), Plan(size=3, eval_limit=4), Plan(size=None)])
-def test_the_records_are_those_of_one_group_after_another(job, tmp_path, monkeypatch, plan):
+def test_concurrent_groups_give_the_records_of_sequential_groups(job, tmp_path, monkeypatch, plan):
     together = records(job(plan=plan), tmp_path / "together")
     monkeypatch.setattr(abreast, "MOST", 1)
     assert records(job(plan=plan), tmp_path / "alone") == together
 
 
-def test_questions_of_all_groups_advance_together_and_all_are_given_back(job, supposing, tmp_path):
+def test_all_groups_are_asked_together_and_restored(job, supposing, tmp_path):
     editor = supposing()
     one = job(editor=editor)
     records(one, tmp_path)
     assert (editor.most, editor.open) == (8, 0)
-    assert one.session.engine.stats.waves == 2  # before the edits, and after them
+    assert one.session.engine.waves == 2  # before the edits, and after them
 
 
-def test_no_more_groups_stand_together_than_have_enough_questions(job, supposing, tmp_path, monkeypatch):
+def test_groups_are_activated_until_they_have_enough_requests(job, supposing, tmp_path, monkeypatch):
     monkeypatch.setattr(abreast, "ENOUGH", 6)  # a group has two
     editor = supposing()
     records(job(editor=editor), tmp_path)
     assert (editor.most, editor.open) == (3, 0)
 
 
-def test_groups_that_stand_together_are_not_too_many(job, supposing, tmp_path, monkeypatch):
+def test_the_number_of_concurrent_groups_is_limited(job, supposing, tmp_path, monkeypatch):
     monkeypatch.setattr(abreast, "MOST", 3)
     editor = supposing()
     records(job(editor=editor), tmp_path)
     assert (editor.most, editor.open) == (3, 0)
 
 
-def test_an_edited_model_that_all_groups_share_is_refused(job, fakes, tmp_path):
+def test_an_edited_model_shared_by_groups_is_refused(job, fakes, tmp_path):
     class Own(fakes.Notes):
         @fakes.contextmanager
         def edit(self, session, edits):
@@ -115,7 +115,7 @@ def test_an_edited_model_that_all_groups_share_is_refused(job, fakes, tmp_path):
         records(job(editor=Own([])), tmp_path)
 
 
-def test_edits_that_fail_are_their_own_groups_alone(job, supposing, tmp_path):
+def test_failed_edits_affect_only_their_own_group(job, supposing, tmp_path):
     replied, batches = records(job(editor=supposing("Tower 2")), tmp_path)
     after = {case: replies for _batch, case, phase, _style, replies in replied if phase == "after"}
     assert all(isinstance(reply, Failure) for reply in after.pop("2").values())
@@ -124,7 +124,7 @@ def test_edits_that_fail_are_their_own_groups_alone(job, supposing, tmp_path):
     assert [first for *_rest, first in batches].count(True) == 1
 
 
-def test_a_run_that_is_interrupted_goes_on_with_the_groups_that_are_not_on_record(job, tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_with_unrecorded_groups(job, tmp_path, monkeypatch):
     monkeypatch.setattr(abreast, "ENOUGH", 6)
     whole = records(job(), tmp_path / "whole")
     one = job()

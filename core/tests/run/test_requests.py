@@ -14,7 +14,7 @@ def of(units, style, query):
     return next(question for question in unit.questions if question.query == query)
 
 
-def test_the_fact_of_an_edit_is_asked_as_the_cloze_after_editing_only(fakes):
+def test_an_edited_fact_is_asked_as_cloze_only_after_the_edit(fakes):
     case = fakes.tower(1)
     bank = {edit.id: edit for edit in case.edits}
     put = of(asker(fakes).after(case, bank, edited=True), "direct", "where")
@@ -37,7 +37,7 @@ def test_a_query_of_two_probes_is_asked_once_and_conditions_are_asked_before(fak
     assert [query.id for query in queries_of(case, "before")] == ["known", "where", "country"]
 
 
-def test_a_style_in_which_a_query_is_not_asked_is_left_out(fakes):
+def test_styles_without_a_prompt_for_the_query_are_omitted(fakes):
     units = asker(fakes).before(fakes.tower(1))
     assert [[q.query for q in unit.questions] for unit in units] == [
         ["known", "where", "country"],
@@ -45,7 +45,7 @@ def test_a_style_in_which_a_query_is_not_asked_is_left_out(fakes):
     ]
 
 
-def test_own_edits_are_those_made_in_the_cases_order(fakes):
+def test_own_edits_are_the_applied_ones_in_case_order(fakes):
     one, two = fakes.tower(1), fakes.tower(2)
     case = evolve(one, edits=(two.edits[0], one.edits[0]))
     bank = {edit.id: edit for edit in (*one.edits, *two.edits)}
@@ -75,8 +75,8 @@ def test_a_cases_own_edits_are_never_hidden_from_it(fakes):
     assert control == frozenset(bank)
 
 
-def test_the_unedited_model_is_asked_in_own_prompts_what_the_edited_one_is_asked_too(fakes):
-    """Not the conditions: they are the benchmark's, the same for every editor."""
+def test_control_requests_are_those_of_the_edited_model(fakes):
+    """Conditions belong to the benchmark and are the same for every editor."""
     (unit,) = asker(fakes, own_prompt=True).control(fakes.tower(1))
     assert (unit.phase, unit.style, [question.query for question in unit.questions]) == (
         "before",
@@ -97,7 +97,7 @@ def test_a_query_with_contexts_is_scored_after_a_prompt_for_each_continuation(fa
     assert put.prompts == tuple(f"direct Q: {text} A:" for text in contexts)
 
 
-def test_the_tags_of_a_query_are_not_in_its_request(fakes):
+def test_requests_do_not_contain_query_tags(fakes):
     case = fakes.tower(1)
     probe = case.probes[0]
     tagged = evolve(probe.queries[0], tags={"language": "de"})

@@ -1,4 +1,4 @@
-"""Procedures advance together; what one asks never depends on the others."""
+"""Procedures advance together, and their requests do not depend on one another."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder
 
 
 class Recording(EchoModel):
-    """Answers with the prompt (and the seed, where it samples), remembers how many came together."""
+    """Answers with the prompt and the seed of sampled requests. ``sizes``: the sizes of the batches."""
 
     def __init__(self, digest="weights"):
         self.sizes: list[int] = []
@@ -56,19 +56,19 @@ def test_hundreds_of_procedures_advance_together():
     found = engine.run({f"p{i}": hops(f"q{i}", 1 + i % 4) for i in range(400)})
     assert found["p3"] == "Q3...."
     assert model.sizes == [400, 300, 200, 100]
-    assert engine.stats.waves == 4
-    assert engine.stats.requests == 1000
-    assert engine.stats.mean_wave == 250
+    assert engine.waves == 4
+    assert engine.requests == 1000
+    assert engine.mean_wave == 250
 
 
-def test_a_killed_run_loses_few_completions_because_large_waves_are_cut():
+def test_large_waves_are_cut_so_that_a_kill_loses_few_completions():
     model = Recording()
     BatchingEngine(model).run({f"p{i}": hops(f"q{i}", 1) for i in range(1200)})
     assert max(model.sizes) <= 512
     assert sum(model.sizes) == 1200
 
 
-def test_lookups_are_served_first_so_that_the_model_sees_all_at_once():
+def test_retrieval_is_served_before_model_requests():
     memory = FactMemory(WordEncoder(), [("e1", "the capital of France is Lyon")])
 
     def looks_up(name):
@@ -80,7 +80,7 @@ def test_lookups_are_served_first_so_that_the_model_sees_all_at_once():
     assert model.sizes == [3]
 
 
-def test_embeddings_and_lookups_of_a_wave_are_one_call_each():
+def test_embeddings_and_searches_of_a_wave_are_one_call_each():
     class Counting(WordEncoder):
         calls = 0
 
@@ -109,7 +109,7 @@ def test_embeddings_and_lookups_of_a_wave_are_one_call_each():
     assert all(hit.id != "e2" for i in range(5) for hit in found[f"n{i}"])
 
 
-def test_a_request_that_fails_is_raised_inside_its_procedure_alone():
+def test_a_failed_request_is_raised_only_in_its_procedure():
     def careful():
         try:
             yield Generate(prompt="long")
@@ -154,7 +154,7 @@ def test_a_procedure_that_raises_becomes_a_failure_in_one_line():
     assert isinstance(found["c"], str)
 
 
-def test_what_is_not_a_request_is_told_to_the_procedure():
+def test_a_yielded_value_that_is_not_a_request_raises_in_the_procedure():
     def confused():
         yield "Generate"
 
@@ -182,7 +182,7 @@ def test_interrupts_and_bugs_are_not_swallowed(error):
     assert closed
 
 
-def test_seeds_do_not_depend_on_the_batch():
+def test_request_seeds_do_not_depend_on_the_batch():
     def run(names):
         return BatchingEngine(Recording(), seed=7).run({n: hops(n, 2, temperature=1.0) for n in names})
 
@@ -193,30 +193,29 @@ def test_seeds_do_not_depend_on_the_batch():
     assert all(0 <= call_seed(0, str(i), 0) < 2**64 for i in range(100))
 
 
-def test_a_seed_that_is_set_is_kept_and_greedy_requests_have_none():
+def test_explicit_seeds_are_kept_and_greedy_requests_have_none():
     model = Recording()
     BatchingEngine(model).run({"a": hops("a", 1, temperature=1.0, seed=5), "b": hops("b", 1)})
     assert [request.seed for request in model.seen] == [5, None]
 
 
-def test_equal_requests_of_a_wave_are_asked_once():
+def test_equal_requests_of_a_wave_are_sent_once():
     model = Recording()
     engine = BatchingEngine(model)
     found = engine.run({f"p{i}": hops("same", 1) for i in range(10)})
     assert set(found.values()) == {"SAME."}
     assert model.sizes == [1]
-    assert engine.stats.shared == 9
     engine.run({f"p{i}": hops("same", 1, temperature=1.0) for i in range(10)})
     assert model.sizes == [1, 10]
 
 
-def test_the_cache_answers_what_was_asked_before():
+def test_the_cache_answers_repeated_requests():
     model, cache = Recording(), CompletionCache()
     for _ in range(2):
         engine = BatchingEngine(model, cache=cache)
         assert engine.run({"a": hops("q", 3)}) == {"a": "Q..."}
     assert len(model.seen) == 3
-    assert engine.stats.hits == 3
+    assert engine.hits == 3
 
 
 def test_scores_are_cached_too():
@@ -229,7 +228,7 @@ def test_scores_are_cached_too():
     assert model.scored == [1]
 
 
-def test_nothing_is_shared_across_digests_even_within_one_engine():
+def test_completions_are_not_shared_between_digests():
     model = Recording("before")
     engine = BatchingEngine(model, cache=CompletionCache())
     engine.run({"a": hops("q", 1)})
@@ -243,7 +242,7 @@ def test_nothing_is_shared_across_digests_even_within_one_engine():
         yield Generate(prompt="q.")
 
     engine.run({"a": edits_in_the_middle()})
-    assert len(model.seen) == 3  # the first was known of the edited model, the second is a new model's
+    assert len(model.seen) == 3  # cached for the edited model, not cached for the new one
 
 
 def test_failed_requests_are_not_cached():
@@ -268,7 +267,7 @@ def test_answers_come_in_order_with_their_costs():
         assert {reply.cost for reply in found} == {Cost(calls=3, prompt_tokens=6, tokens=4)}
 
 
-def test_two_asks_of_one_id_are_refused():
+def test_duplicate_request_ids_are_refused():
     ask = Likelihood(id="a", case="c", prompt="p", continuations=(" c",))
     with pytest.raises(ValueError, match="two requests have the id 'a'"):
         BatchingEngine(EchoModel()).answer(lambda ask: hops(ask.id, 1), [ask, ask])
@@ -294,6 +293,6 @@ def test_progress_starts_at_zero_and_counts_answers_and_model_requests():
     assert seen.said[-1] == ("asking", 2, 2)
 
 
-def test_no_procedures_are_no_trouble():
+def test_no_procedures_give_no_results():
     assert BatchingEngine(EchoModel()).run({}) == {}
-    assert BatchingEngine(EchoModel()).stats.mean_wave == 0
+    assert BatchingEngine(EchoModel()).mean_wave == 0

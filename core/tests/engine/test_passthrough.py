@@ -1,4 +1,4 @@
-"""The model is asked with the ask's own prompt, and the answer cut out by the prompt's own rule."""
+"""The model gets the prompt of the request, and the prompt's parser extracts the answer."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def question(text="Q: capital of France?\nA:", **how) -> Question:
     return Question(id="a", case="c", query="q", texts=("capital of France?",), form="question", prompt=prompt)
 
 
-def test_a_question_is_put_as_it_stands_with_its_own_decoding(tmp_path):
+def test_a_question_is_sent_unchanged_with_its_decoding(tmp_path):
     model = ScriptedModel([" Paris\nQ: and of Spain?"])
     direct = PassthroughModel(make_session(model, root=tmp_path), {"norm": 1.0})
     decoding = Decoding(max_tokens=5, stop=("\n",), temperature=0.5, top_k=3)
@@ -58,20 +58,32 @@ def test_a_prompt_that_is_too_long_is_a_failure(tmp_path):
         (LINE, " Paris\nQ: next", "length", "answered", "Paris"),
         (LINE, " Paris", "stop", "answered", "Paris"),
         (LINE, " Paris", "eos", "answered", "Paris"),
-        (LINE, " Paris, which is the", "length", "answered", "Paris, which is the"),  # a cloze goes as far as it goes
+        (
+            LINE,
+            " Paris, which is the",
+            "length",
+            "answered",
+            "Paris, which is the",
+        ),  # the text of a cloze is the answer
         (LINE, "  ", "eos", "unparsed", ""),
         (LINE, " ", "length", "length", ""),
         (MARKED, "I think. Answer: Paris\n", "length", "answered", "Paris"),
         (MARKED, "I think. Answer: Paris", "eos", "answered", "Paris"),
-        (MARKED, "I think. Answer: Par", "length", "length", "Par"),  # half a name
-        (MARKED, "I think. Answer:\nParis", "length", "length", "Paris"),  # the break before it is not its end
+        (MARKED, "I think. Answer: Par", "length", "length", "Par"),  # a part of a name
+        (
+            MARKED,
+            "I think. Answer:\nParis",
+            "length",
+            "length",
+            "Paris",
+        ),  # the line break before the answer is not its end
         (MARKED, "I think that", "length", "length", ""),
         (MARKED, "I think that", "stop", "unparsed", ""),
         (Parse(after="Answer:", until=""), "Answer: Paris", "length", "length", "Paris"),
         (Parse(until=""), "Paris\nor", "length", "answered", "Paris\nor"),
     ],
 )
-def test_how_an_answer_ended(parse, text, finish, outcome, answer):
+def test_outcomes_of_answers(parse, text, finish, outcome, answer):
     found = read(parse, Generated(text=text, finish=finish))
     assert (found.text, found.outcome, found.raw) == (answer, outcome, text)
     assert not found.cut or outcome == "answered"
@@ -88,22 +100,22 @@ def test_how_an_answer_ended(parse, text, finish, outcome, answer):
         (Parse(until=""), "Paris\nor", "eos", False),
     ],
 )
-def test_an_answer_that_goes_as_far_as_the_limit_says_so(parse, text, finish, cut):
+def test_an_answer_at_the_token_limit_is_marked(parse, text, finish, cut):
     assert read(parse, Generated(text=text, finish=finish)).cut == cut
 
 
-def test_only_a_cut_answer_is_longer_on_record_than_it_used_to_be():
+def test_only_truncated_answers_record_the_field_cut():
     assert "cut" not in to_json(Answer(text="Paris"))
     assert from_json(to_json(Answer(text="Paris", cut=True)), Answer, of="an answer").cut
 
 
-def test_edits_in_the_weights_cannot_be_taken_off(tmp_path):
+def test_weight_edits_cannot_be_changed(tmp_path):
     direct = PassthroughModel(make_session(EchoModel(), root=tmp_path))
     with pytest.raises(UnsupportedChange):
         direct.change(remove=["e1"])
 
 
-def test_what_plugins_import_brings_no_torch_and_no_network_code():
+def test_the_plugin_facade_imports_neither_torch_nor_network_code():
     import subprocess
     import sys
 

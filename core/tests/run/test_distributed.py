@@ -1,4 +1,4 @@
-"""Several processes share a run: nothing is asked twice or left out, and what any of them wrote counts once."""
+"""Several processes share a run: each request is sent once, and each record counts once."""
 
 import pytest
 from attrs import evolve
@@ -6,9 +6,8 @@ from attrs import evolve
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.writer import open_writer
 from ke_core.runner import distributed as together
-from ke_core.runner import evaluate as asking
 from ke_core.runner import evaluate as evaluation
-from ke_core.runner.distributed import shared
+from ke_core.runner.distributed import recording
 from ke_core.runner.evaluate import evaluate
 from ke_core.runner.plan import Share, groups, stages
 from ke_core.runner.world import World, expect, started
@@ -49,7 +48,7 @@ def worlds(size):
 
 
 def asked(to_do, size, **how):
-    """Of each process what it asks, as (group, case)."""
+    """Return the (group, case) pairs that each process asks."""
     shares = [Share.of(to_do, world, **how) for world in worlds(size)]
     return [[(group.id, case.id) for group in to_do for case in share.cases(group)] for share in shares]
 
@@ -65,13 +64,13 @@ def test_every_case_is_asked_by_exactly_one_process(size, plan):
     assert sorted(pair for part in parts for pair in part) == sorted(whole)
 
 
-def test_where_there_are_groups_enough_each_is_edited_by_one_process():
+def test_each_group_is_edited_by_one_process():
     to_do = made(10, size=2)
     taken = [[group.id for group in to_do if Share.of(to_do, world).takes(group)] for world in worlds(2)]
     assert taken == [["batch-1", "batch-3", "batch-5"], ["batch-2", "batch-4"]]
 
 
-def test_cases_edited_all_at_once_are_parted_and_one_process_asks_what_is_asked_of_the_model_once():
+def test_the_cases_of_one_group_are_divided_among_processes():
     (group,) = to_do = made(5, size=None)
     shares = [Share.of(to_do, world) for world in worlds(2)]
     assert [[case.id for case in share.cases(group)] for share in shares] == [["0", "2", "4"], ["1", "3"]]
@@ -79,7 +78,7 @@ def test_cases_edited_all_at_once_are_parted_and_one_process_asks_what_is_asked_
     assert all(share.takes(group) for share in shares)
 
 
-def test_groups_edited_one_upon_another_are_made_by_every_process():
+def test_every_process_applies_all_sequential_steps():
     plan = Plan(sequential=True, eval_every=1)
     steps = [stage.asked for stage in stages(made(8, size=2, sequential=True, eval_every=1), plan)]
     parts = asked(steps, 2, whole=False)
@@ -92,7 +91,7 @@ def replied(batch, number, text="This"):
 
 
 @pytest.mark.parametrize("block", [1, together.BLOCK])
-def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_folder, monkeypatch, block):
+def test_records_are_merged_in_the_order_of_the_plan(run_folder, monkeypatch, block):
     monkeypatch.setattr(together, "BLOCK", block)
     to_do = made(4, size=None)
     (group,) = to_do
@@ -107,40 +106,40 @@ def test_what_the_processes_wrote_is_put_together_in_the_order_of_the_plan(run_f
     ):
         with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
             writer.append(records)
-    with shared(run_folder, World(), to_do, "base"):
+    with recording(run_folder, World(), to_do):
         assert list(run_folder.read()) == [*base, batch, *(replied(group.id, n) for n in range(4)), probed]
     assert not list(run_folder.path.glob("records.part*"))
 
 
-def test_what_is_on_record_already_is_not_taken_in_again(run_folder):
-    """A process killed between the writing and the deleting leaves both."""
+def test_recorded_replies_are_not_merged_twice(run_folder):
+    """A process that is killed between writing and deleting leaves both."""
     to_do = made(2, size=None)
     with run_folder.writing() as writer:
         writer.append([replied("batch-1", 0)])
     with open_writer(run_folder.path / PART.format(rank=1)) as writer:
         writer.append([replied("batch-1", 0, "Other"), replied("batch-1", 1)])
-    with shared(run_folder, World(), to_do, "base"):
+    with recording(run_folder, World(), to_do):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0), replied("batch-1", 1)]
 
 
 @pytest.mark.parametrize("error", ["ServerDown", "ProcessLost"])
-def test_what_was_asked_again_after_a_failure_that_passes_is_taken_in_once(run_folder, error):
-    """Before it is merged, and killed between the writing and the deleting."""
+def test_replies_repeated_after_a_server_failure_are_merged_once(run_folder, error):
+    """The second merge repeats one that was killed between writing and deleting."""
     down = Failure(error=error, message="gone")
     sick, probed_sick = evolve(replied("batch-1", 0), replies={"q": down}), probed({"p": down})
     with run_folder.writing() as writer:
         writer.append([sick, probed_sick, replied("batch-1", 1)])
     for _start in range(2):
         with open_writer(run_folder.path / PART.format(rank=1)) as writer:
-            writer.append([sick, replied("batch-1", 1, "Other")])  # of the start before
-        with shared(run_folder, World(), made(2, size=None), "base"):
+            writer.append([sick, replied("batch-1", 1, "Other")])  # of the previous start
+        with recording(run_folder, World(), made(2, size=None)):
             pass
         assert list(run_folder.read()) == [sick, probed_sick, replied("batch-1", 1)]
     for _start in range(2):
         with open_writer(run_folder.path / PART.format(rank=1)) as writer:
             writer.append([replied("batch-1", 0), probed({})])
-        with shared(run_folder, World(), made(2, size=None), "base"):
+        with recording(run_folder, World(), made(2, size=None)):
             pass
         assert list(run_folder.read())[3:] == [replied("batch-1", 0), probed({})]
 
@@ -149,30 +148,30 @@ def probed(replies):
     return Probed(batch="batch-1", metric="m", phase="after", replies=replies)
 
 
-def test_what_each_process_paid_counts_be_it_the_same_sum_twice(run_folder):
+def test_the_usage_of_each_process_counts(run_folder):
     paid = [Usage(id=name, requests=1, prompt_tokens=7) for name in ("", "a", "b")]
     with run_folder.writing() as writer:
-        writer.append(paid[1:2])  # killed between the writing and the deleting
+        writer.append(paid[1:2])  # killed between writing and deleting
     for rank, one in enumerate(paid):
         with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
             writer.append([one])
-    with shared(run_folder, World(), made(2, size=None), "base"):
+    with recording(run_folder, World(), made(2, size=None)):
         pass
     assert sorted(run_folder.read(), key=lambda one: one.id) == paid
 
 
-def test_a_torn_last_line_of_a_part_is_left_out(run_folder):
+def test_a_truncated_last_line_of_a_part_is_skipped(run_folder):
     part = run_folder.path / PART.format(rank=1)
     with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
     with part.open("ab") as stream:
         stream.write(b'{"kind":"replied","ba')
-    with shared(run_folder, World(), made(2, size=None), "base"):
+    with recording(run_folder, World(), made(2, size=None)):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0)]
 
 
-def test_the_death_of_another_process_is_one_clear_line():
+def test_a_dead_process_gives_a_one_line_error():
     def gone():
         raise RuntimeError("[gloo] Connection closed by peer [127.0.0.1]:3000")
 
@@ -180,7 +179,7 @@ def test_the_death_of_another_process_is_one_clear_line():
         World(rank=1, size=2, meet=gone).meet()
 
 
-def test_another_number_of_processes_than_asked_for_is_refused(monkeypatch):
+def test_a_wrong_number_of_processes_is_refused(monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     expect(None)
     expect(1)
@@ -189,7 +188,7 @@ def test_another_number_of_processes_than_asked_for_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("told", ["", "two", "0", "-1"])
-def test_a_launcher_that_says_no_number_is_refused(told):
+def test_an_invalid_world_size_is_refused(told):
     with pytest.raises(BadConfig, match="WORLD_SIZE is"):
         started({"WORLD_SIZE": told})
     assert started({}) == 1
@@ -202,34 +201,30 @@ def test_a_damaged_last_line_of_a_part_is_set_aside(run_folder):
         writer.append([replied("batch-1", 0)])
     with part.open("ab") as stream:
         stream.write(b'{"kind":"repl\x00\x00"}\n')
-    with shared(run_folder, World(), made(2, size=None), "base"):
+    with recording(run_folder, World(), made(2, size=None)):
         pass
     assert list(run_folder.read()) == [replied("batch-1", 0)]
     assert (run_folder.path / DAMAGED).read_bytes() == b'{"kind":"repl\x00\x00"}\n'
 
 
-def test_a_part_that_a_process_is_still_writing_is_not_taken_in(run_folder):
+def test_a_part_that_is_being_written_is_not_merged(run_folder):
     part = run_folder.path / PART.format(rank=1)
     with open_writer(part) as writer:
         writer.append([replied("batch-1", 0)])
-        with pytest.raises(BadRun, match="another process is writing"), shared(run_folder, World(), made(2), "base"):
+        with pytest.raises(BadRun, match="another process is writing"), recording(run_folder, World(), made(2)):
             pass
     assert part.exists()
 
 
-@pytest.mark.parametrize("plan", [Plan(size=2), Plan(size=None), Plan(size=2, sequential=True, eval_every=1)])
-def test_what_another_process_should_have_asked_and_did_not_is_noticed(fakes, tmp_path, monkeypatch, plan):
-    """Processes that are not at the same run meet all the same: here the second one did nothing at all."""
-    whole = fakes.make_job(6, plan=plan)
+def test_records_of_a_process_that_are_missing_stop_the_run(fakes, tmp_path, monkeypatch):
+    """The second process wrote to another disk."""
+    whole = fakes.make_job(6, plan=Plan(size=2))
     folder = RunFolder.create(tmp_path, whole.spec)
-    monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
     monkeypatch.setattr(evaluation, "world", lambda: World(rank=0, size=2))
-    with pytest.raises(BadRun, match=r"all that was to be asked: \d+ are not there, the first of them base"):
+    with pytest.raises(BadRun, match=r"process 1 of 2 has left no records: .*records.part-1.jsonl is missing"):
         evaluate(whole, folder)
     assert not (folder.path / "scores.json").exists()
     assert not folder.finished
     monkeypatch.undo()
-    evaluate(fakes.make_job(6, plan=plan), folder)
+    evaluate(fakes.make_job(6, plan=Plan(size=2)), folder)
     assert folder.finished
-    monkeypatch.setattr(asking, "world", lambda: World(rank=0, size=2))
-    asking.ask_models(fakes.make_job(6, plan=plan), folder)  # nothing is left to ask, and nothing is missing
