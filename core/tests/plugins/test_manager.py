@@ -124,7 +124,7 @@ def test_a_plugin_whose_second_hook_fails_loses_what_the_first_offered(point):
     assert catalog.names("editor") == ["fine"]
 
 
-def test_a_plugin_that_prints_on_import_works_and_is_known_for_it(point, capsys):
+def test_plugin_that_prints_works_and_its_output_is_kept(point, capsys):
     loud = "print('hello')\n" + GOOD.format(name="loud").replace("    return [Ed", "    print('again')\n    return [Ed")
     plugins = discover([point("loud", loud)])
     assert read_catalog(plugins).names("editor") == ["loud"]
