@@ -178,42 +178,6 @@ def test_a_plugin_built_for_this_core_is_loaded(point, monkeypatch, requires):
     assert read_catalog(discover([made])).names("editor") == ["fits"]
 
 
-@pytest.mark.parametrize("default", ["[3, 4]", "{}", "set()", "bytearray()", "type('Box', (), {})()"])
-def test_a_mutable_default_is_named_with_its_option(point, default):
-    source = GOOD.format(name="shared").replace("    pass\n", f"    layers: object = {default}\n", 1)
-    broken = read_catalog(discover([point("shared", source), good(point, "fine")])).broken["shared"]
-    assert broken.broken.startswith("option layers of shared has a mutable default, ")
-    assert broken.step == "make the default of Config.layers a tuple, text, number or frozen class"
-
-
-@pytest.mark.parametrize(
-    ("option", "reason"),
-    [
-        ("size: object = 3", "option size of odd is of type object, which cannot be read from text"),
-        ("size: complex = 3j", "option size of odd is of type complex, which cannot be read from text"),
-        ("size: 'Missing' = 3", "the types of the options of odd cannot be resolved: name 'Missing' is not defined"),
-        ("size = __import__('attrs').field(default=3)", "option size of odd has no type"),
-    ],
-)
-def test_an_option_of_a_type_that_cannot_be_read_is_named(point, option, reason):
-    source = GOOD.format(name="odd").replace("    pass\n", f"    {option}\n", 1)
-    broken = read_catalog(discover([point("odd", source), good(point, "fine")])).broken["odd"]
-    assert broken.broken == reason
-    assert "Config" in broken.step
-
-
-def test_paths_choices_and_enumerations_are_options(point):
-    source = (
-        "import enum\nfrom pathlib import Path\nfrom typing import Literal\nHow = enum.Enum('How', ['FAST'])\n"
-        + GOOD.format(name="rich").replace(
-            "    pass\n",
-            "    a: Path = Path('x')\n    b: How = How.FAST\n    c: tuple[int, ...] | Literal['all'] | None = None\n",
-            1,
-        )
-    )
-    assert not read_catalog(discover([point("rich", source)])).broken
-
-
 @pytest.mark.parametrize(
     ("source", "step"),
     [
