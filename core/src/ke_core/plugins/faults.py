@@ -93,12 +93,17 @@ def _own_version() -> str:
     return version(CORE_DISTRIBUTION)
 
 
-@cache
 def _core_range(text: str) -> Requirement | None:
     """Return the requirement if it is for ke-core and applies here."""
+    found = applicable(text)
+    return found if found and canonicalize_name(found.name) == CORE_DISTRIBUTION else None
+
+
+@cache
+def applicable(text: str) -> Requirement | None:
+    """Return a requirement that applies in this environment, without extras. None for any other text."""
     try:
         found = Requirement(text)
-        holds = found.marker is None or found.marker.evaluate({"extra": ""})
+        return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
     except (InvalidRequirement, UndefinedEnvironmentName):
         return None  # pip refuses it
-    return found if holds and canonicalize_name(found.name) == CORE_DISTRIBUTION else None
