@@ -158,12 +158,12 @@ def test_report_of_what_is_no_run_is_one_line(ke, tmp_path):
     assert ke("report", "nowhere") == (
         2,
         "",
-        "error: nowhere does not exist\nhint:  ke runs lists the runs there are\n",
+        "error: nowhere does not exist\nhint:  ke runs lists runs\n",
     )
     (tmp_path / "empty").mkdir()
     (tmp_path / "note.txt").write_text("x")
     assert ke("report", "empty", "note.txt")[2].endswith(
-        "error: there is no run in empty, note.txt\nhint:  ke runs lists the runs there are\n"
+        "error: there is no run in empty, note.txt\nhint:  ke runs lists runs\n"
     )
 
 

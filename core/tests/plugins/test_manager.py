@@ -182,8 +182,8 @@ def test_a_plugin_built_for_this_core_is_loaded(point, monkeypatch, requires):
     ("source", "step"),
     [
         ("import no_such_module", "add the package that provides no_such_module to its dependencies"),
-        ("raise SystemExit(3)", "importing it or calling a hook must not end the process"),
-        ("def broken(:", "cannot read it"),
+        ("raise SystemExit(3)", "its import and its hooks must not end the process"),
+        ("def broken(:", "set requires-python"),
         ("from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editor():\n    return []", "hookspecs.py"),
         (GOOD.format(name="Not a name"), "a call of its hooks shows the traceback"),
         ("raise RuntimeError", "python -c 'import toy_plugin_bad'"),

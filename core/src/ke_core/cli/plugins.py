@@ -13,7 +13,7 @@ from ke_core.cli.app import App
 from ke_core.cli.console import err, out
 from ke_core.cli.errors import DONE, FAILED, FIXABLE
 from ke_core.cli.options import json_option, print_json, print_rows
-from ke_core.plugins.directory import directory_entries, distribution_of, elsewhere, matching
+from ke_core.plugins.directory import directory_entries, distribution_of, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.results.formatting import literal, plain_table
 from ke_core.spec.codec import to_json
@@ -64,29 +64,23 @@ def command(context: click.Context, *, as_json: bool) -> None:
 @click.argument("words", nargs=-1)
 @click.option("--kind", type=click.Choice(sorted({entry.kind for entry in directory_entries()})),
               help="Kind of component.")  # fmt: skip
-@click.option("--directory", metavar="FILE|URL", default="", help="Search this directory instead of the one in ke.")
 @json_option
 @click.pass_obj
-def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str, *, as_json: bool) -> int:
+def search_(app: App, words: tuple[str, ...], kind: str | None, *, as_json: bool) -> int:
     """List known plugins, installed or not, whose entries contain all WORDS.
 
-    The directory comes with ke. No network is used unless --directory is a URL. The exit status is 1 if nothing is
-    found.
+    The list comes with ke. The exit status is 1 if nothing is found.
 
     \b
     Examples:
       ke plugins search multi-hop
       ke plugins search --kind editor weights
-      ke plugins search --directory ./directory.json
     """
-    found = matching(words, kind or "", elsewhere(directory) if directory else None)
     rows = []
-    for entry in found:
-        short = entry.distribution.removeprefix("ke-plugin-")
-        how = f"pip install {entry.distribution}" if directory else f"ke plugins install {short}"
+    for entry in matching(words, kind or ""):
         here = entry.name in app.catalog.names(entry.kind)
-        row = {"name": entry.name, "kind": entry.kind, "summary": entry.summary}
-        rows.append({**row, "install_with": "installed" if here else how})
+        how = "installed" if here else f"ke plugins install {entry.distribution.removeprefix('ke-plugin-')}"
+        rows.append({"name": entry.name, "kind": entry.kind, "summary": entry.summary, "install_with": how})
     if rows or as_json:
         print_rows(rows, as_json=as_json)
     else:

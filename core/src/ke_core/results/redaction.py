@@ -28,9 +28,9 @@ def redacted(raw: Any) -> Any:
 
 def refuse_secrets(raw: Any, *, of: str) -> None:
     """Raise BadConfig if a string value in ``raw`` holds a secret of the environment."""
-    clean = redacted(raw)
-    if clean != raw:
-        names = [name for name in _secrets().values() if f"[{name}]" in canonical(clean)]
+    clean = canonical(redacted(raw))
+    if clean != canonical(raw):
+        names = [name for name in _secrets().values() if f"[{name}]" in clean]
         raise BadConfig(
             f"{of} would hold the value of the environment variable {' or '.join(names)}",
             hint="remove it from the options; plugins read the variable themselves",
