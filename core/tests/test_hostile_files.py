@@ -15,7 +15,6 @@ from ke_benchmarks.files.records import read_records
 from ke_benchmarks.graph.opening import open_graph
 from ke_benchmarks.graph.relations import read_relations
 from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.directory import elsewhere
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.lines import to_bytes, to_line
 from ke_core.results.load import progress_json, read_scores
@@ -231,9 +230,6 @@ def sound_kinds() -> Iterator[Kind]:
     yield Kind.of("facts.json", whole([FACT]), read_facts)
     yield Kind.of("spec.json", trace_spec(), trace_folder)
     yield Kind.of("facts.jsonl", to_bytes(to_json(TRACED)), trace_folder)
-    yield Kind.of(
-        "directory.json", whole({"editor": {"mine": ["ke-plugin-mine", "what"]}}), lambda path: elsewhere(str(path))
-    )
     yield Kind.of(
         TRAINING, whole({"editor": "e", "place": {}}), lambda path: _saved(path.parent, {"editor": "e", "place": {}})
     )

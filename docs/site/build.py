@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from importlib.resources import files
 from pathlib import Path
 
 from commands import command_pages
@@ -43,8 +42,6 @@ def assemble(folder: Path, written: Mapping[str, str]) -> None:
     shutil.copytree(DOCS / "images", folder / "images")
     for name in ("static", "templates"):
         shutil.copytree(OWN / name, folder / name)
-    directory = files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8")
-    (folder / "static/directory.json").write_text(directory, encoding="utf-8")  # ke plugins search --directory URL
     shutil.copy(OWN / "conf.py", folder)
 
 

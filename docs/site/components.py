@@ -143,8 +143,7 @@ def directory_page() -> Iterator[tuple[str, str]]:
     """Yield the list that ``ke plugins search`` reads."""
     head = (
         "# Known plugins\n\n[`ke plugins search`](commands/plugins.md) searches this list, which includes plugins that "
-        "are not installed. It comes with ke. `ke plugins search --directory FILE|URL` reads a newer one, such as "
-        "`_static/directory.json` of this site. To add your plugin, see "
+        "are not installed. It comes with ke. To add your plugin, see "
         "[Publish a plugin](../tutorials/publish.md#5-add-it-to-the-plugin-directory).\n\n"
         "| name | kind | what it does | `ke plugins install` |\n| --- | --- | --- | --- |\n"
     )

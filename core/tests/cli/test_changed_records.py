@@ -51,7 +51,7 @@ def test_an_answer_changed_by_hand_after_scoring_is_noticed(ke, evaluated):
     status, _out, err = ke("report", "done")
     assert status == 2
     assert "records.jsonl was changed manually after it was scored" in err
-    assert "ke score done takes it as it is now" in err
+    assert "ke score done scores it as it is now" in err
     assert "damaged" in ke("runs", ".")[1]
     assert ke("score", "done")[0] == 0
     assert ke("report", "done")[0] == 0
@@ -65,7 +65,7 @@ def test_a_run_with_verdicts_changed_by_hand_does_not_go_on(ke, evaluated):
     status, out, err = ke(*again)
     assert (status, out) == (2, "")
     assert "records.jsonl was changed manually after it was scored" in err
-    assert "start again with another --out; ke score done takes it as it is now" in err
+    assert "start again with another --out; ke score done scores it as it is now" in err
     assert (file.read_text(), (evaluated / "scores.json").read_bytes()) == (changed, scores)
     assert ke("report", "done")[0] == 2
     assert ke("score", "done")[0] == 0
@@ -167,4 +167,4 @@ def test_a_broken_seal_is_an_error(ke, evaluated):
     seal = evaluated / "records.seal.json"
     seal.write_text("{}")
     status, _out, err = ke("report", "done")
-    assert (status, "records.seal.json was changed manually" in err) == (2, True)
+    assert (status, "records.seal.json does not fit" in err) == (2, True)

@@ -9,6 +9,13 @@ from ke_core.results.folder import RunFolder
 from ke_testing.fakes import EchoModel
 
 
+def test_plugins_has_one_row_of_80_columns_for_each_plugin(ke, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = ke("plugins")[1].splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if line.strip()]) == 2 + len(json.loads(ke("plugins", "--json")[1]))
+
+
 def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
     plugins.installed["bad"] = Installed(
         name="bad", module="m", distribution="dist", version="1.2", broken="no [b]luck"
@@ -17,9 +24,11 @@ def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
     flat = " ".join(out.split())
     assert status == 0
     assert "editor sayer, other, surgeon" in flat
-    assert "model source echo" in flat
     assert "command datasets, demo, doctor, eval, plugins" in flat
-    assert "bad (dist) 1.2 broken: no [b]luck" in flat
+    brings = next(each["brings"] for each in json.loads(ke("plugins", "--json")[1]) if each["name"] == "toys")
+    assert brings["model source"] == ["echo"]
+    assert "bad (dist) 1.2 broken" in flat
+    assert "bad is broken: no [b]luck" in flat
     assert "ke-plugin-memit" not in flat
 
 
@@ -27,8 +36,8 @@ def test_plugins_gives_the_authors_next_step_and_names_one_that_prints(ke, plugi
     plugins.installed["bad"] = Installed(name="bad", module="m", broken="no luck", step="mend [i]this[/i]")
     plugins.installed["loud"] = Installed(name="loud", module="m", printed="hello\n")
     flat = " ".join(ke("plugins")[1].split())
-    assert "broken: no luck for its author: mend [i]this[/i]" in flat
-    assert "loud nothing prints text while it is loaded; its author can remove that" in flat
+    assert "bad is broken: no luck for its author: mend [i]this[/i]" in flat
+    assert "loud prints text while it is loaded; its author can remove that" in flat
 
 
 def test_plugins_lists_how_long_a_broken_or_slow_one_took(ke, plugins):
@@ -36,7 +45,7 @@ def test_plugins_lists_how_long_a_broken_or_slow_one_took(ke, plugins):
     plugins.installed["slow"] = Installed(name="slow", module="m", seconds=7.5)
     plugins.installed["quick"] = Installed(name="quick", module="m", seconds=0.5)
     flat = " ".join(ke("plugins")[1].split())
-    assert "bad broken: no luck after 30.0 s" in flat
+    assert "bad is broken: no luck (after 30.0 s)" in flat
     assert "takes 7.5 s to load" in flat
     assert "0.5 s" not in flat
 
@@ -146,15 +155,11 @@ def test_report_scores_a_run_without_scores(ke, evaluated):
 
 
 def test_report_of_what_is_no_run_is_one_line(ke, tmp_path):
-    assert ke("report", "nowhere") == (
-        2,
-        "",
-        "error: nowhere does not exist\nhint:  ke runs lists the runs there are\n",
-    )
+    assert ke("report", "nowhere") == (2, "", "error: nowhere does not exist\nhint:  ke runs lists runs\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "note.txt").write_text("x")
     assert ke("report", "empty", "note.txt")[2].endswith(
-        "error: there is no run in empty, note.txt\nhint:  ke runs lists the runs there are\n"
+        "error: there is no run in empty, note.txt\nhint:  ke runs lists runs\n"
     )
 
 

@@ -54,23 +54,23 @@ def states(ke, *arguments):
     return {(finding["area"], finding["state"]): finding for finding in found["findings"]}
 
 
-def test_where_all_is_well_it_says_so_and_ends_with_0(ke):
+def test_healthy_installation_ends_with_status_0(ke):
     status, out, _err = ke("doctor")
     words = " ".join(out.split())
     assert status == 0
-    assert "all is well" in words
+    assert "no problems found" in words
     assert "ke-core 0.1" in words
-    assert "9 of 9 can be used" in words
+    assert "9 of 9 work" in words
     assert "cpu (" in words
-    assert "runs can be written" in words
+    assert "runs is writable" in words
 
 
-def test_it_leaves_no_file_behind(ke, tmp_path):
+def test_doctor_leaves_no_file(ke, tmp_path):
     ke("doctor")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broken_plugin_is_named_with_the_line(ke, plugins):
+def test_broken_plugin_is_named_with_its_line(ke, plugins):
     plugins.installed["broken"] = Installed(
         name="broken",
         module="ke_broken",
@@ -88,64 +88,55 @@ def test_a_broken_plugin_is_named_with_the_line(ke, plugins):
     assert "what to do: pip install" in " ".join(ke("doctor")[1].split())
 
 
-def test_a_version_that_does_not_fit_is_wrong(ke, monkeypatch):
+def test_unmet_requirement_is_wrong(ke, monkeypatch):
     monkeypatch.setattr(health, "requires", lambda _name: ["numpy>=99", "nowhere-at-all", 'later>=1; extra == "api"'])
     status, out, _err = ke("doctor", "--json")
     wrong = [finding["what"] for finding in json.loads(out)["findings"] if finding["state"] == "wrong"]
     assert status == 1
-    assert wrong[0].startswith("ke-core needs numpy>=99, and ")
-    assert wrong[1] == "ke-core needs nowhere-at-all, and none is installed"
+    assert wrong[0].startswith("ke-core needs numpy>=99, but ")
+    assert wrong[1] == "ke-core needs nowhere-at-all, but none is installed"
     assert len(wrong) == 2
 
 
-def test_a_torch_that_cannot_be_imported_is_wrong(ke, monkeypatch):
+def test_failing_import_of_torch_is_wrong(ke, monkeypatch):
     monkeypatch.setitem(sys.modules, "ke_plugin_hf.devices", None)
     assert "torch cannot be imported" in states(ke)["device", "wrong"]["what"]
 
 
-def test_a_device_that_computes_wrongly_is_wrong(ke, monkeypatch):
+def test_device_with_wrong_results_is_wrong(ke, monkeypatch):
     from ke_plugin_hf import devices
 
     monkeypatch.setattr(devices.torch, "allclose", lambda *_a, **_k: False)
     assert "the product of two small matrices is wrong" in states(ke)["device", "wrong"]["what"]
 
 
-def test_a_cache_that_cannot_be_written_is_wrong(ke, monkeypatch, tmp_path):
+def test_unwritable_cache_is_wrong(ke, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "file"))
     found = states(ke)["caches", "wrong"]
-    assert found["what"].endswith("cannot be written: not a directory")
+    assert found["what"].endswith("is not writable: not a directory")
     assert "KE_CACHE_DIR" in found["advice"]
 
 
-def test_the_parts_of_the_cache_are_named_with_their_size(ke, tmp_path):
+def test_folders_of_the_cache_are_listed_with_sizes(ke, tmp_path):
     (tmp_path / "cache" / "models").mkdir(parents=True)
     (tmp_path / "cache" / "models" / "weights").write_bytes(bytes(3_000_000))
     assert "cache/models:3.0MB" in "".join(ke("doctor")[1].split())  # a long path goes over two lines
 
 
-def test_a_damaged_completion_cache_is_a_note(ke, tmp_path):
-    file = tmp_path / "cache" / "completions" / "completions.sqlite"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"no database at all, and long enough to be read as one" * 20)
-    assert "cannot be read" in states(ke)["caches", "note"]["what"]
-
-
-def test_a_data_folder_that_is_not_there_is_wrong(ke, monkeypatch):
+def test_missing_data_folder_is_wrong(ke, monkeypatch):
     monkeypatch.setenv("KE_DATA_DIR", "/nowhere/at/all")
-    assert (
-        states(ke)["folders", "wrong"]["what"] == "KE_DATA_DIR is /nowhere/at/all, which is no folder that can be read"
-    )
+    assert states(ke)["folders", "wrong"]["what"] == "KE_DATA_DIR is /nowhere/at/all, which is not a readable folder"
 
 
-def test_little_space_is_a_note_and_not_wrong(ke, monkeypatch):
+def test_little_free_space_is_a_note(ke, monkeypatch):
     monkeypatch.setattr(health, "LITTLE_DISK", 2**60)
     found = states(ke)
-    assert found["folders", "note"]["advice"] == "free some space, or take another disk"
+    assert found["folders", "note"]["advice"] == "free some space, or use another disk"
     assert not any(state == "wrong" for _area, state in found)
 
 
-def test_settings_are_shown_and_secrets_are_not(ke, monkeypatch):
+def test_environment_is_shown_without_secrets(ke, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "very-secret-value")
     monkeypatch.setenv("HF_ENDPOINT", "https://me:password@hub.example/x")
     monkeypatch.setenv("KE_DISABLE_PLUGINS", "absent")
@@ -156,7 +147,7 @@ def test_settings_are_shown_and_secrets_are_not(ke, monkeypatch):
     assert {"HF_TOKEN is set", "HF_ENDPOINT = https://hub.example/x", "KE_DISABLE_PLUGINS = absent"} <= set(shown)
 
 
-def test_nothing_is_contacted_unless_it_is_configured(ke, server, monkeypatch):
+def test_servers_are_contacted_only_if_configured(ke, server, monkeypatch):
     url, asked = server
     ke("doctor")
     assert asked == []
@@ -165,7 +156,7 @@ def test_nothing_is_contacted_unless_it_is_configured(ke, server, monkeypatch):
     assert asked == ["/v1/models"]
 
 
-def test_a_server_that_is_not_there_is_wrong(ke):
+def test_missing_server_is_wrong(ke):
     found = states(ke, "--base-url", "http://127.0.0.1:9/v1")["server", "wrong"]
     assert found["what"].startswith("cannot reach http://127.0.0.1:9/v1")
     assert found["advice"]

@@ -73,7 +73,7 @@ def test_too_little_memory_is_to_be_mended(capsys, error):
     assert guarded(raising(error)) == 2
     message, hint = capsys.readouterr().err.splitlines()
     assert message == "error: out of memory"
-    assert hint.startswith("hint:  take a smaller model")
+    assert hint.startswith("hint:  use a smaller model")
 
 
 def test_too_little_memory_is_told_where_torch_is_not_loaded():

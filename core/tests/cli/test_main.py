@@ -289,15 +289,6 @@ def test_several_processes_share_an_evaluation_and_nothing_else(ke, monkeypatch)
     assert "no editor called 'nobody'" in ke("eval", "--editor", "nobody", "--dataset", "toy")[2]
 
 
-@pytest.mark.parametrize("word", ["Peru is => La\udcff", "caf\udce9", "half \ud83d"])
-def test_an_argument_that_is_not_utf8_is_one_line(ke, word):
-    for words in (("edit", word, "--subject", "Peru"), ("runs", word), ("show", word)):
-        status, out, err = ke(*words)
-        assert (status, out) == (2, "")
-        assert "is not valid UTF-8: " in err
-        assert err.count("\n") == 2
-
-
 def test_a_damaged_artifact_is_one_line(ke, plugins, capsys):
     class Damaged:
         @hookimpl

@@ -136,7 +136,7 @@ def test_a_folder_with_another_run_says_what_tells_the_two_apart(folder, changed
 
 def test_a_folder_with_something_else_is_not_written_to(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(BadRun, match="holds something else"):
+    with pytest.raises(BadRun, match="contains other files, not a run"):
         RunFolder.create(tmp_path, SPEC)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 

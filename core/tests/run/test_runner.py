@@ -408,5 +408,5 @@ def test_details_that_are_not_json_raise_plugin_broken(fakes, tmp_path):
     class Odd(fakes.Notes):
         details = MappingProxyType({"norm": float("nan")})
 
-    with pytest.raises(PluginBroken, match="what a record cannot hold"):
+    with pytest.raises(PluginBroken, match="a value that JSON cannot hold"):
         done(fakes.make_job(1, Odd([]), editor_spec=fakes.NOTES), tmp_path)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WIDTH = 100  # columns of a table that goes to a file or a pipe
-QUIET_SECONDS = 20.0  # between two lines of progress where there is no terminal
+QUIET_SECONDS = 20.0  # between two lines of progress without a terminal
 
 
 def out() -> Console:
@@ -40,7 +40,7 @@ def err() -> Console:
 
 def _console(*, stderr: bool) -> Console:
     several = os.environ.get("WORLD_SIZE", "1") != "1"
-    follows = several and os.environ.get("RANK", "0") != "0"  # of several processes of a run the first one speaks
+    follows = several and os.environ.get("RANK", "0") != "0"  # only the first process of a run prints
     context = click.get_current_context(silent=True)
     app = context.find_object(App) if context and stderr else None
     quiet = follows or (app is not None and app.quiet)
@@ -50,8 +50,21 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-class BarProgress:
-    """One bar a label on a terminal; a bar that is full disappears."""
+class _Tracks:
+    """The method ``track`` of a progress, in terms of ``advance``."""
+
+    def track(self: Progress, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
+        """Yield ``items`` and count them."""
+        if total is None and isinstance(items, Sized):
+            total = len(items)
+        self.advance(label, 0, total)
+        for done, item in enumerate(items, start=1):
+            yield item
+            self.advance(label, done, total)
+
+
+class BarProgress(_Tracks):
+    """Progress bars on a terminal, one for each label. A full bar disappears."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import (  # noqa: PLC0415  only long work on a terminal needs it
@@ -77,7 +90,7 @@ class BarProgress:
 
     @property
     def view(self) -> RenderableType:
-        """The bars as they are now, for a larger picture that somebody else keeps fresh."""
+        """The bars, for a larger live display."""
         return self._bars
 
     def __enter__(self) -> Self:
@@ -87,12 +100,8 @@ class BarProgress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._bars.stop()
 
-    def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """``items``, counted as they are taken."""
-        return _counted(self, items, label, total)
-
     def advance(self, label: str, done: int, total: int | None = None) -> None:
-        """Draw ``done`` of ``total``."""
+        """Show that ``done`` of ``total`` steps are done."""
         if total is not None and done >= total:
             task = self._tasks.pop(label, None)
             if task is not None:
@@ -105,7 +114,7 @@ class BarProgress:
 
 @define
 class _Work:
-    """One piece of work: its progress, and the time of its first report, for an estimate of the time left."""
+    """The progress of one label, and the time of its first report, for an estimate of the time left."""
 
     label: str
     began: float
@@ -124,10 +133,10 @@ class _Work:
         return f"{self.label}: {self.done}/{self.total}, about {f'{left} s' if left < 100 else duration(left)} left"
 
 
-class LineProgress:
-    """A line at the start of each kind of work, and one every 20 s while the context is open: for files and pipes.
+class LineProgress(_Tracks):
+    """Progress lines for files and pipes: one at the start of each label, and one every 20 s.
 
-    A line names the outermost work and the innermost one.
+    A line names the outermost and the innermost work.
     """
 
     def __init__(self, console: Console) -> None:
@@ -145,12 +154,8 @@ class LineProgress:
         self._over.set()
         self._thread.join()
 
-    def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """Yield ``items`` and count them."""
-        return _counted(self, items, label, total)
-
     def advance(self, label: str, done: int, total: int | None = None) -> None:
-        """Note the progress. Write a line if this is the first work of that label."""
+        """Store the progress. Write a line for a new label."""
         if total is not None and done >= total:
             self._open.pop(label, None)
             return
@@ -161,7 +166,7 @@ class LineProgress:
             self.write()
 
     def write(self) -> None:
-        """Write a line if any work is open. Write nothing after the context is closed."""
+        """Write a line if any work is open and the context is not closed."""
         now, found = time.monotonic(), [*self._open.values()]
         if found and not self._over.is_set():
             words = dict.fromkeys(work.words(now) for work in (found[0], found[-1]))
@@ -174,19 +179,6 @@ class LineProgress:
 
 @contextmanager
 def progress(console: Console) -> Iterator[Progress]:
-    """Progress drawn on ``console`` in the way that suits it."""
+    """Yield progress bars on a terminal, else progress lines."""
     with BarProgress(console) if console.is_terminal and not console.quiet else LineProgress(console) as shown:
         yield shown
-
-
-def _counted(to: Progress, items: Iterable[T], label: str, total: int | None) -> Iterable[T]:
-    if total is None and isinstance(items, Sized):
-        total = len(items)
-    done = 0
-    to.advance(label, done, total)
-    for done, item in enumerate(items, start=1):
-        yield item
-        to.advance(label, done, total)
-
-
-__all__ = ["BarProgress", "LineProgress", "err", "out", "progress"]

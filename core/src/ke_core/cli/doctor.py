@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
 import click
-from packaging.markers import UndefinedEnvironmentName
-from packaging.requirements import InvalidRequirement, Requirement
 
 from ke_core.cli.app import App
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.options import json_option, print_json
+from ke_core.plugins.faults import applicable
 from ke_core.plugins.manager import DISABLE, Installed, Plugins, disabled_by_environment
 from ke_core.results.folder import environment
 from ke_core.results.redaction import SECRET
@@ -63,7 +62,7 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
             words.append(f"\nwhat to do: {finding.advice}", style="bold")
         table.add_row(shown, literal(finding.state, COLORS[finding.state]), words)
     verdict = literal(
-        "all is well" if not wrong else f"{count_noun(wrong, 'thing')} wrong", "red" if wrong else "green"
+        "no problems found" if not wrong else f"{count_noun(wrong, 'problem')} found", "red" if wrong else "green"
     )
     out().print(table, verdict, sep="\n")
     return FAILED if wrong else DONE
@@ -71,15 +70,14 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
 
 GIB = 2**30
 LITTLE_DISK = 2 * GIB
-"""Below this the smallest model and its statistics may not fit."""
-PRINTED = 80  # characters of what a plugin prints
-TIMEOUT = 5.0  # seconds that a server has to answer
+"""With less free space, the smallest model and its statistics may not fit."""
+PRINTED = 80  # maximum characters of a plugin's output
 SHOWN = ("KE_", "HF_", "CUDA_", "OMP_", "OPENAI_")
-"""How environment variables begin that change what ke does."""
+"""Prefixes of environment variables that change what ke does."""
 
 
 def examine(plugins: Plugins, base_url: str = "") -> Iterator[HealthFinding]:
-    """Everything, area by area. ``base_url``: a model server; without one, nothing is contacted."""
+    """Yield all findings, by area. ``base_url``: a model server to contact, if any."""
     yield from _versions()
     yield from _plugins(plugins.installed)
     yield from _of_plugins(plugins, base_url)
@@ -95,29 +93,20 @@ def _versions() -> Iterator[HealthFinding]:
 
 
 def _unmet_of(whose: str, declared: Iterable[str]) -> Iterator[HealthFinding]:
-    for text in declared:
+    for needed in filter(None, map(applicable, declared)):
         try:
-            needed = Requirement(text)
-            holds = needed.marker is None or needed.marker.evaluate({"extra": ""})
-        except (InvalidRequirement, UndefinedEnvironmentName):
-            continue  # pip has refused it, or will
-        found = _installed(needed.name) if holds else ""
-        if holds and not (found and needed.specifier.contains(found, prereleases=True)):
+            found = version(needed.name)
+        except PackageNotFoundError:
+            found = "none"
+        if found == "none" or not needed.specifier.contains(found, prereleases=True):
             wanted = f"{needed.name}{needed.specifier}"
-            what = f"{whose} needs {wanted}, and {found or 'none'} is installed"
+            what = f"{whose} needs {wanted}, but {found} is installed"
             yield _wrong("versions", what, f"pip install '{wanted}'")
-
-
-def _installed(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
     works = [plugin for plugin in installed.values() if not plugin.broken]
-    yield HealthFinding(area="plugins", what=f"{len(works)} of {len(installed)} can be used")
+    yield HealthFinding(area="plugins", what=f"{len(works)} of {len(installed)} work")
     for plugin in installed.values():
         if plugin.broken:
             place = f" ({plugin.place})" if plugin.place else ""
@@ -131,11 +120,11 @@ def _plugins(installed: Mapping[str, Installed]) -> Iterator[HealthFinding]:
             said = " ".join(plugin.printed.split())[:PRINTED]
             yield HealthFinding(area="plugins", what=f"{plugin.name} prints while it is loaded: {said}", state="note")
     if left_out := disabled_by_environment():
-        yield HealthFinding(area="plugins", what=f"{DISABLE} leaves out {', '.join(sorted(left_out))}", state="note")
+        yield HealthFinding(area="plugins", what=f"{DISABLE} disables {', '.join(sorted(left_out))}", state="note")
 
 
 def _of_plugins(plugins: Plugins, base_url: str) -> Iterator[HealthFinding]:
-    """Yield what plugins check themselves (hook ``ke_doctor``); a check that fails is a finding."""
+    """Yield the findings of plugins (hook ``ke_doctor``). A check that raises an exception is a finding too."""
     for impl in plugins.implementations("ke_doctor"):
         try:
             found: Any = impl.function(*(base_url for name in impl.argnames if name == "base_url"))
@@ -147,51 +136,32 @@ def _of_plugins(plugins: Plugins, base_url: str) -> Iterator[HealthFinding]:
 
 def _caches() -> Iterator[HealthFinding]:
     root = cache_dir()
-    yield _writable("caches", root, f"set {CACHE} to a folder that you may write to")
+    yield _writable("caches", root, f"set {CACHE} to a folder that you can write to")
     for part in sorted(root.iterdir()) if _readable(root) else ():
         if part.is_dir():
             yield HealthFinding(area="caches", what=f"{part}: {_size(part) / 1e6:,.1f} MB")
-    yield from _completions(root / "completions" / "completions.sqlite")
     hub = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser() / "hub"
     if hub.is_dir():
         yield HealthFinding(area="caches", what=f"{hub}: {_size(hub) / 1e6:,.1f} MB (models from the hub)")
 
 
-def _completions(file: Path) -> Iterator[HealthFinding]:
-    if not file.is_file():
-        return
-    try:
-        base = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=TIMEOUT)
-        try:
-            base.execute("SELECT key FROM completion LIMIT 1").fetchall()
-        finally:
-            base.close()
-    except sqlite3.Error as error:
-        yield HealthFinding(
-            area="caches",
-            what=f"{file} cannot be read: {error}",
-            state="note",
-            advice="a damaged one is started anew by the next run, a locked one is free when the other process ends",
-        )
-
-
 def _folders() -> Iterator[HealthFinding]:
-    yield _writable("folders", Path("runs"), "go to a folder that you may write to, or say --out FOLDER")
-    yield _writable("folders", Path(tempfile.gettempdir()), "set TMPDIR to a folder that you may write to")
+    yield _writable("folders", Path("runs"), "use a folder that you can write to, or --out FOLDER")
+    yield _writable("folders", Path(tempfile.gettempdir()), "set TMPDIR to a folder that you can write to")
     own = os.environ.get(DATA)
     if own and not _readable(Path(own).expanduser()):
-        yield _wrong("folders", f"{DATA} is {own}, which is no folder that can be read", f"correct or unset {DATA}")
+        yield _wrong("folders", f"{DATA} is {own}, which is not a readable folder", f"correct or unset {DATA}")
 
 
 def _settings() -> Iterator[HealthFinding]:
-    """Variables of the environment; of what may be a secret only that it is set."""
+    """Yield environment variables. The values of possible secrets are not shown."""
     for name in sorted(name for name in os.environ if name.startswith(SHOWN)):
         value = "is set" if SECRET.search(name) else f"= {re.sub(r'//[^/@]*@', '//', os.environ[name])}"
         yield HealthFinding(area="settings", what=f"{name} {value}")
 
 
 def _writable(area: str, folder: Path, advice: str) -> HealthFinding:
-    """Whether a file can be made there, or in the nearest folder above that there is; the file is gone again."""
+    """Check that a file can be created in ``folder``, or in its nearest existing parent. The file is deleted."""
     there = folder.absolute()
     while not there.exists():
         there = there.parent
@@ -200,10 +170,10 @@ def _writable(area: str, folder: Path, advice: str) -> HealthFinding:
             free = shutil.disk_usage(there).free
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        return _wrong(area, f"{folder} cannot be written: {why}", advice)
-    what = f"{folder} can be written, {free / GIB:.1f} GiB free"
+        return _wrong(area, f"{folder} is not writable: {why}", advice)
+    what = f"{folder} is writable, {free / GIB:.1f} GiB free"
     if free < LITTLE_DISK:
-        return HealthFinding(area=area, what=what, state="note", advice="free some space, or take another disk")
+        return HealthFinding(area=area, what=what, state="note", advice="free some space, or use another disk")
     return HealthFinding(area=area, what=what)
 
 
@@ -216,12 +186,10 @@ def _readable(folder: Path) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files in it, links not followed; what cannot be read counts nothing."""
+    """Return the bytes of the readable files in a folder, without following links."""
     total = 0
     for base, _folders, files in os.walk(folder):
         for name in files:
-            try:
+            with suppress(OSError):
                 total += os.lstat(Path(base) / name).st_size
-            except OSError:
-                continue
     return total

@@ -46,10 +46,14 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False, verbose: boo
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        return _broken_pipe()  # rich turns it into SystemExit
+        _discard_stdout()  # the reader has gone (``ke runs | head``); rich turns the error into SystemExit
+        return DONE
     except Exception as error:  # noqa: BLE001  every error of the program ends here
-        if isinstance(error, OSError) and not _flushed():
-            _leave_stdout()
+        if isinstance(error, OSError):
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _discard_stdout()
         return _failed(error, show_chain=show_chain)
     return status if isinstance(status, int) else DONE
 
@@ -91,14 +95,6 @@ def _logging() -> Iterator[None]:
         root.setLevel(before)
 
 
-def _flushed() -> bool:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return False
-    return True
-
-
 def _failed(error: Exception | ToldToEnd, *, show_chain: bool) -> int:
     if isinstance(error, NoArgsIsHelpError):
         click.echo(error.ctx.get_help())
@@ -107,7 +103,6 @@ def _failed(error: Exception | ToldToEnd, *, show_chain: bool) -> int:
     if lines is None or show_chain:
         traceback.print_exception(error)
     if lines is None:
-        # `clean`, because the words of an exception may come from a file or a model
         _say("error", f"{type(error).__name__}: {sanitize(str(error))}")
         _say("hint", "this is a bug in ke or in a plugin: please report it with the traceback above")
         return FAILED
@@ -119,22 +114,22 @@ def _failed(error: Exception | ToldToEnd, *, show_chain: bool) -> int:
 
 
 def _fixable(error: Exception | ToldToEnd) -> tuple[str, str] | None:
-    """What is wrong and what to do about it; None for a bug."""
+    """Return message and hint, or None for a bug."""
     if isinstance(error, KEError | ToldToEnd):
         return str(error), error.hint
     if isinstance(error, click.ClickException):
         return _usage(error)
     if _out_of_memory(error):
-        return "out of memory", "take a smaller model, --dtype bfloat16, or a smaller --batch"
+        return "out of memory", "use a smaller model, --dtype bfloat16, or a smaller --batch"
     if isinstance(error, OSError) and error.errno in MACHINE:
         where = f"{error.filename}: " if error.filename else ""
-        hint = "free some space, or take another disk with --out" if error.errno in FULL else ""
+        hint = "free some space, or use another disk with --out" if error.errno in FULL else ""
         return f"{where}{(error.strerror or str(error)).lower()}", hint
     return None
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """Whether a device or the host ran out of memory; torch's errors are told by name, since torch may be absent."""
+    """Whether a device or the host ran out of memory. Errors of torch are recognized without importing it."""
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ == "OutOfMemoryError"
@@ -143,7 +138,7 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _usage(error: click.ClickException) -> tuple[str, str]:
-    """Click's complaint in the words of the house."""
+    """Return message and hint of an error of click."""
     message = error.message.rstrip(".")
     context, near = getattr(error, "ctx", None), getattr(error, "possibilities", None)
     if near:
@@ -161,20 +156,13 @@ def _say(label: str, text: str) -> None:
 
 
 def _interrupted(error: BaseException, command: str) -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the goodbye
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the message
     click.echo(f"\nInterrupted. Progress is saved. To resume: {sanitize(command)}", err=True)
     for note in getattr(error, "__notes__", ()):
         _say("note", sanitize(note))
     return INTERRUPTED
 
 
-def _broken_pipe() -> int:
-    """The reader has gone (``ke runs | head``): say nothing, also not when the interpreter flushes at its end."""
-    _leave_stdout()
-    return DONE
-
-
-def _leave_stdout() -> None:
-    """What is still to be written to standard output cannot be: let it go, so that the end has nothing to flush."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+def _discard_stdout() -> None:
+    """Discard pending output, so that the interpreter does not fail to flush it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

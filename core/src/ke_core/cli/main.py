@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from importlib.metadata import version
 
 import click
@@ -37,15 +36,9 @@ def main(arguments: Sequence[str] | None = None, *, plugins: Plugins | None = No
     quiet, verbose = not flags.isdisjoint(QUIET), not flags.isdisjoint(VERBOSE)
 
     def run() -> object:
-        _refuse_other_bytes(given)
         if quiet and verbose:
             raise click.UsageError("--quiet and --verbose exclude each other")
-        if plugins is None:
-            with redirect_stdout(sys.stderr):  # output that a plugin prints on import must not end up in a pipe
-                found = discover()
-        else:
-            found = plugins
-        app = App(found, quiet=quiet)
+        app = App(discover() if plugins is None else plugins, quiet=quiet)
         return invoke(build(app), [*(word for word in given[:end] if word not in GLOBAL), *given[end:]], app)
 
     return guarded(run, show_chain=TRACEBACK in flags, verbose=verbose, command=shlex.join(["ke", *given]))
@@ -97,19 +90,8 @@ def build(app: App) -> click.Group:
     return root
 
 
-def _refuse_other_bytes(words: Sequence[str]) -> None:
-    """Raise BadConfig for an argument that is not UTF-8."""
-    for number, word in enumerate(words, start=1):
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise BadConfig(
-                f"argument {number} is not valid UTF-8: {word[:60]!a}", hint="use UTF-8 in arguments and file names"
-            ) from error
-
-
 def _refuse_many(command: str | None) -> None:
-    """Raise BadConfig if a launcher started several processes: each of them would do all the work."""
+    """Raise BadConfig if a launcher started several processes, because each of them would do all the work."""
     if command != SHARED and (processes := started()) > 1:
         raise BadConfig(
             f"ke {command} runs in one process, but {processes} were started",

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 
 import click
-from rich.console import Group, RenderableType
+from rich.text import Text
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out
 from ke_core.cli.errors import DONE, FAILED, FIXABLE
 from ke_core.cli.options import json_option, print_json, print_rows
-from ke_core.plugins.directory import directory_entries, distribution_of, elsewhere, matching
+from ke_core.plugins.directory import directory_entries, distribution_of, matching
 from ke_core.plugins.manager import Installed, disabled_by_environment
 from ke_core.results.formatting import literal, plain_table
 from ke_core.spec.codec import to_json
@@ -28,8 +28,9 @@ SLOW = 5.0
 def command(context: click.Context, *, as_json: bool) -> None:
     """List, find, install and check plugins.
 
-    `ke plugins` lists the installed plugins, their components, and why one is broken. KE_DISABLE_PLUGINS=NAME,NAME
-    disables plugins. KE_PLUGIN_TIMEOUT=SECONDS limits the time to load a plugin (default 30, 0 for no limit).
+    `ke plugins` lists the installed plugins, their components, and why one is broken. A long list of components is
+    cut to the width of the terminal; --json prints all. KE_DISABLE_PLUGINS=NAME,NAME disables plugins.
+    KE_PLUGIN_TIMEOUT=SECONDS limits the time to load a plugin (default 30, 0 for no limit).
 
     \b
     Examples:
@@ -45,39 +46,41 @@ def command(context: click.Context, *, as_json: bool) -> None:
         rows = [{**to_json(plugin), "brings": _brings(app, name)} for name, plugin in app.plugins.installed.items()]
         print_json(rows)
         return
-    shown: list[RenderableType] = [_installed(app)]
+    table, notes = plain_table("plugin", "version", "brings"), list[Text]()
+    table.shorten = "brings"
+    for name, plugin in sorted(app.plugins.installed.items()):
+        kinds = "; ".join(f"{kind} {', '.join(names)}" for kind, names in _brings(app, name).items())
+        title = name if plugin.distribution in ("", name) else f"{name} ({plugin.distribution})"
+        table.add_row(
+            literal(title), literal(plugin.version), literal("broken" if plugin.broken else kinds or "nothing")
+        )
+        notes += _notes(plugin)
     if disabled := disabled_by_environment():
-        shown.append(literal(f"disabled by KE_DISABLE_PLUGINS: {', '.join(sorted(disabled))}"))
-    out().print(Group(*shown))
+        notes.append(literal(f"disabled by KE_DISABLE_PLUGINS: {', '.join(sorted(disabled))}"))
+    out().print(table, *notes, sep="\n")
 
 
 @command.command("search")
 @click.argument("words", nargs=-1)
 @click.option("--kind", type=click.Choice(sorted({entry.kind for entry in directory_entries()})),
               help="Kind of component.")  # fmt: skip
-@click.option("--directory", metavar="FILE|URL", default="", help="Search this directory instead of the one in ke.")
 @json_option
 @click.pass_obj
-def search_(app: App, words: tuple[str, ...], kind: str | None, directory: str, *, as_json: bool) -> int:
+def search_(app: App, words: tuple[str, ...], kind: str | None, *, as_json: bool) -> int:
     """List known plugins, installed or not, whose entries contain all WORDS.
 
-    The directory comes with ke. No network is used unless --directory is a URL. The exit status is 1 if nothing is
-    found.
+    The list comes with ke. The exit status is 1 if nothing is found.
 
     \b
     Examples:
       ke plugins search multi-hop
       ke plugins search --kind editor weights
-      ke plugins search --directory ./directory.json
     """
-    found = matching(words, kind or "", elsewhere(directory) if directory else None)
     rows = []
-    for entry in found:
-        short = entry.distribution.removeprefix("ke-plugin-")
-        how = f"pip install {entry.distribution}" if directory else f"ke plugins install {short}"
+    for entry in matching(words, kind or ""):
         here = entry.name in app.catalog.names(entry.kind)
-        row = {"name": entry.name, "kind": entry.kind, "summary": entry.summary}
-        rows.append({**row, "install_with": "installed" if here else how})
+        how = "installed" if here else f"ke plugins install {entry.distribution.removeprefix('ke-plugin-')}"
+        rows.append({"name": entry.name, "kind": entry.kind, "summary": entry.summary, "install_with": how})
     if rows or as_json:
         print_rows(rows, as_json=as_json)
     else:
@@ -127,28 +130,14 @@ def _brings(app: App, name: str) -> dict[str, list[str]]:
     return found | {kind: names for kind, names in further.items() if names}
 
 
-def _installed(app: App) -> RenderableType:
-    table = plain_table("plugin", "version", "brings")
-    for name, plugin in sorted(app.plugins.installed.items()):
-        if plugin.broken:
-            brings = literal(f"broken: {plugin.broken}", "red")
-            if plugin.step:
-                brings.append(f"\nfor its author: {plugin.step}")
-            if plugin.seconds:
-                brings.append(f"\nafter {plugin.seconds:.1f} s")
-        else:
-            kinds = _brings(app, name).items()
-            brings = literal("\n".join(f"{kind} {', '.join(names)}" for kind, names in kinds) or "nothing")
-            for remark in _remarks(plugin):
-                brings.append_text(literal(f"\n{remark}", "yellow"))
-        title = name if plugin.distribution in ("", name) else f"{name} ({plugin.distribution})"
-        table.add_row(literal(title), literal(plugin.version), brings)
-    return table
-
-
-def _remarks(plugin: Installed) -> Iterator[str]:
-    """Yield the problems of a plugin that works."""
-    if plugin.seconds >= SLOW:
-        yield f"takes {plugin.seconds:.1f} s to load"
+def _notes(plugin: Installed) -> Iterator[Text]:
+    """Yield the problems of a plugin."""
+    if plugin.broken:
+        late = f" (after {plugin.seconds:.1f} s)" if plugin.seconds >= SLOW else ""
+        yield literal(f"{plugin.name} is broken: {plugin.broken}{late}", "red")
+        if plugin.step:
+            yield literal(f"  for its author: {plugin.step}")
+    elif plugin.seconds >= SLOW:
+        yield literal(f"{plugin.name} takes {plugin.seconds:.1f} s to load", "yellow")
     if plugin.printed:
-        yield "prints text while it is loaded; its author can remove that"
+        yield literal(f"{plugin.name} prints text while it is loaded; its author can remove that", "yellow")

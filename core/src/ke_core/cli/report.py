@@ -136,5 +136,5 @@ def _opened(paths: Sequence[Path]) -> list[RunFolder]:
             else:
                 found.setdefault(place.resolve(), run)
     if not found:
-        raise BadRun(f"there is no run in {', '.join(map(str, paths))}", hint="ke runs lists the runs there are")
+        raise BadRun(f"there is no run in {', '.join(map(str, paths))}", hint="ke runs lists runs")
     return [*found.values()]

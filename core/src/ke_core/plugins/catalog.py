@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
-from attrs import NOTHING, Attribute, field, fields, frozen
-from cattrs.errors import StructureHandlerNotFoundError
+from attrs import field, frozen
 
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Installed, Plugins
-from ke_core.spec.codec import converter
 from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent
 from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
 
@@ -129,7 +127,6 @@ def read_catalog(plugins: Plugins) -> Catalog:
 
 S = TypeVar("S")
 SHOWN = 80  # characters of an invalid value that are quoted
-READABLE = "text, numbers, bool, Literal, tuples of these, or one of these and None"
 
 
 def registered_specs(plugins: Plugins, hook: str, expected: type[S]) -> Iterator[tuple[str, list[S]]]:
@@ -144,8 +141,7 @@ def registered_specs(plugins: Plugins, hook: str, expected: type[S]) -> Iterator
 
 def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
     """Return the specs of a hook. Raises PluginBroken for anything else."""
-    many = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
-    if not many:
+    if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         raise PluginBroken(
             f"{hook} returned {_shown(found)}, not a list of {expected.__name__}",
             hint=f"return a list of {expected.__name__} from {hook}, an empty one if it has none",
@@ -157,57 +153,7 @@ def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
                 f"{hook} returned {_shown(spec)} in its list, not {_a(expected.__name__)}",
                 hint=f"every item that {hook} returns is {_a(expected.__name__)} from ke_core.plugin",
             )
-        if isinstance(spec, Spec):
-            _look_at_options(spec)
     return specs
-
-
-def _look_at_options(spec: Spec[Any]) -> None:
-    """Raises PluginBroken for a default that could change, and for a type that no option can have."""
-    owner = spec.config.__name__
-    try:
-        hints = get_type_hints(spec.config)
-    except NameError as error:
-        raise PluginBroken(
-            f"the types of the options of {spec.name} cannot be resolved: {error}",
-            hint=f"import the types that {owner} uses outside of TYPE_CHECKING",
-        ) from error
-    for option in fields(spec.config):
-        if option.name not in hints:
-            raise PluginBroken(
-                f"option {option.name} of {spec.name} has no type", hint=f"annotate {owner}.{option.name}: {READABLE}"
-            )
-        _no_mutable_default(option, spec)
-        _readable(option.name, hints[option.name], spec)
-
-
-def _no_mutable_default(option: Attribute[Any], spec: Spec[Any]) -> None:
-    """Raise PluginBroken for a mutable default, which all configs would share."""
-    if option.default in (NOTHING, None):
-        return
-    kind: Any = type(option.default)
-    by_identity = kind.__hash__ is object.__hash__  # an object and not a value
-    try:
-        hash(option.default)  # a factory is made for each config, and has a hash
-    except TypeError:
-        by_identity = True
-    if by_identity:
-        raise PluginBroken(
-            f"option {option.name} of {spec.name} has a mutable default, {_shown(option.default)}",
-            hint=f"make the default of {spec.config.__name__}.{option.name} a tuple, text, number or frozen class",
-        )
-
-
-def _readable(name: str, hint: Any, spec: Spec[Any]) -> None:
-    """Raise PluginBroken if a text after ``-o`` cannot become a value of that type."""
-    try:
-        converter().get_structure_hook(hint)
-    except StructureHandlerNotFoundError as error:
-        said = getattr(hint, "__name__", str(hint))
-        raise PluginBroken(
-            f"option {name} of {spec.name} is of type {said}, which cannot be read from text",
-            hint=f"change the type of {spec.config.__name__}.{name}: {READABLE}",
-        ) from error
 
 
 def _shown(value: object) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import traceback
 from collections.abc import Iterable
 from functools import cache
@@ -39,14 +38,9 @@ def step(error: BaseException, module: str) -> str:
     if isinstance(error, PluginValidationError):
         return "compare the names and arguments of its hooks with ke_core/spec/hookspecs.py"
     if isinstance(error, SyntaxError):
-        return (
-            f"Python {sys.version_info.major}.{sys.version_info.minor} cannot read it: fix it, or set requires-python"
-        )
+        return "fix the syntax, or set requires-python to the versions of Python that can read it"
     if isinstance(error, SystemExit):
-        return (
-            "importing it or calling a hook must not end the process: raise an error, and move script code "
-            "under if __name__ == '__main__'"
-        )
+        return "its import and its hooks must not end the process: move script code under if __name__ == '__main__'"
     return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
 
 
@@ -93,12 +87,17 @@ def _own_version() -> str:
     return version(CORE_DISTRIBUTION)
 
 
-@cache
 def _core_range(text: str) -> Requirement | None:
     """Return the requirement if it is for ke-core and applies here."""
+    found = applicable(text)
+    return found if found and canonicalize_name(found.name) == CORE_DISTRIBUTION else None
+
+
+@cache
+def applicable(text: str) -> Requirement | None:
+    """Return a requirement that applies in this environment, without extras. None for any other text."""
     try:
         found = Requirement(text)
-        holds = found.marker is None or found.marker.evaluate({"extra": ""})
+        return found if found.marker is None or found.marker.evaluate({"extra": ""}) else None
     except (InvalidRequirement, UndefinedEnvironmentName):
         return None  # pip refuses it
-    return found if holds and canonicalize_name(found.name) == CORE_DISTRIBUTION else None

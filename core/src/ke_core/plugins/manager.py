@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
+from time import monotonic
 from typing import Any
 
 import pluggy
@@ -19,7 +20,7 @@ from pluggy import HookImpl
 
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, must_fit, one_line_reason, raised_at, step
-from ke_core.plugins.watch import TIMEOUT, OutOfTime, Watch, timeout, watched
+from ke_core.plugins.watch import TIMEOUT, OutOfTime, time_limit, timeout
 from ke_core.spec import hookspecs
 from ke_core.spec.errors import PluginBroken, PluginConflict
 
@@ -103,38 +104,27 @@ class Plugins:
     def running(self, name: str) -> Iterator[None]:
         """Run code of a plugin: an exception of any kind, or a timeout, breaks this plugin only.
 
-        Raises KeyboardInterrupt for Ctrl-C, with a note that names the plugin, and BadConfig for a wrong timeout.
+        What it prints goes to standard error. Raises KeyboardInterrupt for Ctrl-C, with a note that names the plugin,
+        and BadConfig for a wrong timeout.
         """
-        limit, watch = 0.0 if name == CORE_DISTRIBUTION else timeout(), Watch()
+        limit, started, printed = 0.0 if name == CORE_DISTRIBUTION else timeout(), monotonic(), io.StringIO()
         try:
-            with watched(watch, limit), self.listening(name):
+            with time_limit(limit), redirect_stdout(printed):
                 yield
         except OutOfTime as error:
             late = f"it did not return within {limit:g} s ({_left_out(name)}, {TIMEOUT}=SECONDS sets another limit)"
             hint = "move slow work out of the module and its hooks"
             self.mark_broken(name, PluginBroken(late, hint=hint), at=error)
             print(f"note: plugin {name} is broken: {late}", file=sys.stderr)  # noqa: T201  why ke is so slow
-        except BaseException as error:
-            if watch.interrupts(error):
-                error.add_note(f"plugin {name} had been running for {watch.seconds:.1f} s: {_left_out(name)}")
-                raise
+        except KeyboardInterrupt as error:
+            error.add_note(f"plugin {name} had been running for {monotonic() - started:.1f} s: {_left_out(name)}")
+            raise
+        except BaseException as error:  # noqa: BLE001  a plugin may fail in any way
             self.mark_broken(name, error)
         finally:
-            old = self.installed[name]
-            self.installed[name] = evolve(old, seconds=old.seconds + watch.seconds)
-
-    @contextmanager
-    def listening(self, name: str) -> Iterator[None]:
-        """Redirect what a plugin prints to standard error, and keep it."""
-        heard = io.StringIO()
-        try:
-            with redirect_stdout(heard):
-                yield
-        finally:
-            if text := heard.getvalue():
-                print(text, end="", file=sys.stderr)  # noqa: T201  the plugin's own output
-                old = self.installed[name]
-                self.installed[name] = evolve(old, printed=old.printed + text)
+            old, text = self.installed[name], printed.getvalue()
+            print(text, end="", file=sys.stderr)  # noqa: T201  the plugin's own output
+            self.installed[name] = evolve(old, seconds=old.seconds + monotonic() - started, printed=old.printed + text)
 
 
 def empty_manager() -> Plugins:

@@ -20,12 +20,12 @@ from ke_core.spec.specs import MetricSpec
 PART_TAG = "part"
 """The tag that keeps edited cases and controls apart: ``edited`` or ``control``."""
 BUCKET, TESTED = "bucket", "in the published score"
-"""Tags of cases that are in a bucket of published tables, and whether these count them (``yes`` or ``no``)."""
+"""Tags of cases in a bucket of published tables, and whether these tables count them (``yes`` or ``no``)."""
 
 
 @frozen(kw_only=True)
 class _Group:
-    """What one score is of, and what its bootstrap draws: the values' own units, or ``batches`` of cases."""
+    """The key of a score. The bootstrap samples the values' own units, or ``batches`` of cases."""
 
     aspect: str
     phase: Phase
@@ -36,7 +36,7 @@ class _Group:
 
 @define
 class Population:
-    """What is known of all records together once they have passed by."""
+    """Properties of all records together."""
 
     controls: bool = False
     buckets: bool = False
@@ -44,7 +44,7 @@ class Population:
     _sizes: Counter[str] = field(factory=Counter)
 
     def add(self, record: CaseRecord) -> None:
-        """Take note of one more."""
+        """Add a record."""
         self.controls |= not record.edited
         self.buckets |= BUCKET in record.case.tags
         self.query_tags |= _query_tag_names(record)
@@ -52,23 +52,23 @@ class Population:
             self._sizes[record.batch] += 1
 
     def shares(self, batch: str | None = None) -> bool:
-        """Whether some batch (``batch``: that one) holds several cases. The bootstrap then draws whole batches for the
-        edited model: cases that shared it depend on one another; before editing they do not.
+        """Return whether ``batch``, or any batch, has several cases.
+
+        Cases of a batch share an edited model and are dependent, so the bootstrap then samples whole batches. Before
+        editing, cases are independent.
         """
         return any(size > 1 for size in self._sizes.values()) if batch is None else self._sizes[batch] > 1
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags that scores of every metric are broken down by: edited cases or controls, a dataset's buckets, and
-        every tag of a query.
-        """
+        """The tags of breakdowns for all metrics: edited cases or controls, buckets of the dataset, tags of queries."""
         parts = (PART_TAG,) if self.controls else ()
         return (*parts, *((BUCKET, TESTED) if self.buckets else ()), *self.query_tags)
 
 
 @define(kw_only=True)
 class Values:
-    """The values of one metric, taken in record by record, and the scores of them."""
+    """The values of one metric, added record by record, and their scores."""
 
     metric: Metric | ModelMetric
     spec: MetricSpec
@@ -78,12 +78,12 @@ class Values:
     def of(
         cls, metric: Metric | ModelMetric, spec: MetricSpec, *, by: Sequence[str] | None = None, names: Names
     ) -> Values:
-        """None so far. ``by``: the tags to break down by, without it the metric's and those of a population."""
+        """Return an empty instance. ``by``: the tags of breakdowns; by default those of the metric and of buckets."""
         kept = dict.fromkeys((PART_TAG, BUCKET, TESTED, *spec.by) if by is None else by)
         return cls(metric=metric, spec=spec, columns=Columns(by=kept, names=names))
 
     def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
-        """Add the metric's values of a case. ``tags`` replace its own and its queries'. Raises PluginBroken."""
+        """Add the metric's values of a case. ``tags`` replace the tags of values. Raises PluginBroken."""
         if isinstance(self.metric, Metric):
             if tags is None:
                 self.columns.by |= _query_tag_names(record)
@@ -104,9 +104,9 @@ class Values:
     def scores(
         self, by: Sequence[str], *, shares: bool, seed: int, rows: Iterable[int] | None = None
     ) -> Iterator[MetricScore]:
-        """Over all values and by each tag of ``by``; then the averages. ``rows``: of these alone, in their order.
+        """Yield the scores of all values and by each tag of ``by``, then the averages.
 
-        ``shares``: as ``Population`` says.
+        ``rows``: use only these rows, in this order. ``shares``: the result of ``Population.shares``.
         """
         groups: dict[_Group, array[int]] = {}
         for (aspect, phase, style, word), some in self.columns.by_source(rows).items():
@@ -119,7 +119,7 @@ class Values:
         yield from self._averages(groups, by, seed=seed)
 
     def _slices(self, rows: array[int], by: Sequence[str]) -> Iterator[tuple[Mapping[str, str], array[int]]]:
-        """All rows, then those of each value of each tag, sorted (2 before 10)."""
+        """Yield all rows, then those of each value of each tag, sorted (2 before 10)."""
         yield {}, rows
         for tag in by:
             found = self.columns.by_tag(tag, rows)
@@ -127,31 +127,27 @@ class Values:
                 yield {tag: name}, found[name]
 
     def _score(self, group: _Group, rows: array[int], *, seed: int) -> MetricScore:
-        measure = self.spec.measures.get(group.aspect, SHARE)
         numbers, units = self.columns.sample(rows, batches=group.batches)
         reasons = self.columns.reasons(rows)
-        interval = bootstrap(numbers, units, seed=seed, share=measure == SHARE) if numbers else None
-        return MetricScore(
-            metric=self.spec.name,
-            aspect=group.aspect,
-            phase=group.phase,
-            style=group.style,
+        empty = _empty_score(self.spec, group)
+        interval = bootstrap(numbers, units, seed=seed, share=empty.measure == SHARE) if numbers else None
+        return evolve(
+            empty,
             value=math.fsum(numbers) / len(numbers) if numbers else None,
             n=len(numbers),
             skipped=reasons.total(),
             skipped_because=dict(sorted(reasons.items())),
             interval=interval,
             note=f"one {group.unit}, no interval" if numbers and interval is None else "",
-            measure=measure,
         )
 
     def _averages(self, groups: Mapping[_Group, array[int]], by: Sequence[str], *, seed: int) -> Iterator[MetricScore]:
-        """The plain means of aspects that the metric has; of those that were observed, and the note says how many."""
+        """Yield the means over the observed aspects of ``MetricSpec.averages``. The note counts missing ones."""
         for aspect, parts in self.spec.averages.items():
             whole = {group: rows for group, rows in groups.items() if group.aspect in parts}
             for key in dict.fromkeys(evolve(group, aspect=aspect) for group in whole):
                 slices: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
-                units: dict[tuple[tuple[str, str], ...], set[str]] = {}  # what is averaged, whatever is drawn
+                units: dict[tuple[tuple[str, str], ...], set[str]] = {}  # also if batches are sampled
                 for group, rows in whole.items():
                     for tags, some in self._slices(rows, by) if evolve(group, aspect=aspect) == key else ():
                         sample = self.columns.sample(some, batches=group.batches)
@@ -172,13 +168,11 @@ def aggregate(
     models: Iterable[ModelRecord] = (),
     seed: int,
 ) -> list[MetricScore]:
-    """Every score of ``metric``: per aspect, phase and style over all cases, then by each tag of ``spec.by``.
+    """Return every score of ``metric``: per aspect, phase and style over all cases, then by each tag of ``spec.by``.
 
-    What it says of ``models`` is averaged over them; one edited model is one batch.
-
-    Where there are controls, also by part (edited, control), and where the dataset has buckets of cases, by these.
-    ``seed`` draws the bootstrap. Raises PluginBroken for a value of NaN and for a missing value without a reason:
-    nothing is dropped in silence.
+    Values of ``models`` are averaged over the models; one edited model is one batch. If there are controls, scores are
+    also broken down by part (edited, control), and if the dataset has buckets of cases, by bucket. ``seed``: of the
+    bootstrap. Raises PluginBroken for NaN, and for a missing value without a reason.
     """
     population, values = Population(), Values.of(metric, spec, names=Names())
     for record in records:
@@ -190,7 +184,7 @@ def aggregate(
 
 
 def observed_values(metric: Metric, name: str, record: CaseRecord) -> Iterator[tuple[str, Value]]:
-    """Each value with its own unit, and with the tags of its case and of its query.
+    """Yield each value with its unit, and with the tags of its case and of its query.
 
     If several have a tag of the same name, the value's own tag comes first, then the query's, then the case's.
     """
@@ -207,20 +201,24 @@ def _query_tag_names(record: CaseRecord) -> dict[str, None]:
 
 
 def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> MetricScore:
-    measure = spec.measures.get(group.aspect, SHARE)
-    interval = bootstrap_average(samples, seed=seed, share=measure == SHARE)
+    empty = _empty_score(spec, group)
+    interval = bootstrap_average(samples, seed=seed, share=empty.measure == SHARE)
     parts = len(spec.averages[group.aspect])
     notes = [f"{len(samples)} of {parts} were observed"] if len(samples) < parts else []
-    return MetricScore(
-        metric=spec.name,
-        aspect=group.aspect,
-        phase=group.phase,
-        style=group.style,
+    return evolve(
+        empty,
         value=math.fsum(math.fsum(values) / len(values) for values, _units in samples) / len(samples),
         n=len({unit for _values, units in samples for unit in units}),
         interval=interval,
         note="; ".join([*notes, *([] if interval else [f"one {group.unit}, no interval"])]),
-        measure=measure,
+    )
+
+
+def _empty_score(spec: MetricSpec, group: _Group) -> MetricScore:
+    """Return the score of a group without observations."""
+    measure = spec.measures.get(group.aspect, SHARE)
+    return MetricScore(
+        metric=spec.name, aspect=group.aspect, phase=group.phase, style=group.style, value=None, n=0, measure=measure
     )
 
 

@@ -1,8 +1,7 @@
-"""The folder of a run: ``run.json`` (its specification), ``records.jsonl`` (its records), ``scores.json``, a log.
+"""The folder of a run: ``run.json`` (its specification), ``records.jsonl``, ``scores.json`` and ``log.jsonl``.
 
-``run.json`` is canonical JSON written once; the hash of its ``spec`` is the run's id. ``records.jsonl`` is
-only ever appended. ``scores.json`` can be deleted: it is computed from the records. ``log.jsonl`` says when and how,
-for people. Whether a run is finished, records, seal and scores say.
+``run.json`` is canonical JSON and written once. The hash of its ``spec`` is the run's id. Lines are only appended to
+``records.jsonl``. ``scores.json`` is computed from the records and can be deleted. ``log.jsonl`` is for people.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
 PART = "records.part-{rank}.jsonl"
 """The records of one of several processes, until they are merged into ``records.jsonl``."""
 DAMAGED = "records.damaged"
-"""Damaged lines, which were asked again."""
+"""Damaged lines, whose requests were sent again."""
 REPORTED = ("ke-core", "torch", "transformers", "accelerate", "numpy")
 CHOOSE_OTHER_FOLDER = "choose another folder with --out"
 
@@ -75,7 +74,7 @@ class RunFolder:
     def create(cls, path: Path, spec: RunSpec, files: Mapping[str, str] | None = None) -> RunFolder:
         """Create a run in ``path``, or open the run that is there if it is the same run.
 
-        Raises BadRun if ``path`` holds another run or something else, BadConfig if an option is a secret of the
+        Raises BadRun if ``path`` holds another run or other files, BadConfig if an option is a secret of the
         environment, KEError if it cannot be written.
         """
         if (path / RUN).exists():
@@ -86,7 +85,7 @@ class RunFolder:
         if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
             if (path / RUN).exists():  # another process of the run has just created it
                 return cls.create(path, spec, files)
-            raise BadRun(f"{path} holds something else, not a run", hint=CHOOSE_OTHER_FOLDER)
+            raise BadRun(f"{path} contains other files, not a run", hint=CHOOSE_OTHER_FOLDER)
         folder = cls(
             path=path,
             spec=spec,
@@ -105,7 +104,7 @@ class RunFolder:
         file = path / RUN
         if not file.exists():
             what = "is not a run folder: it has no run.json" if path.exists() else "does not exist"
-            raise BadRun(f"{path} {what}", hint="ke runs lists the runs there are")
+            raise BadRun(f"{path} {what}", hint="ke runs lists runs")
         raw = read_object(file, error=BadRun, hint=CHOOSE_OTHER_FOLDER)
         if not isinstance(raw.get("spec"), dict):
             raise BadRun(f"{file} is not the description of a run", hint=CHOOSE_OTHER_FOLDER)
@@ -114,7 +113,7 @@ class RunFolder:
         if not raw.get("id") == spec.id == digest(raw["spec"]):
             raise BadRun(
                 f"{file} was changed after the run was started: its id no longer fits",
-                hint="undo the change, or start the run you want in another folder",
+                hint="undo the change, or start a new run in another folder",
             )
         about = {name: raw[name] for name in ("environment", "created", "files") if name in raw}
         return cls(
@@ -125,7 +124,7 @@ class RunFolder:
 
     @staticmethod
     def is_one(path: Path) -> bool:
-        """Return whether ``path`` holds a run, damaged or not."""
+        """Return whether ``path`` contains a run, damaged or not."""
         return (path / RUN).is_file()
 
     @property
@@ -144,17 +143,17 @@ class RunFolder:
         return read_records(self.path / RECORDS)
 
     def parts(self) -> list[Path]:
-        """The records of processes that shared this run, and that are not merged yet."""
+        """Return the unmerged record files of processes that shared this run."""
         return sorted(self.path.glob(PART.format(rank="*")))
 
     def set_aside(self, writer: Writer) -> None:
-        """Move a last line that is not JSON (a failing disk) out of the records, so that it is asked again.
+        """Move a last line that is not JSON out of the records, so that its requests are sent again.
 
-        The scores are deleted too, since they may use it.
+        The scores are deleted too, because they may use the line.
         """
         if moved := writer.set_aside(self.path / DAMAGED):
             self._remove(SCORES, SEAL)
-            what = f"the last {moved} bytes of {RECORDS} were not JSON: they lie in {DAMAGED}, and are asked again"
+            what = f"the last {moved} bytes of {RECORDS} were not JSON: moved to {DAMAGED}, to be requested again"
             self.log("warning", what="damaged records", message=what)
 
     def refuse_changed(self) -> None:
@@ -172,7 +171,7 @@ class RunFolder:
 
     @property
     def complete(self) -> bool:
-        """True if every planned request is recorded. An imported run holds all of its file."""
+        """True if every planned request is recorded. An imported run is complete."""
         try:
             seal = Seal.read(self.path)
         except BadRun:
@@ -189,10 +188,9 @@ class RunFolder:
         return seal is not None and not seal.outgrown(self.path / RECORDS)
 
     def write_scores(self, raw: Mapping[str, Any]) -> None:
-        """Write ``scores.json``, whole or not at all; the same scores give the same bytes.
+        """Write ``scores.json`` atomically. Equal scores give equal bytes.
 
-        The seal of the records is written first, while there are no scores. If the process is killed in between, there
-        are never scores with the seal of other records.
+        The old scores are deleted and the seal is written first, so that scores never have the seal of other records.
         """
         seal = Seal.of(self.path / RECORDS, complete=self.complete)
         self._remove(SCORES)

@@ -114,7 +114,8 @@ class PlainTable(Table):
                 del columns[heading]
         room = width - GAP - sum(widths[name] for name in columns if name != self.shorten)
         columns[self.shorten] = [
-            textwrap.shorten(cell, max(room, 4), placeholder=" ...") for cell in columns[self.shorten]
+            textwrap.shorten(cell, max(room, 4), placeholder=" ...", break_on_hyphens=False)
+            for cell in columns[self.shorten]
         ]
         table = plain_table(*columns)
         for cells in zip(*columns.values(), strict=True):

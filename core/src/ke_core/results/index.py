@@ -1,15 +1,14 @@
 """Index the lines of ``records.jsonl`` that count, so that a run of any size is read case by case.
 
-A reply that was asked for again (its server had failed) counts as it was written last, and a judgment counts if it was
-written after the reply that it is of.
+If a request was sent again because its server had failed, the last reply counts. A judgment counts if it was written
+after its reply.
 
-A model that gives no log-probabilities at all is not measured by them. One that gives some, and declines others of the
-same kind, would choose what it is measured by: what it declined is returned as a failure, which counts as wrong.
+If a model returns log-probabilities for some requests and not for others of the same kind, the others are returned as
+failures, which count as wrong. Otherwise the model could choose what it is measured by.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from sys import intern
@@ -24,39 +23,40 @@ from ke_core.spec.records import OWN, Batch, Judged, Probed, Record, Replied
 from ke_core.spec.results import Failure, Reply
 from ke_core.spec.runspec import Component
 
-Lines = dict[str, "array[int]"]
-"""Case to its lines of one kind, in the order of the file: of each the number of its place, and its first byte."""
+Place = tuple[str, ...]
+"""The key of a line of replies or judgments: batch, case, phase and style."""
+Lines = dict[str, dict[Place, int]]
+"""By case: the first byte of the last line of each place, in the order of the first lines."""
 Kind = tuple[str, bool]
-"""What replies have in common: the phase, and whether they were given to an editor's own prompts."""
+"""The kind of a reply: its phase, and whether it answers an editor's own prompt."""
 DECLINED = "LikelihoodDeclined"
-"""The error of a reply without log-probabilities, where others of its kind have them."""
+"""The error of a reply without log-probabilities if other replies of its kind have them."""
 
 
 @define
 class Index:
-    """Made by ``of``. ``batches`` are without their ``details``. ``judges`` are keyed by ``key_of``, in the order of
-    their last line. Of all other lines it holds the place alone: ``_probed`` by batch and metric, ``_judged`` by judge.
+    """The positions of all lines that count, made by ``of``.
+
+    ``batches`` have no ``details``. ``judges`` are keyed by ``key_of``, in the order of their last line. ``_probed`` is
+    keyed by batch and metric, ``_judged`` by judge.
     """
 
     file: Path
     batches: dict[str, Batch] = field(factory=dict)
     judges: dict[str, Component] = field(factory=dict)
-    _places: dict[tuple[str, str, str], int] = field(factory=dict)
     _replied: Lines = field(factory=dict)
     _judged: dict[str, Lines] = field(factory=dict)
     _probed: dict[tuple[str, str], int] = field(factory=dict)
     _spent: list[int] = field(factory=list)
     _scored: set[Kind] = field(factory=set)
-    """The kinds of replies of which some have log-probabilities."""
-    _heard_of: dict[str, str] = field(factory=dict)
-    """A judge as a line has it, to what it is found by."""
-    _order: list[Batch] = field(factory=list)
-    _within: dict[str, array[int]] = field(factory=dict)
-    """Case to the numbers of its batches in ``_order``; the complement (~) where it is a control."""
+    """The kinds of replies some of which have log-probabilities."""
+    _judge_keys: dict[str, str] = field(factory=dict)
+    """Keys of judges, by their canonical JSON in a line."""
+    _within: dict[str, list[tuple[Batch, bool]]] = field(factory=dict)
 
     @classmethod
     def of(cls, file: Path) -> Index:
-        """Read every line once, and keep none. Raises BadRun for a damaged one."""
+        """Index a file. Every line is read once. Raises BadRun for a damaged one."""
         made, start = cls(file), 0
         for number, line in whole_lines(file):
             where = f"{file}, line {number}"
@@ -64,14 +64,13 @@ class Index:
             try:
                 made._take(raw, line, start, where)
             except (AttributeError, KeyError, TypeError):
-                from_line(line, of=where)  # it says in words what is not as it should be
+                from_line(line, of=where)  # raises an error that names the field
                 raise
             start += len(line)
-        made._order = [*made.batches.values()]
-        for number, batch in enumerate(made._order):
-            controls = set(batch.controls)
+        for batch in made.batches.values():
+            controls, edited, control = set(batch.controls), (batch, True), (batch, False)
             for case in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
-                made._within.setdefault(case, array("q")).append(~number if case in controls else number)
+                made._within.setdefault(case, []).append(control if case in controls else edited)
         return made
 
     @property
@@ -82,47 +81,46 @@ class Index:
     @property
     def asked(self) -> frozenset[tuple[str, str]]:
         """Batch and phase of every reply."""
-        return frozenset((batch, phase) for batch, phase, _style in self._places)
+        return frozenset((batch, phase) for lines in self._replied.values() for batch, _, phase, _ in lines)
 
     def within(self, case: str) -> list[tuple[Batch, bool]]:
-        """The batches that edit ``case``, ask it or leave it out, in order; and whether it is edited there."""
-        return [(self._order[max(at, ~at)], at >= 0) for at in self._within.get(case, ())]
+        """Return the batches of ``case`` in order, each with False if the case is a control there."""
+        return self._within.get(case, [])
 
     def replies(self, case: str) -> list[Replied]:
-        """The replies of ``case``, one line a place, in the order in which these were asked first."""
-        return [line for line in self._read(_last(self._replied, case).values()) if isinstance(line, Replied)]
+        """Return the last replies of each place of ``case``, in the order of the first requests."""
+        return [line for line in self._read(self._replied.get(case, {}).values()) if isinstance(line, Replied)]
 
     def first_of(self, batch: str) -> str:
-        """A case that ``batch`` has replied to."""
-        numbers = {number for place, number in self._places.items() if place[0] == batch}
-        return next(case for case, lines in self._replied.items() if numbers.intersection(lines[::2]))
+        """Return the first case with a reply of ``batch``."""
+        return next(case for case, lines in self._replied.items() if any(place[0] == batch for place in lines))
 
-    def judgments(self, case: str, judge: str) -> dict[tuple[str, ...], Judged]:
-        """The judgments of ``judge``, by place."""
-        replied, judged = _last(self._replied, case), _last(self._judged.get(judge, {}), case)
+    def judgments(self, case: str, judge: str) -> dict[Place, Judged]:
+        """Return the judgments of ``judge``, by place."""
+        replied, judged = self._replied.get(case, {}), self._judged.get(judge, {}).get(case, {})
         starts = [start for place, start in judged.items() if start > replied.get(place, start)]
         return {line.place: line for line in self._read(starts) if isinstance(line, Judged)}
 
     def unjudged(self, case: str, judge: str) -> list[Replied]:
-        """Those of ``replies`` that ``judge`` has not judged."""
+        """Return the replies of ``case`` that ``judge`` has not judged."""
         return [line for line in self._read(self._open(case, judge)) if isinstance(line, Replied)]
 
     def count(self, judge: str | None = None) -> int:
-        """How many lines of replies there are; ``judge``: how many of them it has not judged."""
+        """Return the number of lines of replies, or of those that ``judge`` has not judged."""
         if judge is None:
-            return sum(len(_last(self._replied, case)) for case in self._replied)
+            return sum(map(len, self._replied.values()))
         return sum(len(self._open(case, judge)) for case in self._replied)
 
     def probed(self, batch: str, metric: str) -> Probed | None:
-        """What that metric asked of the model of ``batch``, if anything."""
+        """Return the replies of the model of ``batch`` to the requests of ``metric``, if there are any."""
         at = self._probed.get((batch, metric))
         found = None if at is None else next(self._read([at]))
         assert found is None or isinstance(found, Probed)
         return found
 
     def last(self, judge: str) -> Judged | None:
-        """The last line of ``judge``."""
-        starts = [lines[-1] for lines in self._judged.get(judge, {}).values()]
+        """Return the last line of ``judge``."""
+        starts = [max(lines.values()) for lines in self._judged.get(judge, {}).values()]
         found = next(self._read([max(starts)])) if starts else None
         assert found is None or isinstance(found, Judged)
         return found
@@ -130,8 +128,8 @@ class Index:
     def records(self) -> Iterator[Record]:
         """Yield every record that counts: batches without ``details``, and only the last judgment."""
         yield from self.batches.values()
-        replied = array("q", (start for case in self._replied for start in _last(self._replied, case).values()))
-        yield from self._read([*self._spent, *self._probed.values(), *sorted(replied)])
+        replied = sorted(start for lines in self._replied.values() for start in lines.values())
+        yield from self._read([*self._spent, *self._probed.values(), *replied])
         if self.judges and (said := self.last([*self.judges][-1])):
             yield said
 
@@ -145,7 +143,7 @@ class Index:
             self._note(self._replied, raw, start)
             self._note_scored(raw)
         elif kind == "judged":
-            key = self._heard(raw["judge"], where)
+            key = self._judge_key(raw["judge"], where)
             self.judges[key] = self.judges.pop(key)
             self._note(self._judged.setdefault(key, {}), raw, start)
         elif kind == "probed":
@@ -154,25 +152,25 @@ class Index:
         else:
             self._spent.append(start)
 
-    def _heard(self, raw: Any, where: str) -> str:
-        """What the judge of a line is found by; most lines have the same one."""
+    def _judge_key(self, raw: Any, where: str) -> str:
+        """Return the key of the judge of a line. Most lines have the same judge."""
         text = canonical(raw)
-        if text not in self._heard_of:
+        if text not in self._judge_keys:
             judge = from_json(raw, Component, of=where, error=BadRun)
-            self._heard_of[text] = key_of(judge)
-            self.judges.setdefault(self._heard_of[text], judge)
-        return self._heard_of[text]
+            self._judge_keys[text] = key_of(judge)
+            self.judges.setdefault(self._judge_keys[text], judge)
+        return self._judge_keys[text]
 
     def _note(self, lines: Lines, raw: Mapping[str, Any], start: int) -> None:
-        place = self._places.setdefault((raw["batch"], raw["phase"], raw["style"]), len(self._places))
-        lines.setdefault(intern(raw["case"]), array("q")).extend((place, start))
+        batch, case, phase, style = (intern(raw[name]) for name in ("batch", "case", "phase", "style"))
+        lines.setdefault(case, {})[batch, case, phase, style] = start
 
     def _note_scored(self, raw: Mapping[str, Any]) -> None:
         if any(reply["kind"] == "scored" for reply in raw["replies"].values()):
             self._scored.add(_kind(raw["phase"], raw.get("style", "")))
 
     def _counted(self, record: Record) -> Record:
-        """``record``, in which replies without log-probabilities are failures if others of their kind have them."""
+        """Return ``record`` with failures for missing log-probabilities, if other replies of their kind have them."""
         match record:
             case Replied() if _kind(record.phase, record.style) in self._scored:
                 return evolve(record, replies=_declined(record.replies))
@@ -182,8 +180,8 @@ class Index:
                 return record
 
     def _open(self, case: str, judge: str) -> list[int]:
-        judged = _last(self._judged.get(judge, {}), case)
-        return [start for place, start in _last(self._replied, case).items() if judged.get(place, -1) < start]
+        judged = self._judged.get(judge, {}).get(case, {})
+        return [start for place, start in self._replied.get(case, {}).items() if judged.get(place, -1) < start]
 
     def _read(self, starts: Collection[int]) -> Iterator[Record]:
         if not starts:  # there may be no file yet
@@ -197,12 +195,12 @@ class Index:
                 except BadRun:
                     stream.seek(0)
                     number = stream.read(start).count(b"\n") + 1
-                    from_line(line, of=f"{self.file}, line {number}")  # the same, and where
+                    from_line(line, of=f"{self.file}, line {number}")  # the same error, with the line number
                     raise
 
 
 def key_of(judge: Component) -> str:
-    """What a judge is found by."""
+    """Return the key of a judge."""
     return canonical(to_json(judge))
 
 
@@ -219,14 +217,8 @@ def _declined(replies: Mapping[str, Reply]) -> Mapping[str, Reply]:
     }
 
 
-def _last(lines: Mapping[str, array[int]], case: str) -> dict[int, int]:
-    """Place to the first byte of its last line."""
-    found = lines.get(case, ())
-    return dict(zip(found[::2], found[1::2], strict=True))
-
-
 def _lean(batch: Batch) -> Batch:
-    """Without what editors note for people; each case id is kept once."""
+    """Return a batch without ``details``. Each case id is stored once."""
     return evolve(
         batch,
         cases=tuple(map(intern, batch.cases)),

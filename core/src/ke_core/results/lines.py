@@ -20,27 +20,27 @@ KINDS: Mapping[str, type[Record]] = {tag_of(cls): cls for cls in (Batch, Replied
 
 
 def to_line(record: Record) -> bytes:
-    """The record as UTF-8 with its line end. Raises PluginBroken for what JSON cannot hold (NaN, objects)."""
+    """Return the record as a line of UTF-8. Raises PluginBroken for values that JSON cannot hold (NaN, objects)."""
     return to_bytes({"kind": tag_of(type(record)), **to_json(record)})
 
 
 def to_bytes(raw: Any) -> bytes:
-    """Canonical JSON with a line end.
+    """Return canonical JSON with a line end. Secrets of the environment are replaced in string values.
 
-    A lone surrogate, which UTF-8 has no bytes for, is written as JSON's own escape. Secrets of the environment are
-    replaced in string values.
+    UTF-8 has no bytes for a lone surrogate, so it is written as an escape of JSON.
     """
     try:
         text = canonical(redacted(raw))
     except (TypeError, ValueError) as error:
         raise PluginBroken(
-            f"a plugin returned what a record cannot hold: {error}", hint="numbers, texts, lists and mappings of them"
+            f"a plugin returned a value that JSON cannot hold: {error}",
+            hint="return numbers, texts, lists and mappings",
         ) from error
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def whole_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """The numbered lines of a file that is only appended to. A torn last line (a killed process) is left out."""
+    """Yield the numbered lines of a file. A truncated last line, left by a killed process, is skipped."""
     if file.exists():
         with file.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
@@ -49,7 +49,7 @@ def whole_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def from_line(line: bytes, *, of: str) -> Record:
-    """The record in ``line``. Raises BadRun that says what is wrong with ``of``."""
+    """Return the record in ``line``. Raises BadRun, which names ``of``."""
     raw = json_line(line, of=of)
     found: Record = from_json(raw, KINDS[raw.pop("kind")], of=of, error=BadRun, hint=MEND)
     return found
@@ -65,25 +65,21 @@ def json_line(line: bytes, *, of: str) -> dict[str, Any]:
 
 
 def refuse_other(schema: object, *, of: str) -> None:
-    """Raise BadRun for what a newer or an older ke has written, or no ke at all. None: said elsewhere as missing."""
+    """Raise BadRun unless ``schema`` is the number of this ke. A missing one is reported with the other fields."""
     if schema is None:
         return
-    if not isinstance(schema, int) or isinstance(schema, bool):
+    if type(schema) is not int:
         raise BadRun(f"{of} has no schema number: {canonical(schema)[:60]}", hint=MEND)
-    if schema > SCHEMA:
+    if schema != SCHEMA:
+        age = "a newer" if schema > SCHEMA else "an older"
         raise BadRun(
-            f"{of} was written by a newer ke (schema {schema}, this one reads {SCHEMA})",
-            hint="pip install --upgrade ke-core",
-        )
-    if schema < SCHEMA:
-        raise BadRun(
-            f"{of} was written by an older ke (schema {schema}, this one reads {SCHEMA})",
-            hint="read it with the ke-core that wrote it: run.json names its version",
+            f"{of} was written by {age} ke (schema {schema}, this one reads {SCHEMA})",
+            hint="install the ke-core that wrote it: run.json names its version",
         )
 
 
-AGAIN = "start the same run again: a last line is set aside and asked again; of any other, take the file from a backup"
-MEND = "records are only ever appended: take the file from a backup, or start again with another --out"
+AGAIN = "start the same run again: it repeats a damaged last line; for any other line, restore the file from a backup"
+MEND = "restore the file from a backup, or start again with another --out"
 
 
 LOG = "log.jsonl"
@@ -94,9 +90,9 @@ PEAKS = ("peak_device_bytes", "peak_host_bytes")
 
 
 def write_log(path: Path, event: str, **facts: Any) -> None:
-    """Append an event with its ``facts`` (JSON values): when it was (UTC), and in which process.
+    """Append an event with its ``facts`` (JSON values), its time (UTC) and the id of its process.
 
-    One write of one line, so that two processes do not mix theirs.
+    Each event is one write, so that the lines of two processes do not mix.
     """
     stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     line = to_bytes({"at": stamp, "event": event, "process": os.getpid(), **facts})
@@ -105,7 +101,7 @@ def write_log(path: Path, event: str, **facts: Any) -> None:
 
 
 def read_log(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Return the events, oldest first. Lines that are truncated or have other types than ke writes are skipped."""
+    """Yield the events, oldest first. Truncated lines and lines with other types are skipped."""
     for _number, line in whole_lines(path):
         with suppress(ValueError):
             found = loads(line, surrogates=True)

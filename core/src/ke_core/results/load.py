@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,18 +18,27 @@ from ke_core.spec.runspec import IMPORTED, Component
 
 
 def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
-    """Return the report of a scored run. Raises BadRun."""
+    """Return the report of a scored run. Raises BadRun.
+
+    A metric that is not installed has no headings: all its aspects are shown.
+    """
     found = read_scores(folder)
     counted = tally_of(folder)
     counted.judge = found.judge
+    offers = catalog.offers["metric"]
+    specs: dict[str, Any] = {name: offers[name].spec for name in found.metrics if name in offers}
+    less = {(NO_METRIC, aspect) for aspect in HEADINGS}
+    for score in found.scores:
+        if score.metric in specs and specs[score.metric].less_is_better(score.aspect):
+            less.add((score.metric, score.aspect))
     return Reported(
         path=str(folder.path),
         spec=folder.spec,
         scores=(*found.scores, *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts))),
-        columns={name: columns_of(name, catalog) for name in found.metrics},
-        tables={name: tables_of(name, catalog) for name in found.metrics},
-        less=frozenset(_less_is_better(found.scores, catalog)),
-        counts=dict(_counts(found.metrics, catalog)),
+        columns={name: specs[name].columns if name in specs else {} for name in found.metrics},
+        tables={name: spec.tables for name, spec in specs.items()},
+        less=frozenset(less),
+        counts={(name, aspect): noun for name, spec in specs.items() for aspect, noun in spec.counts.items()},
         tally=counted,
     )
 
@@ -50,35 +58,6 @@ def progress_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def columns_of(metric: str, catalog: Catalog) -> Mapping[str, str]:
-    """Aspects and headings of a metric; none where it is not installed, and all its aspects are then shown."""
-    offer: Any = catalog.offers["metric"].get(metric)
-    return {} if offer is None else offer.spec.columns
-
-
-def tables_of(metric: str, catalog: Catalog) -> Mapping[str, Mapping[str, str]]:
-    """The further tables of a metric, by title."""
-    offer: Any = catalog.offers["metric"].get(metric)
-    return {} if offer is None else offer.spec.tables
-
-
-def _counts(metrics: Iterable[str], catalog: Catalog) -> Iterator[tuple[tuple[str, str], str]]:
-    """Metrics and aspects, and what their values of 1 count."""
-    for metric in metrics:
-        offer: Any = catalog.offers["metric"].get(metric)
-        for aspect, noun in offer.spec.counts.items() if offer is not None else ():
-            yield (metric, aspect), noun
-
-
-def _less_is_better(scores: Iterable[MetricScore], catalog: Catalog) -> Iterator[tuple[str, str]]:
-    """Metrics and aspects; all that the core counts of answers is among them."""
-    yield from ((NO_METRIC, aspect) for aspect in HEADINGS)
-    for metric, aspect in {(one.metric, one.aspect) for one in scores}:
-        offer: Any = catalog.offers["metric"].get(metric)
-        if offer is not None and offer.spec.less_is_better(aspect):
-            yield metric, aspect
-
-
 @frozen(kw_only=True)
 class RunScores:
     """The scores of a run, the names of its metrics, and its judge."""
@@ -89,7 +68,7 @@ class RunScores:
 
 
 def read_scores(folder: RunFolder) -> RunScores:
-    """All of it, from one reading. Raises BadRun if the run has no scores, or they are not as ke writes them."""
+    """Read the scores of a run. Raises BadRun if there are none, or if the file is damaged."""
     where = str(folder.path / SCORES)
     raw = folder.scores()
     try:

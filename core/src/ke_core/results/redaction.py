@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from ke_core.spec.codec import canonical
 from ke_core.spec.errors import BadConfig
 
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
@@ -27,13 +28,13 @@ def redacted(raw: Any) -> Any:
 
 def refuse_secrets(raw: Any, *, of: str) -> None:
     """Raise BadConfig if a string value in ``raw`` holds a secret of the environment."""
-    for text in _strings(raw):
-        for secret, name in _secrets().items():
-            if secret in text:
-                raise BadConfig(
-                    f"{of} would hold the value of the environment variable {name}",
-                    hint="leave it out of the options: whatever needs it reads the variable itself",
-                )
+    clean = canonical(redacted(raw))
+    if clean != canonical(raw):
+        names = [name for name in _secrets().values() if f"[{name}]" in clean]
+        raise BadConfig(
+            f"{of} would hold the value of the environment variable {' or '.join(names)}",
+            hint="remove it from the options; plugins read the variable themselves",
+        )
 
 
 def _redacted(raw: Any, secrets: Mapping[str, str]) -> Any:
@@ -48,24 +49,14 @@ def _redacted(raw: Any, secrets: Mapping[str, str]) -> Any:
     return raw
 
 
-def _strings(raw: Any) -> Iterator[str]:
-    if isinstance(raw, str):
-        yield raw
-    elif isinstance(raw, Mapping):
-        for value in raw.values():
-            yield from _strings(value)
-    elif isinstance(raw, list | tuple):
-        for value in raw:
-            yield from _strings(value)
-
-
 @cache
 def _secrets() -> Mapping[str, str]:
-    """Value to variable name, longest value first: a secret that contains another one is replaced as a whole."""
-    named = {
-        value: name for name, value in os.environ.items() if SECRET.search(name) and len(value.strip()) >= SHORTEST
+    """Return variable names by value, longest value first, so that a secret that contains another is replaced whole."""
+    found = {
+        value: name
+        for name, value in os.environ.items()
+        if SECRET.search(name) and len(value.strip()) >= SHORTEST and not _is_number(value)
     }
-    found = {value: name for value, name in named.items() if not _is_number(value)}
     return dict(sorted(found.items(), key=lambda pair: (-len(pair[0]), pair)))
 
 

@@ -1,6 +1,6 @@
-"""The checksum of the records when they were scored. From then on they may grow, but not change.
+"""The checksum of the records at the time of scoring. Afterwards, records may be appended but not changed.
 
-It shows manual changes, whether the run was complete then, and whether anything was asked since.
+The checksum detects manual changes and replies that were recorded after scoring.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from pathlib import Path
 from attrs import frozen
 
 from ke_core.results.lines import MEND, to_bytes, whole_lines
+from ke_core.spec.codec import from_json
 from ke_core.spec.errors import BadRun
 from ke_core.storage.files import write_atomic
 from ke_core.storage.json_reading import loads, read_object
 
 SEAL = "records.seal.json"
 ANSWERS = frozenset({"batch", "replied", "probed"})
-"""Lines that scores are computed from, without judgments that are not scored yet."""
+"""The kinds of lines that outdate the scores."""
 
 
 @frozen(kw_only=True)
@@ -33,37 +34,34 @@ class Seal:
 
     @classmethod
     def of(cls, records: Path, *, complete: bool) -> Seal:
-        """Of the records as they are now."""
+        """Return the seal of the current records."""
         size, sha256 = _sealed(records)
         return cls(size=size, sha256=sha256, complete=complete)
 
     @classmethod
     def read(cls, run: Path) -> Seal | None:
-        """That of the run in ``run``; None where it has none. Raises BadRun."""
+        """Return the seal of the run in ``run``, or None if there is none. Raises BadRun."""
         if not (run / SEAL).exists():
             return None
         raw = read_object(run / SEAL, error=BadRun, hint=f"ke score {run}")
-        size, sha256, complete = raw.get("bytes"), raw.get("sha256"), raw.get("complete")
-        if type(size) is int and size >= 0 and isinstance(sha256, str) and isinstance(complete, bool):
-            return cls(size=size, sha256=sha256, complete=complete)
-        raise BadRun(f"{run / SEAL} was changed manually", hint=f"ke score {run}")
+        raw["size"] = raw.pop("bytes", None)
+        return from_json(raw, cls, of=str(run / SEAL), error=BadRun, hint=f"ke score {run}")
 
     def write(self, run: Path) -> None:
-        """Whole, or not at all."""
+        """Write the seal atomically."""
         raw = {"bytes": self.size, "sha256": self.sha256, "complete": self.complete}
         write_atomic(run / SEAL, to_bytes(raw))
 
     def refuse_changed(self, records: Path) -> None:
-        """Raise BadRun if the records are not, up to where they were scored, what they were then."""
+        """Raise BadRun if the records that were scored have changed."""
         if _sealed(records, self.size) != (self.size, self.sha256):
             raise BadRun(
-                f"{records} was changed manually after it was scored: its first {self.size} bytes are not what they "
-                "were",
-                hint=f"{MEND}; ke score {records.parent} takes it as it is now",
+                f"{records} was changed manually after it was scored: its first {self.size} bytes differ",
+                hint=f"{MEND}; ke score {records.parent} scores it as it is now",
             )
 
     def shorter(self, records: Path) -> bool:
-        """Whether some of the records are gone."""
+        """Return whether records are missing."""
         return not records.exists() or records.stat().st_size < self.size
 
     def outgrown(self, records: Path) -> bool:
@@ -81,7 +79,7 @@ def _is_answer(line: bytes) -> bool:
 
 
 def _sealed(file: Path, size: int | None = None) -> tuple[int, str]:
-    """Bytes and SHA-256 of the whole lines of a file; ``size``: of at most so many bytes of it."""
+    """Return the size and the SHA-256 of the complete lines of a file, or of its first ``size`` bytes."""
     content = hashlib.sha256()
     read = 0
     for _number, line in whole_lines(file):

@@ -91,7 +91,7 @@ def noun(value: Any) -> str:
 def refuse_other_types(made: Converter) -> None:
     """Let ``made`` structure texts, numbers, lists and objects only from JSON values of that type."""
     for kind in (str, int, bool):
-        made.register_structure_hook(kind, _exactly(kind))
+        made.register_structure_hook(kind, json_type_only(kind))
     made.register_structure_hook(float, _number)
     made.register_structure_hook_factory(is_sequence, lambda hint: json_type_only(list, _sequence(hint, made)))
     made.register_structure_hook_factory(
@@ -102,14 +102,6 @@ def refuse_other_types(made: Converter) -> None:
 def _must_be(kind: type, value: Any) -> None:
     if type(value) is not kind:  # isinstance would take true for a whole number
         raise TypeError(f"must be {NOUNS[kind]}, not {noun(value)}")
-
-
-def _exactly(kind: type) -> Hook:
-    def structure(value: Any, _hint: Any) -> Any:
-        _must_be(kind, value)
-        return value
-
-    return structure
 
 
 def _sequence(hint: Any, made: Converter) -> Hook:
@@ -125,8 +117,8 @@ def _number(value: Any, _hint: Any) -> Any:
     return value
 
 
-def json_type_only(kind: type, inner: Hook) -> Hook:
-    """Return a hook that structures only JSON values of type ``kind``."""
+def json_type_only(kind: type, inner: Hook = lambda value, _hint: value) -> Hook:
+    """Return a hook that structures only JSON values of type ``kind``, with ``inner``."""
 
     def structure(value: Any, hint: Any) -> Any:
         _must_be(kind, value)

@@ -68,12 +68,6 @@ def sentences(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in ENDS.split(text) if part.strip()))
 
 
-__all__ = [
-    "CONSISTENT", "FACT_LABELS", "FACT_UNSURE", "INCONSISTENT", "NOT_SUPPORT", "NO_THOUGHTS", "SUPPORT",
-    "SUPPORT_LABELS", "SUPPORT_UNSURE", "UNRELATED", "sentences", "thoughts_of",
-]  # fmt: skip
-
-
 OWN, DATASET = "own", "dataset"
 
 

@@ -12,15 +12,26 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
-from attrs import frozen
+from attrs import NOTHING, fields, frozen
+from cattrs.errors import StructureHandlerNotFoundError
 
-from ke_core.app import CORE_DISTRIBUTION, KINDS, Installed, Plugins, declares_core, directory_entries, registered_specs
+from ke_core.app import (
+    CORE_DISTRIBUTION,
+    KINDS,
+    Installed,
+    Plugins,
+    converter,
+    declares_core,
+    directory_entries,
+    registered_specs,
+)
 from ke_core.plugin import BadConfig, PluginBroken, Spec, UnknownComponent, loads
 
 KindAndSpec = tuple[str, Spec[Any]]
 """A kind, and a component of that kind."""
+READABLE = "text, numbers, bool, Literal, tuples of these, or one of these and None"
 LAST = 2000  # characters of standard error that are read after a crash
 
 
@@ -97,6 +108,7 @@ def installation_checks(
             _taken(registered, plugin, kind, spec.name),
             "choose another name in its spec",
         )
+        yield _result(f"the options of {kind} {spec.name} can be set", *_option_problem(spec))
 
 
 def contracts(kind: str, spec: Spec[Any], options: Mapping[str, str]) -> Iterator[tuple[int, CheckResult]]:
@@ -135,6 +147,36 @@ def _taken(registered: Mapping[str, Sequence[KindAndSpec]], plugin: Installed, k
         if entry.name == name and entry.distribution != plugin.distribution:
             return f"{entry.distribution} is listed with that name in the plugin directory"
     return ""
+
+
+def _option_problem(spec: Spec[Any]) -> tuple[str, str]:
+    """Return what is wrong with an option and what to do. Both are empty if ``-o`` can set every option."""
+    owner = spec.config.__name__
+    try:
+        hints = get_type_hints(spec.config)
+    except NameError as error:
+        return (
+            f"the types of its options cannot be resolved: {error}",
+            f"import them outside of TYPE_CHECKING in {owner}",
+        )
+    for option in fields(spec.config):
+        where = f"{owner}.{option.name}"
+        if option.name not in hints:
+            return f"option {option.name} has no type", f"annotate {where}: {READABLE}"
+        if _is_mutable(option.default):
+            do = f"make the default of {where} a tuple, text, number or frozen class"
+            return f"option {option.name} has a mutable default, {option.default!r}", do
+        try:
+            converter().get_structure_hook(hints[option.name])
+        except StructureHandlerNotFoundError:
+            what = f"option {option.name} is of type {hints[option.name]}, which cannot be read from text"
+            return what, f"change the type of {where}: {READABLE}"
+    return "", ""
+
+
+def _is_mutable(default: object) -> bool:
+    """Return whether all configs would share a default that can change: it has no hash, or only that of ``object``."""
+    return default not in (NOTHING, None) and type(default).__hash__ in (None, object.__hash__)
 
 
 def _implements_other_hooks(plugins: Plugins, name: str) -> bool:
