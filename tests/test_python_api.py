@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from peft import PeftModel
 
 import ke_core as ke
-from ke_core.api import Model
-from ke_core.spec.errors import UnknownComponent, UnsupportedEdit
+from ke_core.api import Model, Table
+from ke_core.api.editing import edits_of
+from ke_core.api.models import installed_catalog
+from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnknownComponent, UnsupportedChange, UnsupportedEdit
 from ke_plugin_hf.testing import saved, tiny_model
+from ke_weights.saving import apply_patch
 
 PROMPT, SUBJECT, TARGET = "The capital of {} is", "Peru", "Cusco"
 FEW_STEPS = {"steps": 3}
+
+
+@dataclass
+class OneEdit:
+    prompt: str
+    subject: str
+    target_new: str
 
 
 @pytest.fixture
@@ -63,13 +77,20 @@ def test_an_unknown_editor_is_named(model: Model) -> None:
 def test_evaluate_resumes_finished_runs_and_reads_their_scores(model: Model) -> None:
     first = ke.evaluate(model, editors=["none", "parrot"], dataset="atlas", limit=2)
     again = ke.evaluate(model, editors=["none", "parrot"], dataset="atlas", limit=2)
-    assert [run.path for run in first] == [run.path for run in again]
-    assert [run.scores for run in first] == [ke.read_run(run.path).scores for run in again]
-    assert {score.metric for score in first[0].scores} >= {"multi-hop"}
+    assert first.paths == again.paths
+    assert first.scores == again.scores == ke.read_run("runs").scores
+    assert {row["metric"] for row in first.scores} >= {"multi-hop"}
+    assert {row["editor"] for row in first.answers} == {"none", "parrot"}
+    assert {row["verdict"] for row in first.answers} >= {"right", "wrong"}
+    assert sum(row["edits"] for row in first.edits) >= 4
+    assert "parrot" in repr(first)
+    assert "<td>parrot</td>" in first.scores._repr_html_()
+    compared = [row for row in ke.compare(first) if (row["aspect"], row["metric"]) == ("multi-hop", "multi-hop")]
+    assert {(row["first"], row["second"], row["n"]) for row in compared} == {("none", "parrot", 2)}
 
 
 def test_options_have_the_types_of_python(model: Model) -> None:
-    (run,) = ke.evaluate(
+    run = ke.evaluate(
         model,
         editors=["ft"],
         dataset="atlas",
@@ -77,7 +98,7 @@ def test_options_have_the_types_of_python(model: Model) -> None:
         options={"ft": {"steps": 1, "layers": (0, 1)}},
         metrics=["cost"],
     )
-    assert '"layers":[0,1]' in (run.path / "run.json").read_text(encoding="utf-8").replace(" ", "")
+    assert '"layers":[0,1]' in (run.paths[0] / "run.json").read_text(encoding="utf-8").replace(" ", "")
 
 
 def test_an_unknown_name_is_no_attribute() -> None:
@@ -86,5 +107,133 @@ def test_an_unknown_name_is_no_attribute() -> None:
 
 
 def test_options_of_one_editor_are_no_error_for_another(model: Model) -> None:
-    runs = ke.evaluate(model, editors=["none", "ft"], dataset="atlas", limit=1, options={"ft": {"steps": 1}})
-    assert [run.path.name.partition("-")[0] for run in runs] == ["none", "ft"]
+    run = ke.evaluate(model, editors=["none", "ft"], dataset="atlas", limit=1, options={"ft": {"steps": 1}})
+    assert [path.name.partition("-")[0] for path in run.paths] == ["none", "ft"]
+
+
+def test_edits_are_added_removed_and_undone(model: Model) -> None:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+        one = model.model.digest
+        edited.add(PROMPT, subject="Chile", target="Arica")
+        two = model.model.digest
+        edited.undo()
+        assert [found.edit.target for found in edited.edits] == [TARGET]
+        assert (model.model.digest == one) == (one != two)
+        edited.remove(edited.edits[0].edit.id)
+        assert edited.edits == ()
+        assert edited.generate("Peru is") == model.generate("Peru is")
+
+
+def test_memory_edits_are_removed_by_id(model: Model) -> None:
+    edits = [{"prompt": PROMPT, "subject": name, "target_new": "Cusco"} for name in ("Peru", "Chile")]
+    with ke.edit(model, edits=edits, editor="ice") as edited:
+        edited.remove(edited.edits[1].edit.id)
+        assert [one.edit.cloze.subject for one in edited.edits] == ["Peru"]
+        with pytest.raises(BadData, match="no active edit has the id 'x'"):
+            edited.remove("x")
+        with pytest.raises(UnsupportedChange, match="ice is a memory editor"):
+            edited.keep()
+
+
+def test_kept_weights_stay_after_the_context(model: Model) -> None:
+    before = model.model.state()
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+        during = model.model.state()
+        edited.keep()
+    assert model.model.state() == during != before
+    with pytest.raises(EditFailed, match="this edit has ended"):
+        edited.generate("Peru is")
+
+
+def test_report_shows_answers_and_probabilities_before_and_after(model: Model) -> None:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+        during = model.model.state()
+        (row,) = edited.report()
+        assert row["log p(target) after"] == edited.logprob("The capital of Peru is", TARGET)
+        assert model.model.state() == during
+    assert row["log p(target) before"] == model.logprob("The capital of Peru is", TARGET)
+    assert row["log p(target) after"] > row["log p(target) before"]
+
+
+def test_a_model_is_edited_once_at_a_time(model: Model, tmp_path: Path) -> None:
+    other = ke.load(str(tmp_path / "tiny"))
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ice"):
+        with pytest.raises(EditFailed, match="being edited already"), ke.edit(model, PROMPT, subject="A", target="B"):
+            pass
+        with pytest.raises(EditFailed, match="being edited already"):
+            ke.evaluate(model, editors=["none"], dataset="atlas", limit=1)
+        with ke.edit(other, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+            assert edited.generate("Peru is", max_tokens=2) is not None
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ice"):
+        pass
+
+
+def test_a_forked_process_cannot_use_the_edited_model(model: Model) -> None:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ice") as edited:
+        child = os.fork()
+        if not child:  # in the child: exit without running the test's clean-up
+            try:
+                edited.generate("Peru is")
+            except EditFailed as error:
+                os._exit(0 if "belongs to process" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_wrapped_model_is_edited_in_place_and_restored(model: Model) -> None:
+    wrapped = ke.wrap(model.module, model.model.tokenizer, name="mine")
+    before = {name: value.clone() for name, value in model.module.state_dict().items()}
+    with ke.edit(wrapped, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS):
+        assert any(not value.equal(before[name]) for name, value in wrapped.module.state_dict().items())
+    assert all(value.equal(before[name]) for name, value in wrapped.module.state_dict().items())
+    run = ke.evaluate(wrapped, editors=["none"], dataset="atlas", limit=1)
+    assert '"id":"mine"' in (run.paths[0] / "run.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", ["dicts", "dataclasses", "file", "frame"])
+def test_edits_come_in_several_forms(form: str, tmp_path: Path) -> None:
+    rows = [{"prompt": PROMPT, "subject": name, "target_new": TARGET} for name in ("Peru", "Chile")]
+    if form == "dataclasses":
+        found = edits_of(edits=[OneEdit(**row) for row in rows])
+    elif form == "file":
+        (tmp_path / "edits.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        found = edits_of(edits=tmp_path / "edits.jsonl")
+    elif form == "frame":
+        pandas = pytest.importorskip("pandas")
+        found = edits_of(edits=pandas.DataFrame([{**rows[0], "question": "Which?"}, rows[1]]))
+        assert [one.edit.question for one in found] == ["Which?", None]
+    else:
+        found = edits_of(edits=rows)
+    assert [(one.edit.cloze.subject, one.target) for one in found] == [("Peru", TARGET), ("Chile", TARGET)]
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # of peft, in transformers
+@pytest.mark.parametrize("kind", ["patch", "adapter", "pretrained"])
+def test_saved_edits_give_the_probabilities_of_the_edited_model(model: Model, tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "saved.safetensors"
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="rome", options={"steps": 3}) as edited:
+        during, asked = model.model.state(), ("The capital of Peru is", TARGET)
+        expected = edited.logprob(*asked)
+        getattr(edited, f"save_{kind}")(place)
+        assert model.model.state() == during
+        with pytest.raises(BadConfig, match="exists"):
+            getattr(edited, f"save_{kind}")(place)
+    if kind == "patch":
+        apply_patch(place, model.choice, tmp_path / "whole", installed_catalog(), model.progress, force=False)
+        found = ke.load(str(tmp_path / "whole")).logprob(*asked)
+    elif kind == "pretrained":
+        found = ke.load(str(place)).logprob(*asked)
+    else:
+        module = PeftModel.from_pretrained(model.module, place)
+        found = ke.wrap(module, model.model.tokenizer).logprob(*asked)
+    assert found == pytest.approx(expected, abs=1e-4)
+
+
+def test_what_is_installed_is_listed(model: Model) -> None:
+    assert "memit" in [row["name"] for row in ke.editors()]
+    assert [row for row in ke.datasets() if row["name"] == "atlas"]
+    assert [row for row in ke.models() if row["name"] == "smollm2-135m"]
+    assert len(ke.metrics()) > 10
+    assert len(ke.judges()) > 3
+    assert "more rows" in repr(Table(rows=tuple({"n": n} for n in range(30))))
+    assert model.session(seed=3).seed == 3

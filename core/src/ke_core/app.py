@@ -4,6 +4,8 @@ It contains re-exports only.
 """
 
 from ke_core import builtin
+from ke_core.api.editing import EditedModel
+from ke_core.api.models import installed_catalog
 from ke_core.cli import completion, console, options
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
@@ -129,25 +131,26 @@ __all__ = [
     "PART", "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL", "SECONDS",
     "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement",
     "AgreementCheck", "App", "Batch", "BatchingEngine", "ByOpaqueId", "Catalog", "ColumnHeader", "Component", "DataRef",
-    "Datasets", "EditApplier", "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged", "Line",
-    "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan", "Plugins",
-    "Population", "Prices", "Probed", "Record", "RecordedRun", "Registration", "Replied", "ReportRow", "Reported",
-    "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec", "SourceLine",
-    "StoredCases", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average", "build_component",
-    "build_metrics", "builtin", "choose_again", "column_measure", "columns_by_table", "completion", "component_options",
-    "configure", "console", "converter", "count_cases", "count_failures", "count_noun", "declares_core",
-    "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence", "edited_rows", "empty_manager",
-    "environment", "err", "errors", "escaped", "evaluate", "first_difference", "format_interval", "format_score",
-    "gold_of", "groups", "in_form", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_run",
-    "judge_warnings", "kept", "known_models", "literal", "load_model", "load_report", "load_runs", "losses", "main",
-    "measured_phase", "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict", "naming_files",
-    "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
-    "open_writer", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
-    "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of", "read_catalog",
-    "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_run", "records_of",
-    "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component", "resolve_run",
-    "run_labels", "run_names", "runs_in", "sanitize", "save_check", "score_folder", "score_grids", "score_run",
-    "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "summary", "table_row",
-    "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "unfinished",
-    "untouched", "value_notes", "whole_lines", "with_flag", "without_model", "world",
+    "Datasets", "EditApplier", "EditedModel", "EvalRequest", "Grid", "Group", "Installed", "JudgeModel", "Judged",
+    "Line", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan",
+    "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun", "Registration", "Replied", "ReportRow",
+    "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec",
+    "SourceLine", "StoredCases", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average",
+    "build_component", "build_metrics", "builtin", "choose_again", "column_measure", "columns_by_table", "completion",
+    "component_options", "configure", "console", "converter", "count_cases", "count_failures", "count_noun",
+    "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence", "edited_rows",
+    "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "first_difference", "format_interval",
+    "format_score", "gold_of", "groups", "in_form", "installed_catalog", "json_option", "judge_and_metrics",
+    "judge_folder", "judge_items", "judge_run", "judge_warnings", "kept", "known_models", "literal", "load_model",
+    "load_report", "load_runs", "losses", "main", "measured_phase", "measures_of", "metric_columns", "metrics_of",
+    "model_choice", "name_conflict", "naming_files", "normalize_statement", "observed_values", "one_line",
+    "one_line_reason", "open_judge", "open_model", "open_session", "open_writer", "option_text", "options", "out",
+    "parse_lines", "plain_table", "plan_words", "print_json", "print_report", "print_rows", "progress", "progress_json",
+    "prompt_name", "queries_of", "read_catalog", "read_edits", "read_lines", "read_records", "read_report", "read_rows",
+    "read_scores", "recorded_run", "records_of", "refuse_other", "refuse_weightless", "registered_specs",
+    "reject_unused", "resolve_component", "resolve_run", "run_labels", "run_names", "runs_in", "sanitize", "save_check",
+    "score_folder", "score_grids", "score_run", "select", "server_options", "shown_unit", "spent_words",
+    "split_options", "stages", "summary", "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes",
+    "unanswered", "unedited_rows", "unfinished", "untouched", "value_notes", "whole_lines", "with_flag",
+    "without_model", "world",
 ]  # fmt: skip

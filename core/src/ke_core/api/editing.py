@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from attrs import define, field
 
-from ke_core.api.models import Answers, Model, catalog, plugins
+from ke_core.api.models import Answers, Model, installed_catalog, plugins
 from ke_core.api.tables import Table, table
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.options import option_text
@@ -244,8 +244,8 @@ def edit(
     if the model is being edited already.
     """
     batch = edits_of(prompt, subject, target, edits)
-    spec = catalog().spec("editor", editor)
-    chosen: Any = resolve_component(catalog(), "editor", editor, {spec.prefix: option_texts(options or {})})
+    spec = installed_catalog().spec("editor", editor)
+    chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(options or {})})
     assert isinstance(chosen.spec, EditorSpec)
     refuse_weightless(chosen.spec, model.model)
     edited = EditedModel(model=model, editor=chosen, session=model.session(seed=seed))

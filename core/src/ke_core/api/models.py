@@ -121,7 +121,9 @@ class Model(Answers):
 
     def session(self, *, seed: int = 0, material: Mapping[str, Material] | None = None) -> Session[Any]:
         """Return the session that editors and judges get, for tests and experiments with plugin code."""
-        return open_session(self.model, catalog=catalog(), seed=seed, progress=self.progress, material=material or {})
+        return open_session(
+            self.model, catalog=installed_catalog(), seed=seed, progress=self.progress, material=material or {}
+        )
 
     @contextmanager
     def reserved(self) -> Iterator[None]:
@@ -155,7 +157,7 @@ def load(name: str = "smollm2-135m", **how: Any) -> Model:
     """
     choice = ModelChoice(reference=name, how=evolve(DEFAULT_LOADING, **how))
     with progress(err()) as shown:
-        return Model(model=choice.load(catalog(), shown), choice=choice)
+        return Model(model=choice.load(installed_catalog(), shown), choice=choice)
 
 
 def connect(url: str, model: str, **how: Any) -> Model:
@@ -172,8 +174,8 @@ def wrap(model: Any, tokenizer: Any, *, name: str = "", chat: bool = False) -> M
     ``name`` identifies it in run folders (default: the name or path that it was loaded from). Evaluation mode is set
     and gradients are disabled. Raises ModelUnavailable without a source of models that can wrap it.
     """
-    for source in catalog().names("model"):
-        spec = catalog().spec("model", source)
+    for source in installed_catalog().names("model"):
+        spec = installed_catalog().spec("model", source)
         if isinstance(spec, ModelSpec) and spec.wrap is not None:
             wrapped = spec.wrap(model, tokenizer, name, chat)
             dtype = str(getattr(model, "dtype", "")).removeprefix("torch.")
@@ -189,13 +191,13 @@ def plugins() -> Plugins:
 
 
 @cache
-def catalog() -> Catalog:
+def installed_catalog() -> Catalog:
     """Return the components of the installed plugins."""
     return read_catalog(plugins())
 
 
 def _installed(kind: str) -> Table:
-    offers = catalog().offers[kind]
+    offers = installed_catalog().offers[kind]
     return table(
         {
             "name": name,
@@ -231,5 +233,5 @@ def models() -> Table:
     """Return the models that can be loaded by name. Others are loaded by folder or hub id."""
     return table(
         {"name": name, "source": spec.name, "summary": known.summary}
-        for name, (spec, known) in known_models(catalog()).items()
+        for name, (spec, known) in known_models(installed_catalog()).items()
     )

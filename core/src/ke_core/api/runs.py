@@ -9,7 +9,7 @@ from typing import Any, cast
 from attrs import frozen
 
 from ke_core.api.editing import option_texts
-from ke_core.api.models import Model, catalog, plugins
+from ke_core.api.models import Model, installed_catalog, plugins
 from ke_core.api.tables import Table, table
 from ke_core.cli.running import prepare_editors, run_folder
 from ke_core.results.folder import RunFolder, runs_in
@@ -109,7 +109,7 @@ def evaluate(
     )
     folders = []
     with model.reserved(), model.progress.shown():
-        for run in [*prepare_editors(catalog(), editors, request, model.progress, model.model)]:
+        for run in [*prepare_editors(installed_catalog(), editors, request, model.progress, model.model)]:
             folders.append(RunFolder.create(run_folder(Path(out), run.spec), run.spec, run.files))
             evaluate_run(run, folders[-1])
     return Evaluation(folders=tuple(folders))
@@ -133,7 +133,7 @@ def compare(*runs: Evaluation | str | Path) -> Table:
     """
     found = [run if isinstance(run, Evaluation) else read_run(run) for run in runs]
     folders = [folder for run in found for folder in run.folders]
-    rows = plugins().manager.hook.ke_compare_runs(folders=folders)
+    rows = plugins().manager.hook.ke_compare_runs(folders=folders, catalog=installed_catalog())
     if rows is None:
         raise UnknownComponent("no installed plugin compares runs", hint="pip install ke-plugin-analysis")
     return table(rows)

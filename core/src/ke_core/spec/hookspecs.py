@@ -112,10 +112,11 @@ def ke_save_edit(edited: Any, what: str, path: Path, force: bool) -> bool | None
 
 
 @hookspec(firstresult=True)
-def ke_compare_runs(folders: Sequence[Any]) -> Sequence[Mapping[str, Any]] | None:
+def ke_compare_runs(folders: Sequence[Any], catalog: Any) -> Sequence[Mapping[str, Any]] | None:
     """Compare runs query by query with the first one, for ``ke_core.api.compare``.
 
     :param folders: the run folders, ``ke_core.app.RunFolder``.
+    :param catalog: the installed components, ``ke_core.app.Catalog``.
     :return: the rows of the comparison, or None to leave it to another plugin.
     """
     return None

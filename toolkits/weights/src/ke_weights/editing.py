@@ -121,7 +121,11 @@ def open_local_session(choice: ModelChoice, catalog: Catalog, progress: Progress
 
 def open_model_for_edits(choice: ModelChoice, catalog: Catalog, progress: Progress, *, seed: int = 0) -> LoadedModel:
     """Load a model and its edit history. Raises NeedsWeights, and BadPatch for a damaged checkpoint."""
-    session = open_local_session(choice, catalog, progress, seed=seed)
+    return with_history(open_local_session(choice, catalog, progress, seed=seed), choice, catalog)
+
+
+def with_history(session: Session[HFModel], choice: ModelChoice, catalog: Catalog) -> LoadedModel:
+    """Return a loaded model with its edit history. Raises BadPatch for a damaged checkpoint."""
     where = Path(find_model(choice.reference, choice.how, catalog)[1].id)
     folder = where if where.is_dir() else None
     past = read_history(folder) if folder else None

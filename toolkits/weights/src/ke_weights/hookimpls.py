@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ke_core.plugin import LazyCommand, ModelFacts, Session, hookimpl
@@ -25,6 +26,15 @@ def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
     for name, (section, summary) in COMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_weights.cli.{name}:command", summary, section))
+
+
+@hookimpl
+def ke_save_edit(edited: Any, what: str, path: Path, force: bool) -> bool:  # noqa: FBT001  a hook's signature
+    """Save the active edits of a weight editor."""
+    from ke_weights.saving import save_active_edit  # noqa: PLC0415  imports torch
+
+    save_active_edit(edited, what, path, force=force)
+    return True
 
 
 @hookimpl

@@ -10,11 +10,12 @@ from typing import Literal
 from attrs import evolve, frozen
 from torch import Tensor
 
-from ke_core.app import Catalog, ModelChoice
+from ke_core.app import Catalog, EditedModel, ModelChoice, installed_catalog
 from ke_core.plugin import DEFAULT_LOADING, BadConfig, BadPatch, KEError, ModelRequest, Progress
-from ke_weights.editing import LoadedModel, open_model_for_edits
+from ke_weights.editing import LoadedModel, open_model_for_edits, with_history
 from ke_weights.patches.adapter import write_adapter
 from ke_weights.patches.apply import applied
+from ke_weights.patches.build import build_patch
 from ke_weights.patches.checkpoint import read_history, reverted, write_checkpoint
 from ke_weights.patches.format import StoredPatch, read_patch, write_patch
 from ke_weights.patches.identity import weights_digest
@@ -77,6 +78,34 @@ class SaveTargets:
         with whole_folder(to, force=self.force) as folder:
             rank = write_adapter(patch, loaded.model.module, folder)
         return f"adapter of rank {rank}: {to}"
+
+
+def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool) -> None:
+    """Save the active edits of the Python API as ``what``: ``patch``, ``adapter`` or ``checkpoint``.
+
+    The patch is applied to the unedited model before it is written, as in ``make_edit``. Raises BadConfig for an editor
+    that changes no weights and for a path that cannot be written.
+    """
+    if edited.recorded is None:
+        raise BadConfig(
+            f"{edited.editor.spec.name} is a {edited.editor.spec.editor_kind}: it changes no weights",
+            hint="ke edit --out saves an adaptor, and ke serve keeps a memory editor active",
+        )
+    targets = (
+        SaveTargets(patch=path, force=force)
+        if what == "patch"
+        else SaveTargets(out=path, format="peft" if what == "adapter" else "merged", force=force)
+    )
+    targets.check()
+    details = edited.details[0] if len(edited.details) == 1 else {"batches": list(edited.details)}
+    deltas, component = edited.recorded.deltas(), edited.editor.component
+    with edited.unedited():
+        loaded = with_history(edited.session, edited.model.choice, installed_catalog())
+        module = loaded.model.module
+        patch = build_patch(module, deltas, base=loaded.base, editor=component, edits=edited.edits, details=details)
+        with applied(loaded.model, patch, loaded.history) as weights:
+            patch = evolve(patch, info=evolve(patch.info, edited=weights_digest(module)))
+            targets.write(loaded, patch, weights.originals())
 
 
 def _overlap(one: Path, other: Path) -> bool:

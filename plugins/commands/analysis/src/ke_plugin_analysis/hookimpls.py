@@ -55,6 +55,16 @@ def ke_report_formats() -> list[ReportFormat]:
 
 
 @hookimpl
+def ke_compare_runs(folders: Any, catalog: Any) -> list[dict[str, Any]]:
+    """Compare runs with the first one, score by score."""
+    from ke_plugin_analysis.comparing import compare_runs  # noqa: PLC0415  numpy
+    from ke_plugin_analysis.report.compare import comparison_rows  # noqa: PLC0415  rich
+
+    found = compare_runs(folders, catalog)
+    return comparison_rows(found)
+
+
+@hookimpl
 def ke_full_report(runs: Any, slices: bool) -> object:  # noqa: FBT001  a hook's signature
     """Draw every table, and the lines under them."""
     from ke_plugin_analysis.tables import report_page  # noqa: PLC0415  rich

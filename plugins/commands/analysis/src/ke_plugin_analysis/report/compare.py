@@ -80,6 +80,21 @@ def comparison_json(found: RunComparison) -> dict[str, Any]:
     }
 
 
+def comparison_rows(found: RunComparison) -> list[dict[str, Any]]:
+    """Return one row for each score and each further run, for the Python API."""
+    return [
+        {
+            "first": found.runs[0].spec.editor.name, "second": run.spec.editor.name, "metric": one.metric,
+            "aspect": one.aspect, "phase": one.phase, "styles": one.styles, "value first": one.first,
+            "value second": one.second, "difference": one.difference,
+            "low": one.interval and one.interval.low, "high": one.interval and one.interval.high,
+            "n": one.n, "p": one.p, "p corrected": one.adjusted,
+        }
+        for run, scores in zip(found.runs[1:], found.differences, strict=True)
+        for one in scores
+    ]  # fmt: skip
+
+
 def _legend(found: RunComparison) -> Iterator[str]:
     for place, run in enumerate(found.runs):
         model = "no model" if without_model(run.spec) else run.spec.model.id
