@@ -155,11 +155,7 @@ def test_report_scores_a_run_without_scores(ke, evaluated):
 
 
 def test_report_of_what_is_no_run_is_one_line(ke, tmp_path):
-    assert ke("report", "nowhere") == (
-        2,
-        "",
-        "error: nowhere does not exist\nhint:  ke runs lists runs\n",
-    )
+    assert ke("report", "nowhere") == (2, "", "error: nowhere does not exist\nhint:  ke runs lists runs\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "note.txt").write_text("x")
     assert ke("report", "empty", "note.txt")[2].endswith(

@@ -243,7 +243,7 @@ def test_a_file_system_without_locks_is_one_line(folder, monkeypatch):
 
 def test_nothing_is_written_to_a_file_that_was_removed_while_it_was_opened(folder, monkeypatch):
     monkeypatch.setattr(writer_module.fcntl, "flock", lambda *_: (folder.path / "records.jsonl").unlink())
-    with pytest.raises(BadRun, match="another process has removed"), folder.writing():
+    with pytest.raises(BadRun, match="another process removed"), folder.writing():
         pass
 
 
