@@ -16,7 +16,7 @@ def test_plugins_has_one_row_of_80_columns_for_each_plugin(ke, monkeypatch):
     assert len([line for line in lines if line.strip()]) == 2 + len(json.loads(ke("plugins", "--json")[1]))
 
 
-def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
+def test_plugins_lists_components_and_reasons_of_broken_plugins(ke, plugins):
     plugins.installed["bad"] = Installed(
         name="bad", module="m", distribution="dist", version="1.2", broken="no [b]luck"
     )
@@ -32,7 +32,7 @@ def test_plugins_lists_what_each_brings_and_why_one_is_broken(ke, plugins):
     assert "ke-plugin-memit" not in flat
 
 
-def test_plugins_gives_the_authors_next_step_and_names_one_that_prints(ke, plugins):
+def test_plugins_prints_steps_for_authors_and_names_plugins_that_print(ke, plugins):
     plugins.installed["bad"] = Installed(name="bad", module="m", broken="no luck", step="mend [i]this[/i]")
     plugins.installed["loud"] = Installed(name="loud", module="m", printed="hello\n")
     flat = " ".join(ke("plugins")[1].split())
@@ -40,7 +40,7 @@ def test_plugins_gives_the_authors_next_step_and_names_one_that_prints(ke, plugi
     assert "loud prints text while it is loaded; its author can remove that" in flat
 
 
-def test_plugins_lists_how_long_a_broken_or_slow_one_took(ke, plugins):
+def test_plugins_prints_the_time_of_slow_plugins(ke, plugins):
     plugins.installed["bad"] = Installed(name="bad", module="m", broken="no luck", seconds=30.04)
     plugins.installed["slow"] = Installed(name="slow", module="m", seconds=7.5)
     plugins.installed["quick"] = Installed(name="quick", module="m", seconds=0.5)
@@ -50,7 +50,7 @@ def test_plugins_lists_how_long_a_broken_or_slow_one_took(ke, plugins):
     assert "0.5 s" not in flat
 
 
-def test_plugins_lists_what_the_environment_leaves_out(ke, monkeypatch):
+def test_plugins_lists_disabled_plugins(ke, monkeypatch):
     monkeypatch.setenv("KE_DISABLE_PLUGINS", "x,y")
     out = ke("plugins")[1]
     assert "disabled by KE_DISABLE_PLUGINS: x, y" in out
@@ -79,7 +79,7 @@ def test_show_prints_options_with_type_default_help_citation_and_origin(ke):
         ("model", "echo", "knows echo-1: echoes"),
     ],
 )
-def test_show_knows_every_kind(ke, kind, name, told):
+def test_show_describes_every_kind(ke, kind, name, told):
     status, out, _err = ke("show", kind, name)
     assert (status, told in out) == (0, True)
 
@@ -101,7 +101,7 @@ def test_datasets_info_prints_license_source_and_checksum(ke):
     assert f"sha256   {'0' * 64}" in out
 
 
-def test_datasets_stats_counts_and_marks_what_differs_from_the_published(ke, monkeypatch):
+def test_datasets_stats_marks_differences_from_published_counts(ke, monkeypatch):
     from attrs import evolve
 
     from ke_testing.toy import Toy
@@ -129,7 +129,7 @@ def test_datasets_sample_prints_edits_questions_and_right_answers(ke):
     assert "case 2" not in out
 
 
-def test_datasets_sample_draws_with_a_seed_or_takes_one_case(ke):
+def test_datasets_sample_samples_with_a_seed_or_prints_one_case(ke):
     drawn = ke("datasets", "sample", "toy", "-n", "9", "--seed", "1")[1]
     assert "case 1 " in drawn
     assert "case 2 " in drawn
@@ -138,7 +138,7 @@ def test_datasets_sample_draws_with_a_seed_or_takes_one_case(ke):
     assert (status, err.splitlines()[0]) == (2, "error: toy has no case '77'")
 
 
-def test_report_prints_runs_side_by_side_again(ke, evaluated):
+def test_report_prints_several_runs_in_one_table(ke, evaluated):
     ke("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--out", "two")
     status, out, _err = ke("report", "done", "two", "--full", "--short")
     assert status == 0
@@ -154,7 +154,7 @@ def test_report_scores_a_run_without_scores(ke, evaluated):
     assert (evaluated / "scores.json").exists()
 
 
-def test_report_of_what_is_no_run_is_one_line(ke, tmp_path):
+def test_report_without_a_run_is_a_one_line_error(ke, tmp_path):
     assert ke("report", "nowhere") == (2, "", "error: nowhere does not exist\nhint:  ke runs lists runs\n")
     (tmp_path / "empty").mkdir()
     (tmp_path / "note.txt").write_text("x")
@@ -163,7 +163,7 @@ def test_report_of_what_is_no_run_is_one_line(ke, tmp_path):
     )
 
 
-def test_report_takes_a_folder_of_runs_and_skips_files_and_damaged_runs(ke, evaluated, tmp_path):
+def test_report_of_a_folder_skips_files_and_damaged_runs(ke, evaluated, tmp_path):
     (tmp_path / "sweep").mkdir()
     ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--seed", "1", "--out", "sweep/two")
     evaluated.rename(tmp_path / "sweep" / "done")
@@ -181,7 +181,7 @@ def test_report_takes_a_folder_of_runs_and_skips_files_and_damaged_runs(ke, eval
     assert ke("report", "sweep/two")[0] == 2
 
 
-def test_report_of_damaged_scores_says_how_to_mend_them(ke, evaluated):
+def test_report_of_damaged_scores_says_how_to_restore_them(ke, evaluated):
     (evaluated / "scores.json").write_text('{"schema": 1}')
     assert (
         ke("report", "done")[2] == "error: done/scores.json holds no scores\nhint:  delete it and run ke score done\n"
@@ -208,7 +208,7 @@ def test_judge_and_score_need_no_model(ke, evaluated, monkeypatch):
         (("judge", "nowhere"), "nowhere does not exist"),
     ],
 )
-def test_bad_input_after_the_run_is_one_line(ke, evaluated, arguments, error):
+def test_bad_input_after_the_run_is_a_one_line_error(ke, evaluated, arguments, error):
     before = (evaluated / "scores.json").read_bytes()
     status, out, err = ke(*arguments)
     assert (status, out) == (2, "")
@@ -216,7 +216,7 @@ def test_bad_input_after_the_run_is_one_line(ke, evaluated, arguments, error):
     assert before == (evaluated / "scores.json").read_bytes()
 
 
-def test_runs_lists_how_far_each_run_got_and_which_is_damaged(ke, evaluated, tmp_path):
+def test_runs_lists_progress_and_damaged_runs(ke, evaluated, tmp_path):
     ke("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "-o", "sayer.word=ctrl-c", "--out", "half")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "run.json").write_text("{")
@@ -229,7 +229,7 @@ def test_runs_lists_how_far_each_run_got_and_which_is_damaged(ke, evaluated, tmp
     assert "bad: bad/run.json is cut off" in rows["bad:"]
 
 
-def test_runs_without_any_is_one_line(ke, tmp_path):
+def test_runs_of_an_empty_folder_is_a_one_line_error(ke, tmp_path):
     assert ke("runs")[2].startswith("error: there is no folder runs\nhint:  ")
     (tmp_path / "runs").mkdir()
     assert ke("runs")[2].startswith("error: there is no run in runs\nhint:  ")
@@ -243,7 +243,7 @@ def test_demo_names_everything_that_is_missing_in_one_pip_command(ke):
     assert hint.startswith("hint:  pip install ke-plugin-atlas ke-plugin-memit ")
 
 
-def test_demo_is_eval_with_everything_chosen(ke, tmp_path):
+def test_demo_equals_eval_with_its_defaults(ke, tmp_path):
     chosen = ("--editor", "sayer", "--editor", "other", "--dataset", "toy", "--model", "echo:1", "--cases", "1")
     status, out, err = ke("demo", *chosen)
     folders = sorted((tmp_path / "runs" / "demo").iterdir())
@@ -253,7 +253,7 @@ def test_demo_is_eval_with_everything_chosen(ke, tmp_path):
     assert "sayer on 1 case of toy" in err
 
 
-def test_everything_the_demo_names_is_known_to_the_directory():
+def test_directory_contains_all_components_of_the_demo():
     from ke_core.cli.demo import CHOSEN
     from ke_core.plugins.directory import directory_entries
 

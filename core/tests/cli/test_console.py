@@ -23,7 +23,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_without_a_terminal_each_kind_of_work_begins_with_one_line():
+def test_without_a_terminal_each_label_starts_with_one_line():
     shown, written = lines()
     shown.advance("loading the model", 0)
     shown.advance("loading the model", 1, 1)
@@ -33,7 +33,7 @@ def test_without_a_terminal_each_kind_of_work_begins_with_one_line():
     assert written.getvalue().splitlines() == ["loading the model", "asking the unedited model: 0/2"]
 
 
-def test_a_line_names_the_outermost_and_the_innermost_work_and_the_time_left(clock):
+def test_line_names_outermost_and_innermost_work_and_time_left(clock):
     shown, written = lines()
     shown.advance("cases", 0, 6)
     shown.advance("asking", 0, 9)
@@ -55,7 +55,7 @@ def test_lines_are_repeated_while_nothing_advances(monkeypatch):
     assert set(written.getvalue().splitlines()) == {"loading the model"}
 
 
-def test_work_that_starts_after_the_context_is_closed_is_not_written():
+def test_work_after_the_context_is_closed_is_not_printed():
     shown, written = lines()
     with shown:
         shown.advance("loading the model", 0)
@@ -82,14 +82,14 @@ def test_tracking_yields_every_item_and_counts_it():
     ]  # fmt: skip
 
 
-def test_tracking_items_of_unknown_number_counts_the_ones_so_far():
+def test_tracking_without_a_total_counts_items():
     shown, written = lines()
     assert list(shown.track(iter("ab"), "steps")) == ["a", "b"]
     shown.write()
     assert written.getvalue().splitlines() == ["steps", "steps: 2"]
 
 
-def test_on_a_terminal_a_bar_is_drawn_and_goes_when_it_is_full():
+def test_full_bar_disappears_from_the_terminal():
     written = io.StringIO()
     with progress(Console(file=written, force_terminal=True, width=100)) as shown:
         assert isinstance(shown, BarProgress)
@@ -108,7 +108,7 @@ def test_a_bar_that_starts_full_is_not_drawn():
     assert not shown._tasks
 
 
-def test_output_to_a_pipe_has_100_columns_and_no_colour(monkeypatch, capsys):
+def test_output_to_a_pipe_has_100_columns_and_no_color(monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
     assert (module.out().width, module.out().color_system) == (100, None)
     module.out().print("word " * 30, style="red")

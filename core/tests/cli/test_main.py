@@ -31,7 +31,7 @@ def python(code, **environment):
     )
 
 
-def test_help_imports_nothing_heavy():
+def test_help_imports_no_heavy_library():
     code = f"""
 import sys
 from ke_core.cli.main import main
@@ -58,7 +58,7 @@ def test_help_names_every_command_of_the_core(ke):
 
 
 @pytest.mark.parametrize("name", builtin.COMMANDS)
-def test_every_command_helps_with_an_example_and_begins_with_its_summary(ke, name):
+def test_help_of_every_command_has_a_summary_and_an_example(ke, name):
     status, out, _err = ke(name, "--help")
     assert status == 0
     assert "Example" in out
@@ -72,12 +72,12 @@ def test_ke_alone_prints_its_help(ke):
     assert "Evaluate:" in out
 
 
-def test_an_unknown_command_gets_the_near_one(ke):
+def test_unknown_command_suggests_a_similar_one(ke):
     status, _out, err = ke("evl")
     assert (status, err) == (2, "error: no such command 'evl'\nhint:  did you mean 'eval'?\n")
 
 
-def test_a_command_of_a_plugin_stands_beside_the_cores(ke, plugins):
+def test_help_lists_commands_of_plugins(ke, plugins):
     class Greeter:
         @hookimpl
         def ke_commands(self, group):
@@ -88,7 +88,7 @@ def test_a_command_of_a_plugin_stands_beside_the_cores(ke, plugins):
     assert "command greet" in ke("plugins")[1]
 
 
-def test_a_plugin_that_takes_a_command_of_the_core_is_broken_and_the_command_stays(ke, plugins):
+def test_plugin_that_replaces_a_core_command_is_broken(ke, plugins):
     class Thief:
         @hookimpl
         def ke_commands(self, group):
@@ -141,7 +141,7 @@ class TakesAnEditor:
         (TakesAnEditor, "editor 'sayer' is registered by toys and by bad", "KE_DISABLE_PLUGINS=bad"),
     ],
 )
-def test_ke_goes_on_beside_a_bad_plugin_which_is_named_with_its_authors_next_step(ke, plugins, plugin, reason, step):
+def test_broken_plugin_is_named_with_a_step_for_its_author(ke, plugins, plugin, reason, step):
     plugins.register(plugin(), "bad")
     status, out, _err = ke("plugins")
     flat = " ".join(out.split())
@@ -152,7 +152,7 @@ def test_ke_goes_on_beside_a_bad_plugin_which_is_named_with_its_authors_next_ste
     assert ke("plugins", "check", "bad")[0] == 1
 
 
-def test_a_name_that_two_plugins_claim_is_an_error_where_it_is_asked_for(ke, plugins):
+def test_command_registered_twice_is_an_error_when_used(ke, plugins):
     plugins.register(TakesAnEditor(), "bad")
     status, _out, err = ke("show", "editor", "sayer")
     assert status == 2
@@ -161,7 +161,7 @@ def test_a_name_that_two_plugins_claim_is_an_error_where_it_is_asked_for(ke, plu
     )
 
 
-def test_a_plugin_whose_commands_fail_is_listed_as_broken_and_leaves_no_half(ke, plugins):
+def test_plugin_with_failing_commands_adds_no_command(ke, plugins):
     class Half:
         @hookimpl
         def ke_commands(self, group):
@@ -189,7 +189,7 @@ def entry_points(tmp_path, monkeypatch):
     return write
 
 
-def test_a_plugin_that_raises_on_import_is_named_only_where_it_is_asked_for(ke, entry_points):
+def test_plugin_that_fails_on_import_is_named_only_when_used(ke, entry_points):
     found = entry_points("ke-plugin-mquake", "import orjson_is_not_here")
     status, out, err = ke("plugins", plugins=discover(found))
     assert (status, err) == (0, "")
@@ -200,7 +200,7 @@ def test_a_plugin_that_raises_on_import_is_named_only_where_it_is_asked_for(ke, 
     assert err.startswith("error: dataset 'mquake-cf-3k' cannot be used: plugin ke-plugin-mquake is broken (ModuleNot")
 
 
-def test_what_a_plugin_prints_on_import_does_not_reach_standard_output(monkeypatch, capsys, entry_points):
+def test_output_of_a_plugin_on_import_goes_to_standard_error(monkeypatch, capsys, entry_points):
     found = entry_points("loud", "print('look at me')")
     monkeypatch.setattr("ke_core.plugins.manager.entry_points", lambda group: found)
     assert main(["--version"]) == 0
@@ -209,7 +209,7 @@ def test_what_a_plugin_prints_on_import_does_not_reach_standard_output(monkeypat
     assert written.err == "look at me\n"
 
 
-def test_two_plugins_called_alike_stop_nothing(monkeypatch, capsys, entry_points):
+def test_two_plugins_with_one_name_stop_no_command(monkeypatch, capsys, entry_points):
     found = [*entry_points("twice", ""), EntryPoint(name="twice", value="base64", group=GROUP)]
     monkeypatch.setattr("ke_core.plugins.manager.entry_points", lambda group: found)
     assert main(["plugins"]) == 0
@@ -218,7 +218,7 @@ def test_two_plugins_called_alike_stop_nothing(monkeypatch, capsys, entry_points
     )
 
 
-def test_traceback_shows_where_an_error_comes_from_wherever_it_stands(ke):
+def test_traceback_option_works_before_and_after_the_command(ke):
     for arguments in (("--traceback", "show", "x"), ("show", "x", "--traceback")):
         status, _out, err = ke(*arguments)
         assert status == 2
@@ -226,11 +226,11 @@ def test_traceback_shows_where_an_error_comes_from_wherever_it_stands(ke):
         assert "error: no component called 'x'" in err
 
 
-def test_an_empty_core_still_says_its_version(ke):
+def test_version_works_without_plugins(ke):
     assert ke("--version", plugins=empty_manager())[0] == 0
 
 
-def test_ctrl_c_twice_ends_quietly_with_130():
+def test_second_ctrl_c_ends_without_traceback_and_status_130():
     code = """
 import os, signal, sys, time
 from ke_core.cli.errors import guarded
@@ -264,14 +264,14 @@ def test_the_shell_can_complete_command_lines():
     assert done.stdout == "plain,datasets\n"
 
 
-def test_a_reader_that_goes_away_is_no_error():
+def test_closed_pipe_is_no_error():
     command = f"{sys.executable} -m ke_core show x --help | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_standard_output_on_a_full_disk_is_one_line():
+def test_standard_output_on_a_full_disk_is_a_one_line_error():
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "ke_core", "plugins"]
         done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
@@ -280,7 +280,7 @@ def test_standard_output_on_a_full_disk_is_one_line():
     assert len(done.stderr.splitlines()) == 2
 
 
-def test_several_processes_share_an_evaluation_and_nothing_else(ke, monkeypatch):
+def test_only_eval_can_run_in_several_processes(ke, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
     for command in ("sweep", "reproduce", "demo", "runs"):
         status, out, err = ke(command, "nowhere")
@@ -289,7 +289,7 @@ def test_several_processes_share_an_evaluation_and_nothing_else(ke, monkeypatch)
     assert "no editor called 'nobody'" in ke("eval", "--editor", "nobody", "--dataset", "toy")[2]
 
 
-def test_a_damaged_artifact_is_one_line(ke, plugins, capsys):
+def test_damaged_artifact_is_a_one_line_warning(ke, plugins, capsys):
     class Damaged:
         @hookimpl
         def ke_commands(self, group):

@@ -8,7 +8,7 @@ from ke_core.results.folder import SCORES
 from ke_testing.cli_fixtures import toys
 
 
-def test_runs_and_runs_folder_list_as_runs_list_does(ke, evaluated):
+def test_runs_and_runs_folder_equal_runs_list(ke, evaluated):
     listed = ke("runs", "list", ".")
     assert listed[0] == 0
     assert " done " in listed[1]
@@ -16,7 +16,7 @@ def test_runs_and_runs_folder_list_as_runs_list_does(ke, evaluated):
     assert ke("runs")[2].startswith("error: there is no folder runs")
 
 
-def test_the_help_names_the_plugin_that_shows_and_deletes_runs(ke):
+def test_help_names_the_plugin_for_runs_show_and_prune(ke):
     assert "pip install ke-plugin-analysis" in " ".join(ke("runs", "--help")[1].split())
 
 
@@ -31,7 +31,7 @@ def test_runs_as_json_have_scores_counts_and_phases(ke, evaluated):
     assert {"judging", "scoring"} <= {phase["phase"] for phase in done["phases"]}
 
 
-def test_full_without_a_plugin_prints_the_short_report_and_the_command_that_installs_it(ke, evaluated):
+def test_full_without_a_plugin_prints_the_short_report_and_a_pip_command(ke, evaluated):
     status, out, err = ke("report", "done", "--full", plugins=toys())
     assert status == 0
     assert out == ke("report", "done", plugins=toys())[1]

@@ -26,7 +26,7 @@ def failing(error):
     return build
 
 
-def test_a_build_that_raises_is_named_with_its_reason_and_keeps_its_traceback():
+def test_failing_build_names_the_component_and_keeps_the_traceback():
     with pytest.raises(
         PluginBroken, match="editor swap of ke-plugin-swap fails while it is built: KeyError: 'x'"
     ) as told:
@@ -36,7 +36,7 @@ def test_a_build_that_raises_is_named_with_its_reason_and_keeps_its_traceback():
 
 
 @pytest.mark.parametrize("error", [BadConfig("no such layer"), FileNotFoundError("gone"), MemoryError()])
-def test_what_the_user_or_the_machine_can_mend_passes_as_it_is(error):
+def test_errors_of_users_and_machines_pass_unchanged(error):
     with pytest.raises(type(error)) as told:
         make(failing(error))
     assert told.value is error
@@ -51,13 +51,13 @@ def test_what_the_user_or_the_machine_can_mend_passes_as_it_is(error):
         (MetricSpec, "values"),
     ],
 )
-def test_what_is_built_must_be_of_its_kind(kind, lacks):
+def test_build_must_return_the_interface_of_its_kind(kind, lacks):
     with pytest.raises(PluginBroken, match=f"is built as NoneType, which lacks {lacks}") as told:
         make(lambda _config: None, kind)
     assert "(ke_core.plugin)" in told.value.hint
 
 
-def test_a_metric_may_be_about_models_as_a_whole():
+def test_build_accepts_model_metrics():
     class Whole:
         def model_values(self, record):
             return []

@@ -42,7 +42,7 @@ def hint(found, kind, name):
     return caught.value.hint
 
 
-def test_a_component_is_found_by_kind_and_name():
+def test_component_is_found_by_kind_and_name():
     found = catalog(one=plugin("swap"))
     assert found.spec("editor", "swap").summary == "swap"
     assert found.offer("editor", "swap").plugin.name == "one"
@@ -55,14 +55,14 @@ def clash(found, name="swap"):
     return caught.value
 
 
-def test_two_components_of_one_name_are_an_error_that_names_both_plugins_where_it_is_asked_for():
+def test_name_clash_is_an_error_that_names_both_plugins():
     found = catalog(one=plugin("swap", "keep"), two=plugin("swap", "other"), three=plugin("fine"))
     assert clash(found).message == "editor 'swap' is registered by one and by two"
     assert found.names("editor") == ["fine", "keep", "swap"]
     assert found.spec("editor", "keep").name == "keep"
 
 
-def test_who_claims_a_taken_name_is_broken_with_what_to_do_for_users_and_authors():
+def test_plugin_with_a_taken_name_is_broken():
     broken = catalog(one=plugin("swap"), two=plugin("swap")).broken
     assert list(broken) == ["two"]
     assert broken["two"].broken == "editor 'swap' is registered by one and by two"
@@ -71,7 +71,7 @@ def test_who_claims_a_taken_name_is_broken_with_what_to_do_for_users_and_authors
     )
 
 
-def test_a_name_belongs_to_the_plugin_that_is_known_for_it_whoever_is_found_first():
+def test_plugin_in_the_directory_wins_a_name_clash():
     plugins = empty_manager()
     for name in ("ke-plugin-thief", "ke-plugin-memit"):
         plugins.register(plugin("memit"), name)
@@ -79,33 +79,33 @@ def test_a_name_belongs_to_the_plugin_that_is_known_for_it_whoever_is_found_firs
     assert list(read_catalog(plugins).broken) == ["ke-plugin-thief"]
 
 
-def test_one_plugin_that_offers_a_name_twice_is_named():
+def test_plugin_that_registers_a_name_twice_is_broken():
     assert clash(catalog(one=plugin("swap", "swap"))).message == "editor 'swap' is registered twice by one"
 
 
-def test_one_name_in_two_kinds_is_fine():
+def test_two_kinds_can_share_a_name():
     found = catalog(one=plugin("swap", datasets=["swap"]))
     assert found.names("editor") == found.names("dataset") == ["swap"]
 
 
-def test_a_near_name_that_is_installed_is_suggested():
+def test_hint_suggests_a_similar_installed_name():
     assert hint(catalog(one=plugin("swapper")), "editor", "swaper") == "did you mean 'swapper'?"
 
 
-def test_a_known_name_that_is_not_installed_gets_its_pip_command():
+def test_hint_has_the_pip_command_of_a_known_name():
     assert hint(catalog(), "dataset", "mquake-cf-3k") == "pip install ke-plugin-mquake"
 
 
-def test_a_near_name_that_is_not_installed_gets_both():
+def test_hint_suggests_a_similar_known_name_and_its_pip_command():
     assert hint(catalog(), "dataset", "mquake-cf3k") == "did you mean 'mquake-cf-3k'? pip install ke-plugin-mquake"
 
 
-def test_an_unknown_name_gets_the_list_of_what_is_installed():
+def test_hint_lists_installed_names():
     found = catalog(one=plugin("swap"))
     assert hint(found, "editor", "xyzzy") == "installed editors: swap; ke plugins search lists more"
 
 
-def test_a_component_of_a_broken_plugin_says_why_it_is_broken():
+def test_component_of_a_broken_plugin_is_an_error_with_the_reason():
     plugins = empty_manager()
     plugins.installed["ke-plugin-mquake"] = Installed(
         name="ke-plugin-mquake", module="m", distribution="ke-plugin-mquake", broken="ImportError: no orjson"
@@ -124,7 +124,7 @@ def test_the_directory_is_well_formed():
         assert entry.kind in {"editor", "dataset", "metric", "judge"}
 
 
-def test_the_directory_tells_the_truth_about_every_plugin_that_is_installed():
+def test_directory_agrees_with_installed_plugins():
     said = {(entry.kind, entry.name): entry.distribution for entry in directory_entries()}
     found = read_catalog(discover(disabled=frozenset()))
     for kind, offers in found.offers.items():

@@ -39,7 +39,7 @@ def of(module="toy_code", distribution="ke-plugin-toy", requires=(), others=()):
 
 
 @pytest.mark.parametrize("changed", [*FILES, "toy_code/new.py", "toy_code/prompts/cot.txt"])
-def test_a_changed_or_new_file_changes_the_digest(package, changed):
+def test_changed_or_new_file_changes_the_digest(package, changed):
     package(FILES)
     before = of()
     assert len(before) == code.LENGTH
@@ -47,7 +47,7 @@ def test_a_changed_or_new_file_changes_the_digest(package, changed):
     assert of() != before
 
 
-def test_compiled_and_hidden_files_do_not_count(package):
+def test_digest_ignores_compiled_and_hidden_files(package):
     root = package(FILES)
     before = of()
     for name in ("__pycache__/editor.cpython-311.pyc", "editor.pyc", ".DS_Store", ".ipynb_checkpoints/a.py"):
@@ -57,7 +57,7 @@ def test_compiled_and_hidden_files_do_not_count(package):
     assert of() == before
 
 
-def test_an_editable_installation_and_a_copy_have_the_same_digest(package, tmp_path):
+def test_editable_installation_and_copy_have_the_same_digest(package, tmp_path):
     package(FILES)
     before = of()
     shutil.copytree(tmp_path / "src", tmp_path / "site-packages")
@@ -65,7 +65,7 @@ def test_an_editable_installation_and_a_copy_have_the_same_digest(package, tmp_p
     assert of() == before
 
 
-def test_of_a_module_without_a_package_only_its_file_counts(package):
+def test_digest_of_a_module_without_package_is_of_its_file(package):
     root = package({"toy_code.py": "x = 1"})
     before = of("toy_code:Plugin")
     (root / "other.py").write_text("x = 2")
@@ -73,7 +73,7 @@ def test_of_a_module_without_a_package_only_its_file_counts(package):
     assert of("toy_code:Plugin") == before != ""
 
 
-def test_in_a_namespace_package_only_the_package_of_the_plugin_counts(package, monkeypatch):
+def test_digest_ignores_other_packages_of_a_namespace(package, monkeypatch):
     monkeypatch.setitem(sys.modules, "toy_space", ModuleType("toy_space"))
     root = package({"toy_space/one/__init__.py": "x = 1"}, name="toy_space.one")
     before = of("toy_space.one")
@@ -82,7 +82,7 @@ def test_in_a_namespace_package_only_the_package_of_the_plugin_counts(package, m
     assert of("toy_space.one") == before != ""
 
 
-def test_the_code_of_a_required_plugin_counts_and_of_another_one_does_not(package):
+def test_digest_includes_only_required_plugins(package):
     package(FILES)
     others = [Installed(name="o", module="toy_other", distribution="ke-plugin-Other")]
     package({"toy_other/__init__.py": "x = 1"}, name="toy_other", at="other")
@@ -96,7 +96,7 @@ def test_a_plugin_without_files_has_no_digest():
     assert of("registered_by_a_test") == ""
 
 
-def test_the_packages_of_a_run_are_read_in_a_fraction_of_a_second():
+def test_digests_of_packages_are_fast():
     installed = [*manager.discover().installed.values()]
     code._package_digest.cache_clear()
     started = perf_counter()

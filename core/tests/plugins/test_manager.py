@@ -71,7 +71,7 @@ def test_an_entry_point_is_a_plugin(point):
     assert read_catalog(discover([good(point, "swap")])).names("editor") == ["swap"]
 
 
-def test_what_is_installed_is_found():
+def test_discover_finds_installed_plugins():
     plugins = discover(disabled=frozenset())
     core = plugins.installed["ke-core"]
     assert (core.distribution, core.broken) == ("ke-core", "")
@@ -91,7 +91,7 @@ def test_what_is_installed_is_found():
     ],
     ids=["import", "raises", "exits", "syntax", "misspelled hook", "wrong argument"],
 )
-def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, source, reason):
+def test_broken_plugin_is_listed_with_its_reason_and_stops_no_other(point, source, reason):
     plugins = discover([good(point, "first"), point("bad", source), good(point, "last")])
     assert reason in plugins.installed["bad"].broken
     assert "\n" not in plugins.installed["bad"].broken
@@ -110,7 +110,7 @@ def test_a_broken_plugin_is_kept_with_its_reason_and_stops_no_other(point, sourc
     ],
     ids=["wrong type", "nothing", "text", "raises", "exits"],
 )
-def test_a_hook_that_fails_breaks_its_plugin_alone(point, body, reason):
+def test_failing_hook_breaks_only_its_plugin(point, body, reason):
     source = f"from ke_core.plugin import hookimpl\n@hookimpl\ndef ke_editors():\n    {body}\n"
     plugins = discover([point("bad", source), good(point, "fine")])
     catalog = read_catalog(plugins)
@@ -118,7 +118,7 @@ def test_a_hook_that_fails_breaks_its_plugin_alone(point, body, reason):
     assert reason in catalog.broken["bad"].broken
 
 
-def test_a_plugin_whose_second_hook_fails_loses_what_the_first_offered(point):
+def test_plugin_with_a_failing_second_hook_registers_nothing(point):
     source = GOOD.format(name="half") + "\n@hookimpl\ndef ke_judges():\n    raise ValueError('no')\n"
     catalog = read_catalog(discover([point("half", source), good(point, "fine")]))
     assert catalog.names("editor") == ["fine"]
@@ -152,7 +152,7 @@ class Dist:
     ],
     ids=["older", "newer", "with a marker"],
 )
-def test_a_plugin_built_for_another_core_is_not_loaded(point, monkeypatch, requires, wanted):
+def test_plugin_built_for_another_core_is_not_loaded(point, monkeypatch, requires, wanted):
     made = point("old", "raise AssertionError('it was imported')")
     monkeypatch.setattr(EntryPoint, "dist", Dist("attrs", requires))
     plugin = discover([made]).installed["old"]
@@ -190,17 +190,17 @@ def test_a_plugin_built_for_this_core_is_loaded(point, monkeypatch, requires):
     ],
     ids=["import", "exits", "syntax", "misspelled hook", "wrong name", "raises"],
 )
-def test_a_broken_plugin_is_told_with_its_authors_next_step(point, source, step):
+def test_broken_plugin_has_a_step_for_its_author(point, source, step):
     assert step in read_catalog(discover([point("bad", source)])).broken["bad"].step
 
 
-def test_the_words_of_a_validator_come_without_its_machinery(point):
+def test_reason_of_a_validator_is_only_its_message(point):
     broken = read_catalog(discover([point("bad", GOOD.format(name="Not a name"))])).broken["bad"].broken
     assert broken.startswith("ValueError: 'name' must match regex")
     assert "Attribute(" not in broken
 
 
-def test_two_entry_points_of_one_name_are_both_broken_and_stop_no_other(point):
+def test_two_entry_points_with_one_name_are_broken_and_stop_no_other(point):
     one, two = good(point, "swap"), point("swap", GOOD.format(name="other"), module="toy_plugin_other")
     catalog = read_catalog(discover([one, two, good(point, "fine")]))
     assert catalog.names("editor") == ["fine"]
@@ -210,17 +210,17 @@ def test_two_entry_points_of_one_name_are_both_broken_and_stop_no_other(point):
     assert catalog.broken["swap"].step.startswith("uninstall one; its author")
 
 
-def test_a_plugin_that_is_called_as_the_core_is_an_error_that_names_both(point):
+def test_plugin_with_the_name_of_the_core_is_an_error(point):
     core = EntryPoint(name="ke-core", value="ke_core.builtin", group=GROUP)
     with pytest.raises(PluginConflict, match=r"'ke-core': ke_core.builtin and toy_plugin_other"):
         discover([core, point("ke-core", "", module="toy_plugin_other")])
 
 
-def test_one_distribution_on_the_path_twice_is_no_clash(point):
+def test_same_distribution_twice_on_the_path_is_no_clash(point):
     assert list(discover([good(point, "swap"), good(point, "swap")]).installed) == ["swap"]
 
 
-def test_ke_disable_plugins_leaves_plugins_out(point, monkeypatch):
+def test_ke_disable_plugins_disables_plugins(point, monkeypatch):
     monkeypatch.setenv("KE_DISABLE_PLUGINS", " bad , worse,")
     points = [point("bad", "raise ValueError"), point("worse", "raise ValueError"), good(point, "fine")]
     plugins = discover(points)
@@ -242,7 +242,7 @@ def test_a_broken_plugin_keeps_the_line_that_failed(point, monkeypatch, source, 
     assert found.broken["ill"].place.endswith(f"toy_plugin_ill.py, {line}")
 
 
-def test_an_error_of_the_core_about_a_plugin_has_no_line(point):
+def test_error_of_the_core_has_no_line_of_the_plugin(point):
     plugins = discover([good(point, "swap"), point("other", GOOD.format(name="swap"))], disabled=frozenset())
     read_catalog(plugins)
     assert plugins.broken["other"].place == ""

@@ -54,17 +54,17 @@ def config(**given):
     return configure(SPEC, given)
 
 
-def test_nothing_given_is_every_default():
+def test_configure_without_options_returns_defaults():
     assert config() == Config()
 
 
 @pytest.mark.parametrize("text", ["false", "False", "no", "off", "0"])
-def test_x6_a_switch_set_to_false_is_false(text):
+def test_option_set_to_false_is_false(text):
     assert config(flag=text).flag is False
 
 
 @pytest.mark.parametrize("text", ["true", "YES", "on", "1"])
-def test_x6_a_switch_set_to_true_is_true(text):
+def test_option_set_to_true_is_true(text):
     assert config(flag=text).flag is True
 
 
@@ -98,7 +98,7 @@ def test_a_value_takes_the_type_of_its_field(name, text, value):
         ("mode", "slow", "one of: fast, exact"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_by_its_full_name(name, text, hint):
+def test_error_for_a_wrong_type_names_the_option(name, text, hint):
     with pytest.raises(BadConfig, match=f"swap.{name} cannot be") as caught:
         config(**{name: text})
     assert caught.value.hint == hint
@@ -118,19 +118,19 @@ def test_a_value_of_the_wrong_type_is_refused_by_its_full_name(name, text, hint)
         ({"steps": "25"}, "options of swap-large do not fit: a flag needs 26", "ke show swap-large"),
     ],
 )
-def test_a_value_out_of_range_is_refused_as_one_of_a_wrong_type_is(given, says, hint):
+def test_error_for_a_value_out_of_range_names_the_option(given, says, hint):
     with pytest.raises(BadConfig) as caught:
         configure(BOUNDED, given)
     assert (str(caught.value), caught.value.hint) == (says, hint)
 
 
-def test_an_unknown_option_gets_the_near_one():
+def test_unknown_option_suggests_a_similar_one():
     with pytest.raises(BadConfig, match="swap-large has no option 'layer'") as caught:
         config(layer="4")
     assert caught.value.hint == "did you mean swap.layers?"
 
 
-def test_an_unknown_option_that_is_near_nothing_gets_the_list():
+def test_unknown_option_lists_all_options():
     with pytest.raises(BadConfig) as caught:
         config(xyzzy="4")
     assert caught.value.hint.startswith("its options: layers, words")
@@ -141,13 +141,13 @@ def test_options_are_split_at_the_first_dot_and_the_first_equals_sign():
 
 
 @pytest.mark.parametrize("text", ["layers=4", "swap.layers", "swap=4", ".layers=4", "swap.=4", "="])
-def test_what_is_no_option_is_refused(text):
+def test_malformed_option_is_refused(text):
     with pytest.raises(BadConfig, match="bad option") as caught:
         split_options([text])
     assert caught.value.hint == "write it as -o component.option=value"
 
 
-def test_one_option_twice_is_refused():
+def test_repeated_option_is_refused():
     with pytest.raises(BadConfig, match=r"swap\.steps is given twice"):
         split_options(["swap.steps=1", "swap.steps=2"])
 
@@ -159,7 +159,7 @@ def test_an_option_for_a_component_outside_the_run_is_refused():
     reject_unused({"swap": {"steps": "1"}}, [SPEC])
 
 
-def test_a_hint_offers_no_option_that_its_component_lacks():
+def test_hint_suggests_only_existing_options():
     with pytest.raises(BadConfig) as caught:
         reject_unused({"swp": {"targets": "all"}}, [SPEC])
     assert caught.value.hint == "in use: swap"
@@ -174,6 +174,6 @@ def test_options_are_described_with_type_default_and_help():
     assert told["limit"][1] == "none"
 
 
-def test_a_resolved_config_holds_every_option():
+def test_resolved_config_contains_every_option():
     assert resolved(config(steps="3"))["steps"] == 3
     assert set(resolved(config())) == {option.name for option in describe(SPEC)}

@@ -361,7 +361,7 @@ def test_further_tables_stand_under_the_main_one_each_within_100_columns():
     assert retrieval.startswith("retrieval: atlas on tiny: value in %, 95 % interval")
     assert retrieval.count("25.0") == 2, "a method that retrieves nothing has no row"
     assert "hops" not in retrieval, "what was not measured has no column"
-    assert answers.startswith("answers: atlas on tiny: what a question took after editing, its mean")
+    assert answers.startswith("answers: atlas on tiny: mean per question after editing")
     for words in ("unparsed cut off model tokens tokens time", "2.000 1,621 0.000 4.052"):
         assert all(word in answers for word in words.split())
     assert "[s]" in answers
@@ -429,14 +429,14 @@ def test_text_is_cleaned_of_what_a_terminal_would_obey():
     assert one_line("a\n b " + "c" * 100, 10) == "a b ccc..."
 
 
-def test_a_cost_says_for_how_much_of_it_nobody_said_a_price_and_how_much_was_not_counted():
+def test_usage_counts_answers_without_tokens_and_requests_without_a_price():
     priced = Usage(requests=2, prompt_tokens=1_000_000, tokens=500_000, price_in=2.0, price_out=10.0)
     free = Usage(requests=3, retries=1, prompt_tokens=7, tokens=1, unmetered=1)
     assert spent_words([priced]) == (
         "2 requests, 0 retried, 1,000,000 prompt tokens and 500,000 generated, which cost 7.0000"
     )
     assert spent_words([priced, free]) == (
-        "5 requests, 1 retried, 1,000,007 prompt tokens and 500,001 generated (without 1 answer that came without "
-        "a count), which cost 7.0000 (without 3 requests made when no price was said)"
+        "5 requests, 1 retried, 1,000,007 prompt tokens and 500,001 generated (plus 1 answer without a token "
+        "count), which cost 7.0000 (plus 3 requests without a price)"
     )
     assert "cost" not in spent_words([free])

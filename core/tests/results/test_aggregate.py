@@ -46,13 +46,13 @@ def test_mean_n_and_reasons():
     assert score.skipped_because == {"no base answer": 1}
 
 
-def test_nothing_measured_is_no_number():
+def test_score_without_observations_has_no_value():
     (score,) = scores({"1": one(None, skipped_because="refused")})
     assert (score.value, score.n, score.interval, score.note) == (None, 0, None, "")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_v9_a_value_that_is_no_number_is_an_error(bad):
+def test_value_of_nan_is_an_error(bad):
     with pytest.raises(PluginBroken, match=f"the value is {bad}"):
         scores({"1": one(bad)})
 
@@ -63,12 +63,12 @@ def test_slices_by_tag_in_natural_order():
     assert [dict(score.tags) for score in found] == [{}, {"edits": "1"}, {"edits": "2"}, {"edits": "10"}]
 
 
-def test_case_tags_are_merged_and_the_values_own_tags_win():
+def test_tags_of_values_override_tags_of_cases():
     found = scores({"1": one(1.0), "2": one(1.0, tags={"hops": "9"})}, by=("hops",))
     assert [(dict(score.tags), score.n) for score in found] == [({}, 2), ({"hops": "2"}, 1), ({"hops": "9"}, 1)]
 
 
-def test_controls_are_told_apart():
+def test_scores_are_broken_down_by_controls():
     found = scores({"1": one(1.0), "2": one(0.0)}, controls=("2",))
     assert [(dict(s.tags), s.value) for s in found] == [
         ({}, 0.5),
@@ -82,7 +82,7 @@ def test_one_unit_has_no_interval():
     assert (score.interval, score.note) == (None, "one unit, no interval")
 
 
-def test_where_batches_hold_several_cases_whole_batches_are_drawn():
+def test_bootstrap_samples_batches_with_several_cases():
     values = {str(n): one(float(n < 4), unit=str(n)) for n in range(8)}
     (score,) = scores(values, batches={str(n): "b" for n in range(8)})
     assert (score.interval, score.note) == (None, "one batch, no interval")
@@ -95,7 +95,7 @@ def test_where_batches_hold_several_cases_whole_batches_are_drawn():
     assert before.interval is not None  # before editing cases share nothing
 
 
-def test_the_interval_holds_the_mean_and_shrinks_with_n():
+def test_interval_contains_the_mean_and_shrinks_with_n():
     few = bootstrap([1.0, 0.0] * 20, [str(n) for n in range(40)], seed=0)
     many = bootstrap([1.0, 0.0] * 2000, [str(n) for n in range(4000)], seed=0)
     assert few.low < 0.5 < few.high
@@ -111,7 +111,7 @@ def test_clusters_widen_the_interval():
     assert together.high - together.low > 2 * (alone.high - alone.low)
 
 
-def test_intervals_depend_on_the_seed_alone():
+def test_intervals_depend_only_on_the_seed():
     values, units = [float(n % 3 == 0) for n in range(90)], [str(n) for n in range(90)]
     assert bootstrap(values, units, seed=1) == bootstrap(values, units, seed=1)
     assert bootstrap(values, units, seed=1) != bootstrap(values, units, seed=2)
@@ -119,7 +119,7 @@ def test_intervals_depend_on_the_seed_alone():
 
 
 @pytest.mark.parametrize(("value", "ends"), [(0.0, (0.0, 0.459258)), (1.0, (0.540742, 1.0))])
-def test_a_share_of_none_or_of_all_has_the_exact_interval(value, ends):
+def test_fractions_of_0_and_1_have_the_exact_interval(value, ends):
     (score,) = scores({str(n): one(value, unit=str(n)) for n in range(6)})  # 0.025 ** (1 / 6) is 0.540742
     assert (score.interval.low, score.interval.high, score.interval.level) == (*ends, 0.95)
 
@@ -129,7 +129,7 @@ def test_the_exact_interval_counts_units_and_not_observations():
     assert (found.low, found.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 30), abs=1e-6))
 
 
-def test_what_is_no_share_has_no_exact_interval():
+def test_other_measures_have_no_exact_interval():
     (score,) = scores({str(n): one(1.0, unit=str(n)) for n in range(6)}, measures={"a": "s"})
     assert (score.interval.low, score.interval.high) == (1.0, 1.0)
     assert bootstrap([0.5] * 6, list("abcdef"), seed=0, share=True).low == 0.5  # and what is neither, no width
@@ -159,7 +159,7 @@ def averaged(*cases, batch=""):
     return {score.aspect: score for score in aggregate(Given(made.values()), spec, records, seed=0)}
 
 
-def test_average_of_aspects_is_a_mean_of_means_not_of_cases():
+def test_average_of_aspects_is_a_mean_of_means():
     score = averaged({"a": 1.0, "b": 0.0}, {"a": 1.0}, {"a": 0.0})["all"]
     assert score.value == pytest.approx((2 / 3 + 0) / 2)
     assert score.n == 3
@@ -167,13 +167,13 @@ def test_average_of_aspects_is_a_mean_of_means_not_of_cases():
     assert score.interval == averaged({"a": 1.0, "b": 0.0}, {"a": 1.0}, {"a": 0.0})["all"].interval
 
 
-def test_the_n_of_an_average_counts_what_is_averaged_whatever_is_drawn():
+def test_n_of_an_average_counts_units_also_if_batches_are_sampled():
     """All cases edited at once are one draw, and still three cases."""
     score = averaged({"a": 1.0, "b": 0.0}, {"a": 1.0}, {"a": 0.0}, batch="all")["all"]
     assert (score.n, score.interval, score.note) == (3, None, "one batch, no interval")
 
 
-def test_average_says_when_an_aspect_was_never_observed():
+def test_note_of_an_average_counts_missing_aspects():
     found = averaged({"a": 1.0}, {"a": 0.5})["all"]
     assert (found.value, found.note) == (0.75, "1 of 2 were observed")
     assert "all" not in averaged()
@@ -197,7 +197,7 @@ def tagged_case(name, *languages, hop="2"):
     return Case(id=name, probes=(Probe(id="p", aspect="a", queries=queries),), tags={"language": "mixed"})
 
 
-def test_scores_are_broken_down_by_the_tags_of_queries_whatever_the_metric():
+def test_scores_of_all_metrics_are_broken_down_by_tags_of_queries():
     spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None)
     cases = (tagged_case("1", "en", "de"), tagged_case("2", "en"), tagged_case("3", "de", hop="3"))
     found = aggregate(EachQuery(), spec, [CaseRecord(case=case, batch=case.id) for case in cases], seed=0)

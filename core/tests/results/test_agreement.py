@@ -16,7 +16,7 @@ def check(judge, kappa):
     return AgreementCheck(judge=judge, items="0" * 64, agreements={"facts": found})
 
 
-def test_a_check_is_found_again_by_judge_options_and_model(ke_cache_dir):
+def test_saved_check_is_found_by_judge_options_and_model(ke_cache_dir):
     save_check(check(JUDGE, 0.96))
     assert kept(JUDGE).agreements["facts"].kappa == 0.96
     other = ModelRef(source="hf", id="small", digest="1" * 64)
@@ -25,7 +25,7 @@ def test_a_check_is_found_again_by_judge_options_and_model(ke_cache_dir):
         assert kept(Component(**(fields | changed))) is None
 
 
-def test_a_judge_with_a_model_warns_until_it_was_checked_well(ke_cache_dir):
+def test_judge_with_a_model_warns_until_a_check_succeeds(ke_cache_dir):
     assert agreement_warning(JUDGE) == "judge llm has not been checked: ke judges check llm --judge-model small"
     save_check(check(JUDGE, 0.4))
     assert agreement_warning(JUDGE).startswith(
@@ -35,13 +35,13 @@ def test_a_judge_with_a_model_warns_until_it_was_checked_well(ke_cache_dir):
     assert agreement_warning(JUDGE) == ""
 
 
-def test_a_rule_warns_only_where_a_check_went_badly(ke_cache_dir):
+def test_judge_without_a_model_warns_only_after_a_failed_check(ke_cache_dir):
     assert agreement_warning(RULE) == ""
     save_check(check(RULE, 0.4))
     assert "alias agrees too little" in agreement_warning(RULE)
 
 
-def test_a_damaged_check_is_no_check(ke_cache_dir):
+def test_damaged_check_is_ignored(ke_cache_dir):
     save_check(check(JUDGE, 0.96)).write_text("{", encoding="utf-8")
     with pytest.warns(DamagedArtifact, match="checksum does not match; check the judge again"):
         assert kept(JUDGE) is None

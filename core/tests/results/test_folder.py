@@ -39,7 +39,7 @@ def folder(tmp_path):
     return RunFolder.create(tmp_path / "run", SPEC)
 
 
-def test_a_run_is_opened_as_it_was_created(folder):
+def test_opened_run_equals_the_created_one(folder):
     found = RunFolder.open(folder.path)
     assert found == folder
     assert found.id == SPEC.id
@@ -53,7 +53,7 @@ def test_the_environment_is_not_part_of_the_id(folder):
     assert RunFolder.create(folder.path, SPEC).environment["python"] == "9.9"
 
 
-def test_records_come_back_in_order(folder):
+def test_records_are_read_in_order(folder):
     with folder.writing() as writer:
         writer.append([line(1), line(2)])
         writer.append([])
@@ -66,7 +66,7 @@ def test_a_new_run_has_no_records(folder):
     assert list(folder.read()) == []
 
 
-def test_a_torn_last_line_is_left_out_and_cut_off_by_the_next_writer(folder):
+def test_truncated_last_line_is_skipped_and_removed_by_the_next_writer(folder):
     with folder.writing() as writer:
         writer.append([line(1), line(2)])
     file = folder.path / "records.jsonl"
@@ -81,7 +81,7 @@ def test_a_torn_last_line_is_left_out_and_cut_off_by_the_next_writer(folder):
     assert list(folder.read()) == []
 
 
-def test_a_long_torn_line_is_cut_off(folder):
+def test_long_truncated_line_is_removed(folder):
     file = folder.path / "records.jsonl"
     file.write_bytes(to_line(line(1)) + b"x" * 200_000)
     with folder.writing() as writer:
@@ -99,7 +99,7 @@ def test_a_long_torn_line_is_cut_off(folder):
         (b'{"kind": "batch", "schema": 99}\n', "line 2 was written by a newer ke"),
     ],
 )
-def test_a_broken_line_in_the_middle_is_named(folder, broken, says):
+def test_error_names_a_damaged_line(folder, broken, says):
     (folder.path / "records.jsonl").write_bytes(to_line(line(1)) + broken + to_line(line(3)))
     with pytest.raises(BadRun, match=says):
         list(folder.read())
@@ -126,7 +126,7 @@ ELSE = evolve(MADE, options={"layers": [4, 5], "name": ""})
         ({"edited_form": "cloze", "joint": False}, "edited form question (here cloze), joint true (here false)"),
     ],
 )
-def test_a_folder_with_another_run_says_what_tells_the_two_apart(folder, changed, says):
+def test_error_for_another_run_names_the_differences(folder, changed, says):
     """What people call a run by, then what they chose, then what followed; three things at most."""
     with pytest.raises(BadRun) as caught:
         RunFolder.create(folder.path, evolve(SPEC, **changed))
@@ -134,14 +134,14 @@ def test_a_folder_with_another_run_says_what_tells_the_two_apart(folder, changed
     assert "--out" in caught.value.hint
 
 
-def test_a_folder_with_something_else_is_not_written_to(tmp_path):
+def test_folder_with_other_files_is_an_error(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(BadRun, match="contains other files, not a run"):
         RunFolder.create(tmp_path, SPEC)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_run_that_another_process_begins_at_the_same_moment_is_shared(tmp_path, monkeypatch):
+def test_run_created_by_another_process_at_the_same_time_is_opened(tmp_path, monkeypatch):
     exists, begun = Path.exists, []
 
     def not_yet(path, **how):
@@ -156,12 +156,12 @@ def test_a_run_that_another_process_begins_at_the_same_moment_is_shared(tmp_path
     assert begun
 
 
-def test_what_a_process_killed_at_its_start_left_does_not_stop_the_next(tmp_path):
+def test_files_of_a_process_killed_at_its_start_are_ignored(tmp_path):
     (tmp_path / ".run.json.0123456789ab").write_text("{")
     assert RunFolder.create(tmp_path, SPEC).spec == SPEC
 
 
-def test_what_is_not_a_run_is_said_in_one_line(tmp_path, folder):
+def test_missing_run_is_a_one_line_error(tmp_path, folder):
     with pytest.raises(BadRun, match="does not exist"):
         RunFolder.open(tmp_path / "none")
     with pytest.raises(BadRun, match=r"it has no run\.json"):
@@ -178,7 +178,7 @@ def test_what_is_not_a_run_is_said_in_one_line(tmp_path, folder):
             RunFolder.open(folder.path)
 
 
-def test_a_run_edited_by_hand_is_noticed(folder):
+def test_changed_run_json_is_an_error(folder):
     file = folder.path / "run.json"
     raw = json.loads(file.read_bytes())
     raw["spec"]["seed"] = 7
@@ -187,7 +187,7 @@ def test_a_run_edited_by_hand_is_noticed(folder):
         RunFolder.open(folder.path)
 
 
-def test_a_full_disk_leaves_what_was_there_whole(folder, monkeypatch):
+def test_full_disk_leaves_earlier_records_unchanged(folder, monkeypatch):
     with folder.writing() as writer:
         writer.append([line(1)])
 
@@ -202,7 +202,7 @@ def test_a_full_disk_leaves_what_was_there_whole(folder, monkeypatch):
     assert (folder.path / "records.jsonl").read_bytes() == to_line(line(1))
 
 
-def test_a_really_full_device_is_one_line(tmp_path):
+def test_full_device_is_a_one_line_error(tmp_path):
     """``/dev/full`` takes no byte."""
     from ke_core.results.writer import Writer
 
@@ -210,7 +210,7 @@ def test_a_really_full_device_is_one_line(tmp_path):
         Writer(stream, tmp_path / "records.jsonl").append([line(1)])
 
 
-def test_two_runs_in_one_folder_are_refused(folder):
+def test_second_writer_of_a_run_is_refused(folder):
     code = (
         "import sys; from pathlib import Path; from ke_core.results.folder import RunFolder\n"
         "with RunFolder.open(Path(sys.argv[1])).writing(): pass"
@@ -228,7 +228,7 @@ def test_two_runs_in_one_folder_are_refused(folder):
     assert list(folder.read()) == [line(1)]
 
 
-def test_a_file_system_without_locks_is_one_line(folder, monkeypatch):
+def test_file_system_without_locks_is_a_one_line_error(folder, monkeypatch):
     def without(_stream, _how):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
@@ -241,13 +241,13 @@ def test_a_file_system_without_locks_is_one_line(folder, monkeypatch):
     assert "local disk" in caught.value.hint
 
 
-def test_nothing_is_written_to_a_file_that_was_removed_while_it_was_opened(folder, monkeypatch):
+def test_file_removed_while_it_is_opened_is_an_error(folder, monkeypatch):
     monkeypatch.setattr(writer_module.fcntl, "flock", lambda *_: (folder.path / "records.jsonl").unlink())
-    with pytest.raises(BadRun, match="another process has removed"), folder.writing():
+    with pytest.raises(BadRun, match="another process removed"), folder.writing():
         pass
 
 
-def test_a_last_line_that_is_not_json_is_set_aside_and_others_are_not(folder):
+def test_only_a_damaged_last_line_is_set_aside(folder):
     file, damaged = folder.path / "records.jsonl", folder.path / "records.damaged"
     for broken in (b'{"kind": "repl\x00\x00"}\n', b"\xff\xfe\n", b"\n"):
         file.write_bytes(to_line(line(1)) + broken)
@@ -270,7 +270,7 @@ def test_a_last_line_that_is_not_json_is_set_aside_and_others_are_not(folder):
     assert file.read_bytes() == b""
 
 
-def test_what_is_asked_after_the_scores_unfinishes_a_run_and_a_judgment_does_not(folder):
+def test_replies_after_scoring_reopen_a_run_and_judgments_do_not(folder):
     judged = Judged(batch="b", case="1", phase="after", style="direct", judge=MADE, judgments={})
     with folder.writing() as writer:
         writer.append([line(1)])
@@ -290,7 +290,7 @@ def test_what_is_asked_after_the_scores_unfinishes_a_run_and_a_judgment_does_not
     assert not folder.finished
 
 
-def test_runs_in_a_folder_are_listed_with_the_damaged_ones(tmp_path):
+def test_runs_in_yields_damaged_runs_too(tmp_path):
     RunFolder.create(tmp_path / "a", SPEC)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "run.json").write_text("{")
@@ -299,7 +299,7 @@ def test_runs_in_a_folder_are_listed_with_the_damaged_ones(tmp_path):
     assert isinstance(found[tmp_path / "b"], BadRun)
 
 
-def test_scores_are_written_whole_and_read_back(folder):
+def test_scores_are_written_and_read(folder):
     with pytest.raises(BadRun, match="has not been scored"):
         folder.scores()
     folder.write_scores({"schema": 1, "metrics": []})
@@ -311,14 +311,14 @@ def test_scores_are_written_whole_and_read_back(folder):
 
 @settings(max_examples=60, deadline=None)
 @given(strategies.records)
-def test_every_record_survives_its_line(record):
+def test_records_round_trip_through_lines(record):
     assert from_line(to_line(record), of="line") == record
     assert to_line(record).count(b"\n") == 1
 
 
 @settings(max_examples=60, deadline=None)
 @given(strategies.runspecs)
-def test_every_specification_survives_its_folder(tmp_path_factory, spec):
+def test_specifications_round_trip_through_folders(tmp_path_factory, spec):
     path = tmp_path_factory.mktemp("run")
     assert RunFolder.create(path, spec).spec == spec == RunFolder.open(path).spec
 

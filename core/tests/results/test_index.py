@@ -40,7 +40,7 @@ def texts(lines):
     return [(line.phase, line.replies["q"].text) for line in lines]
 
 
-def test_of_two_lines_of_one_place_the_later_counts_where_the_earlier_stood(index):
+def test_later_line_of_a_place_replaces_the_earlier_one(index):
     found = index(
         replied("1", "old", "before", "base"), BATCH, replied("1", "new"), replied("1", "newer", "before", "base")
     )
@@ -49,12 +49,12 @@ def test_of_two_lines_of_one_place_the_later_counts_where_the_earlier_stood(inde
     assert found.replies("9") == []
 
 
-def test_a_reply_that_was_asked_again_counts_once_as_last_recorded(index):
+def test_repeated_request_counts_once_with_its_last_reply(index):
     found = tally(index(BATCH, replied("1", ""), replied("1", "x")).records())
     assert (found.failed, found.answers) == (0, 1)
 
 
-def test_a_judgment_of_an_earlier_reply_does_not_count(index):
+def test_judgment_of_an_earlier_reply_is_ignored(index):
     found = index(BATCH, replied("1", ""), judged("1", ONE, Verdict.WRONG), replied("1", "x"))
     assert found.judgments("1", key_of(ONE)) == {}
     assert texts(found.unjudged("1", key_of(ONE))) == [("after", "x")]
@@ -65,13 +65,13 @@ def test_a_judgment_of_an_earlier_reply_does_not_count(index):
     assert again.unjudged("1", key_of(ONE)) == []
 
 
-def test_judges_stand_in_the_order_of_their_last_line(index):
+def test_judges_are_in_the_order_of_their_last_line(index):
     found = index(BATCH, replied("1", "x"), judged("1", ONE), judged("1", OTHER), judged("1", ONE))
     assert [*found.judges.values()] == [OTHER, ONE]
     assert found.last(key_of(OTHER)) == judged("1", OTHER)
 
 
-def test_a_case_has_its_batches_and_is_a_control_or_not(index):
+def test_within_returns_batches_and_whether_the_case_is_edited(index):
     found = index(BATCH, Batch(batch="batch-2", step=2, cases=("2",), edits=1))
     assert [(batch.batch, edited) for batch, edited in found.within("2")] == [("batch-1", False), ("batch-2", True)]
     assert [(batch.batch, edited) for batch, edited in found.within("3")] == [("batch-1", True)]
@@ -79,7 +79,7 @@ def test_a_case_has_its_batches_and_is_a_control_or_not(index):
     assert [*found.cases] == ["1", "2", "3"]
 
 
-def test_every_record_that_counts_is_read_again(index):
+def test_records_yields_every_record_that_counts(index):
     probed = Probed(batch="batch-1", metric="m", phase="after", replies={"q": Answer(text="a")})
     spent = Usage(id="s", requests=2)
     found = index(BATCH, replied("1", "a"), spent, probed, judged("1", ONE), judged("1", OTHER))
@@ -90,14 +90,14 @@ def test_every_record_that_counts_is_read_again(index):
 
 
 @pytest.mark.parametrize("line", [b'{"kind":"replied","schema":1,"batch":"b"}\n', b"{not\n", b'{"kind":"other"}\n'])
-def test_a_damaged_line_is_named(index, line):
+def test_index_names_a_damaged_line(index, line):
     file = index(BATCH, replied("1", "a")).file
     file.write_bytes(file.read_bytes() + line)
     with pytest.raises(BadRun, match="line 3"):
         Index.of(file)
 
 
-def test_a_line_that_is_damaged_within_is_named_when_it_is_read(index):
+def test_line_with_a_wrong_field_is_named_when_it_is_read(index):
     made = index(BATCH, replied("1", "a"))
     made.file.write_bytes(made.file.read_bytes().replace(b'"text"', b'"txet"'))
     with pytest.raises(BadRun, match="line 2"):

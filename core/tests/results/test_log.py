@@ -6,7 +6,7 @@ from pathlib import Path
 from ke_core.results.lines import read_log, write_log
 
 
-def test_every_line_says_when_what_and_in_which_process(tmp_path):
+def test_log_lines_have_time_event_and_process(tmp_path):
     file = tmp_path / "log.jsonl"
     write_log(file, "start", versions={"python": "3"})
     write_log(file, "phase", phase="judging", seconds=0.5)
@@ -16,7 +16,7 @@ def test_every_line_says_when_what_and_in_which_process(tmp_path):
     assert (second["event"], second["phase"], second["seconds"]) == ("phase", "judging", 0.5)
 
 
-def test_lines_that_are_none_of_ours_are_passed_over(tmp_path):
+def test_unknown_log_lines_are_skipped(tmp_path):
     file = tmp_path / "log.jsonl"
     write_log(file, "start")
     file.write_bytes(file.read_bytes() + b'garbage\n[1]\n{"a": 1}\n' + b'{"event": "torn')
@@ -24,12 +24,12 @@ def test_lines_that_are_none_of_ours_are_passed_over(tmp_path):
     assert list(read_log(tmp_path / "none")) == []
 
 
-def test_a_log_that_cannot_be_written_stops_nobody():
+def test_unwritable_log_is_ignored():
     write_log(Path("/dev/full"), "start")
     write_log(Path("/nowhere/at/all"), "start")
 
 
-def test_no_secret_stands_in_a_log(tmp_path, monkeypatch):
+def test_log_contains_no_secret(tmp_path, monkeypatch):
     from ke_core.results import redaction
 
     monkeypatch.setenv("MY_TOKEN", "very-secret-value")

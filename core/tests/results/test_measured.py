@@ -37,12 +37,12 @@ def written(tmp_path):
     return scored
 
 
-def test_a_number_from_0_to_1_is_stored_as_a_fraction(written):
+def test_numbers_from_0_to_1_are_stored_as_fractions(written):
     (score,) = written()
     assert (score.value, score.measure) == (0.5, SHARE) == (0.5, "fraction")
 
 
-def test_scores_in_percent_are_refused_with_what_to_do(written):
+def test_scores_in_percent_are_refused(written):
     with pytest.raises(BadRun, match=r"(?s)scores.json does not fit.*measure cannot be '%'") as caught:
         written(measure="%")
     assert caught.value.hint.startswith("ke score ")

@@ -29,13 +29,13 @@ def replied(text):
 
 
 @pytest.mark.parametrize("value", ["33333333", "0.33333333", "-1234567.5", "1e10000000"])
-def test_a_number_is_no_secret(secret, value):
+def test_numbers_are_not_secrets(secret, value):
     secret(value)
     raw = {"value": 0.3333333333333333, "n": 33333333, "text": f"about {value}"}
     assert json.loads(to_bytes(raw)) == raw
 
 
-def test_a_value_of_seven_characters_or_of_blanks_is_no_secret(secret):
+def test_short_values_and_blanks_are_not_secrets(secret):
     for value in ("hunter2", "        ", "   a    "):
         secret(value)
         assert from_line(to_line(replied(value)), of="the line") == replied(value)
@@ -55,7 +55,7 @@ def test_a_secret_is_replaced_in_every_string_value(secret, value):
     assert found.replies["r"].message == "401: Bearer x[DB_PASSWORD]y"
 
 
-def test_of_two_secrets_the_one_that_contains_the_other_is_replaced_as_a_whole(secret):
+def test_secret_that_contains_another_is_replaced_whole(secret):
     secret("abcdefgh", "A_TOKEN")
     secret("abcdefgh-ijkl", "B_TOKEN")
     assert json.loads(to_bytes(["abcdefgh-ijkl", {"x": ("abcdefgh",)}])) == ["[B_TOKEN]", {"x": ["[A_TOKEN]"]}]

@@ -54,7 +54,7 @@ class App:
             own = click.Group("ke")
             with self.plugins.running(impl.plugin_name):
                 impl.function(own)
-                self._look_at(own, impl.plugin_name)
+                self._check(own, impl.plugin_name)
             if impl.plugin_name in self.plugins.broken:
                 continue
             for name, command in own.commands.items():
@@ -62,11 +62,13 @@ class App:
                 set_up(command)
                 parent, _, child = name.rpartition(" ")
                 if parent:
-                    self._parent(root, parent).extra[child] = command
+                    group = root.commands[parent]
+                    assert isinstance(group, LazyCommand), f"{parent} takes no further commands"
+                    group.extra[child] = command
                 else:
                     root.add_command(command, name)
 
-    def _look_at(self, own: click.Group, plugin: str) -> None:
+    def _check(self, own: click.Group, plugin: str) -> None:
         """Raise PluginBroken for an object that is not a command, PluginConflict for a name that is taken."""
         for name, command in own.commands.items():
             if not isinstance(command, click.Command):
@@ -76,12 +78,6 @@ class App:
                 )
             if name in self._owners:
                 raise name_conflict(f"command {name!r}", self._owners[name], plugin)
-
-    def _parent(self, root: click.Group, name: str) -> LazyCommand:
-        """Return the command of the core that gets a plugin's subcommand."""
-        parent = root.commands[name]
-        assert isinstance(parent, LazyCommand), f"{name} takes no further commands"
-        return parent
 
     def commands_of(self, plugin: str) -> list[str]:
         """Return the commands of one plugin."""

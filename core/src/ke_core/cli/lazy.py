@@ -1,4 +1,4 @@
-"""Commands that are imported when they are used, and what every command shares: sections in the help, no repetition."""
+"""Commands that are imported when they are used, sections in their help, and an error for repeated options."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class Root(click.Group):
 
 
 SWEPT = ("dataset", "model", "batch", "num_edited", "seed")
-"""Options of ``ke eval`` that people repeat to run both values; ``ke sweep`` is for that."""
+"""Options of ``ke eval`` for which a second value suggests a sweep."""
 
 
 def set_up(command: click.Command) -> None:
-    """Have ``command``, and those in it if it is a group, reject repeated options and list options by section.
+    """Let ``command`` and its subcommands reject repeated options and list options by section.
 
-    The command itself is changed, because plugins bring commands of click's own classes.
+    The command is changed in place, because commands of plugins have classes of click.
     """
     if "parse_args" in vars(command):  # loaded before in this process
         return
@@ -128,5 +128,5 @@ def _refuse_twice(command: click.Command, context: click.Context, args: list[str
 
 
 def _single(option: click.Option) -> bool:
-    """Whether a second value contradicts the first. A repeated flag does not, unless it has an opposite."""
+    """Return whether an option can be given only once. Flags without an opposite can be repeated."""
     return not (option.multiple or option.count or (option.is_flag and not option.secondary_opts))

@@ -56,7 +56,7 @@ def invoke(root: click.Group, words: list[str], app: App) -> object:
 
 
 def build(app: App) -> click.Group:
-    """The root command with the commands of every plugin."""
+    """Return the root command with the commands of all plugins."""
 
     @click.group(
         "ke",

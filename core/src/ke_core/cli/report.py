@@ -123,7 +123,7 @@ def print_report(
 
 
 def _opened(paths: Sequence[Path]) -> list[RunFolder]:
-    """The runs at and under ``paths``, each once. Raises BadRun where there is none, and for a damaged one by name."""
+    """Return the runs at and under ``paths``, each once. Raises BadRun if there are none."""
     found: dict[Path, RunFolder] = {}
     for path in paths:
         if path.is_file():

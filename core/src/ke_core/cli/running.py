@@ -101,7 +101,7 @@ def evaluate_editors(
 
 
 def _shown_paths(places: Sequence[Path]) -> Sequence[Path]:
-    """The run folders, or their parent if it contains no other run."""
+    """Return the run folders, or their parent if it contains no other run."""
     if len(places) == 1:
         return places  # without reading every other run of the folder
     parent = places[0].parent
@@ -133,13 +133,13 @@ def run_folder(root: Path, spec: RunSpec) -> Path:
 
 
 def _usage(run: ResolvedRun, prices: Prices) -> Usage | None:
-    """The usage of the model's server in this process. None for a local model."""
+    """Return the usage of the model's server in this process. None for a local model."""
     usage: Any = getattr(run.session.model, "usage", None)
     return None if usage is None else Usage(**usage.counts(), price_in=prices.prompt, price_out=prices.generated)
 
 
 def _summary(run: ResolvedRun, folder: RunFolder, *, begun: bool) -> str:
-    """Say in one line what is about to run."""
+    """Describe the run in one line."""
     spec = run.spec
     what = f"{spec.editor.name} on {count_noun(len(run.cases), 'case')} of {spec.dataset.component.name}"
     model = "without a model" if without_model(spec) else f"with {spec.model.id}"
@@ -158,11 +158,11 @@ def _changed_code(folder: RunFolder) -> Iterator[str]:
 LOADING = (
     "dtype", "device", "device_map", "chat", "trust_remote_code", "base_url", "concurrency", "timeout", "api_key_env",
 )  # fmt: skip
-"""Options that say how a model is loaded or reached; a command may have some of them."""
+"""Options for loading a model; a command may have only some of them."""
 
 
 def model_choice(given: Mapping[str, Any]) -> ModelChoice:
-    """What ``options.model_options`` says. Raises UsageError for a revision given twice."""
+    """Return the model of ``options.model_options``. Raises UsageError for a revision given twice."""
     reference, revision = given["model"], given["revision"]
     if revision and "@" in reference:
         raise click.UsageError("the revision is given twice: in --model and in --revision")
@@ -177,9 +177,9 @@ def _plan(given: Mapping[str, Any]) -> Plan:
     protocol, batch, edited = given.get("protocol", "partition"), given.get("batch"), given.get("num_edited")
     sequential, every, chosen = given.get("sequential", False), given.get("eval_every"), given.get("eval_set")
     if protocol == "partition" and edited is not None:
-        raise click.UsageError("--num-edited belongs to --protocol sample; say --batch N for partition")
+        raise click.UsageError("--num-edited belongs to --protocol sample; use --batch N for partition")
     if protocol == "sample" and batch is not None:
-        raise click.UsageError("--batch belongs to --protocol partition; say --num-edited K for sample")
+        raise click.UsageError("--batch belongs to --protocol partition; use --num-edited K for sample")
     if protocol == "sample" and edited is None:
         raise click.UsageError("--protocol sample needs --num-edited K: how many cases are edited")
     if sequential and protocol == "sample":

@@ -99,7 +99,7 @@ def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) 
 def _settings_page(title: str, found: ResolvedSettings) -> Group:
     table = plain_table("hyperparameter", "value", "why")
     for option, setting in found.settings.items():
-        table.add_row(literal(option), literal(_told(setting.value)), literal(setting.reason))
+        table.add_row(literal(option), literal(_value_words(setting.value)), literal(setting.reason))
     lines: list[RenderableType] = [titled(title, table)]
     if found.refusal is not None:
         lines += [literal(f"with these values, it cannot edit the model: {found.refusal.message}", "red")]
@@ -107,7 +107,7 @@ def _settings_page(title: str, found: ResolvedSettings) -> Group:
     return Group(*lines)
 
 
-def _told(value: object) -> str:
+def _value_words(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return "by layer" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
@@ -175,7 +175,7 @@ FactsOf = Callable[..., ModelFacts | None]
 
 @frozen
 class ResolvedSettings:
-    """``refusal``: why the editor cannot edit the model, where its weights were read; else None."""
+    """Hyperparameters. ``refusal``: why the editor cannot edit the model; None if it can, or without weights."""
 
     settings: Settings
     refusal: KEError | None
@@ -184,9 +184,9 @@ class ResolvedSettings:
 def settings_for(
     editor: ResolvedComponent[Any], choice: ModelChoice, catalog: Catalog, progress: Progress, *, facts_of: FactsOf
 ) -> ResolvedSettings:
-    """The hyperparameters that depend on the model, with their reasons.
+    """Return the hyperparameters that depend on the model, with their reasons.
 
-    The model's weights are read only if a value depends on them: published values need its shape only. Raises
+    The model's weights are read only if a value depends on them. Published values need only its shape. Raises
     BadConfig for an editor that has no such hyperparameters.
     """
     spec = editor.spec
@@ -231,6 +231,6 @@ def _opened(choice: ModelChoice, catalog: Catalog, progress: Progress) -> Sessio
     model: Any = choice.load(catalog, progress)
     if not hasattr(model, "module"):
         raise NeedsWeights(
-            f"the weights of {model.id} are not here", hint="choose a model that is loaded locally (hf:...)"
+            f"the weights of {model.id} are not available", hint="choose a model that is loaded locally (hf:...)"
         )
     return open_session(model, catalog=catalog, seed=0, progress=progress, material={})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -11,6 +10,7 @@ from importlib.resources import files
 from attrs import frozen
 
 from ke_core.spec.errors import BadConfig, UnknownComponent
+from ke_core.storage.json_reading import loads
 
 
 @frozen(kw_only=True)
@@ -62,7 +62,7 @@ def distribution_of(name: str) -> str:
 @cache
 def _directory() -> tuple[Known, ...]:
     """Read ``directory.json``: by kind and name, the distribution and the summary."""
-    raw = json.loads(files("ke_core.plugins").joinpath("directory.json").read_text(encoding="utf-8"))
+    raw = loads(files("ke_core.plugins").joinpath("directory.json").read_bytes())
     return tuple(
         Known(kind=kind, name=name, distribution=distribution, summary=summary)
         for kind, named in raw.items()

@@ -1,7 +1,7 @@
 """The agreement of judges with labels written by people, saved in the cache and read by every report.
 
-Cohen's kappa (Cohen 1960): with p the share of items on which both agree, and e the share on which they would by
-chance, each keeping its own frequencies of labels, kappa = (p - e) / (1 - e).
+Cohen's kappa (Cohen 1960): kappa = (p - e) / (1 - e), where p is the fraction of items on which both agree, and e the
+fraction expected by chance, given the label frequencies of each.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ke_core.storage.files import ArtifactStore, cache_dir, read_value, warn, wr
 
 KIND = "judge-checks"
 LEAST = 0.6
-"""A kappa below this is a warning under every table ("substantial" agreement begins there: Landis and Koch 1977)."""
+"""A lower kappa is a warning under every table. "Substantial" agreement starts here (Landis and Koch 1977)."""
 
 
 @frozen(kw_only=True)
 class Agreement:
-    """Of one set of labels: ``agreed`` of ``n`` items. ``kappa`` is None where both only ever gave one label."""
+    """The agreement for one set of labels: ``agreed`` of ``n`` items. ``kappa`` is None if all labels are equal."""
 
     n: int
     agreed: int
@@ -46,7 +46,7 @@ class Agreement:
 
 @frozen(kw_only=True)
 class AgreementCheck:
-    """A judge (options and model included) against the items with that SHA-256, by set of labels."""
+    """The agreement of a judge, with its options and model, on items with that SHA-256, by set of labels."""
 
     judge: Component
     items: str
@@ -94,6 +94,6 @@ def agreement_warning(judge: Component) -> str:
 
 
 def _path(judge: Component) -> Path:
-    """A check holds for a judge of that version, whatever its code: a comment that changed would undo it otherwise."""
+    """Return the file of a judge's check. It depends on the version of the judge and not on the digest of its code."""
     same = to_json(evolve(judge, code=""))
     return ArtifactStore(cache_dir() / "artifacts").path(KIND, {"judge": same}, ".json")

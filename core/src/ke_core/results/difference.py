@@ -10,42 +10,42 @@ from ke_core.spec.codec import to_json
 from ke_core.spec.runspec import Component, RunSpec
 
 NAMED = 3
-"""As many differences of runs as are named: of two with nothing in common all would fill a page."""
+"""Maximum number of differences in a message."""
 LONGEST = 60
-"""Characters of a value."""
+"""Maximum characters of a value."""
 NAMES = {"editor.name": "editor", "dataset.component.name": "dataset", "model.id": "model"}
-"""The name of each part of a run. If it differs, the rest of the part is not compared."""
+"""Names of the parts of a run. If the name differs, the rest of the part is not compared."""
 CHOSEN = ("editor.options", "dataset.component.options", "plan", "seed", "styles")
-"""What the user chose in the command. It is named before what follows from it."""
+"""Options of the command. They are named before values that follow from them."""
 CODE: Mapping[str, Callable[[RunSpec], Component]] = {
     "editor.code": lambda spec: spec.editor,
     "dataset.component.code": lambda spec: spec.dataset.component,
 }
-"""Digests of plugins' code, and the component that each is of."""
+"""Digests of plugins' code, and their components."""
 
 Differing = tuple[str, Any, Any]
-"""A field by its path, and what each of the two has there."""
+"""The path of a field, and its two values."""
 
 
 def first_difference(there: object, here: object) -> str:
-    """The first field in which two specifications differ, in the order of the specification."""
-    whole = ("content", to_json(there), to_json(here))  # they differ by fields that are null in one of them
+    """Describe the first field in which two specifications differ."""
+    whole = ("content", to_json(there), to_json(here))  # if they differ only by fields that are null in one of them
     path, old, new = next(_differing(*whole[1:]), whole)
     return f"its {path} is {_json(old)}, here it is {_json(new)}"
 
 
 def run_difference(there: RunSpec, here: RunSpec) -> str:
-    """In what two runs differ, three things at most: ``editor parrot (here mello), seed 0 (here 1)``."""
+    """Describe at most three differences of two runs: ``editor parrot (here mello), seed 0 (here 1)``."""
     found = [*_differing(to_json(there), to_json(here))]
     others = {_part(path) for path, _old, _new in found if path in NAMES}
     told = [one for one in found if one[0] in NAMES or _part(one[0]) not in others]
     told = [one for one in told if one[0] not in CODE or CODE[one[0]](there).version == CODE[one[0]](here).version]
-    told.sort(key=lambda one: _rank(one[0]))  # of one rank in the order of the specification
+    told.sort(key=lambda one: _rank(one[0]))  # stable: equal ranks keep the order of the specification
     return ", ".join(_told(one, there, here) for one in told[:NAMED])
 
 
 def code_difference(there: RunSpec, here: RunSpec) -> str:
-    """Which plugins' code changed between two runs that differ in nothing else; empty for any other two."""
+    """Name the plugins whose code changed between two runs. Empty if the runs differ in anything else."""
     found = [*_differing(to_json(there), to_json(here))]
     if any(path not in CODE for path, _old, _new in found):
         return ""
@@ -69,7 +69,7 @@ def _rank(path: str) -> int:
 
 
 def _called(path: str, spec: RunSpec) -> str:
-    """A field as the command line has it."""
+    """Return the name of a field on the command line."""
     if path in NAMES:
         return NAMES[path]
     for component, options in (
@@ -96,7 +96,7 @@ def _differing(there: Any, here: Any, path: str = "") -> Iterator[Differing]:
 
 
 def _said(path: str, value: Any) -> str:
-    """As the command line has it: a text without quotes, a list with commas."""
+    """Return a value as on the command line: text without quotes, lists with commas."""
     if path == "plan.size" and value is None:
         return "all"
     if value in (None, "", []):

@@ -1,4 +1,4 @@
-"""What a report has to say besides its scores: lost answers, warnings about judges, and usage of servers."""
+"""The notes of a report: lost answers, warnings about judges, and usage of servers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def judge_warnings(runs: Sequence[Reported]) -> list[str]:
 
 @frozen(kw_only=True)
 class Loss:
-    """A kind of answer or value that is missing or counted as wrong: its names, and its reasons with their numbers.
+    """A kind of missing or wrong answer: its names, and its reasons with their counts.
 
-    ``important``: the short report warns of it.
+    ``important``: the short report prints a warning.
     """
 
     one: str
@@ -40,7 +40,7 @@ class Loss:
 
 
 def losses(run: Reported) -> list[Loss]:
-    """Every kind of loss of a run, those without a case too."""
+    """Return every kind of loss of a run, also those without a case."""
     tally, wrong = run.tally, "counted as wrong"
     failed, cut = alike(tally.failures), tally.unfinished
     return [
@@ -59,7 +59,7 @@ def losses(run: Reported) -> list[Loss]:
 
 
 def unfinished(run: Reported) -> str:
-    """How many cases have no answers of the edited model yet. Empty for a finished run."""
+    """Return how many cases have no answers of the edited model yet. Empty for a finished run."""
     tally = run.tally
     if not 0 < tally.done < tally.total:
         return ""
@@ -68,7 +68,7 @@ def unfinished(run: Reported) -> str:
 
 
 def _unmeasured(run: Reported) -> Counter[str]:
-    """By the heading of the column that lacks them, and the reason."""
+    """Count missing values by heading, phase and reason."""
     found: Counter[str] = Counter()
     titles = headings(run)
     for score in run.scores:
@@ -83,7 +83,7 @@ NUMBER = re.compile(r"\d+")
 
 
 def alike(reasons: Mapping[str, int]) -> Counter[str]:
-    """``reasons`` with those that differ only in numbers as one, which names the least and the greatest of each."""
+    """Merge reasons that differ only in numbers. The merged text has the range of each number."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for reason in reasons:
         groups.setdefault(tuple(NUMBER.split(reason)), []).append(reason)
@@ -99,7 +99,7 @@ def _told(words: tuple[str, ...], reasons: list[str]) -> str:
 
 
 def spent_words(lines: Sequence[Usage]) -> str:
-    """The sums, and what they have cost as far as there is a price."""
+    """Return the total usage in words, with the cost if prices are known."""
     requests, retries = sum(one.requests for one in lines), sum(one.retries for one in lines)
     prompt, written = sum(one.prompt_tokens for one in lines), sum(one.tokens for one in lines)
     words = (
@@ -107,8 +107,8 @@ def spent_words(lines: Sequence[Usage]) -> str:
     )
     unmetered, unpriced = sum(one.unmetered for one in lines), sum(one.requests for one in lines if not one.priced)
     if unmetered:
-        words += f" (without {count_noun(unmetered, 'answer')} that came without a count)"
+        words += f" (plus {count_noun(unmetered, 'answer')} without a token count)"
     if any(one.priced for one in lines):
         words += f", which cost {sum(one.cost for one in lines):.4f}"
-        words += f" (without {count_noun(unpriced, 'request')} made when no price was said)" if unpriced else ""
+        words += f" (plus {count_noun(unpriced, 'request')} without a price)" if unpriced else ""
     return words

@@ -18,26 +18,26 @@ NO_VALUE = "-"
 GAP = 2
 """Spaces that a column of a plain table adds to its width."""
 READABLE = 40
-"""Characters of a shortened column at least."""
+"""Minimum characters of a shortened column."""
 SECONDS = "s"
 SHORTEST_SECONDS = 0.0005
 """Shorter times are shown as 0."""
 
 
 def format_score(score: MetricScore | None) -> str:
-    """``41.2``, in percent, or a quantity to four digits in its own measure; a dash where nothing was measured."""
+    """Return a percentage (``41.2``), or four digits of another measure; a dash if nothing was measured."""
     if score is None or score.value is None:
         return NO_VALUE
     return f"{100 * score.value:z.1f}" if score.measure == SHARE else _quantity(score.value, score.measure)
 
 
 def shown_unit(measure: str) -> str:
-    """The unit in which ``number`` shows a measure."""
+    """Return the unit of the numbers of ``format_score``."""
     return "%" if measure == SHARE else measure
 
 
 def format_interval(score: MetricScore | None) -> str:
-    """``38.1-44.3`` or ``95.2-100``, in percent, or quantities; empty where there is none (one unit alone)."""
+    """Return ``38.1-44.3`` or ``95.2-100`` (percent), or quantities. Empty without an interval."""
     if score is None or score.interval is None:
         return ""
     ends = score.interval.low, score.interval.high
@@ -45,7 +45,7 @@ def format_interval(score: MetricScore | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``0.02 s``, ``4.1 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Return ``0.02 s``, ``4.1 s``, ``3 min 20 s`` or ``2 h 5 min``."""
     if seconds < 100:
         return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -53,29 +53,29 @@ def duration(seconds: float) -> str:
 
 
 def count_noun(number: int, one: str, many: str = "") -> str:
-    """``1 case``, ``3,000 cases``."""
+    """Return ``1 case`` or ``3,000 cases``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _bound(value: float) -> str:
-    """The ends of the scale without a decimal: a column is as narrow as it can be."""
+    """Return a percentage. 0 and 100 have no decimal, so that columns are narrow."""
     return f"{100 * value:.0f}" if value in (0.0, 1.0) else f"{100 * value:z.1f}"
 
 
 def _quantity(value: float, measure: str) -> str:
-    """``0.01234``, ``1.000``, ``12.35``, ``1,234``."""
+    """Return ``0.01234``, ``1.000``, ``12.35`` or ``1,234``."""
     if measure == SECONDS and abs(value) < SHORTEST_SECONDS:
         return "0.000"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.4g}"
 
 
 def literal(text: object, style: str = "") -> Text:
-    """A rich text that shows ``text`` as it is: no markup is read in it, no link, no terminal code."""
+    """Return a rich text that shows ``text`` unchanged, without markup, links or terminal codes."""
     return Text(sanitize(str(text)), style=style)
 
 
 def titled(title: str, table: Table) -> Group:
-    """The table under a line of its own: rich's titles break where the table ends."""
+    """Return the table under a title line. Titles of rich are wrapped at the width of the table."""
     return Group(literal(title, "bold"), table)
 
 

@@ -1,6 +1,6 @@
-"""Score tables as plain data: the content of every row and column, before anything is drawn.
+"""Score tables as plain data.
 
-The terminal, HTML, LaTeX and Markdown draw the same grids, so that a number cannot differ between them.
+The terminal, HTML, LaTeX and Markdown draw the same grids, so that numbers cannot differ between them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def prompt_name(style: str) -> str:
 
 @frozen(kw_only=True)
 class ReportRow:
-    """One row's scores: what is written before them, and where they come from."""
+    """The label of a row and the source of its scores."""
 
     label: str
     run: Reported
@@ -37,16 +37,16 @@ class ReportRow:
     style: str
 
     def score(self, column: MetricColumn, tag: tuple[str, str] | None = None) -> MetricScore | None:
-        """The number in that column, if it was measured."""
+        """Return the score in that column, if it was measured."""
         found = self.run.score(column, self.phase, self.style, tag)
         return found if found is not None and found.n else None
 
 
 @frozen(kw_only=True)
 class ColumnHeader:
-    """The header of a column of numbers. ``n``: of every number in it, if they agree.
+    """The header of a column of numbers. ``n``: the n of all numbers in it, if it is the same.
 
-    ``measure``: empty for plain numbers, and for shares where the title says so.
+    ``measure``: empty for plain numbers, and for fractions if the title names their unit.
     """
 
     words: str
@@ -55,13 +55,13 @@ class ColumnHeader:
 
     @property
     def under(self) -> list[str]:
-        """The lines under the words: the unit and n, if there are any."""
+        """The lines under the words: unit and n, if given."""
         return [*([f"[{self.measure}]"] if self.measure else []), *([] if self.n is None else [f"n {self.n:,}"])]
 
 
 @frozen(kw_only=True)
 class Line:
-    """One line of a grid: its names, as many as the grid has, and a number (or none) for each column."""
+    """One line of a grid: its names, and a score or None for each column."""
 
     names: tuple[str, ...]
     scores: tuple[MetricScore | None, ...]
@@ -69,9 +69,9 @@ class Line:
 
 @frozen(kw_only=True)
 class Grid:
-    """A table. ``names``: the headings of the first columns. ``group``: what its columns have in common.
+    """A table. ``names``: the headings of the first columns. ``group``: the columns of numbers.
 
-    ``by``: the tag it is broken down by, which then is the first name of each line.
+    ``by``: the tag of the breakdown. Its value is then the first name of each line.
     """
 
     title: str
@@ -82,7 +82,7 @@ class Grid:
     by: str = ""
 
     def thinned(self) -> Iterator[tuple[tuple[str, ...], Line]]:
-        """Yield each line with its printed names: names that repeat the line above are left out."""
+        """Yield each line with its printed names. Names that repeat the line above are omitted."""
         above: tuple[str, ...] = ()
         for line in self.lines:
             same = [line.names[: at + 1] == above[: at + 1] for at in range(len(line.names) - 1)]
@@ -92,18 +92,19 @@ class Grid:
 
 
 def score_grids(runs: Sequence[Reported]) -> list[Grid]:
-    """The main tables, one a metric, then those under them. The unedited model comes first, once if all runs found
-    the same of it.
+    """Return the main table of each metric, then the further tables.
+
+    The unedited model comes first, with one row if all runs agree on it.
     """
     return [_score_grid(runs, group) for group in columns_by_table(metric_columns(runs))] or [_score_grid(runs, [])]
 
 
 def _score_grid(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Grid:
-    """One table, of the columns given."""
+    """Return the table of the columns ``shown``."""
     rows = [*unedited_rows(runs, shown), *edited_rows(runs)]
     if shown:
         rows = [row for row in rows if any(row.score(column) for column in shown)] or rows
-    styled = any(row.style for row in rows)  # what is said of a model as a whole was not asked in any style
+    styled = any(row.style for row in rows)  # scores of models as a whole have no style
     return Grid(
         title=_title(runs, shown),
         names=("editor", PROMPT) if styled else ("editor",),
@@ -123,7 +124,7 @@ def _score_grid(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Grid
 
 
 def edited_rows(runs: Sequence[Reported]) -> list[ReportRow]:
-    """A row for each run and each style it was asked in after editing."""
+    """Return a row for each run and each style after editing."""
     return [
         ReportRow(label=label, run=run, phase=AFTER, style=style)
         for label, run in zip(run_labels(runs), runs, strict=True)
@@ -132,7 +133,7 @@ def edited_rows(runs: Sequence[Reported]) -> list[ReportRow]:
 
 
 def unedited_rows(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> list[ReportRow]:
-    """Rows of the unedited model: once, as ``UNEDITED``, where no two runs disagree on it, else for each run."""
+    """Return the rows of the unedited model: once, as ``UNEDITED``, if all runs agree, else for each run."""
     rows = [
         ReportRow(label=f"before {label}", run=run, phase="before", style=style)
         for label, run in zip(run_labels(runs), runs, strict=True)
@@ -151,19 +152,19 @@ def unedited_rows(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> li
 
 
 def _numbers(row: ReportRow, shown: Sequence[MetricColumn]) -> dict[MetricColumn, tuple[float | None, int]]:
-    """What was measured: value and n by column."""
+    """Return value and n of each measured column."""
     found = ((column, row.score(column)) for column in shown)
     return {column: (score.value, score.n) for column, score in found if score is not None}
 
 
 def _common_n(rows: Sequence[ReportRow], column: MetricColumn) -> int | None:
-    """The n of a column where every row that has a number has the same."""
+    """Return the n of a column if all its numbers have the same."""
     found = {score.n for row in rows for score in [row.score(column)] if score is not None}
     return found.pop() if len(found) == 1 else None
 
 
 def column_measure(rows: Sequence[ReportRow], column: MetricColumn) -> str:
-    """The unit of a column; empty for plain numbers, and for percentages where the title says so."""
+    """Return the unit of a column. Empty for plain numbers, and for percentages if the title names the unit."""
     found = {score.measure for row in rows for score in [row.score(column)] if score is not None}
     said = {"", SHARE} if column.metric != NO_METRIC else {""}
     return ", ".join(sorted(map(shown_unit, found - said)))
@@ -178,12 +179,12 @@ def _title(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> str:
     what = f"{title or metrics.copy().pop()}: " if title or several else ""
     values = ", ".join((*value_notes(runs, shown), "95 % interval"))
     if metrics == {NO_METRIC}:
-        values = "what a question took after editing, its mean"
+        values = "mean per question after editing"
     return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"
 
 
 def value_notes(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[str]:
-    """How the numbers of a table are read, where one word holds for them."""
+    """Yield notes that hold for all numbers of a table."""
     measures = {score.measure for run in runs for score in run.scores if any(column.holds(score) for column in shown)}
     if SHARE in measures or not measures:
         yield "value in %"

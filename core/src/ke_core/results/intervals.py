@@ -1,7 +1,7 @@
 """Confidence intervals over units that are independent of one another: the percentile bootstrap.
 
-Of a share it cannot say anything where all units are alike: every resample is the same, and an interval without width
-says more than a few observations do. The exact binomial interval of the units is used there (Clopper and Pearson 1934).
+If all units of a fraction have the same value, all resamples are equal and the interval would have no width. The exact
+binomial interval of the units is used instead (Clopper and Pearson 1934).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ke_core.spec.results import Interval
 
 RESAMPLES = 1_000
 LEVEL = 0.95
-AT_ONCE = 250_000  # numbers drawn together: bounds the memory, not the result
-DIGITS = 6  # beyond these, sums differ between machines
+AT_ONCE = 250_000  # numbers sampled at once: limits the memory, without effect on the result
+DIGITS = 6  # further digits differ between machines
 
 
 Sample = tuple[Sequence[float], Sequence[str]]
@@ -25,12 +25,12 @@ Sample = tuple[Sequence[float], Sequence[str]]
 
 
 def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share: bool = False) -> Interval | None:
-    """A 95 % interval of the mean of ``values``; None where all share one unit.
+    """Return a 95 % interval of the mean of ``values``, or None if all have the same unit.
 
     Observations of one unit (the questions of a case, the cases of a batch) depend on one another, so
     whole units are sampled with replacement, 1,000 times, and each time the mean is taken over all
-    observations drawn (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The same seed gives the
-    same interval. ``share``: the mean is a share of 1; all 0 or all 1, the interval is the exact one.
+    sampled observations (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The same seed gives the
+    same interval. ``share``: the mean is a fraction; the interval is exact if all values are 0 or all are 1.
     """
     names, index = np.unique(np.asarray(units, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
@@ -43,10 +43,10 @@ def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share
 
 
 def bootstrap_average(samples: Sequence[Sample], *, seed: int, share: bool = False) -> Interval | None:
-    """A 95 % interval of the plain mean of several means; None where all observations share one unit.
+    """Return a 95 % interval of the unweighted mean of several means, or None if all observations have the same unit.
 
-    The same units are drawn for every sample, since a unit has observations in several. A resample that leaves some
-    sample without any is passed over. ``share``: as in ``bootstrap``.
+    The same units are sampled for all samples, because a unit has observations in several. Resamples that contain no
+    observation of some sample are skipped. ``share``: as in ``bootstrap``.
     """
     every = [unit for _values, units in samples for unit in units]
     names = np.unique(np.asarray(every, dtype=object).astype(str))
@@ -71,7 +71,7 @@ def bootstrap_average(samples: Sequence[Sample], *, seed: int, share: bool = Fal
 
 
 def between(means: NDArray[np.float64]) -> Interval:
-    """The middle ``LEVEL`` of what was found in the resamples."""
+    """Return the central interval of the means of the resamples."""
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)
 
@@ -81,10 +81,10 @@ def _alike(values: Sequence[float]) -> bool:
 
 
 def _exact(value: float, counts: Sequence[int]) -> Interval:
-    """The mean of shares that are all 0 or all 1, each of so many units.
+    """Return the exact interval of a mean of fractions that are all 0 or all 1. ``counts``: the units of each.
 
-    With a share p of other units, n of them are alike with probability (1 - p)^n: the bound is where that is half of
-    what the level leaves out. A mean of shares beyond the mean of their bounds has some share beyond its own.
+    If a fraction p of units differs, n units are equal with probability (1 - p)^n. The bound is the p for which this is
+    (1 - LEVEL) / 2. If a mean of fractions exceeds the mean of their bounds, some fraction exceeds its own bound.
     """
     far = round(fmean(1 - ((1 - LEVEL) / 2) ** (1 / n) for n in counts), DIGITS)
     low, high = (0.0, far) if value == 0 else (round(1 - far, DIGITS), 1.0)
@@ -92,7 +92,7 @@ def _exact(value: float, counts: Sequence[int]) -> Interval:
 
 
 def _means(sums: NDArray[np.float64], counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
-    """The mean in each resample, float64 [resamples]."""
+    """Return the mean of each resample, float64 [resamples]."""
     generator = np.random.default_rng(seed)
     n = len(sums)
     rows = max(1, AT_ONCE // n)

@@ -1,4 +1,4 @@
-"""The report of one or several runs, from which tables are made."""
+"""The content of a report: runs with their scores, and the columns of its tables."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Plan, RunSpec
 
 Place = tuple[str, str, Phase, str, tuple[tuple[str, str], ...]]
-"""Metric, aspect, phase, style, and the tag that names the slice."""
+"""Metric, aspect, phase, style, and the tags of the slice."""
 
 
 @frozen(kw_only=True)
 class Reported:
-    """One run as a report sees it. ``columns``: metric to its aspects with their headings, in table order.
+    """The data of one run in a report.
 
-    ``tables``: metric to the titles of its further tables, and likewise. ``less``: metrics and aspects of which less
-    is better. ``counts``: metrics and aspects to what their values of 1 count.
+    ``columns``: by metric, its aspects and their headings in table order. ``tables``: by metric and title, the same for
+    its further tables. ``less``: metrics and aspects for which less is better. ``counts``: by metric and aspect, what
+    values of 1 count.
     """
 
     path: str
@@ -41,24 +42,24 @@ class Reported:
     def score(
         self, column: MetricColumn, phase: Phase, style: str, tag: tuple[str, str] | None = None
     ) -> MetricScore | None:
-        """The score in that column, phase and style: of all cases, or of those with a tag."""
+        """Return the score in that column, phase and style, of all cases or of those with a tag."""
         return self._by_place.get((*column.place, phase, style, (tag,) if tag else ()))
 
     @cached_property
     def _by_place(self) -> Mapping[Place, MetricScore]:
-        """Every score by where it belongs: a run that was asked after each of its edits has a slice for each."""
+        """Scores by place, because sequential runs have many slices."""
         places = [(one.metric, one.aspect, one.phase, one.style, tuple(one.tags.items())) for one in self.scores]
-        return dict(zip(reversed(places), reversed(self.scores), strict=True))  # of two in one place, the first
+        return dict(zip(reversed(places), reversed(self.scores), strict=True))  # the first one of each place wins
 
     def styles(self, phase: Phase) -> list[str]:
-        """The styles in which something was measured in that phase, in the order of the specification."""
+        """Return the styles with scores in that phase, in the order of the specification."""
         used = {score.style for score in self.scores if score.phase == phase and score.n}
         return list(dict.fromkeys((*(style for style in self.spec.styles if style in used), *sorted(used))))
 
 
 @frozen(kw_only=True)
 class MetricColumn:
-    """One column of a table: an aspect of a metric. ``table``: its title; none for the metric's main table."""
+    """One column of a table: an aspect of a metric. ``table``: its title; empty for the metric's main table."""
 
     metric: str
     aspect: str
@@ -76,9 +77,9 @@ class MetricColumn:
 
 
 def metric_columns(runs: Sequence[Reported]) -> list[MetricColumn]:
-    """The columns that any of the runs has a number for, in the order of the metrics' own specifications.
+    """Return the columns for which any of the runs has a number, in the order of the metrics' specifications.
 
-    The main table of each metric comes first, then all further ones, then what the core counts of answers.
+    The main table of each metric comes first, then all further tables, then the counts of answers.
     """
     every = [column for run in runs for column in _main(run)]
     every += [column for run in runs for column in _further(run)]
@@ -87,16 +88,17 @@ def metric_columns(runs: Sequence[Reported]) -> list[MetricColumn]:
         for aspect, heading in HEADINGS.items()
     ]
     measured = {(score.metric, score.aspect) for run in runs for score in run.scores if score.n}
-    found = {column.place: column for column in reversed(every)}  # of two headings, the first
+    found = {column.place: column for column in reversed(every)}  # the first heading of each place wins
     return [found[place] for place in dict.fromkeys(column.place for column in every) if place in measured]
 
 
 def headings(run: Reported) -> Mapping[tuple[str, str], str]:
     """Return the headings of all columns of the run's tables, by metric and aspect.
 
-    Where two are headed alike, with the title of their table (or the name of their metric) before it.
+    If several columns have the same heading, the title of the table or the name of the metric precedes it.
     """
-    found = {column.place: column for column in reversed([*_main(run), *_further(run)])}  # of two headings, the first
+    every = [*_main(run), *_further(run)]
+    found = {column.place: column for column in reversed(every)}  # the first heading of each place wins
     alike = Counter(column.heading for column in found.values())
     return {
         place: one.heading if alike[one.heading] == 1 else f"{one.table or one.metric}: {one.heading}"
@@ -105,7 +107,7 @@ def headings(run: Reported) -> Mapping[tuple[str, str], str]:
 
 
 def columns_by_table(shown: Sequence[MetricColumn]) -> list[list[MetricColumn]]:
-    """The columns of each table."""
+    """Group columns by table."""
     groups: dict[tuple[str, str], list[MetricColumn]] = {}
     for column in shown:
         groups.setdefault((column.table, column.metric), []).append(column)
@@ -133,7 +135,7 @@ def run_json(path: str, spec: RunSpec, scores: Sequence[MetricScore]) -> dict[st
 
 
 def run_labels(runs: Sequence[Reported]) -> list[str]:
-    """A name for each run: its editor, and what else tells it from the others."""
+    """Return a name for each run: its editor, and what distinguishes it from the other runs."""
     told = [[run.spec.editor.name] for run in runs]
     plans = [_plan_parts(run.spec.plan) for run in runs]
     for differing in (
@@ -151,17 +153,17 @@ def run_labels(runs: Sequence[Reported]) -> list[str]:
 
 
 def without_model(spec: RunSpec) -> bool:
-    """Whether the editor answers without a model, as some controls do."""
+    """Return whether the editor answers without a model, as some baselines do."""
     return spec.model == NO_MODEL
 
 
 def plan_words(spec: RunSpec) -> str:
-    """The protocol of a run in words."""
+    """Return the protocol of a run in words."""
     return ", ".join(_plan_parts(spec.plan).values())
 
 
 def _plan_parts(plan: Plan) -> dict[str, str]:
-    """The same, by what it says: runs that differ in one part need be told apart by that alone."""
+    """Return the parts of the protocol in words, by name."""
     size = "all cases" if plan.size is None else "each case" if plan.size == 1 else f"{plan.size} cases"
     if plan.sequential:
         often = "each batch" if plan.eval_every == 1 else f"every {plan.eval_every} batches"
@@ -184,10 +186,9 @@ def _plan_parts(plan: Plan) -> dict[str, str]:
 
 
 def run_names(runs: Sequence[Reported]) -> list[str]:
-    """Of each run what tells it from the others: its editor, size, seed, and options of which others have another.
+    """Return a name for each run: its editor, and the options that differ between runs, as on a command line.
 
-    As a command line has them; what was not set is not said. An editor that was given each question's own edits is
-    marked.
+    Editors that get each question's own edits are marked.
     """
     facts = [_facts(run) for run in runs]
     return [
@@ -201,7 +202,7 @@ def run_names(runs: Sequence[Reported]) -> list[str]:
 
 
 def _facts(run: Reported) -> dict[str, str]:
-    """Empty for what was not set: it differs from what was."""
+    """Return the options of a run as texts, empty for options that are not set."""
     spec, plan = run.spec, run.spec.plan
     size = "batch" if plan.protocol == "partition" else "edited"
     found = {size: "all" if plan.size is None else str(plan.size), "seed": str(spec.seed), "protocol": plan.protocol}
@@ -216,5 +217,5 @@ def _words(value: Any) -> str:
 
 
 def _differs(name: str, facts: Sequence[Mapping[str, str]]) -> bool:
-    """Whether the runs that have it do not have the same; an option bears its editor's name."""
+    """Return whether the runs that have the option have different values."""
     return len({own[name] for own in facts if name in own}) > 1

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Control characters but for line breaks and tabs; lone surrogates.
+# Control characters except line breaks and tabs; lone surrogates.
 HIDDEN = "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\ud800-\\udfff"
 TURNING = "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069"  # text direction
 UNSEEN = re.compile(f"[{HIDDEN}{TURNING}]")
 
 
 def sanitize(text: str) -> str:
-    """``text`` with its control and direction characters made visible; line breaks and tabs stay."""
+    """Escape control and direction characters of ``text``, except line breaks and tabs."""
     return UNSEEN.sub(_escape, text)
 
 
 def one_line(text: str, most: int = 80) -> str:
-    """``text`` cleaned, in one line of at most ``most`` characters."""
+    """Return ``text`` sanitized, in one line of at most ``most`` characters."""
     flat = " ".join(sanitize(text).split())
     return flat if len(flat) <= most else flat[: most - 3] + "..."
 
@@ -26,15 +26,15 @@ def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
 
 
-LONG = 10_000  # of a text in one line: nothing is cut
+LONG = 10_000  # maximum characters of a text in one line
 MARKUP = re.compile(r"([\\`*_\[\]<>|~#&$@])")
 
 
 def escaped(text: str) -> str:
-    """``text`` in one line, without anything that Markdown or HTML would read in it."""
+    """Return ``text`` in one line, with the markup of Markdown and HTML escaped."""
     return MARKUP.sub(r"\\\1", one_line(text, LONG))
 
 
 def table_row(cells: Sequence[str]) -> str:
-    """A line of a table: cells that are escaped already."""
+    """Return a row of a Markdown table from escaped cells."""
     return f"| {' | '.join(cells)} |"

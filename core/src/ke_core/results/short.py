@@ -21,16 +21,16 @@ from ke_core.spec.results import SHARE, MetricScore
 
 WIDTH = 80
 MOST_ROWS = 9
-"""With more rows, each run has one row, of its first prompt style."""
+"""With more rows, only the first prompt style of each run is shown."""
 MOST_NAMED = 3
-"""Methods that the sentence names."""
+"""Maximum number of methods in the sentence."""
 PRECISE = 1000
-"""With fewer observations, percentages are rounded to integers: their intervals are wide."""
+"""With fewer observations, percentages are rounded to integers, because their intervals are wide."""
 GAP = "  "
 
 
 def short_page(runs: Sequence[Reported]) -> Group:
-    """The main table of the first metric, the sentence of ``summary``, and a line for each kind of warning."""
+    """Return the main table of the first metric, the sentence of ``summary``, and the warnings."""
     grid = score_grids(runs)[0]
     lines = [literal(grid.title, "bold"), *map(literal, _table(grid)), literal("")]
     lines += [literal(textwrap.fill(words, WIDTH)) for words in [summary(runs)] if words]
@@ -38,13 +38,13 @@ def short_page(runs: Sequence[Reported]) -> Group:
 
 
 def _table(grid: Grid) -> Iterator[str]:
-    """As many columns as fit, at least one. A word of a heading is never broken."""
+    """Yield the lines of the table with as many columns as fit, at least one. Words of headings are not broken."""
     rows = [*grid.thinned()]
     if len(rows) > MOST_ROWS:
         rows = [row for row in rows if row[0][0]]
-    columns = [_Column.of_names(name, [names[at] for names, _line in rows]) for at, name in enumerate(grid.names)]
+    columns = [_name_column(name, [names[at] for names, _line in rows]) for at, name in enumerate(grid.names)]
     fixed = len(columns) + 1
-    columns += [_Column.of_scores(grid, at, [line for _names, line in rows]) for at in range(len(grid.heads))]
+    columns += [_score_column(grid, at, [line for _names, line in rows]) for at in range(len(grid.heads))]
     while len(columns) > fixed and sum(column.width + len(GAP) for column in columns) - len(GAP) > WIDTH:
         columns.pop()
     height = max(len(column.head) for column in columns)
@@ -54,36 +54,35 @@ def _table(grid: Grid) -> Iterator[str]:
 
 @frozen(kw_only=True)
 class _Column:
-    """The lines of a heading, and the cells."""
+    """The lines of a heading, and the cells. ``left``: align left."""
 
     head: Sequence[str]
     cells: Sequence[str]
     left: bool = False
 
-    @classmethod
-    def of_names(cls, heading: str, names: Sequence[str]) -> _Column:
-        """A column of names."""
-        return cls(head=[heading], cells=names, left=True)
-
-    @classmethod
-    def of_scores(cls, grid: Grid, at: int, lines: Sequence[Line]) -> _Column:
-        """A column of numbers with their intervals, and n in the heading if all agree."""
-        head = grid.heads[at]
-        cells = [_cell(line.scores[at], with_n=head.n is None) for line in lines]
-        width = max(map(cell_len, [*cells, *head.words.split()]))
-        words = textwrap.wrap(head.words, width, break_long_words=False, break_on_hyphens=False)
-        return cls(head=[*words, *head.under], cells=cells)
-
     @property
     def width(self) -> int:
-        """The width of the longest line."""
+        """The width of the longest line, in terminal cells."""
         return max(map(cell_len, [*self.head, *self.cells]))
 
     def text(self, height: int) -> Iterator[str]:
-        """The lines of the heading, at the bottom of ``height`` lines, a rule, and the cells, all of one width."""
+        """Yield the heading at the bottom of ``height`` lines, a rule, and the cells, padded to the same width."""
         for line in (*[""] * (height - len(self.head)), *self.head, "─" * self.width, *self.cells):
             space = " " * (self.width - cell_len(line))
             yield line + space if self.left else space + line
+
+
+def _name_column(heading: str, names: Sequence[str]) -> _Column:
+    return _Column(head=[heading], cells=names, left=True)
+
+
+def _score_column(grid: Grid, at: int, lines: Sequence[Line]) -> _Column:
+    """Return a column of numbers with their intervals. If all have the same n, the heading contains it."""
+    head = grid.heads[at]
+    cells = [_cell(line.scores[at], with_n=head.n is None) for line in lines]
+    width = max(map(cell_len, [*cells, *head.words.split()]))
+    words = textwrap.wrap(head.words, width, break_long_words=False, break_on_hyphens=False)
+    return _Column(head=[*words, *head.under], cells=cells)
 
 
 def _cell(score: MetricScore | None, *, with_n: bool) -> str:
@@ -98,7 +97,7 @@ def _cell(score: MetricScore | None, *, with_n: bool) -> str:
 
 
 def summary(runs: Sequence[Reported]) -> str:
-    """Say in one sentence what the main table means: the counts of each method, then those of the baselines.
+    """Summarize the main table in one sentence: the counts of each method, then those of the baselines.
 
     The sentence uses the columns that ``MetricSpec.counts`` names, else the first two. It is empty without scores.
     """
@@ -121,7 +120,7 @@ def summary(runs: Sequence[Reported]) -> str:
 
 
 def _counted(run: Reported, column: MetricColumn, nouns: Mapping[tuple[str, str], str], styles: int = 2) -> str:
-    """``5 of 6 edits succeeded (cot: 4 of 6)``. Empty if the run has no number in that column."""
+    """Return ``5 of 6 edits succeeded (cot: 4 of 6)``. Empty if the run has no number in that column."""
     found = [(row.style, score) for row in edited_rows([run]) if (score := row.score(column)) is not None][:styles]
     if not found:
         return ""
@@ -132,7 +131,7 @@ def _counted(run: Reported, column: MetricColumn, nouns: Mapping[tuple[str, str]
 
 
 def _share(score: MetricScore) -> str:
-    """``5 of 6`` if every observation is 0 or 1, as far as the mean tells; else the value and n."""
+    """Return ``5 of 6`` if the mean is consistent with observations of 0 and 1, else the value and n."""
     total = (score.value or 0.0) * score.n
     if score.measure == SHARE and abs(total - round(total)) < 0.01:
         return f"{round(total):,} of {score.n:,}"
@@ -141,7 +140,7 @@ def _share(score: MetricScore) -> str:
 
 
 def warnings(runs: Sequence[Reported]) -> Iterator[str]:
-    """One line for each kind: unfinished runs, lost answers, missing values of an unsure judge, unchecked judges."""
+    """Yield a line for each kind: unfinished runs, lost answers, values without a sure verdict, unchecked judges."""
     found: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for label, run in zip(run_labels(runs), runs, strict=True):
         if words := unfinished(run):

@@ -15,18 +15,18 @@ from ke_core.spec.records import Batch, Judged, Probed, Record, Replied, Usage
 from ke_core.spec.results import SHARE, Answer, Cost, Failure, MetricScore, Reply
 from ke_core.spec.runspec import Component
 
-REASON = 100  # characters of a reason; the records hold the whole
+REASON = 100  # maximum characters of a reason
 
 
 @define(kw_only=True)
 class Tally:
     """Counts over one run.
 
-    ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) go by reason, ``unfinished`` counts the
-    answers that ended otherwise than with an answer. ``done`` of ``total`` cases are behind us; ``total`` is 0
-    where it is not known: until the first edit, and where no unedited model is asked. ``edit_seconds`` holds
-    each batch's time per edit; ``answers`` are the edited model's, and so are ``efforts``, by style; ``cost`` is of
-    all answers, the unedited model's among them. ``spent``: what a server was asked. ``judge``: the last one.
+    ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) are counted by reason, ``unfinished`` (answers
+    without an answered outcome) by outcome. ``done`` of ``total`` cases are finished; ``total`` is 0 if it is unknown,
+    before the first edit or without an unedited model. ``edit_seconds``: time per edit of each batch. ``answers`` and
+    ``efforts`` (by style) are of the edited model, ``cost`` is of all answers. ``spent``: the usage of a server.
+    ``judge``: the last judge.
     """
 
     total: int = 0
@@ -47,17 +47,17 @@ class Tally:
 
     @property
     def failed(self) -> int:
-        """Replies that are failures."""
+        """The number of failed replies."""
         return self.failures.total()
 
 
 def tally_of(folder: RunFolder) -> Tally:
-    """Count the records of ``folder``. For what was asked again after a server failed, the last reply counts."""
+    """Count the records of ``folder``. If a request was sent again, its last reply counts."""
     return tally(Index.of(folder.path / RECORDS).records())
 
 
 def tally(records: Iterable[Record]) -> Tally:
-    """Count ``records``, each place once: those of a run as ``tally_of`` reads them."""
+    """Count ``records``, which contain each place once."""
     made = Tally()
     edited: set[str] = set()
     controls: set[str] = set()
@@ -71,7 +71,10 @@ def tally(records: Iterable[Record]) -> Tally:
                 edited.update(record.cases)
                 controls.update(record.controls)
                 skipped.update(record.skipped)
-                _add_batch(made, record)
+                made.edits += record.edits
+                made.edit_seconds += [record.seconds / record.edits] if record.edits else []
+                made.refused += _reasons(record.refused)
+                made.skipped += _reasons(record.skipped)
             case Replied():
                 asked[record.phase].add(record.case)
                 _add_replies(made, record)
@@ -82,18 +85,10 @@ def tally(records: Iterable[Record]) -> Tally:
             case Probed():
                 _add_failures(made, record.replies.values())
     made.cases = len(edited)
-    made.controls = len(controls - edited)  # of a sequential run's later cases, which are edited in their turn
+    made.controls = len(controls - edited)  # later cases of a sequential run are edited in a later step
     made.done = len(asked["after"] | skipped)
     made.total = len(asked["before"] | asked["after"] | skipped) if begun and asked["before"] else 0
     return made
-
-
-def _add_batch(made: Tally, batch: Batch) -> None:
-    made.edits += batch.edits
-    if batch.edits:
-        made.edit_seconds.append(batch.seconds / batch.edits)
-    made.refused += _reasons(batch.refused)
-    made.skipped += _reasons(batch.skipped)
 
 
 def _add_replies(made: Tally, replied: Replied) -> None:
@@ -136,9 +131,9 @@ HEADINGS = {
 class Effort:
     """Sums over the replies of the edited models in one style.
 
-    ``replies`` counts answers and failures, ``answers`` the former. ``unparsed``: the expected form was not there.
-    ``cut``: too many hops, or the token limit. The rest is of answers; ``seconds`` is the time that passed while they
-    were made, divided among those made together, without the ``cached`` answers.
+    ``replies`` counts answers and failures. ``unparsed``: answers without the expected form. ``cut``: answers with too
+    many hops or truncated by the token limit. ``seconds``: wall time, divided among the answers that were generated
+    together, without the ``cached`` answers.
     """
 
     replies: int = 0
@@ -152,7 +147,7 @@ class Effort:
     cached: int = 0
 
     def add(self, replied: Replied) -> None:
-        """Count one line of the record."""
+        """Count one line of the records."""
         for reply in replied.replies.values():
             self.replies += isinstance(reply, Answer) or (isinstance(reply, Failure) and not reply.unscored)
             if not isinstance(reply, Answer):
@@ -170,7 +165,7 @@ class Effort:
 
 
 def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[MetricScore]:
-    """A mean over the questions for each style and each of ``HEADINGS``; shares of all replies, the rest of answers."""
+    """Yield the mean over questions for each style and each of ``HEADINGS``. Fractions are of all replies."""
     for style, effort in efforts.items():
         sums: dict[str, tuple[float, int, str]] = {
             "unparsed": (effort.unparsed, effort.replies, SHARE),

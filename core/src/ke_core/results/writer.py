@@ -16,27 +16,27 @@ from ke_core.storage.json_reading import loads
 
 try:
     import fcntl
-except ImportError:  # pragma: no cover  Windows: two runs in one folder are then not noticed
+except ImportError:  # pragma: no cover  Windows: no error if two processes write to one run
     fcntl = None  # type: ignore[assignment]
 
 BLOCK = 1 << 16
 
 
 class Writer:
-    """The open ``records.jsonl`` of one run; made by ``writing``."""
+    """The open ``records.jsonl`` of one run, see ``open_writer``."""
 
     def __init__(self, stream: BinaryIO, path: Path) -> None:
         self._stream = stream
         self._path = path
 
     def append(self, records: Iterable[Record]) -> None:
-        """All of ``records`` are on the disk when this returns. Raises KEError as ``append_lines`` does."""
+        """Append ``records`` and sync them to disk. Raises KEError as ``append_lines`` does."""
         self.append_lines([b"".join(to_line(record) for record in records)])
 
     def append_lines(self, blocks: Iterable[bytes]) -> None:
-        """``blocks`` of lines, each with its end, are on the disk when this returns.
+        """Append ``blocks`` of complete lines and sync them to disk.
 
-        Raises KEError when they cannot be written, with the file as it was before.
+        If that fails, restore the file and raise KEError.
         """
         end = self._stream.seek(0, os.SEEK_END)
         try:
@@ -53,7 +53,7 @@ class Writer:
             ) from error
 
     def set_aside(self, to: Path) -> int:
-        """Move the last line to the end of the file ``to`` if it is not JSON; how many bytes that were."""
+        """Move the last line to the end of the file ``to`` if it is not JSON. Return its size in bytes."""
         end = self._stream.seek(0, os.SEEK_END)
         start = _whole(self._stream, end - 1)
         self._stream.seek(start)
@@ -69,7 +69,7 @@ class Writer:
         return len(line)
 
     def _write(self, block: bytes) -> None:
-        """Unbuffered: a short write is followed by the error that explains it."""
+        """Write a block without a buffer. The write after a short write raises the error."""
         rest = memoryview(block)
         while rest:
             rest = rest[self._stream.write(rest) :]
@@ -79,7 +79,7 @@ class Writer:
 def open_writer(path: Path) -> Iterator[Writer]:
     """Open ``path`` for one writer. Raises BadRun if another process has it open.
 
-    A last line without its end was torn by a killed process; it is cut off.
+    A truncated last line, left by a killed process, is removed.
     """
     with file_errors(f"cannot write {path}"):
         stream = path.open("ab+", buffering=0)
@@ -92,7 +92,7 @@ def open_writer(path: Path) -> Iterator[Writer]:
 
 
 def _lock(stream: BinaryIO, path: Path) -> None:
-    """Have the file for oneself, until it is closed."""
+    """Lock the file until it is closed."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -103,10 +103,10 @@ def _lock(stream: BinaryIO, path: Path) -> None:
     except OSError as error:  # some network mounts have no locks
         raise KEError(
             f"cannot lock {path}: {(error.strerror or str(error)).lower()}",
-            hint="choose a folder on a local disk with --out, or one on a file system that has locks (flock)",
+            hint="choose a folder on a local disk with --out, or on a file system with locks (flock)",
         ) from error
     if not os.fstat(stream.fileno()).st_nlink:  # the file has been deleted
-        raise BadRun(f"another process has removed {path} just now", hint="start the same run again")
+        raise BadRun(f"another process removed {path}", hint="start the same run again")
 
 
 def _is_json(line: bytes) -> bool:
@@ -118,7 +118,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _whole(stream: BinaryIO, end: int) -> int:
-    """The length in bytes of the part of the file's first ``end`` bytes that ends with a line end."""
+    """Return the size of the complete lines in the first ``end`` bytes of the file."""
     while end > 0:
         start = max(0, end - BLOCK)
         stream.seek(start)

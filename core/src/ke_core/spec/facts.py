@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -235,20 +235,11 @@ Place = tuple[str, str]
 """The keys of a fact's subject and relation. Facts that contradict each other have the same place."""
 
 
-class EditBank(Mapping[str, Edit]):
-    """The active edits by id, with an index by subject and relation."""
+class EditBank(dict[str, Edit]):
+    """The active edits by id, with an index by subject and relation. It must not be changed."""
 
     def __init__(self, edits: Iterable[Edit]) -> None:
-        self._edits = {edit.id: edit for edit in edits}
-
-    def __getitem__(self, key: str) -> Edit:
-        return self._edits[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._edits)
-
-    def __len__(self) -> int:
-        return len(self._edits)
+        super().__init__((edit.id, edit) for edit in edits)
 
     def about(self, place: Place) -> Mapping[str, frozenset[str]]:
         """Return the edits of that subject and relation: their ids and the keys of their objects."""
@@ -258,7 +249,7 @@ class EditBank(Mapping[str, Edit]):
     def _about(self) -> dict[Place, dict[str, frozenset[str]]]:
         """The index. It is built at the first use, because most runs hide no edits."""
         found: dict[Place, dict[str, frozenset[str]]] = {}
-        for edit in self._edits.values():
+        for edit in self.values():
             if edit.after is not None:
                 found.setdefault(_place(edit.after), {})[edit.id] = _object_keys(edit.after)
         return found
