@@ -1,9 +1,9 @@
 """``python several_devices.py EDITOR [OPTION=VALUE ...]``: edit a tiny model that is spread over two devices.
 
-The devices are played on the processor: their tensors hold ordinary ones, and an operation that takes tensors of two
-devices fails as it does on accelerators. accelerate's own hooks carry the states across, as with ``--device-map auto``.
-Gradients cannot be played, so that targets take one step (``steps=1``): where each tensor lies does not depend on it.
-A process of its own: torch knows of the played devices for good.
+The devices are simulated on the CPU: their tensors wrap ordinary ones, and an operation on tensors of two devices fails
+as it does on accelerators. The hooks of accelerate move the states, as with ``--device-map auto``. Gradients are not
+simulated, so targets use one step (``steps=1``); the devices of tensors do not depend on it. The script needs its own
+process, because torch cannot forget the simulated devices.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOVING = {ATEN._to_copy.default, ATEN.copy_.default}
 
 
 class There(Tensor):
-    """A tensor on a played device; its numbers are in ``here``."""
+    """A tensor on a simulated device. ``here`` holds its values."""
 
     here: Tensor
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -60,7 +60,7 @@ class There(Tensor):
 
 
 class Played(TorchDispatchMode):
-    """Tensors are made on played devices too while this is entered."""
+    """A context in which new tensors may be on simulated devices."""
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
@@ -68,7 +68,7 @@ class Played(TorchDispatchMode):
 
 
 def done(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Do ``op`` with the numbers, where its tensors lie. Raises RuntimeError where they lie apart."""
+    """Run ``op`` on the device of its tensors. Raises RuntimeError if they are on different devices."""
     place = where(op, args, kwargs)
     if "device" in kwargs:
         kwargs = {**kwargs, "device": CPU}
@@ -82,9 +82,9 @@ def done(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def where(op: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
-    """The device of what ``op`` makes."""
+    """Return the device of the result of ``op``."""
     tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
-    if op in INDEXING:  # indices may be on the processor
+    if op in INDEXING:  # indices may be on the CPU
         meeting = [args[0], *(one for one in args[1] if one is not None and one.device != CPU)]
         meeting += [one for one in args[2:3] if isinstance(one, Tensor) and one.dim()]
     else:
@@ -101,7 +101,7 @@ def where(op: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
 
 
 def inside(value: Any) -> Any:
-    """The numbers of a tensor there; anything else as it is."""
+    """Return the values of a simulated tensor, and anything else unchanged."""
     return value.here if isinstance(value, There) else value
 
 
@@ -114,7 +114,7 @@ def spread(module: nn.Module, places: dict[str, torch.device]) -> None:
                 device = next(place for prefix, place in places.items() if path.startswith(prefix))
                 moved = There(tensor.detach().clone(), device)
                 kind[name] = nn.Parameter(moved, requires_grad=False) if kind is part._parameters else moved
-    accelerate.hooks.set_module_tensor_to_device = lambda *_args, **_how: None  # they lie there already
+    accelerate.hooks.set_module_tensor_to_device = lambda *_args, **_how: None  # they are there already
     accelerate.hooks.attach_align_device_hook_on_blocks(
         module,
         execution_device={**places, "": next(iter(places.values()))},
@@ -124,7 +124,7 @@ def spread(module: nn.Module, places: dict[str, torch.device]) -> None:
 
 
 def two_devices() -> HFModel:
-    """The tiny LLaMA, its lower blocks on one device, its upper ones and its head on another."""
+    """Return the tiny LLaMA with its lower blocks on one device, and its upper blocks and head on another."""
     whole = tiny_model("llama")
     module, first, second = whole.module, torch.device(NAME, 0), torch.device(NAME, 1)
     module.lm_head.weight = nn.Parameter(module.lm_head.weight.detach().clone(), requires_grad=False)  # untied
@@ -137,7 +137,7 @@ def two_devices() -> HFModel:
 
 
 def main(name: str, *options: str) -> None:
-    """Edit, look whether every weight is what it was afterwards, and say how far the weights moved."""
+    """Edit, check that every weight is restored, and print how far the weights moved."""
     _setup_privateuseone_for_python_backend(NAME)
     make = torch.tensor
     torch.tensor = lambda data, *, device=None, **how: make(data, **how).to(device or CPU)  # type: ignore[assignment]

@@ -1,6 +1,6 @@
-"""A whole method on one model, here and behind a server: the same answers, and through chat what makes them differ.
+"""The same method with a local model and with a server: equal answers, and the differences of a chat endpoint.
 
-The server is transformers' own, with the real model; how it is started stands in the tests of the model source.
+The server is that of transformers, with the real model. The tests of the model source start it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ pytestmark = [*server.pytestmark, pytest.mark.model]
 DATASET = Atlas(config=AtlasConfig())
 CASES = list(islice(DATASET.cases(), 2))
 EDITORS = {
-    "mello": Mello(config=MelloConfig(max_calls=2, max_tokens=40)),  # enough for a look-up and a turn after it
+    "mello": Mello(config=MelloConfig(max_calls=2, max_tokens=40)),  # enough for a retrieval and the turn after it
     "ice": Ice(config=IceConfig()),
 }
 CALLS = {"mello": 2, "ice": 1}
@@ -62,9 +62,9 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]
 
 
 class ToldAsTheServerIs:
-    """A model that is loaded here with its chat template, put the turn that a chat endpoint is put.
+    """A local model with a chat template that gets the same turn as a chat endpoint.
 
-    Its texts are made continuations by the code that does so with a server's.
+    The code for servers turns its texts into continuations.
     """
 
     def __init__(self, model: Any) -> None:
@@ -83,7 +83,7 @@ def _read(written: Generated, request: Generate) -> Generated:
 
 
 def asks(*, own_prompt: bool) -> list[Ask]:
-    """Each case's first multi-hop question."""
+    """Return the first multi-hop question of each case."""
     asker = RequestBuilder(dataset=DATASET, styles=("direct",), edited_form="question", own_prompt=own_prompt)
     bank, found = {edit.id: edit for case in CASES for edit in case.edits}, []
     for case in CASES:
@@ -93,9 +93,9 @@ def asks(*, own_prompt: bool) -> list[Ask]:
 
 
 def ways(editor: str, model: Any) -> list[Way]:
-    """What came of each question: texts, look-ups, calls, prompt tokens.
+    """Return texts, retrievals, calls and prompt tokens of each question.
 
-    Generated tokens are left out: this server may decode one more after a stop string.
+    Generated tokens are omitted: this server may decode one more after a stop string.
     """
     session = make_session(model)
     edits = [edit for case in CASES for edit in case.edits]
@@ -110,9 +110,7 @@ def ways(editor: str, model: Any) -> list[Way]:
 
 
 @pytest.mark.parametrize("editor", EDITORS)
-def test_through_plain_completions_a_method_gives_the_local_answers_to_the_letter(
-    editor: str, where: tuple[Path, str]
-) -> None:
+def test_completions_endpoint_gives_exactly_the_local_answers(editor: str, where: tuple[Path, str]) -> None:
     here, there = server.both(where)
     local = ways(editor, here)
     assert ways(editor, there) == local
@@ -120,20 +118,18 @@ def test_through_plain_completions_a_method_gives_the_local_answers_to_the_lette
 
 
 @pytest.mark.parametrize("editor", EDITORS)
-def test_through_chat_the_template_the_instruction_and_the_joint_are_all_that_differs(
-    editor: str, where: tuple[Path, str]
-) -> None:
+def test_chat_endpoint_differs_only_by_template_instruction_and_joint(editor: str, where: tuple[Path, str]) -> None:
     here, there = server.both(where, chat=True)
     assert ways(editor, there) == ways(editor, ToldAsTheServerIs(here))
 
 
-def test_each_of_these_differences_counts(where: tuple[Path, str]) -> None:
+def test_each_difference_of_the_chat_endpoint_matters(where: tuple[Path, str]) -> None:
     plain, chat = (server.both(where, chat=chat)[0] for chat in (False, True))
     found = [ways("ice", model) for model in (plain, chat, ToldAsTheServerIs(chat))]
     bare, template, instructed = ([prompt_tokens for *_rest, prompt_tokens in one] for one in found)
     around = {more - less for less, more in zip(bare, template, strict=True)}
     instruction = {more - less for less, more in zip(template, instructed, strict=True)}
-    assert len(around) == len(instruction) == 1  # as many tokens more for every question
+    assert len(around) == len(instruction) == 1  # the same number of additional tokens for every question
     assert min(*around, *instruction) > 0
     texts = [[raw for _text, raw, *_rest in one] for one in found]
     assert texts[0] != texts[1] != texts[2] != texts[0]

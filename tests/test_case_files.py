@@ -1,4 +1,4 @@
-"""What any dataset holds survives a file of cases, and the run on that file is the run on the dataset."""
+"""Datasets are exported to case files without loss, and a run on the file equals the run on the dataset."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize("options", [{}, {"view": "edits"}], ids=["cases", "edits"])
-def test_every_case_of_the_atlas_survives_the_file_and_is_sound(options: dict[str, str], tmp_path: Path) -> None:
+def test_atlas_cases_survive_a_case_file(options: dict[str, str], tmp_path: Path) -> None:
     survives("atlas", options, tmp_path)
 
 
 @pytest.mark.integration
-def test_every_case_of_mquake_survives_the_file_and_is_sound(ke_data_dir: Path, tmp_path: Path) -> None:
+def test_mquake_cases_survive_a_case_file(ke_data_dir: Path, tmp_path: Path) -> None:
     if not (ke_data_dir / "mquake/MQuAKE-CF-3k.json").is_file():
         pytest.skip("no mquake/MQuAKE-CF-3k.json")
     survives("mquake-cf-3k", {"data_dir": str(ke_data_dir)}, tmp_path)
@@ -44,7 +44,7 @@ def survives(name: str, options: dict[str, str], tmp_path: Path) -> None:
     assert [problem for problem in problems(dataset.cases()) if problem.level == "error"] == []
 
 
-def test_the_example_in_the_documentation_is_sound_and_runs(
+def test_the_documented_example_is_valid_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Editors that know nothing and try to read the answers off the requests: none scores above ``parrot``, or chance."""
+"""Editors that guess answers from the requests score no better than ``parrot``, or chance."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ LIMIT = 60
 HOPS: Mapping[str, Any] = {"dataset": "atlas"}
 SINGLE: Mapping[str, Any] = {"dataset": "atlas", "options": {"atlas": {"view": "edits"}}, "metrics": ("classic",)}
 CHANCE = 0.5
-"""Of two continuations, one is right."""
+"""One of two continuations is right."""
 
 
 @frozen(kw_only=True)
 class NoOptions:
-    """They all are what they are."""
+    """A family of cheating editors."""
 
 
 class Guessing:
-    """An edited model without a model. Answers like the parrot that is not told whose edits to repeat."""
+    """An edited model without a model. It answers like the parrot without its case's own edits."""
 
     details: Mapping[str, Any] = MappingProxyType({})
 
@@ -63,14 +63,14 @@ class Guessing:
 
 
 class AlwaysTheFirst(Guessing):
-    """Takes the first continuation for the right one."""
+    """Chooses the first continuation."""
 
     def scores(self, ask: Likelihood) -> Reply:
         return prefers(ask, 0)
 
 
 class RoleFromIds(Guessing):
-    """Knows what is right from the role of a question, which it reads from the ids or from hashes of guesses."""
+    """Guesses the role of a question from its ids, or from hashes of guessed ids."""
 
     def scores(self, ask: Likelihood) -> Reply:
         objects = {f" {new(edit)}" for edit in self.edits}
@@ -106,7 +106,7 @@ class OwnAsRetrieval(Guessing):
 
 
 class SeesTheHops(Guessing):
-    """Reads the answer to a hop in the question after it, and where a path begins in the multi-hop question."""
+    """Reads the answer to a hop from the next question, and the start of a path from the multi-hop question."""
 
     def __init__(self, session: Session[Any], edits: Sequence[Edit]) -> None:
         super().__init__(session, edits)
@@ -146,7 +146,7 @@ def new(edit: Edit) -> str:
 
 
 def name_in(ask: Ask) -> str:
-    """The last name in a question, without its first word."""
+    """Return the last name in a question, without its first word."""
     found = NAMES.findall(ask.texts[0].partition(" ")[2])
     return found[-1].rstrip("?.") if found else ""
 
@@ -174,7 +174,7 @@ class Cheat:
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    """What is installed, and the cheats."""
+    """Return the installed plugins and the cheats."""
     installed = read_catalog(discover())
     here = Installed(name="cheats", module=__name__)
     cheats = {
@@ -196,7 +196,7 @@ def catalog() -> Catalog:
 
 
 def scores(catalog: Catalog, root: Path, editor: str, plan: Plan, **changes: Any) -> dict[tuple[str, str], Score]:
-    """The scores after editing, of all cases, by metric and aspect."""
+    """Return the scores after editing over all cases, by metric and aspect."""
     request = EvalRequest(editor=editor, model=ModelChoice(reference="none"), plan=plan, **changes)
     job = prepare(request, catalog, SilentProgress())
     finished = evaluate(job, RunFolder.create(root / f"{editor}-{plan.size}", job.spec))
@@ -204,14 +204,14 @@ def scores(catalog: Catalog, root: Path, editor: str, plan: Plan, **changes: Any
 
 
 def cheated(catalog: Catalog, root: Path, plan: Plan, **asked: Any) -> dict[str, list[str]]:
-    """What each cheat scores above the parrot."""
+    """Return the difference between each cheat and the parrot."""
     parrot = scores(catalog, root, "parrot", plan, **asked)
     found = {name: above(scores(catalog, root, name, plan, **asked), parrot) for name in CHEATS}
     return {name: places for name, places in found.items() if places}
 
 
 def above(found: Mapping[tuple[str, str], Score], parrot: Mapping[tuple[str, str], Score]) -> list[str]:
-    """What is measured above the parrot; where it has no probabilities, two standard errors above chance."""
+    """Return the scores above the parrot's, or two standard errors above chance if it has no probabilities."""
     return [
         f"{place}: {score.value} of {score.n}"
         for place, score in found.items()
@@ -242,7 +242,7 @@ def test_no_cheat_scores_above_the_parrot_on_mquake(
     assert cheated(catalog, tmp_path, Plan(size=size, limit=LIMIT), **asked) == {}
 
 
-def test_declined_likelihoods_are_wrong_and_in_n(catalog: Catalog, tmp_path: Path) -> None:
+def test_declined_likelihoods_count_as_wrong(catalog: Catalog, tmp_path: Path) -> None:
     plan = Plan(limit=LIMIT)
     found = scores(catalog, tmp_path, "declines", plan, **SINGLE)
     every = scores(catalog, tmp_path, "always-the-first", plan, **SINGLE)
@@ -251,9 +251,7 @@ def test_declined_likelihoods_are_wrong_and_in_n(catalog: Catalog, tmp_path: Pat
     assert found["classic", "locality-probability"].value == 0
 
 
-def test_only_an_editor_that_declares_it_is_told_whose_edits_a_question_is_about(
-    catalog: Catalog, tmp_path: Path
-) -> None:
+def test_own_edits_are_given_only_to_editors_that_declare_it(catalog: Catalog, tmp_path: Path) -> None:
     plan = Plan(size=None, limit=LIMIT)
     assert scores(catalog, tmp_path, "own-as-retrieval", plan, dataset="atlas")["multi-hop", "multi-hop"].value == 0
     assert scores(catalog, tmp_path, "parrot", plan, dataset="atlas")["multi-hop", "multi-hop"].value > 0

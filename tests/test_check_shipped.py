@@ -1,4 +1,4 @@
-"""What ``ke plugins check`` makes of every component that is shipped: its contract, or the one thing that it needs.
+"""``ke plugins check`` on every shipped component: it passes its contract, or names what it needs.
 
 The contracts themselves run in each plugin's own tests.
 """
@@ -17,7 +17,7 @@ from ke_testing.trial import contract_of
 pytestmark = pytest.mark.integration
 
 SMALL = {"tokens": "1500", "document_length": "64", "steps": "2", "clamp": "0.75", "template_length": "6"}
-"""As the plugins' own tests set them, for a tiny model."""
+"""The options of the plugins' own tests, for a tiny model."""
 FULL = {
     "editor": {"EditorContract", "WeightEditorContract"},
     "dataset": {"DatasetContract"},
@@ -46,7 +46,7 @@ OFFERS = [(kind, name) for kind in CATALOG.offers for name in CATALOG.names(kind
 
 @pytest.mark.usefixtures("one_thread", "ke_cache_dir")
 @pytest.mark.parametrize(("kind", "name"), OFFERS)
-def test_a_component_is_held_to_its_contract_or_says_what_it_needs(kind: str, name: str, tmp_path: Path) -> None:
+def test_components_pass_their_contract_or_name_what_they_need(kind: str, name: str, tmp_path: Path) -> None:
     offer = CATALOG.offer(kind, name)
     options = {option: value for option, value in SMALL.items() if option in fields_dict(offer.spec.config)}
     found = contract_of(kind, offer, options, tmp_path)

@@ -24,7 +24,7 @@ def options(editor: str) -> set[str]:
 
 
 def cells(heading: str) -> list[str]:
-    """The second column of the table under a heading."""
+    """Return the second column of the table under a heading."""
     section = PAGE.split(f"\n### {heading}\n")[1].split("\n#")[0]
     return [line.split("|")[2].strip() for line in section.splitlines() if line.startswith("| `")]
 
@@ -32,13 +32,13 @@ def cells(heading: str) -> list[str]:
 @pytest.mark.parametrize(
     ("heading", "editor"), [("FT", "ft"), ("LoRA, QLoRA", "lora"), ("MEND", "mend"), ("IKE", "ike")]
 )
-def test_the_options_in_the_map_of_an_editor_exist(heading: str, editor: str) -> None:
+def test_mapped_options_of_each_editor_exist(heading: str, editor: str) -> None:
     named = {name for cell in cells(heading) for name in re.findall(rf"`{editor}\.(\w+)", cell)}
     assert named
     assert named <= options(editor)
 
 
-def test_the_options_in_the_map_of_locating_editors_exist() -> None:
+def test_mapped_options_of_locating_editors_exist() -> None:
     found = set().union(*(options(editor) for editor in LOCATING))
     column = " ".join(cells("ROME, R-ROME, MEMIT, EMMET, AlphaEdit"))
     named = set(re.findall(r"`(\w+)[`=]", column)) - {*LOCATING}
@@ -50,7 +50,7 @@ def test_qlora_has_the_options_of_lora() -> None:
     assert options("lora") <= options("qlora")
 
 
-def test_the_record_on_the_page_is_read_with_its_old_object_and_paraphrase(tmp_path: Path) -> None:
+def test_the_example_record_is_read_with_old_object_and_paraphrase(tmp_path: Path) -> None:
     record = PAGE.split("```json\n")[1].split("```")[0]
     (tmp_path / "facts.jsonl").write_text(record, encoding="utf-8")
     (one,) = read_edits(tmp_path / "facts.jsonl")

@@ -1,4 +1,4 @@
-"""What may happen to a machine while a run is under way: nothing recorded is lost, and no wrong number is printed."""
+"""Faults of a machine during a run: no record is lost, and no wrong number is printed."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from ke_plugin_hf.testing import saved, tiny_model
 pytestmark = pytest.mark.integration
 
 CLOCK = '''
-"""A clock that jumps: back by a day, ahead by a month, at every look."""
+"""A clock that jumps back by a day or ahead by a month at every call."""
 import random
 import sys
 import time
@@ -26,7 +26,7 @@ from ke_core.cli.main import main
 sys.exit(main())
 '''
 SWAPPED = '''
-"""ke, and after so many edits somebody writes other weights into the model's file, in place."""
+"""``ke`` in which other weights are written into the model's file before the third edit."""
 import sys
 from pathlib import Path
 
@@ -48,7 +48,7 @@ loop.Runner.begin = begin
 sys.exit(main())
 '''
 READ_ONLY = '''
-"""ke, and from the third edit on its folder is read-only, as a mount becomes when its disk fails; for root, too."""
+"""``ke`` whose folder becomes read-only at the third edit, also for root, as after a disk failure."""
 import errno
 import os
 import sys
@@ -82,7 +82,7 @@ sys.addaudithook(watch)
 sys.exit(main())
 '''
 SLOW = '''
-"""ke, which says where it is (`asking` the third group, `scoring`) and goes on when it is told to."""
+"""``ke`` that creates a file at the third group (`asking`) and at `scoring`, and waits for another file."""
 import signal
 import sys
 import time
@@ -92,7 +92,7 @@ import ke_core.runner.evaluate as evaluation
 import ke_core.runner.steps as loop
 from ke_core.cli.main import main
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it with SIGINT ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background processes with SIGINT ignored
 ask, score, seen = loop.Runner.begin, evaluation.score_run, []
 
 
@@ -101,7 +101,7 @@ def said(where):
     try:
         while not Path(f"{where}.go").exists():
             time.sleep(0.02)
-    except KeyboardInterrupt:  # the second Ctrl-C comes while the first is being dealt with
+    except KeyboardInterrupt:  # the second Ctrl-C arrives while the first is handled
         Path(f"{where}.left").touch()
         time.sleep(60)
         raise
@@ -128,7 +128,7 @@ NONE = ("eval", "--editor", "none", "--dataset", "atlas", "--limit", "6", "--mod
 
 @pytest.fixture
 def start(tmp_path):
-    """Start ``ke`` in a process of its own."""
+    """Start ``ke`` in a new process."""
 
     def run(*arguments, code="import sys; from ke_core.cli.main import main; sys.exit(main())"):
         environment = os.environ | {"OMP_NUM_THREADS": "1", "KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "100"}
@@ -142,7 +142,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def ke(start):
-    """``ke`` in a process of its own: exit status, standard output, standard error."""
+    """Run ``ke`` in a new process. Return exit status, standard output and standard error."""
 
     def run(*arguments, **how):
         process = start(*arguments, **how)
@@ -153,7 +153,7 @@ def ke(start):
 
 
 def wait_for(path):
-    """Until a process has got there."""
+    """Wait until a process has created a file."""
     deadline = time.monotonic() + 120
     while not path.exists():
         assert time.monotonic() < deadline, f"no process came to {path.name}"
@@ -161,7 +161,7 @@ def wait_for(path):
 
 
 def answers(folder):
-    """What is on record, but for what clocks and memory say."""
+    """Return the records without times and memory."""
     timed = ("seconds", "memory", "first", "passes")
     lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     return sorted(str({name: value for name, value in line.items() if name not in timed}) for line in lines)
@@ -176,7 +176,7 @@ def test_a_clock_that_jumps_changes_no_number(ke, tmp_path):
     assert b'"seconds":-' not in (tmp_path / "jumping/records.jsonl").read_bytes()
 
 
-def test_weights_that_change_before_a_run_goes_on_are_another_run(ke, tmp_path):
+def test_changed_weights_are_another_run_when_resuming(ke, tmp_path):
     saved(tiny_model("llama", seed=1), tmp_path / "model")
     assert ke(*NONE, "--out", "run")[0] == 0
     before = (tmp_path / "run/records.jsonl").read_bytes()
@@ -187,22 +187,22 @@ def test_weights_that_change_before_a_run_goes_on_are_another_run(ke, tmp_path):
     assert (tmp_path / "run/records.jsonl").read_bytes() == before
 
 
-def test_weights_that_change_under_a_run_print_no_wrong_number(ke, tmp_path):
+def test_weights_that_change_during_a_run_give_no_wrong_number(ke, tmp_path):
     saved(tiny_model("llama", seed=1), tmp_path / "model")
     assert ke(*NONE, "--out", "calm")[0] == 0
     other = load_file(saved(tiny_model("llama", seed=2), tmp_path / "other") / "model.safetensors")
     save_file(other, tmp_path / "other.safetensors", metadata={"format": "pt"})
-    (tmp_path / "cache").rename(tmp_path / "old")  # so that every answer is given afresh
+    (tmp_path / "cache").rename(tmp_path / "old")  # so that every answer is generated again
     status, _out, err = ke(*NONE, "--out", "under", code=SWAPPED)
-    if status == 0:  # the weights were in memory: what happens to the file no longer matters
+    if status == 0:  # the weights were in memory, so changes of the file have no effect
         calm, under = ((tmp_path / name / "scores.json").read_bytes() for name in ("calm", "under"))
         assert calm == under
-    else:  # the file was mapped: the run ends, and says why
+    else:  # the file was mapped: the run ends with the reason
         assert "error: " in err
         assert not (tmp_path / "under/scores.json").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(ke, tmp_path):
+def test_a_folder_that_cannot_be_created_gives_a_one_line_error(ke, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     status, _out, err = ke(*PARROT, "--out", "file/run")
     assert status == 2
@@ -211,15 +211,15 @@ def test_a_folder_that_cannot_be_made_is_one_line(ke, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes into a read-only folder")
-def test_a_read_only_folder_is_one_line(ke, tmp_path):
+def test_a_read_only_folder_gives_a_one_line_error(ke, tmp_path):
     (tmp_path / "mine").mkdir(mode=0o555)
     status, _out, err = ke(*PARROT, "--out", "mine/run")
     assert status == 2
     assert err.splitlines()[-2] == "error: cannot write mine/run/run.json: permission denied"
 
 
-def test_a_folder_that_becomes_read_only_under_a_run_loses_nothing(ke, tmp_path):
-    """What is open stays open: all is asked and judged, and the scores cannot be written."""
+def test_a_folder_that_becomes_read_only_during_a_run_loses_nothing(ke, tmp_path):
+    """Open files stay writable: everything is asked and judged, but the scores cannot be written."""
     assert ke(*PARROT, "--out", "calm")[0] == 0
     status, out, err = ke(*PARROT, "--out", "run", code=READ_ONLY)
     assert status == 2
@@ -231,7 +231,7 @@ def test_a_folder_that_becomes_read_only_under_a_run_loses_nothing(ke, tmp_path)
     assert answers(tmp_path / "run") == answers(tmp_path / "calm")
 
 
-def test_ctrl_c_twice_ends_a_run_quietly_and_it_goes_on(ke, start, tmp_path):
+def test_a_run_resumes_after_ctrl_c_twice(ke, start, tmp_path):
     assert ke(*PARROT, "--out", "calm")[0] == 0
     process = start(*PARROT, "--out", "run", code=SLOW)
     wait_for(tmp_path / "asking")
@@ -249,7 +249,7 @@ def test_ctrl_c_twice_ends_a_run_quietly_and_it_goes_on(ke, start, tmp_path):
     assert answers(tmp_path / "run") == answers(tmp_path / "calm")
 
 
-def test_of_two_runs_in_one_folder_the_second_is_refused_and_the_first_is_none_the_worse(ke, start, tmp_path):
+def test_a_second_run_in_the_same_folder_is_refused(ke, start, tmp_path):
     assert ke(*PARROT, "--out", "calm")[0] == 0
     first = start(*PARROT, "--out", "run", code=SLOW)
     for moment in ("asking", "scoring"):

@@ -1,6 +1,6 @@
-"""Methods, dataset and metric together: with sub-questions and answers given, only retrieving and weighing are left.
+"""Memory editors with given sub-questions and answers, where only retrieval and choice are left to the method.
 
-The scripted models read well and know nothing: a fact that is about what was asked holds, and else the given answer.
+The scripted models know nothing. They use a fact that fits the question, and otherwise the given answer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FACTS = {
 
 
 def about(sentence: str) -> str:
-    """What a sentence is about: everything before its object."""
+    """Return the part of a sentence before its object."""
     return max((hop.cloze for hop in HOPS.values() if sentence.startswith(f"{hop.cloze} ")), key=len, default="")
 
 
@@ -78,7 +78,7 @@ def gwalk(prompt: str) -> str:
 
 def deepedit(prompt: str) -> str:
     first, second, *asked = (line.partition(": ")[2] or line for line in prompt.rsplit("\n\n", 1)[1].splitlines())
-    if not asked:  # the entity that a question starts from, or whether it is named in a sentence that lacks its name
+    if not asked:  # the start entity of a question, or whether a sentence names it
         return f" {FACTS[first].subject.label}" if first in FACTS else " no"
     if asked[0].startswith("Named"):
         return f" {object_of(second)}"
@@ -113,7 +113,7 @@ def records(method: str) -> list[CaseRecord]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_model_that_reads_well_is_right_on_every_hop_whose_edit_is_retrieved(method: str) -> None:
+def test_hops_with_retrieved_edits_are_answered_correctly(method: str) -> None:
     seen: dict[str, list[float]] = defaultdict(list)
     for record in records(method):
         for outcome in record.outcomes.values():
@@ -123,7 +123,11 @@ def test_a_model_that_reads_well_is_right_on_every_hop_whose_edit_is_retrieved(m
                 seen[value.aspect].append(value.value)
     assert set(seen["edit-weighed"]) == {1.0}
     assert len(seen["edit-weighed"]) > 50
-    if method in ("mello", "gwalk", "ike"):  # deepedit takes any fact that names the hop's entity, a detector errs
+    if method in (
+        "mello",
+        "gwalk",
+        "ike",
+    ):  # deepedit uses any fact that names the hop's entity, and a detector makes mistakes
         assert sum(seen["hops-answered"]) / len(seen["hops-answered"]) > 0.95
     assert len(seen["retrieval"]) == len(CASES)
 

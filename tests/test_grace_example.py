@@ -1,4 +1,4 @@
-"""The example of an adaptor keeps its contract, resumes a killed run, and is saved, verified and served."""
+"""The example of an adaptor passes its contract, resumes a killed run, and is saved, verified and served."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).resolve().parents[1] / "docs/examples/grace"
 
 
 def install(site: Path) -> Path:
-    """Put the example into ``site``, as pip would leave it."""
+    """Install the example into ``site`` as pip does."""
     info = site / "ke_plugin_grace_like-0.1.0.dist-info"
     info.mkdir(parents=True)
     about = "Metadata-Version: 2.1\nName: ke-plugin-grace-like\nVersion: 0.1.0\nRequires-Dist: ke-core<0.2,>=0.1\n"
@@ -40,7 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """In this process and in those that it starts."""
+    """Set the environment of this process and its children."""
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))))
     yield
@@ -76,7 +76,7 @@ grace_like_codebook.Codebook._learn = counted
 sys.argv = ["ke", *words]
 main()
 """
-"""Runs ``ke`` and counts the edits that are learned; kills itself after as many as its argument says."""
+"""Runs ``ke``, counts the learned edits, and kills itself after as many as its argument."""
 
 
 class TestContract(AdaptorContract):
@@ -91,7 +91,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run the command line with a cache of this test's own."""
+    """Run the command line with a separate cache."""
     for name, value in {"KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}.items():
         monkeypatch.setenv(name, value)
 
@@ -108,9 +108,7 @@ def edited(ke: Callable[..., Any], model: Path, *more: object) -> dict[str, Any]
     return json.loads(done.stdout)
 
 
-def test_a_run_killed_in_the_middle_does_not_make_its_edits_again(
-    ke: Callable[..., Any], model: Path, tmp_path: Path
-) -> None:
+def test_a_killed_run_does_not_apply_its_edits_again(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
     words = ("eval", "--editor", "grace-like", "-o", "grace-like.steps=3", "--dataset", "atlas", "--limit", 6)
     words += ("--sequential", "--eval-every", "1", "--model", model)
     log = tmp_path / "learned"
@@ -138,7 +136,7 @@ def test_a_run_killed_in_the_middle_does_not_make_its_edits_again(
     assert not (tmp_path / "cut" / "editor-state").exists()
 
 
-def test_what_ke_edit_saves_is_verified_and_served(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+def test_a_saved_adaptor_is_verified_and_served(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
     done = edited(ke, model, "--out", tmp_path / "saved")
     assert done["written"] == [f"adaptor: {tmp_path / 'saved'}"]
     assert sorted(file.name for file in (tmp_path / "saved").iterdir()) == ["ke_edit.json", "ke_state.safetensors"]

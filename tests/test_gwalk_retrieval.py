@@ -1,7 +1,7 @@
-"""Retrieval accuracy (MQuAKE, Table 14) comes out of a run of gwalk: its steps feed the metric multi-hop.
+"""Retrieval accuracy (MQuAKE, Table 14) of a run of gwalk: the metric multi-hop reads its steps.
 
-The scripted model takes every question apart as the benchmark does, and knows the world as it was. What is then
-retrieved, and masked from controls, is the graph's doing.
+The scripted model decomposes every question as the benchmark does and knows the unedited world. The graph retrieves
+edits and hides them from controls.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ SOME = cases()[:40]
 
 
 def asked(case: Case) -> Iterator[Query]:
-    """The queries of the edited model."""
+    """Return the queries to the edited model."""
     yield from {q.id: q for probe in case.probes if probe.asked("after") for q in probe.queries}.values()
 
 
 def facts_of(case: Case, query: Query):
-    """The chain behind a query, as the benchmark has it after editing."""
+    """Return the benchmark's chain of a query after editing."""
     if query.hops:
         return case.facts_after
     return [fact for fact in case.facts_after if query.cloze and fact.text.startswith(query.cloze)][:1]
 
 
 def perfect(found: tuple[Case, ...]) -> ScriptedModel:
-    """Names the first subject and the relations of every question, and knows the hops that no edit touches."""
+    """Names the first subject and the relations of every question, and knows the unedited hops."""
     start, path, world = {}, {}, {}
     for case in found:
         for fact in (*case.facts_after, *case.facts_before):
@@ -64,7 +64,7 @@ def perfect(found: tuple[Case, ...]) -> ScriptedModel:
 
 
 def run(found: tuple[Case, ...], edits: tuple[Edit, ...], *, mask: bool) -> dict[str, list[float]]:
-    """The metric's values over all cases, edited together."""
+    """Return the metric's values over all cases, edited together."""
     bank = EditBank(edits)
     questions: list[Question] = []
     for case in found:
@@ -100,7 +100,7 @@ def test_every_edit_on_the_path_is_retrieved_and_counted(mask) -> None:
     assert len(values["edit-retrieval"]) == sum(len(case.edits) for case in SOME)
 
 
-def test_an_edit_that_is_not_there_is_not_retrieved() -> None:
+def test_a_missing_edit_is_not_retrieved() -> None:
     edits = distinct(edit for case in SOME[1:] for edit in case.edits)
     gone = {edit.id for edit in SOME[0].edits} - {edit.id for edit in edits}
     assert gone, "the first case shares all of its edits: take another"

@@ -1,4 +1,4 @@
-"""A distribution that is really built, installed and found, and one that breaks on import beside it."""
+"""A distribution that is built and installed with pip, next to one that fails on import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEMO = Path(__file__).resolve().parent / "demo_plugin"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the demo plugin installed by pip, to put on the path."""
+    """Install the demo plugin with pip into a folder for the path."""
     folder = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*pip, "--target", str(folder), str(DEMO)], check=True, capture_output=True)
@@ -45,7 +45,7 @@ def test_an_installed_plugin_is_shown_with_its_options(site: Path) -> None:
         assert shown in done.stdout
 
 
-def test_a_plugin_that_raises_on_import_stops_nothing_else(site: Path, tmp_path: Path) -> None:
+def test_a_plugin_that_raises_on_import_does_not_affect_others(site: Path, tmp_path: Path) -> None:
     (tmp_path / "ke_plugin_broken.py").write_text("raise RuntimeError('no such library')\n", encoding="utf-8")
     info = tmp_path / "ke_plugin_broken-1.0.dist-info"
     info.mkdir()

@@ -1,4 +1,4 @@
-"""docs/judges.md and docs/metrics.md: their commands run as they stand, and they leave nothing out."""
+"""docs/judges.md and docs/metrics.md: their commands run unchanged, and they cover every judge and metric."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def section(page: str, name: str) -> str:
     return found
 
 
-def test_the_commands_about_judges_do_what_the_page_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_of_the_judges_page_work(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = {line: ke(line, capsys) for line in commands(JUDGES)}
     written = [err.splitlines()[0] for line, (_out, err) in said.items() if line.startswith("judge ")]
     assert written == ["20 lines of judgments written", "0 lines of judgments written"]
@@ -65,7 +65,7 @@ def test_the_commands_about_judges_do_what_the_page_says(folder: Path, capsys: p
     assert options[-2] == "contains"
 
 
-def test_the_kappas_on_the_page_are_those_that_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documented_kappas_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = re.findall(
         r"^\| .*alias.* with its defaults \| (.+) \| (.+) \|$|^\| with .* \| (.+) \| (.+) \|$", JUDGES, re.MULTILINE
     )
@@ -79,7 +79,7 @@ def test_the_kappas_on_the_page_are_those_that_are_printed(folder: Path, capsys:
         assert ("warning:" in err) is (float(kappa.split()[0]) < 0.6)
 
 
-def test_the_items_of_the_page_are_enough_and_so_is_the_line_that_is_shown(folder: Path) -> None:
+def test_the_documented_items_and_line_are_accepted(folder: Path) -> None:
     items = [json.loads(line) for line in (folder / "labeled.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(items) == 59 >= FEWEST
     shown = json.loads(re.findall(r"```json\n(.*?)```", JUDGES, re.DOTALL)[0])

@@ -1,4 +1,4 @@
-"""PokeMQA's knowledge prompt: the benchmarks bring the key entity of each question, as gold material."""
+"""PokeMQA's knowledge prompt: the benchmarks provide the key entity of each question as gold material."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ke_testing.fakes import ScriptedModel, make_session
 CONFIG = PokemqaConfig(detector="nearest", threshold=0.8, knowledge="dataset")
 
 
-def test_every_question_is_asked_with_its_head_and_what_that_is() -> None:
+def test_knowledge_prompts_name_the_key_entity_and_its_description() -> None:
     dataset = Atlas(config=AtlasConfig())
     cases = list(islice(dataset.cases(), 10))
     model = ScriptedModel(lambda _prompt: "\nFinal answer: Rome")
@@ -34,6 +34,6 @@ def test_every_question_is_asked_with_its_head_and_what_that_is() -> None:
             assert key.startswith(f"Key entity: {heads[ask.case]}, a ")
 
 
-def test_without_it_no_entity_reaches_the_editor() -> None:
+def test_no_entity_reaches_the_editor_without_the_option() -> None:
     assert oracle(PokemqaConfig()) == ()
     assert "question-entities" not in allowed(Atlas(config=AtlasConfig()).material(), (), editor="pokemqa")

@@ -40,7 +40,7 @@ def matches(pattern: str) -> dict[str, str]:
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Yield every function with its place."""
+    """Yield every function with its location."""
     for path, tree in TREES.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -75,7 +75,7 @@ def test_functions_take_at_most_6_positional_parameters() -> None:
     assert wrong == {}
 
 
-def test_no_function_is_left_unwritten() -> None:
+def test_no_function_raises_not_implemented_error() -> None:
     assert matches(r"raise NotImplementedError\(\)") == {}
 
 
@@ -84,7 +84,7 @@ def test_json_and_toml_are_read_only_by_the_shared_reader() -> None:
     assert found.keys() - {JSON_READER} == set()
 
 
-def test_the_code_names_no_device_and_no_path_of_a_machine() -> None:
+def test_the_code_has_no_device_names_and_machine_paths() -> None:
     assert matches(MACHINE.pattern) == {}
 
 

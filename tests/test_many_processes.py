@@ -14,7 +14,7 @@ from ke_plugin_hf.testing import saved, tiny_model
 pytestmark = pytest.mark.integration
 
 FRAGILE = '''
-"""ke with one more editor, which kills the second process of a run while the file `die` is there."""
+"""``ke`` with an additional editor that kills the second process of a run if the file `die` exists."""
 import os
 import sys
 from pathlib import Path
@@ -55,7 +55,7 @@ sys.exit(main(sys.argv[1:], plugins=plugins))
 '''
 
 FLAKY = '''
-"""ke with one more editor, whose first reply in the second process is a failure; judging takes a while, as for many."""
+"""``ke`` with slow judging and an additional editor whose first reply in the second process is a failure."""
 import os
 import sys
 import time
@@ -119,7 +119,7 @@ def free_port():
 
 
 def together(folder, *arguments, processes=2, script=("-m", "ke_core")):
-    """``ke`` in so many processes: exit status, standard output, standard error."""
+    """Run ``ke`` in several processes. Return exit status, standard output and standard error."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
     launch += ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
     return ke(folder, *arguments, launch=[*launch, *script])
@@ -134,7 +134,7 @@ def ke(folder, *arguments, launch=(sys.executable, "-m", "ke_core")):
 
 
 def records(folder):
-    """What was recorded, without what clocks and memory say."""
+    """Return the records without times and memory."""
     timed = ("seconds", "memory", "first", "passes")
     lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     return [{name: value for name, value in line.items() if name not in timed} for line in lines]
@@ -148,7 +148,7 @@ def model(tmp_path_factory):
 @pytest.mark.parametrize(
     "plan", [("--batch", "2"), ("--batch", "all"), ("--batch", "3", "--sequential", "--eval-every", "1")]
 )
-def test_two_processes_record_what_one_does(tmp_path, model, plan):
+def test_two_processes_give_the_records_of_one(tmp_path, model, plan):
     asked = (
         "eval",
         "--editor",
@@ -166,14 +166,14 @@ def test_two_processes_record_what_one_does(tmp_path, model, plan):
     assert ke(tmp_path, *asked, "--out", "one")[0] == 0
     status, out, err = together(tmp_path, *asked, "--out", "two", "--processes", "2")
     assert status == 0, err
-    assert out.count("ke report two --full") == 1  # one process speaks
+    assert out.count("ke report two --full") == 1  # only one process prints
     one, two = records(tmp_path / "one"), records(tmp_path / "two")
     assert [_words(line) for line in two] == [_words(line) for line in one]
     assert _numbers(two) == pytest.approx(_numbers(one), abs=1e-5)
     assert not list((tmp_path / "two").glob("records.part*"))
 
 
-def test_a_process_that_dies_fails_the_run_and_any_number_goes_on(tmp_path):
+def test_a_dead_process_fails_the_run_and_any_number_of_processes_resumes_it(tmp_path):
     (tmp_path / "ke.py").write_text(FRAGILE)
     (tmp_path / "die").touch()
     asked = ("eval", "--editor", "fragile", "--dataset", "atlas", "--limit", "9", "--out", "run")
@@ -193,7 +193,7 @@ def test_a_process_that_dies_fails_the_run_and_any_number_goes_on(tmp_path):
     assert (tmp_path / "run/scores.json").read_bytes() == (tmp_path / "whole/scores.json").read_bytes()
 
 
-def test_one_failed_reply_in_another_process_ends_a_run_with_its_scores_and_status_1(tmp_path):
+def test_a_failed_reply_in_another_process_gives_exit_status_1(tmp_path):
     (tmp_path / "ke.py").write_text(FLAKY)
     asked = ("eval", "--editor", "flaky", "--dataset", "atlas", "--limit", "4", "--out", "run")
     status, out, err = together(tmp_path, *asked, script=("ke.py",))
@@ -206,14 +206,14 @@ def test_one_failed_reply_in_another_process_ends_a_run_with_its_scores_and_stat
     assert [end["ended"] for end in ends] == ["done", "done"]
 
 
-def test_a_launcher_that_started_one_process_is_found_out(tmp_path):
+def test_a_launcher_that_started_only_one_process_is_detected(tmp_path):
     status, _out, err = ke(tmp_path, "eval", "--editor", "parrot", "--dataset", "atlas", "--processes", "2")
     assert status == 2
     assert "error: --processes 2, and 1 were started" in err
 
 
 def _words(value):
-    """Return ``value`` without what depends on time: fractions, and whether an answer came from the cache."""
+    """Return ``value`` without the parts that depend on time: fractions, and whether an answer was cached."""
     if isinstance(value, dict):
         return {name: _words(part) for name, part in value.items() if name != "cached"}
     if isinstance(value, list):

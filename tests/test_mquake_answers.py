@@ -1,22 +1,22 @@
-"""What counts as right on MQuAKE: the judge ``alias`` and the metric ``multi-hop`` together, on three answers a case.
+"""Right answers on MQuAKE: the judge ``alias`` and the metric ``multi-hop`` together, on three answers per case.
 
-Each row names the rule it follows. Those of the paper (section 3.2) and of its released runner:
+Each row names its rule. The rules of the paper (section 3.2) and of its released runner:
 
 =========  ==========================================================================================================
 label      an answer that is the gold answer's label is right
-alias      one that is any of its aliases is right too; an empty list of aliases says nothing
-case       compared as written: upper and lower case are different letters
-as-is      nothing is evened out: articles, punctuation, diacritics, spaces inside, numbers in words
-whole      the answer is compared as a whole: more text around a name is another answer
-any        one of the three wordings answered right is enough (any of three)
-order      which of the three it is makes no difference
-parsed     what did not come to an answer (no answer found, too many hops, cut off) is wrong, whatever it says
-old        what was right before the edit is wrong after it; a name that both have is right
-space      space around an answer, and one full stop at its end, are not part of it (the runner cuts lines)
+alias      an answer that is one of its aliases is right too; the list of aliases may be empty
+case       the comparison is case-sensitive
+as-is      nothing is normalized: articles, punctuation, diacritics, inner spaces, numbers in words
+whole      the whole answer is compared: additional text around a name makes it wrong
+any        one right answer to the three wordings is enough (any of three)
+order      any of the three may be the right one
+parsed     a text without an answer (none found, too many hops, truncated) is wrong, whatever it contains
+old        the pre-edit answer is wrong after the edit; a name that both answers share is right
+space      space around an answer and one final period are not part of it (the runner cuts lines)
 =========  ==========================================================================================================
 
-And of later work, each an option: ``lower`` compares without case (the case-insensitive variant), ``text`` evens out
-articles, punctuation and diacritics too, ``inside`` finds the name within longer text, between word borders.
+The rules of later work are options: ``lower`` ignores case, ``text`` also normalizes articles, punctuation and
+diacritics, ``inside`` finds the name within longer text, at word boundaries.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ NAMES = {
     "blank": ("Tokyo", "", "  ", "?!"),
     "km": ("9 km", "nine kilometres"),
 }
-"""Label, then aliases, as ``new_answer`` and ``new_answer_alias`` hold them."""
+"""Label, then aliases, as in ``new_answer`` and ``new_answer_alias``."""
 OLD = Entity(label="Great Britain and Ireland", aliases=("UK", "France", "Paris"))
-"""What was right before the edit: one alias is the new answer's too, as in case 217 of CF-3k."""
+"""The pre-edit answer. It shares an alias with the new answer, as in case 217 of CF-3k."""
 CUT, LOST, LONG = (Answer(text="Croatia", outcome=outcome) for outcome in ("length", "unparsed", "hop-cap"))
 DEAD = Failure(error="ContextOverflow", message="Croatia")
 ALIAS = Component(name="alias", distribution="ke-plugin-alias", version="0.1.0")
@@ -177,7 +177,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("gold", "options", "answers", "right"), TABLE)
-def test_three_answers_are_worth_what_the_rule_says(
+def test_three_answers_are_scored_by_the_rule(
     gold: str, options: dict[str, str], answers: tuple[str | Reply, ...], right: int
 ) -> None:
     label, *aliases = NAMES[gold]
@@ -200,5 +200,5 @@ def test_three_answers_are_worth_what_the_rule_says(
     assert value.value == right
 
 
-def test_the_table_is_as_long_as_it_should_be() -> None:
+def test_the_table_of_rules_is_complete() -> None:
     assert len(TABLE) >= 60

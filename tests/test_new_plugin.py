@@ -1,4 +1,4 @@
-"""What ``ke new`` writes passes its contract untouched, and ``ke plugins check`` says what is wrong once it is not."""
+"""Plugins from ``ke new`` pass their contract unchanged, and ``ke plugins check`` reports later mistakes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def python(*words: str, at: Path, path: Path | None = None) -> subprocess.Comple
 
 @pytest.fixture
 def new(tmp_path: Path) -> Callable[[str], Path]:
-    """A distribution of that template, called made-TEMPLATE; the folder ``site`` holds it as pip would leave it."""
+    """Create the distribution made-TEMPLATE and install it into the folder ``site`` as pip does."""
 
     def make(what: str) -> Path:
         words = MADE[what]
@@ -52,7 +52,7 @@ def new(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("what", MADE)
-def test_a_new_plugin_passes_its_contract_untouched(what: str, new: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_new_plugin_passes_its_contract_unchanged(what: str, new: Callable[[str], Path], tmp_path: Path) -> None:
     folder = new(what)
     done = python("-m", "pytest", "-q", "-p", "no:cacheprovider", at=folder, path=tmp_path / "site")
     assert done.returncode == 0, done.stdout
@@ -78,7 +78,7 @@ def test_check_reports_that_every_check_passed(new: Callable[[str], Path], tmp_p
     assert re.search(r"plugin ke-plugin-made-judge: \d+ passed\njudge made-judge: \d+ passed\n", said)
 
 
-def test_check_names_what_is_broken_where_and_what_to_do(new: Callable[[str], Path], tmp_path: Path) -> None:
+def test_check_reports_problem_place_and_advice(new: Callable[[str], Path], tmp_path: Path) -> None:
     folder = new("memory")
     change(folder, "editor.py", "hidden=ask.hidden", "hidden=frozenset()")
     change(folder, "editor.py", '"k": self.config.k,', '"k": 1 // (self.config.k - 1),')
@@ -97,7 +97,7 @@ def test_check_names_what_is_broken_where_and_what_to_do(new: Callable[[str], Pa
         assert told in said
 
 
-def test_check_looks_at_the_outside_first(new: Callable[[str], Path], tmp_path: Path) -> None:
+def test_check_tests_the_package_before_its_components(new: Callable[[str], Path], tmp_path: Path) -> None:
     folder = new("metric")
     change(folder, "__init__.py", "from attrs import", 'print("hello")\nfrom attrs import')
     change(folder, "__init__.py", 'name="made-metric",', 'name="multi-hop",')
@@ -117,9 +117,7 @@ def test_check_looks_at_the_outside_first(new: Callable[[str], Path], tmp_path: 
         assert told in said
 
 
-def test_check_of_a_plugin_that_cannot_be_loaded_gives_its_authors_next_step(
-    new: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_check_of_an_unloadable_plugin_gives_advice(new: Callable[[str], Path], tmp_path: Path) -> None:
     folder = new("metric")
     change(folder, "__init__.py", "from attrs import field, frozen", "import nowhere_to_be_found")
     status, said = check("metric", tmp_path)
@@ -136,7 +134,7 @@ def test_check_of_a_plugin_that_cannot_be_loaded_gives_its_authors_next_step(
         (("new", "editor", "rome"), "error: editor 'rome' of ke-plugin-rome has that name"),
     ],
 )
-def test_what_is_wrong_is_one_line_with_a_hint(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_problems_are_one_line_with_a_hint(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
     done = python("-m", "ke_core", *words, at=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"{told}\nhint:  ")

@@ -21,7 +21,7 @@ PLACEHOLDERS = {"component", "family", "my-method"}
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, set[str]]:
-    """Each prefix of ``-o`` with the options that some component has under it."""
+    """Return each prefix of ``-o`` with the options of its components."""
     found: dict[str, set[str]] = {}
     for offers in read_catalog(discover()).offers.values():
         for offer in offers.values():
@@ -48,7 +48,7 @@ def test_every_option_after_dash_o_exists(known: dict[str, set[str]]) -> None:
 
 
 def hints(path: Path) -> Iterator[str]:
-    """The fixed text of every ``hint=`` argument."""
+    """Return the constant text of every ``hint=`` argument."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.keyword) and node.arg == "hint":
             for part in ast.walk(node.value):
@@ -56,7 +56,7 @@ def hints(path: Path) -> Iterator[str]:
                     yield part.value
 
 
-def test_every_option_that_a_hint_names_exists(known: dict[str, set[str]]) -> None:
+def test_options_in_hints_exist(known: dict[str, set[str]]) -> None:
     found = [
         (path.name, prefix, name)
         for path in files("core/src/**/*.py", "plugins/*/*/src/**/*.py")

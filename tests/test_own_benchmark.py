@@ -1,4 +1,4 @@
-"""The commands of docs/own-benchmark.md do what the page says, on its own files."""
+"""The commands of docs/own-benchmark.md work on the files of the page."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ke(line: str) -> None:
     app = App(discover())
     status = invoke(build(app), shlex.split(line), app)
-    assert not status or (status == 1 and line.startswith("audit")), line  # an audit that finds something
+    assert not status or (status == 1 and line.startswith("audit")), line  # an audit with findings
 
 
-def test_every_command_that_needs_no_model_works(company: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_without_a_model_work(company: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for line in COMMANDS:
         if "--model" not in line:
             ke(line)
@@ -45,7 +45,7 @@ def test_every_command_that_needs_no_model_works(company: Path, capsys: pytest.C
     assert "cases from facts" in capsys.readouterr().out
 
 
-def test_the_page_shows_lines_of_its_files(company: Path) -> None:
+def test_the_page_shows_lines_of_the_files(company: Path) -> None:
     page = PAGE.read_text(encoding="utf-8")
     files = [(company / name).read_text().splitlines() for name in ("facts.csv", "relations.toml")]
     shown = [line[4:] for line in page.splitlines() if line.startswith("    ") and not line.startswith("    ke ")]
@@ -53,7 +53,7 @@ def test_the_page_shows_lines_of_its_files(company: Path) -> None:
     assert all(any(line in lines for lines in files) for line in told)
 
 
-def test_a_file_is_not_overwritten_unless_that_is_said(company: Path) -> None:
+def test_files_are_overwritten_only_with_the_option(company: Path) -> None:
     line = next(one for one in COMMANDS if one.startswith("build "))
     ke(line)
     before = (company / "cases.json").read_bytes()

@@ -1,7 +1,7 @@
-"""Python on a page that is not a tutorial runs, one block after another, and imports only what is public.
+"""The Python blocks of a page run one after another and import only public names.
 
-A tiny model replaces the real one. What a block expects (a run, a patch, an editor) is made first. The README's
-commands run too, and its picture shows the runs in ``docs/runs``. ``test_tutorials.py`` runs the tutorials.
+A tiny model replaces the real one. Required runs, patches and editors are created first. The commands of the README run
+too, and its picture shows the runs in ``docs/runs``. ``test_tutorials.py`` runs the tutorials.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def ke(*words: str) -> None:
     assert not invoke(build(app), list(words), app)
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft asks for it
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft requires it
 @pytest.mark.parametrize("page", [page for page in PAGES if "tutorials" not in page])
-def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_of_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     saved(tiny_model("llama"), tmp_path / "tiny")
@@ -115,7 +115,7 @@ def test_python_on_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_python_on_a_page_imports_of_ke_what_is_public(page: str) -> None:
+def test_python_blocks_import_only_public_names(page: str) -> None:
     rows = [line.split("|")[1:3] for line in (DOCS / "compatibility.md").read_text(encoding="utf-8").splitlines()
             if line.startswith("| `ke_core")]  # fmt: skip
     public = {module: said for names, said in rows for module in re.findall(r"`(ke_core[\w.]*)`", names)}
@@ -145,7 +145,7 @@ def test_the_commands_of_the_readme_run_with_a_tiny_model(tmp_path: Path, monkey
     assert Path("ke-plugin-my-method/pyproject.toml").is_file()
 
 
-def test_the_picture_of_the_readme_shows_the_recorded_runs(
+def test_the_readme_picture_shows_the_recorded_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

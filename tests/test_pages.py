@@ -1,4 +1,4 @@
-"""Every page, READMEs of plugins too: its commands exist, its code compiles, its links and anchors lead somewhere."""
+"""All pages and plugin READMEs: commands exist, code compiles, links and anchors are valid."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMPONENTS = ("editors", "datasets", "metrics", "judges")
 SHELL = ("", "sh")
 JOINS = {"|", "||", "&&", ";", ">", ">>", "<", "2>"}
 KINDS = {"editors": "editor", "editor": "editor", "dataset": "dataset", "metrics": "metric", "judge": "judge"}
-READERS_OWN = re.compile(r"my-|[A-Z]+$|recall$")  # names that a page's reader gives, or is to fill in
+READERS_OWN = re.compile(r"my-|[A-Z]+$|recall$")  # names that the reader chooses or fills in
 
 
 def name(path: Path) -> str:
@@ -49,15 +49,15 @@ def name(path: Path) -> str:
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:
-    """Language and text of each block of code."""
+    """Yield language and text of each code block."""
     tokens = MarkdownIt("commonmark").parse(path.read_text(encoding="utf-8"))
     return [(token.info.strip(), token.content) for token in tokens if token.type in ("fence", "code_block")]
 
 
 def commands(code: str) -> Iterator[list[str]]:
-    """The words after ``ke`` of each command in a block."""
+    """Yield the words after ``ke`` of each command in a block."""
     code = re.sub(r"\\\n\s*", " ", code)
-    code = re.sub(r"<<'(\w+)'\n.*?\n\1\n", "\n", code, flags=re.DOTALL)  # what is written into a file
+    code = re.sub(r"<<'(\w+)'\n.*?\n\1\n", "\n", code, flags=re.DOTALL)  # content that is written into a file
     for line in code.splitlines():
         found = re.match(r"\s*(?:[A-Z_]+=\S+ )*(?:(?:\S*/)?ke|.* -m ke_core) (.*)$", line)
         if found:
@@ -95,7 +95,7 @@ def no_file_has_to_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def understood(root: click.Group, words: list[str], app: App) -> click.Context:
-    """The context of the command that ``words`` name, as click makes it before anything runs."""
+    """Return the click context of the command that ``words`` name, without running it."""
     context = root.make_context("ke", list(words), obj=app)
     while isinstance(context.command, click.Group):
         rest = [*context._protected_args, *context.args]
@@ -108,14 +108,14 @@ def understood(root: click.Group, words: list[str], app: App) -> click.Context:
 
 
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
-def test_a_command_on_a_page_exists_with_its_options_and_choices(
+def test_commands_on_pages_exist_with_their_options_and_choices(
     page: str, line: str, root: click.Group, app: App
 ) -> None:
     try:
         context = understood(root, shlex.split(line), app)
     except click.exceptions.Exit:
-        return  # --help and --version end here
-    if context.info_name == "eval" and context.params["editors"]:  # else a file names them
+        return  # --help and --version exit here
+    if context.info_name == "eval" and context.params["editors"]:  # otherwise a file names them
         eval_request(context.params["editors"], context.params["dataset"], None, context.params)
     named = [(kind, value) for key, kind in KINDS.items() for value in _several(context.params.get(key))]
     if context.info_name == "show" and "words" in context.params:  # not `ke runs show`
@@ -133,7 +133,7 @@ def test_a_command_on_a_page_exists_with_its_options_and_choices(
     "line",
     ["evl", "eval --editr none", "eval --dtype float", "datasets samples atlas", "datasets sample atlas --promts"],
 )
-def test_a_command_that_does_not_exist_is_noticed(line: str, root: click.Group, app: App) -> None:
+def test_unknown_commands_are_detected(line: str, root: click.Group, app: App) -> None:
     with pytest.raises(click.UsageError):
         understood(root, shlex.split(line), app)
 
@@ -148,7 +148,7 @@ def _several(value: object) -> list[str]:
 
 
 def _configures(app: App, prefix: str, given: dict[str, str]) -> None:
-    """Some component of that prefix takes the options; what no file can say (a missing one) is not looked at."""
+    """Check that a component of that prefix accepts the options. Missing options are not checked."""
     specs = [app.catalog.spec(kind, title) for kind in app.catalog.offers for title in app.catalog.names(kind)]
     specs += [spec.builder for spec in specs if isinstance(spec, DatasetSpec) and spec.builder is not None]
     found = [spec for spec in specs if spec.prefix == prefix]
@@ -163,7 +163,7 @@ def _configures(app: App, prefix: str, given: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
-def test_python_on_a_page_compiles_and_what_it_imports_of_ke_exists(path: Path) -> None:
+def test_python_blocks_compile_and_import_existing_names(path: Path) -> None:
     for language, code in blocks(path):
         if language != "python":
             continue
@@ -175,7 +175,7 @@ def test_python_on_a_page_compiles_and_what_it_imports_of_ke_exists(path: Path) 
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
-def test_data_on_a_page_read(path: Path) -> None:
+def test_data_blocks_of_pages_are_valid(path: Path) -> None:
     for language, code in blocks(path):
         if language == "toml":
             tomllib.loads(code)
@@ -190,7 +190,7 @@ def _objects(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)
-def test_links_and_anchors_lead_somewhere(path: Path) -> None:
+def test_links_and_anchors_are_valid(path: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)", _prose(path)):
         if "://" in target:
             continue
@@ -201,9 +201,7 @@ def test_links_and_anchors_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", READMES, ids=name)
-def test_a_readme_that_package_indexes_show_has_no_link_into_the_repository_and_says_what_authors_are_asked(
-    path: Path,
-) -> None:
+def test_published_readmes_have_no_relative_links_and_all_sections(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert all("://" in target for target in re.findall(r"\]\(([^)\s#]+)", text))
     for named in re.findall(r"`(docs/[\w./-]+\.md)`", text):
@@ -224,7 +222,7 @@ def _prose(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """What GitHub and the site make of the headings."""
+    """Return the anchors that GitHub and the site create for the headings."""
     tokens = MarkdownIt("commonmark").parse(path.read_text(encoding="utf-8"))
     found: dict[str, int] = {}
     for at, token in enumerate(tokens):
@@ -235,26 +233,26 @@ def anchors(path: Path) -> set[str]:
     return {f"{slug}-{number}" if number else slug for slug, most in found.items() for number in range(most + 1)}
 
 
-def test_no_page_names_a_place_of_somebodys_machine() -> None:
+def test_pages_contain_no_local_paths() -> None:
     for path in PAGES:
         assert not re.search(r"(?<![\w.])/(home|root|Users|work)/", path.read_text(encoding="utf-8")), name(path)
 
 
-# --- what the site is made of, without Sphinx ----------------------------------------------------------
+# --- the content of the site, without Sphinx ----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def site() -> dict[str, str]:
-    """Every page of the site, by its place."""
+    """Return every page of the site by its path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs" / "site")
         for module in ("build", "commands", "components", "pages", "plugin_catalog", "values"):
-            patch.setitem(sys.modules, module, None)  # so that they are gone afterwards
+            patch.setitem(sys.modules, module, None)  # so that they are deleted afterwards
             del sys.modules[module]
         return dict(importlib.import_module("build").everything())
 
 
-def test_every_page_has_its_place_in_the_site(site: dict[str, str]) -> None:
+def test_every_page_is_in_the_site(site: dict[str, str]) -> None:
     listed = set(
         re.findall(
             r"^[\w/-]+$", "\n".join(re.findall(r"```\{toctree\}(.*?)```", site["index.md"], re.DOTALL)), re.MULTILINE
@@ -265,7 +263,7 @@ def test_every_page_has_its_place_in_the_site(site: dict[str, str]) -> None:
     assert listed - generated == written - generated
 
 
-def test_every_command_component_option_and_plugin_has_its_place_in_the_reference(
+def test_the_reference_covers_every_command_component_option_and_plugin(
     site: dict[str, str], app: App, root: click.Group
 ) -> None:
     assert all(f"reference/commands/{title}.md" in site for title in root.commands)
@@ -281,12 +279,12 @@ def test_every_command_component_option_and_plugin_has_its_place_in_the_referenc
         assert f"toolkits/{readme.parent.name}.md" in site
 
 
-def test_the_data_model_has_every_value_that_plugins_see(site: dict[str, str]) -> None:
+def test_the_data_model_page_covers_the_main_classes(site: dict[str, str]) -> None:
     for title in ("Edit", "Case", "Question", "Answer", "RunSpec", "EditorSpec", "Dataset", "Batch", "Generate"):
         assert f"\n### {title}\n" in site["reference/data-model.md"] + site["reference/interfaces.md"]
 
 
-def test_the_page_about_the_run_folder_names_every_kind_of_line_with_its_fields() -> None:
+def test_the_run_folder_page_covers_every_kind_of_record() -> None:
     from ke_core.results.lines import KINDS as RECORDS
 
     page = (ROOT / "docs" / "run-folder.md").read_text(encoding="utf-8")
@@ -296,7 +294,7 @@ def test_the_page_about_the_run_folder_names_every_kind_of_line_with_its_fields(
         assert re.findall(r"`(\w+)`", row)[1:] == fields
 
 
-def test_a_readme_becomes_a_page_with_links_into_the_site_and_code_that_has_a_language(site: dict[str, str]) -> None:
+def test_readmes_become_site_pages(site: dict[str, str]) -> None:
     assert "```sh\npip install ke-plugin-memit ke-plugin-atlas\n" in site["plugins/memit.md"]
     assert "](../weight-editors.md)" in site["plugins/memit.md"]
     assert "](../plugins/memit.md)" in site["reference/editors.md"]
@@ -311,9 +309,7 @@ def test_the_first_page_has_four_cards_that_link_to_pages(site: dict[str, str]) 
     assert all(page in site for _title, page in cards)
 
 
-def test_the_catalog_lists_every_component_and_command_with_what_it_needs(
-    site: dict[str, str], app: App, root: click.Group
-) -> None:
+def test_the_catalog_lists_every_component_and_command(site: dict[str, str], app: App, root: click.Group) -> None:
     rows = re.findall(r"^\| \[?`([\w -]+)`.*$", site["plugins/index.md"], re.MULTILINE)
     names = [name for kind in app.catalog.offers for name in app.catalog.names(kind)]
     assert set(names) | set(root.commands) <= set(rows)

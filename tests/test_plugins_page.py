@@ -1,4 +1,4 @@
-"""docs/plugins.md: its commands exist, what it names is there, and its first steps do what it says."""
+"""docs/plugins.md: its commands and names exist, and its first steps work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "plugins.md").read_text(encoding="u
 COMMANDS = re.findall(r"^    ke (.+)$", PAGE, re.MULTILINE)
 
 
-def test_every_plugin_of_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_plugin_on_the_page_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = [line for line in COMMANDS if line.startswith("new ")]
     for line in lines:
@@ -34,7 +34,7 @@ def test_every_plugin_of_the_page_is_written(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_is_one(line: str) -> None:
+def test_every_command_on_the_page_exists(line: str) -> None:
     app = App(discover())
     root, words = build(app), shlex.split(line)
     context = click.Context(root, info_name="ke", obj=app)
@@ -47,7 +47,7 @@ def test_every_command_is_one(line: str) -> None:
     loaded.make_context("ke", rest, obj=app)
 
 
-def test_what_the_page_names_in_the_test_kit_is_there() -> None:
+def test_names_of_the_testing_toolkit_on_the_page_exist() -> None:
     section = PAGE.split("The contracts:")[1].split("## 5")[0]
     prose = "\n".join(line for line in section.splitlines() if not line.startswith("|"))
     named = re.findall(r"`(ke_[\w.]+)\.(\w+)(?:\(\))?`", prose)

@@ -48,7 +48,7 @@ def test_an_edit_raises_the_probability_of_its_target_and_is_undone(model: Model
     assert model.model.state() == before
 
 
-def test_several_edits_are_made_together(model: Model) -> None:
+def test_several_edits_are_applied_together(model: Model) -> None:
     edits = [
         {"prompt": PROMPT, "subject": "Peru", "target_new": "Cusco"},
         {"prompt": PROMPT, "subject": "Chile", "target_new": "Arica"},
@@ -57,7 +57,7 @@ def test_several_edits_are_made_together(model: Model) -> None:
         assert isinstance(edited.generate("The capital of Chile is"), str)
 
 
-def test_an_edit_that_the_editor_cannot_make_names_the_reason(model: Model) -> None:
+def test_a_refused_edit_raises_an_error_with_the_reason(model: Model) -> None:
     with (
         pytest.raises(UnsupportedEdit, match="1 of 1") as caught,
         ke.edit(model, edits=[{"prompt": "Peru's capital is", "target_new": "Cusco"}], editor="rome"),
@@ -66,7 +66,7 @@ def test_an_edit_that_the_editor_cannot_make_names_the_reason(model: Model) -> N
     assert "names no subject" in caught.value.details[0]
 
 
-def test_an_unknown_editor_is_named(model: Model) -> None:
+def test_an_unknown_editor_raises_an_error(model: Model) -> None:
     with (
         pytest.raises(UnknownComponent, match="nosuch"),
         ke.edit(model, PROMPT, subject="A", target="B", editor="nosuch"),
@@ -101,7 +101,7 @@ def test_options_have_the_types_of_python(model: Model) -> None:
     assert '"layers":[0,1]' in (run.paths[0] / "run.json").read_text(encoding="utf-8").replace(" ", "")
 
 
-def test_an_unknown_name_is_no_attribute() -> None:
+def test_unknown_names_raise_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nosuch"):
         _ = ke.nosuch
 

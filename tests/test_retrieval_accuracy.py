@@ -1,4 +1,4 @@
-"""Retrieval accuracy (MQuAKE, Table 14) comes out of a run of every memory editor: its steps feed the metric."""
+"""Retrieval accuracy (MQuAKE, Table 14) of every memory editor: the metric reads the steps of its answers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CASE = Case(
 
 
 def takes_apart(prompt: str) -> str:
-    """MeLLo's and PokeMQA's turns: the entity reached, and the next sub-question or the end."""
+    """Return a turn of MeLLo or PokeMQA: the current entity, and the next sub-question or the end."""
     asked, *said = prompt.rpartition("Question: ")[2].split("\nSubquestion: ")
     left = SUBQUESTIONS[asked.strip()][len(said) :]
     reached = OBJECTS[SUBJECTS[said[-1].split("\n")[0]]] if said else ""
@@ -99,7 +99,7 @@ BY_HOPS = ("mello", "pokemqa", "gwalk", "deepedit")
 
 
 def values(method: str, edits: tuple[Edit, ...], *, hidden: frozenset[str] = frozenset()) -> dict[str, list[float]]:
-    """The metric's values of retrieval, and of hops."""
+    """Return the metric's values for retrieval and for hops."""
     model, editor = METHODS[method]
     own = tuple(edit.id for edit in EDITS)
     asks = [question(one.texts[0], own=own, hidden=hidden, name=one.id) for one in (*HOPS, MULTI)]
@@ -121,7 +121,7 @@ def values(method: str, edits: tuple[Edit, ...], *, hidden: frozenset[str] = fro
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_was_retrieved_is_counted(method: str) -> None:
+def test_retrieved_edits_are_counted(method: str) -> None:
     found = values(method, (*EDITS, MOVE_GATE))
     assert found["edit-retrieval"] == [1.0, 1.0]
     assert found["retrieval"] == [1.0]
@@ -133,7 +133,7 @@ def test_what_was_retrieved_is_counted(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("gwalk", "deepedit")])
-def test_what_is_hidden_is_not_retrieved_and_counted_as_missed(method: str) -> None:
+def test_hidden_edits_are_not_retrieved_and_count_as_missed(method: str) -> None:
     found = values(method, (*EDITS, MOVE_GATE), hidden=frozenset({MOVE_ROME.id}))
     assert found["edit-retrieval"] == [1.0, 0.0]
     assert found["retrieval"] == [0.0]

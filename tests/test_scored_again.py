@@ -1,4 +1,4 @@
-"""Scores are a function of the records: deleted and computed again, by any process, they are the same bytes."""
+"""Scores depend only on the records: any process computes the same bytes again."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ OF = {
     "ripple": "ripple-edits-atlas",
     "set-answers": "compke-atlas",
 }
-"""What a metric is for; the others are for any benchmark."""
+"""The benchmarks of a metric; other metrics fit any benchmark."""
 BY_LLM = ("coherence", "fact-recall")
 CASES = 6
 AGAIN = """
@@ -74,7 +74,7 @@ pathlib.Path(sys.argv[2]).write_text(json.dumps(found))
 
 @frozen(kw_only=True)
 class Told:
-    """An edited model that knows most answers, thinks before it gives one, and looks the first edit up."""
+    """An edited model that knows most answers, writes thoughts first, and retrieves the first edit."""
 
     session: Session[Any]
     edits: tuple[Edit, ...]
@@ -102,7 +102,7 @@ class Told:
 
 
 class Plugin:
-    """The editor ``told``; models ``fake:knows`` and ``fake:judges``, which says what a judge wants."""
+    """The editor ``told`` and the models ``fake:knows`` and ``fake:judges``, which replies to judges."""
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, str], str] = {}
@@ -142,7 +142,7 @@ class Plugin:
 
 
 def _judges(prompt: str) -> str:
-    """Two facts, or a label by the length of what is asked."""
+    """Reply with two facts, or with a label that depends on the length of the prompt."""
     last = prompt.rpartition("\n\n")[2]
     if last.startswith("Text:"):
         return "\n- One thing is so.\n- Another follows.\n\n"
@@ -161,7 +161,7 @@ def catalog() -> tuple[Catalog, Plugin]:
 
 @pytest.fixture(scope="module")
 def runs(catalog: tuple[Catalog, Plugin], tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunFolder]:
-    """A small run over each embedded benchmark, judged; of ``recoe-atlas`` by the judge that asks a model as well."""
+    """Evaluate and judge a small run of each embedded benchmark. A model also judges ``recoe-atlas``."""
     offered, plugin = catalog
     made = {}
     for name in ("atlas", *dict.fromkeys(OF.values())):
@@ -185,13 +185,13 @@ def runs(catalog: tuple[Catalog, Plugin], tmp_path_factory: pytest.TempPathFacto
 
 
 def of(metric: str) -> tuple[str, str]:
-    """The run a metric is computed from, and the judge it reads."""
+    """Return the run of a metric and its judge."""
     return OF.get(metric, "atlas"), "llm" if metric in BY_LLM else ""
 
 
 @pytest.fixture(scope="module")
 def elsewhere(runs: dict[str, RunFolder], catalog: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """SHA-256 of what another process, with other hashes of texts, computes from the same records."""
+    """Return the SHA-256 of the scores that another process with another hash seed computes."""
     del catalog
     wanted = {}
     for metric in METRICS:

@@ -1,4 +1,4 @@
-"""``ke serve`` with the memory editors as installed: what they are told while they serve is what they answer with."""
+"""``ke serve`` with the installed memory editors: edits that are added while serving are used in answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUESTION = "What is the capital of Peru?"
 
 
 class Source:
-    """A model source around one function."""
+    """A model source with one function as its model."""
 
     def __init__(self, say: Callable[[str], str]) -> None:
         self.say = say
@@ -87,7 +87,7 @@ def ask(url: str, question: str) -> dict:
 
 
 def mello_says(prompt: str) -> str:
-    """One sub-question, then whatever the retrieved fact ends with."""
+    """Write one sub-question, then the end of the retrieved fact."""
     asked = prompt.rpartition("Question: ")[2]
     if "Retrieved fact:" not in asked:
         return f"\nSubquestion: {QUESTION}\nGenerated answer: Lima.\nRetrieved fact:"
@@ -95,12 +95,12 @@ def mello_says(prompt: str) -> str:
 
 
 def last_fact(prompt: str) -> str:
-    """The last word of the fact that stands in the prompt, else what the model knows."""
+    """Return the last word of the fact in the prompt, or the model's own answer."""
     return f" {'Cusco' if FACT in prompt else 'Lima'}\nQuestion: and more"
 
 
 @pytest.mark.parametrize(("editor", "say"), [("mello", mello_says), ("ice", last_fact), ("input-aug", last_fact)])
-def test_a_memory_editor_answers_with_the_edits_in_force(
+def test_a_memory_editor_answers_with_the_active_edits(
     editor: str, say: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path
 ) -> None:
     with serving(editor, say, monkeypatch) as (url, served):
@@ -113,14 +113,14 @@ def test_a_memory_editor_answers_with_the_edits_in_force(
         assert how["outcome"] == "answered"
         retrieved = [name for step in how["steps"] for name in step["retrieved"]]
         assert retrieved[0] == added["added"][0]["id"]
-        assert len(retrieved) < 10  # of 51: no editor puts everything in force before every question
+        assert len(retrieved) < 10  # of 51: no editor adds all edits to every prompt
         client.remove([FACT])
         assert "Cusco" not in ask(url, QUESTION)["choices"][0]["message"]["content"]
         assert served.edited.details["facts"] == 50
 
 
 def named(number: int, *parts: str) -> str:
-    """``number`` of a thousand in three words, few of them in all: an encoder of hashed words tells them apart."""
+    """Return ``number`` in three words of a small vocabulary that an encoder of hashed words distinguishes."""
     return " ".join(f"{part}{digit}" for part, digit in zip(parts, f"{number:03}", strict=True))
 
 
@@ -132,7 +132,7 @@ def holder(number: int) -> str:
     return named(number, "Ann", "Bea", "Cox")
 
 
-def test_openais_client_is_answered_with_a_thousand_edits_in_force(
+def test_the_openai_client_gets_answers_with_a_thousand_active_edits(
     monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path, tmp_path: Path
 ) -> None:
     openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
@@ -142,7 +142,7 @@ def test_openais_client_is_answered_with_a_thousand_edits_in_force(
     prompts: list[str] = []
 
     def says(prompt: str) -> str:
-        """The object of the fact that was put first, the nearest one."""
+        """Return the object of the first fact, the nearest one."""
         prompts.append(prompt)
         return " " + prompt.partition(" is ")[2].partition(".")[0]
 
@@ -156,9 +156,7 @@ def test_openais_client_is_answered_with_a_thousand_edits_in_force(
         assert [prompt.count("The holder of") for prompt in prompts] == [4] * 3
 
 
-def test_ike_says_that_it_did_not_use_a_temperature_and_did_use_a_length(
-    monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path
-) -> None:
+def test_ike_reports_ignored_temperature_and_used_length(monkeypatch: pytest.MonkeyPatch, ke_cache_dir: Path) -> None:
     openai = pytest.importorskip("openai", reason="openai is not installed: pip install openai")
     with serving("ike", lambda _prompt: " a b c d e f g h i", monkeypatch) as (url, _served):
         ServeClient(url=url).add([{"statement": FACT}])

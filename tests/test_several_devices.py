@@ -1,4 +1,4 @@
-"""Editors of weights on a model that is spread over two devices: nothing meets what lies elsewhere."""
+"""Weight editors on a model on two devices: no operation mixes tensors of both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCRIPT = Path(__file__).with_name("several_devices.py")
         ("rome", "layer=2", {"2"}),
     ],
 )
-def test_an_edit_across_two_devices_is_made_and_undone(editor: str, where: str, layers: set[str]) -> None:
+def test_an_edit_across_two_devices_is_applied_and_undone(editor: str, where: str, layers: set[str]) -> None:
     command = [sys.executable, str(SCRIPT), editor, where, "steps=1", "tokens=2000"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -1,4 +1,4 @@
-"""The plugins together, on real data and on the real model: what no distribution can test alone."""
+"""Several plugins together, on real data and the real model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def catalog() -> Catalog:
 
 
 def finished(catalog: Catalog, folder: Path, data: Path, editor: str, plan: Plan) -> tuple[RunFolder, dict[str, float]]:
-    """The run, and its multi-hop accuracy times n by slice ("" for all)."""
+    """Return the run and its multi-hop accuracy times n by slice ("" for all)."""
     request = EvalRequest(
         editor=editor, dataset="mquake-cf-3k", model=ModelChoice(reference="none"), plan=plan, data_dir=str(data)
     )
@@ -65,8 +65,8 @@ def test_oracle_scores_3000_of_3000_in_30_groups_of_100(catalog: Catalog, tmp_pa
     assert len(answered) == 3000
 
 
-def test_v1_an_answer_is_generated_never_teacher_forced(catalog: Catalog, tmp_path: Path) -> None:
-    """Given the right tokens one by one, this model would get two of three right; left alone it says something else."""
+def test_answers_are_generated_without_teacher_forcing(catalog: Catalog, tmp_path: Path) -> None:
+    """With teacher forcing, this model would get two of three tokens right. Its own text differs."""
     judge_spec = catalog.spec("judge", "alias")
     gold = Gold(entities=(Entity(label="New York City"),))
     model = ScriptedModel([" Old York City"])
@@ -87,7 +87,7 @@ def ke(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_with_memit_alone_eval_says_which_dataset_to_install() -> None:
+def test_eval_without_a_dataset_names_one_to_install() -> None:
     others = ",".join(f"ke-plugin-{name}" for name in OURS if name != "memit")
     done = ke("eval", "--editor", "memit", KE_DISABLE_PLUGINS=others)
     assert done.returncode == 2
@@ -108,7 +108,7 @@ def test_datasets_stats_prints_the_published_counts(ke_data_dir: Path) -> None:
 
 @pytest.mark.model
 def test_the_demo_edits_a_real_model(tmp_path: Path) -> None:
-    """One case, with second moments of few tokens: MEMIT makes the edit, and the answer before it is another one."""
+    """One case, with a key covariance from few tokens: MEMIT edits, and the answer before the edit differs."""
     done = ke("demo", "--cases", "1", "--out", str(tmp_path), "-o", "memit.tokens=4000")
     assert done.returncode == 0, done.stderr
     scores = {folder.name.split("-")[0]: _edit_wise(folder) for folder in tmp_path.iterdir()}

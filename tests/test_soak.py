@@ -1,4 +1,4 @@
-"""Thousands of edits, each on top of the last: memory does not grow, and the weights come back bit for bit."""
+"""Thousands of sequential edits: memory does not grow, and the weights are restored bit for bit."""
 
 import gc
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.integration
 
 EDITS = 2_000
 SETTLED = 400
-"""After so many edits every cache and pool has its size."""
+"""The number of edits after which every cache and pool has its final size."""
 ROOM = 12 << 20
-"""Bytes. A copy of the edited weight, kept for each of the other edits, would be 72 MB."""
+"""The allowed growth in bytes. A copy of the edited weight for each of the other edits would be 72 MB."""
 WEIGHT = "model.layers.1.mlp.down_proj.weight"
 
 
 def edit(number):
-    """Town ``number`` lies in another country than it did."""
+    """Move town ``number`` to another country."""
     town, relation = Entity(label=f"town {number}"), Relation(id="in", label="country")
     before, after = (Fact(subject=town, relation=relation, objects=(Entity(label=name),)) for name in ("Peru", "Chad"))
     cloze = Cloze(template="{} lies in", subject=town.label)
@@ -36,7 +36,7 @@ def edit(number):
 
 
 class Nudge:
-    """Adds one outer product for each edit, as ROME does, without looking for it."""
+    """Adds one outer product for each edit, as ROME does, without optimizing it."""
 
     def check(self, session, edits):
         return {}
@@ -55,7 +55,7 @@ def product(seed):
     return LowRank(left=left, right=right.T)
 
 
-def test_two_thousand_edits_leave_no_trace_and_take_no_more_memory(tmp_path):
+def test_two_thousand_edits_are_restored_without_memory_growth(tmp_path):
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)
     before = {name: tensor.clone() for name, tensor in model.module.state_dict().items()}
@@ -70,7 +70,7 @@ def test_two_thousand_edits_leave_no_trace_and_take_no_more_memory(tmp_path):
                 settled = resident()
         gc.collect()
         grown = resident() - settled
-    assert len(digests) == EDITS  # the model did change, every time
+    assert len(digests) == EDITS  # every edit changed the model
     assert grown < ROOM
     assert dict(model.state()) == state
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.module.state_dict().items())
@@ -85,7 +85,7 @@ def test_two_thousand_edits_leave_no_trace_and_take_no_more_memory(tmp_path):
         ("alphaedit", {"steps": "1", "tokens": "2000"}, 4 * 176 * 4),  # the keys of earlier edits, in four layers
     ],
 )
-def test_an_edit_in_force_keeps_nothing_that_it_has_written(tmp_path, monkeypatch, name, options, kept):
+def test_an_active_edit_keeps_no_copy_of_its_updates(tmp_path, monkeypatch, name, options, kept):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     spec = read_catalog(discover()).spec("editor", name)
     editor = spec.build(configure(spec, options))
@@ -100,7 +100,7 @@ def test_an_edit_in_force_keeps_nothing_that_it_has_written(tmp_path, monkeypatc
 
 
 def held():
-    """Bytes of every tensor that is alive."""
+    """Return the bytes of all live tensors."""
     gc.collect()
-    tensors = (one for one in gc.get_objects() if issubclass(type(one), torch.Tensor))  # proxies claim other classes
+    tensors = (one for one in gc.get_objects() if issubclass(type(one), torch.Tensor))  # proxies report other classes
     return sum(one.numel() * one.element_size() for one in tensors)

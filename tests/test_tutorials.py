@@ -1,7 +1,7 @@
-"""The tutorials, typed as they stand: files are written, code is changed, commands run, and what is shown is printed.
+"""Run the tutorials as written: write their files, change their code, run their commands, and compare their output.
 
-Left out are commands that take a real model (in the tutorial about patches a tiny one takes its place; of the one that
-compares editors, the kept runs do), installers, and ``ke plugins check``, whose contracts have tests of their own.
+Commands that need a real model are not run: the tutorial about patches uses a tiny model, the one that compares editors
+uses the recorded runs. Installers and ``ke plugins check`` are not run either; their contracts have other tests.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ke_core.cli.main import build, invoke
 from ke_core.plugins.manager import discover
 
 TUTORIALS = Path(__file__).resolve().parents[1] / "docs" / "tutorials"
-KEPT = TUTORIALS.parent / "runs" / "evaluate"  # what the command of evaluate.md with --out runs/first left
+KEPT = TUTORIALS.parent / "runs" / "evaluate"  # the result of the command of evaluate.md with --out runs/first
 SKIPPED = ("pip ", "tox", "python -m build", "twine ", "ke plugins check ", "ke plugins install ")
-BOUNDS = "ke verify "  # exit status 1: a model with random weights misses what a page asks of a real one
+BOUNDS = "ke verify "  # exit status 1: a model with random weights fails the checks of the page
 
 
 @define
 class Typist:
-    """Goes through a page as a reader would."""
+    """Follows a page as a reader does."""
 
     page: Path
     patch: pytest.MonkeyPatch
@@ -44,7 +44,7 @@ class Typist:
     ran: list[str] = field(factory=list)
 
     def go(self) -> None:
-        """Every block of the page, in order, with the paragraph before it."""
+        """Yield every block of the page with the paragraph before it."""
         for before, language, code in self._blocks():
             paths = re.findall(r"`([\w./-]+\.(?:py|jsonl?))`", before)
             if language == "sh":
@@ -94,7 +94,7 @@ class Typist:
         assert not status or line.startswith(BOUNDS), (line, self.printed)
 
     def _install(self) -> None:
-        """What ``pip install -e .`` leaves behind: a folder of modules, and who brings them."""
+        """Install a folder as ``pip install -e .`` does: modules and metadata."""
         distribution = Path.cwd().name
         about = Path("src") / f"{distribution.replace('-', '_')}-0.1.0.dist-info"
         about.mkdir()
@@ -110,7 +110,7 @@ class Typist:
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
     def _replace(self, path: Path, title: str, code: str) -> None:
-        """Put ``code`` in the place of a class, a function or a method."""
+        """Replace a class, a function or a method with ``code``."""
         text = path.read_text(encoding="utf-8")
         scope: list[ast.stmt] = ast.parse(text).body
         for part in title.split("."):
@@ -129,7 +129,7 @@ class Typist:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _shown(self, before: str, code: str) -> None:
-        """What a page shows was printed by the commands above it, or stands in a file that they have written."""
+        """Check that the shown text was printed by the commands above it or is in a file that they wrote."""
         found = self.printed + "".join(path.read_text(encoding="utf-8") for path in Path("src").rglob("*.py"))
         found = " ".join(found.split())
         for line in code.splitlines():
@@ -140,7 +140,7 @@ pytestmark = pytest.mark.docs
 
 
 def _found(word: str) -> list[str]:
-    """What the shell makes of a word with a star."""
+    """Expand a word with a star as a shell does."""
     return sorted(map(str, Path().glob(word))) if "*" in word else [word]
 
 
@@ -156,15 +156,15 @@ def typist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in TUTORIALS.glob("*.md") if path.stem != "edit"))
-def test_a_tutorial_does_what_it_says(name: str, typist: Typist) -> None:
+def test_tutorials_work_as_written(name: str, typist: Typist) -> None:
     typist.page = TUTORIALS / f"{name}.md"
     if name == "publish":
-        shutil.copytree(KEPT, "runs/first")  # its reader has been through the others
+        shutil.copytree(KEPT, "runs/first")  # its reader has followed the others
     typist.go()
     assert len([line for line in typist.ran if line.startswith(("ke ", "pytest"))]) >= 3
 
 
-def test_the_tutorial_about_patches_does_what_it_says_on_a_tiny_model(typist: Typist, tmp_path: Path) -> None:
+def test_the_patch_tutorial_works_with_a_tiny_model(typist: Typist, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     from ke_plugin_hf.testing import saved, tiny_model

@@ -19,7 +19,7 @@ WANTED = ("ke-plugin-parrot", "ke-plugin-oracle", "ke-plugin-atlas")
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with these plugins and their dependencies, on top of this one's third-party packages but torch."""
+    """Create an environment with these plugins and the third-party packages of this one without torch."""
     work = tmp_path_factory.mktemp("without-torch")
     (work / "packages").mkdir()
     for place in {sysconfig.get_path("purelib"), *_added(Path(sysconfig.get_path("purelib")))}:

@@ -31,7 +31,7 @@ def test_fixable_error_is_two_lines_and_status_2(capsys):
 
 def test_process_ended_by_a_launcher_is_a_fixable_error(capsys):
     assert guarded(raising(ToldToEnd("process 1 was terminated", hint="start it again"))) == 2
-    assert capsys.readouterr() == ("", "error: process 1 was terminated\\nhint:  start it again\\n")
+    assert capsys.readouterr() == ("", "error: process 1 was terminated\nhint:  start it again\n")
 
 
 def test_details_follow_the_error_without_an_empty_hint(capsys):

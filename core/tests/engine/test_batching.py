@@ -2,9 +2,8 @@
 
 import pytest
 
-from ke_core.engine.batching import BatchingEngine
+from ke_core.engine.batching import BatchingEngine, call_seed
 from ke_core.engine.cache import CompletionCache
-from ke_core.engine.procedures import call_seed
 from ke_core.spec.errors import ContextOverflow, WeightsNotRestored
 from ke_core.spec.requests import Embed, Generate, Generated, Likelihood, Nearest, Score
 from ke_core.spec.results import Answer, Cost, Failure, Scored

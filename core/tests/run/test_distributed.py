@@ -5,7 +5,6 @@ from attrs import evolve
 
 from ke_core.results.folder import DAMAGED, PART, RunFolder
 from ke_core.results.writer import open_writer
-from ke_core.runner import distributed as together
 from ke_core.runner import evaluate as evaluation
 from ke_core.runner.distributed import recording
 from ke_core.runner.evaluate import evaluate
@@ -90,9 +89,7 @@ def replied(batch, number, text="This"):
     return Replied(batch=batch, case=str(number), phase="after", style="direct", replies={"q": Answer(text=text)})
 
 
-@pytest.mark.parametrize("block", [1, together.BLOCK])
-def test_records_are_merged_in_the_order_of_the_plan(run_folder, monkeypatch, block):
-    monkeypatch.setattr(together, "BLOCK", block)
+def test_records_are_merged_in_the_order_of_the_plan(run_folder):
     to_do = made(4, size=None)
     (group,) = to_do
     batch = Batch(batch=group.id, cases=("0", "1", "2", "3"), edits=1)

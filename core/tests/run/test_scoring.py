@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.results.folder import RunFolder
+from ke_core.runner import evaluate as evaluation
 from ke_core.runner.evaluate import ask_models, evaluate
 from ke_core.runner.judging import judge_run
 from ke_core.runner.run import OpenJudge
@@ -252,3 +253,18 @@ def test_a_metric_gets_each_case_of_a_step_once_with_its_tags(fakes, tmp_path):
     tags = {case.id: dict(case.tags) for case in job.cases}
     assert len(seen) == 4 + (1 + 2 + 3 + 4), "the whole run, then each step"
     assert all(found == tags[case] for case, _batch, found in seen)
+
+
+def test_a_run_killed_while_judging_is_finished_by_judging_and_scoring(fakes, tmp_path, monkeypatch):
+    def interrupted(*_given):
+        raise KeyboardInterrupt
+
+    job = fakes.make_job(3)
+    folder = RunFolder.create(tmp_path, job.spec)
+    monkeypatch.setattr(evaluation, "judge_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(job, folder)
+    assert (folder.complete, folder.finished) == (True, False)
+    judge_run(folder, job.cases, job.judging)
+    score_run(folder, job.cases, job.measures)
+    assert folder.finished

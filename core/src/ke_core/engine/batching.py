@@ -2,27 +2,97 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import count, islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import define, evolve, field
 
 from ke_core.engine.cache import Completion, CompletionCache, key_of
-from ke_core.engine.procedures import NOT_AN_ANSWER, Running, begin, waiting
+from ke_core.spec.codec import canonical
+from ke_core.spec.errors import TooManyFailures, WeightsNotRestored
 from ke_core.spec.protocols import LanguageModel, Progress, RemoteModel, ReportsProgress
-from ke_core.spec.requests import Ask, Embed, Generate, Nearest, Procedure, Request, Score
-from ke_core.spec.results import Answer, Failure, Reply, Scored
+from ke_core.spec.requests import Ask, Embed, Generate, Generated, Nearest, Procedure, Request, Score
+from ke_core.spec.results import Answer, Cost, Failure, Reply, Scored
 
 T = TypeVar("T")
 SLICE = 512
 """Requests that the model gets at once. A killed run loses at most that many completions of a local model."""
 ASKING, REQUESTS = "asking", "model requests"
 """Labels of the progress: answers of a method, and the requests to the model that they need."""
+NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures)
+"""Errors that end the run, because later answers would be meaningless."""
 
 
 @define
+class Running(Generic[T]):
+    """A running procedure, its pending request, and its cost so far."""
+
+    id: str
+    procedure: Procedure[T]
+    seed: int
+    request: Request | None = None
+    result: T | Failure | Any = None
+    done: bool = False
+    calls: int = 0
+    cost: Cost = field(factory=Cost)
+
+    def resume(self, outcome: object = None) -> None:
+        """Send the result of the pending request, if there is one, or raise its exception inside the procedure."""
+        if isinstance(self.request, Generate | Score):
+            self.cost = _add(self.cost, outcome)
+        try:
+            if isinstance(outcome, Exception):
+                asked: object = self.procedure.throw(outcome)
+            else:
+                asked = self.procedure.send(outcome)
+            while not isinstance(asked, Generate | Score | Embed | Nearest):
+                asked = self.procedure.throw(TypeError(f"a procedure yielded {asked!r}, which is not a request"))
+            self.request = self._seeded(asked)
+        except StopIteration as end:
+            self.result, self.request, self.done = end.value, None, True
+        except NOT_AN_ANSWER:
+            raise
+        except Exception as error:  # noqa: BLE001  an error of one procedure fails one reply only
+            self.result, self.request, self.done = failure(error), None, True
+
+    def _seeded(self, request: Request) -> Request:
+        if not isinstance(request, Generate):
+            return request
+        number, self.calls = self.calls, self.calls + 1
+        if request.temperature > 0 and request.seed is None:
+            return evolve(request, seed=call_seed(self.seed, self.id, number))
+        return request
+
+
+def call_seed(seed: int, procedure: str, call: int) -> int:
+    """Return the seed of a sampled request: 64 bits that do not depend on the batch."""
+    return int.from_bytes(hashlib.sha256(canonical([seed, procedure, call]).encode()).digest()[:8], "big")
+
+
+def failure(error: Exception) -> Failure:
+    """Return an exception as a reply: its class, and its message in one line."""
+    return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
+
+
+def _waiting(running: Sequence[Running[Any]]) -> list[Running[Any]]:
+    """Select the procedures whose requests are served next.
+
+    Retrieval comes first. The procedures that it unblocks need the model next, so model batches are as large as
+    possible.
+    """
+    live = [each for each in running if not each.done]
+    return [each for each in live if isinstance(each.request, Embed | Nearest)] or live
+
+
+def _add(cost: Cost, outcome: object) -> Cost:
+    written = outcome if isinstance(outcome, Generated) else Generated(text="", finish="stop")
+    return cost + Cost(calls=1, prompt_tokens=written.prompt_tokens, tokens=written.tokens)
+
+
+@define(eq=False)
 class BatchingEngine:
     """Advances procedures concurrently over one model.
 
@@ -63,12 +133,14 @@ class BatchingEngine:
         return [_with_cost(each) for each in self._drive({ask.id: solve(ask) for ask in asks})]
 
     def _drive(self, procedures: Mapping[str, Procedure[T]]) -> list[Running[T]]:
-        running = begin(procedures, self.seed)
+        running = [Running(id=name, procedure=one, seed=self.seed) for name, one in procedures.items()]
         progress = self.progress if running else None
         try:
+            for each in running:
+                each.resume()
             if progress is not None:
                 progress.advance(ASKING, 0, len(running))
-            while turn := waiting(running):
+            while turn := _waiting(running):
                 results = self._serve([each.request for each in turn if each.request is not None])
                 for each, result in zip(turn, results, strict=True):
                     each.resume(result)

@@ -7,8 +7,8 @@ a time. Together, hundreds of requests advance at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, islice
-from time import perf_counter
+from functools import partial
+from itertools import combinations
 
 from attrs import frozen
 
@@ -17,7 +17,6 @@ from ke_core.runner.blinding import Blinded
 from ke_core.runner.plan import Group
 from ke_core.runner.requests import RequestGroup
 from ke_core.runner.steps import CHUNK, EDITED, PendingBatch, Runner
-from ke_core.runner.usage import Meter
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import SupportsConcurrentSolve
 from ke_core.spec.requests import Ask, Procedure
@@ -36,11 +35,6 @@ class ActiveBatch:
     pending: PendingBatch
     edited: SupportsConcurrentSolve
     units: tuple[RequestGroup, ...]
-
-    @property
-    def asks(self) -> list[Ask]:
-        """The requests, in order."""
-        return [ask for unit in self.units for ask in unit.questions]
 
 
 def concurrent_groups(runner: Runner) -> Iterator[list[Group]]:
@@ -75,26 +69,18 @@ def ask_together(runner: Runner, active: Sequence[ActiveBatch]) -> None:
                 "asked together",
                 hint="its edit() must make a new one each time, or the edited model have no solve()",
             )
-    asks = [ask for one in active for ask in one.asks]
-    engine = runner.run.session.engine
-    with Meter(runner.run.session.model) as meter:
-        started, hits = perf_counter(), engine.hits
-        replies = iter(_answers(runner, active, asks))
-        each, cached = (perf_counter() - started) / max(1, len(asks)), engine.hits > hits
+    runner.send([(one.pending.group.id, one.units) for one in active], partial(_answers, runner, active))
     for one in active:
-        count, group = len(one.asks), one.pending.group
-        own = list(islice(replies, count))
-        runner.recorder.add(group.id, one.units, own, seconds=each * count, memory=meter.peak, cached=cached)
-        runner.probe(group, one.edited)
+        runner.probe(one.pending.group, one.edited)
         runner.advance(EDITED, len(one.pending.cases))
 
 
 def _answers(runner: Runner, active: Sequence[ActiveBatch], asks: Sequence[Ask]) -> list[Reply]:
-    """One reply for each of ``asks``, in order, from the edited model that it belongs to."""
+    """Return one reply for each of ``asks``, in order, from the edited model of its group."""
     session = runner.run.session
     if all(asks_only_the_model(one.edited, session) for one in active):
         return PassthroughModel(session).answer(asks)
-    edited = {ask.id: one.edited for one in active for ask in one.asks}
+    edited = {ask.id: one.edited for one in active for unit in one.units for ask in unit.questions}
 
     def answer(some: Sequence[Blinded]) -> list[Reply]:
         of = {blinded.seen.id: edited[blinded.real.id] for blinded in some}

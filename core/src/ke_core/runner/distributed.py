@@ -5,10 +5,9 @@ If a process dies, its records stay next to ``records.jsonl``. The next start me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from attrs import frozen
 
@@ -24,7 +23,6 @@ from ke_core.spec.records import Batch, Probed, Record, Replied, Usage, unanswer
 
 KINDS = (Batch, Replied, Probed, Usage)
 """The order of the records of one group."""
-BLOCK = 1 << 20
 
 
 @contextmanager
@@ -98,7 +96,7 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
                 found = _Line(place=_place(record, batches, cases), part=part, start=start, size=len(line))
                 new.setdefault(key, found)
             start += len(line)
-    whole.append_lines(_blocks(sorted(new.values(), key=lambda line: line.place)))
+    whole.append_lines(_content(sorted(new.values(), key=lambda line: line.place)))
     for part in folder.parts():
         part.unlink()
 
@@ -118,20 +116,13 @@ class _Line:
     size: int
 
 
-def _blocks(lines: Iterable[_Line]) -> Iterator[bytes]:
-    """Yield the lines, about ``BLOCK`` bytes at a time."""
+def _content(lines: Sequence[_Line]) -> Iterator[bytes]:
+    """Yield the content of the lines."""
     with ExitStack() as stack:
-        streams: dict[Path, BinaryIO] = {}
-        block = bytearray()
+        streams = {part: stack.enter_context(part.open("rb")) for part in {line.part for line in lines}}
         for line in lines:
-            if line.part not in streams:
-                streams[line.part] = stack.enter_context(line.part.open("rb"))
             streams[line.part].seek(line.start)
-            block += streams[line.part].read(line.size)
-            if len(block) >= BLOCK:
-                yield bytes(block)
-                block.clear()
-        yield bytes(block)
+            yield streams[line.part].read(line.size)
 
 
 def _key(record: Record, place: str) -> tuple[object, ...]:

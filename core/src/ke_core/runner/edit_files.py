@@ -237,22 +237,17 @@ def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """Yield rows by their headings. Several paraphrases in one cell are separated by ``|``."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream)
-            for row in reader:
-                place = SourceLine(file=str(path), line=reader.line_num)
-                if None in row or None in row.values():
-                    raise BadData(
-                        f"{place} has {_cells(row)} cells, and the file has {len(reader.fieldnames or ())} headings"
-                    )
-                yield {name: _cell(name, value) for name, value in row.items()}, place
+            rows = csv.reader(stream)
+            names = next(rows, [])
+            for row in filter(None, rows):  # without blank lines
+                place = SourceLine(file=str(path), line=rows.line_num)
+                if len(row) != len(names):
+                    raise BadData(f"{place} has {len(row)} cells, and the file has {len(names)} headings")
+                yield {name: _cell(name, value) for name, value in zip(names, row, strict=True)}, place
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadData(
             f"cannot read {path}: {str(error).lower()}", hint="a CSV file in UTF-8, headings first"
         ) from error
-
-
-def _cells(row: Mapping[Any, Any]) -> int:
-    return sum(1 for name, value in row.items() if name is not None and value is not None) + len(row.get(None) or ())
 
 
 def _cell(name: str, value: str) -> str | Sequence[str]:

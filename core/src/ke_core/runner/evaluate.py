@@ -88,8 +88,9 @@ def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) ->
             with phase(folder, "edited model", model, facts=recorder.edit_costs):
                 if run.stages:
                     ask_in_sequence(runner, SavedState.of(folder, run, world().rank))
-                for groups in () if run.stages else concurrent_groups(runner):
-                    _ask_edited(runner, groups)
+                else:
+                    for groups in concurrent_groups(runner):
+                        _ask_edited(runner, groups)
         finally:
             recorder.add_spent()  # tokens are charged even if the run is interrupted
             log_losses(folder, recorder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
@@ -105,25 +105,23 @@ class Recorder:
         self,
         batch: str,
         units: Sequence[RequestGroup],
-        replies: Iterable[Reply],
+        replies: Iterator[Reply],
         *,
-        seconds: float = 0.0,
-        memory: Peak = NO_PEAK,
-        cached: bool = False,
+        each: float,
+        memory: Peak,
+        cached: bool,
     ) -> None:
-        """Record the replies to the questions of ``units``, in order, which took ``seconds`` and ``memory`` together.
+        """Record the next ``replies`` as those to the questions of ``units``, in order.
 
-        ``cached``: completions came from the cache, so ``seconds`` is not what the replies cost.
+        ``each``: the seconds for each reply. ``memory``: the peak of all of them. ``cached``: completions came from the
+        cache, so the time is not what the replies cost.
 
-        Raises TooManyFailures. The groups with these failures are then not recorded, so the run asks them again when
-        it is resumed.
+        Raises TooManyFailures. The groups with these failures are then not recorded, so a resumed run asks them again.
         """
-        rest = iter(replies)
-        each = seconds / max(1, sum(len(unit.questions) for unit in units))
         records: list[Replied] = []
         clean = 0  # groups before the failures in a row
         for unit in units:
-            found = {question.query: _finite(reply) for question, reply in zip(unit.questions, rest, strict=False)}
+            found = {question.query: _finite(reply) for question, reply in zip(unit.questions, replies, strict=False)}
             took = round(each * len(found), 4)
             records.append(evolve(_replied(batch, unit, found, seconds=took, memory=memory), cached=cached))
             for reply in found.values():

@@ -106,7 +106,7 @@ class Runner:
         """Send every request that depends on the unedited model only."""
         cases = [case for group in self.run.groups for case in self.base.cases(group)]
         for units in self._chunks(UNEDITED_BATCH, cases, self._builder.before, UNEDITED):
-            self._ask(UNEDITED_BATCH, PassthroughModel(self.run.session), units)
+            self.send([(UNEDITED_BATCH, units)], PassthroughModel(self.run.session).answer)
         if self.run.editor_spec.own_before:
             self._ask_control(cases)
         for measure in self._open_measures(UNEDITED_BATCH) if self.leads else ():
@@ -118,7 +118,7 @@ class Runner:
             return
         with untouched(self.run.session.model, self.before), self.run.editor.edit(self.run.session, ()) as control:
             for units in self._chunks(UNEDITED_BATCH, cases, self._builder.control, CONTROL):
-                self._ask(UNEDITED_BATCH, control, units)
+                self.send([(UNEDITED_BATCH, units)], partial(self.blinder.answer, control))
 
     def begin(self, group: Group) -> PendingBatch | None:
         """Return the edits of ``group`` and the cases to ask. None if no edit can be applied, which is recorded."""
@@ -166,7 +166,7 @@ class Runner:
     def ask_cases(self, group: Group, cases: Sequence[Case], bank: Mapping[str, Edit], edited: Edited) -> None:
         """Send ``edited`` the requests of ``cases`` that are not recorded, and the metrics' own requests."""
         for units in self._chunks(group.id, cases, partial(self.after_edits, group, bank), EDITED):
-            self._ask(group.id, edited, units)
+            self.send([(group.id, units)], partial(self.blinder.answer, edited))
         self.probe(group, edited)
 
     def probe(self, group: Group, edited: Edited) -> None:
@@ -269,15 +269,19 @@ class Runner:
             yield chunk
         self.advance(label, waiting)
 
-    def _ask(self, batch: str, edited: Edited, units: Sequence[RequestGroup]) -> None:
-        """Send requests and record one reply for each, in order. Raises PluginBroken if there are more or fewer."""
-        questions = [question for unit in units for question in unit.questions]
+    def send(self, asked: Sequence[tuple[str, Sequence[RequestGroup]]], answer: Answering) -> None:
+        """Send the requests of one or several batches together, and record one reply for each, in order.
+
+        Raises PluginBroken if there are more or fewer replies.
+        """
+        asks = [ask for _batch, units in asked for unit in units for ask in unit.questions]
         engine = self.run.session.engine
         with Meter(self.run.session.model) as meter:
             started, hits = perf_counter(), engine.hits
-            replies = self.blinder.answer(edited, questions)
-            seconds, cached = perf_counter() - started, engine.hits > hits
-        self.recorder.add(batch, units, replies, seconds=seconds, memory=meter.peak, cached=cached)
+            replies = iter(answer(asks))
+            each, cached = (perf_counter() - started) / max(1, len(asks)), engine.hits > hits
+        for batch, units in asked:
+            self.recorder.add(batch, units, replies, each=each, memory=meter.peak, cached=cached)
 
     def advance(self, label: str, cases: int) -> None:
         """Count ``cases`` as finished and show the progress."""
