@@ -34,7 +34,7 @@ def found(
     [("gpt2", "float64", 1e-12), ("gptj", "float64", 1e-6), ("llama", "float64", 1e-6), ("llama", "float32", 5e-6)],
 )
 @pytest.mark.parametrize("layer", [0, 1])
-def test_batched_equals_one_by_one_equals_plain(
+def test_batched_and_single_optimization_equal_reference(
     family: Family, dtype: str, tolerance: float, layer: int, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     model = tiny_model(family, dtype=dtype, bos=layer == 1)
@@ -53,7 +53,7 @@ def test_batched_equals_one_by_one_equals_plain(
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gptneox", "llama", "qwen2"])
-def test_suffixes_behind_kept_keys_equal_whole_rows(
+def test_suffixes_with_kept_keys_equal_whole_rows(
     family: Family, rewrites: list[Rewrite], templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_model(family, dtype="float64")
@@ -70,9 +70,7 @@ def test_suffixes_behind_kept_keys_equal_whole_rows(
         assert off(one.z, other.z) < (1e-12 if family == "gpt2" else 1e-6)
 
 
-def test_the_blocks_go_on_sharing_one_cache_when_edits_leave(
-    rewrites: list[Rewrite], templates: tuple[str, ...]
-) -> None:
+def test_blocks_share_one_cache_after_edits_finish(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     """Each with a copy of its own, the keys and values of all would be kept as often as there are blocks above."""
     model = tiny_model("llama")
     rows = [row for one in rewrites for row in target_rows(model.tokenizer, one, templates).rows]
@@ -84,9 +82,7 @@ def test_the_blocks_go_on_sharing_one_cache_when_edits_leave(
     assert kept.calls[0].kwargs["past_key_values"].layers[0].keys.shape[0] == len(rows) - 1
 
 
-def test_edits_stop_by_themselves_and_do_not_disturb_the_others(
-    rewrites: list[Rewrite], templates: tuple[str, ...]
-) -> None:
+def test_edits_stop_independently(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     """Numerics 9. The threshold lies where the edits of this fixture stop at different steps."""
     model = tiny_model("gpt2", dtype="float64")
     settings = evolve(SETTINGS, steps=12, stop_loss=6.4)
@@ -100,7 +96,7 @@ def test_edits_stop_by_themselves_and_do_not_disturb_the_others(
 
 
 @pytest.mark.parametrize("clamp", [0.05, 0.75, 4.0])
-def test_at_most_one_update_less_than_steps_and_never_outside_the_ball(
+def test_updates_are_fewer_than_steps_and_clamped(
     clamp: float, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     model = tiny_model("llama")
@@ -111,7 +107,7 @@ def test_at_most_one_update_less_than_steps_and_never_outside_the_ball(
             assert (target.change == 0) == (steps == 1)
 
 
-def test_kl_is_nothing_at_first_and_its_direction_matters(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+def test_kl_is_zero_at_first_and_its_direction_matters(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     """Numerics 10: KL(now || before), and no gradient where nothing has changed yet."""
     model = tiny_model("gpt2", dtype="float64")
     first = found(model, rewrites, templates, evolve(SETTINGS, steps=1, kl=10.0))
@@ -131,9 +127,7 @@ def test_kl_is_nothing_at_first_and_its_direction_matters(rewrites: list[Rewrite
     assert off(ours, swapped) > 1e-3
 
 
-def test_e12_an_edits_target_does_not_depend_on_its_batch_or_padding(
-    rewrites: list[Rewrite], templates: tuple[str, ...]
-) -> None:
+def test_target_does_not_depend_on_batch_or_padding(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     model = tiny_model("gpt2", dtype="float64")
     forth = found(model, rewrites, templates, SETTINGS)
     back = found(model, rewrites[::-1], templates, SETTINGS)[::-1]
@@ -144,7 +138,7 @@ def test_e12_an_edits_target_does_not_depend_on_its_batch_or_padding(
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_e10_a_model_in_half_precision_is_optimized_in_float32(
+def test_half_precision_model_is_optimized_in_float32(
     dtype: str, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     exact = found(tiny_model("llama"), rewrites, templates, SETTINGS)
@@ -154,12 +148,12 @@ def test_e10_a_model_in_half_precision_is_optimized_in_float32(
         assert half.loss < full.loss + 1
 
 
-def test_a_loss_that_is_not_finite_names_the_edit(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+def test_infinite_loss_error_names_the_edit(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     with pytest.raises(EditFailed, match=f"edit '{rewrites[0].id}' is not finite at step"):
         found(tiny_model("llama"), rewrites[:1], templates, evolve(SETTINGS, lr=float("inf")))
 
 
-def test_nothing_of_the_model_changes(rewrites: list[Rewrite], templates: tuple[str, ...], snapshot: Any) -> None:
+def test_model_is_unchanged(rewrites: list[Rewrite], templates: tuple[str, ...], snapshot: Any) -> None:
     model = tiny_model("qwen2")
     model.module.requires_grad_(requires_grad=True)
     before = snapshot(model.module)
@@ -169,7 +163,7 @@ def test_nothing_of_the_model_changes(rewrites: list[Rewrite], templates: tuple[
     assert before == snapshot(model.module)
 
 
-def test_states_left_of_the_offset_and_below_the_layer_stay(rewrites: list[Rewrite]) -> None:
+def test_states_before_the_offset_and_below_the_layer_are_unchanged(rewrites: list[Rewrite]) -> None:
     """Numerics 11: what lets the tail leave them out."""
     model = tiny_model("gpt2", dtype="float64")
     modules = module_map(model.module)

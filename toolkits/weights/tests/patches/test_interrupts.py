@@ -46,7 +46,7 @@ def counted(run):
     return counter.seen
 
 
-def test_an_applied_patch_at_every_kind_of_moment(model, patch):
+def test_interrupted_patch_restores_the_model(model, patch):
     def run():
         with applied(model, patch):
             pass
@@ -82,13 +82,13 @@ def opening(model, patch, kit):
 
 
 @pytest.mark.parametrize("which", ["chain", "hooks", "stack"])
-def test_other_contexts_at_every_kind_of_moment(model, patch, kit, which):
+def test_other_interrupted_contexts_restore_the_model(model, patch, kit, which):
     model.module.requires_grad_(requires_grad=True)
     run = opening(model, patch, kit)[which]
     assert not list(left_altered(model, run, first_and_last(counted(run))))
 
 
-def test_a_reverted_checkpoint_at_every_kind_of_moment(model, patch, tmp_path, opened):
+def test_interrupted_revert_restores_the_model(model, patch, tmp_path, opened):
     folder = tmp_path / "edited"
     with applied(model, patch) as weights:
         write_checkpoint(model, folder, base=patch.info.base, patches=[patch], originals=weights.originals())
@@ -121,7 +121,7 @@ def alarms():
 
 
 @pytest.mark.parametrize("again", [0.0, 0.0002])
-def test_an_applied_patch_at_random_moments(model, patch, again):
+def test_patch_interrupted_at_random_points_restores_the_model(model, patch, again):
     """``again``: seconds until a second interrupt."""
     draw, before = random.Random(0), dict(model.state())
     started = time.perf_counter()

@@ -97,7 +97,7 @@ SCRIPT = textwrap.dedent("""
 
 
 @pytest.mark.parametrize("how", ["exchange", "two renames"])
-def test_a_kill_at_any_system_call_of_a_forced_write_leaves_a_complete_checkpoint(tmp_path, how):
+def test_kill_at_any_system_call_leaves_a_complete_checkpoint(tmp_path, how):
     (tmp_path / "root").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "root"), how], capture_output=True, text=True, check=False
