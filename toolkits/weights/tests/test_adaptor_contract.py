@@ -1,4 +1,4 @@
-"""The contract of adaptors says in words what an adaptor does wrong."""
+"""The contract of adaptors reports errors of an adaptor in plain words."""
 
 from contextlib import contextmanager
 from inspect import signature
@@ -22,7 +22,7 @@ def shift(call, state):
 
 
 def shift_by_column(call, state):
-    """Wrong: the first column of a padded row is no token of its own."""
+    """Wrong: the first column of a padded row is not its first token."""
     return call.output + state["shift"] * (torch.arange(call.output.shape[1]) == 0)[:, None]
 
 
@@ -44,7 +44,7 @@ class Shifted(PassthroughModel):
 
 
 class Shifts:
-    """``forward``: the function of the adaptor. ``loses``: what it saves is not what it loads."""
+    """``forward``: the function of the adaptor. ``loses``: it loads another state than it saved."""
 
     forward = staticmethod(shift)
     loses = False
@@ -73,7 +73,7 @@ class Loses(Shifts):
 
 
 class Hooked(Shifts):
-    """Changes the forward pass with hooks of its own."""
+    """Changes the forward pass with its own hooks."""
 
     @contextmanager
     def edit(self, session, edits):
@@ -84,7 +84,7 @@ class Hooked(Shifts):
 
 
 class Writes(Shifts):
-    """Changes a parameter as well."""
+    """Also changes a parameter."""
 
     @contextmanager
     def edit(self, session, edits):

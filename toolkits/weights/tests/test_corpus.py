@@ -53,7 +53,7 @@ def test_unreadable_corpus_is_named(content: bytes | None, why: str, tmp_path: P
 
 
 class Rows:
-    """What the library ``datasets`` gives: columns, a length, rows by a list of indices."""
+    """A fake dataset: columns, a length, rows by a list of indices."""
 
     def __init__(self, **columns: list[Any]) -> None:
         self.columns = columns
@@ -68,7 +68,7 @@ class Rows:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
-    """A stand-in for the library ``datasets``: the list's only item is what a name loads, or an error."""
+    """A fake of the library ``datasets``. The list's only item is the loaded dataset, or an error."""
     given: list[Any] = [Rows(text=[f"document {n}" for n in range(50)])]
 
     def load_dataset(name: str, config: str | None, *, split: str, revision: str | None) -> Any:

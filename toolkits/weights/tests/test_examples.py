@@ -1,4 +1,4 @@
-"""Training examples: from files and datasets, and which are left out."""
+"""Training examples of files and datasets, and exclusion of test data."""
 
 import json
 

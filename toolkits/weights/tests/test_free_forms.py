@@ -1,4 +1,4 @@
-"""Edits of free form in `ke verify`, and answers of several lines."""
+"""Free-form edits in ``ke verify``, and answers of several lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of k k^T: exact enough, the same in every grouping, and the same bits after being killed."""
+"""Sums of k k^T: accuracy, independence of grouping, and bit-identical resuming."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def moments_of(modules: Any, rows: Any, layers: list[int], root: Path) -> dict[i
 
 
 def keys_by_hand(model: Any, rows: list[tuple[int, ...]], name: str) -> Tensor:
-    """Every key of one projection, [tokens, f], document by document, without padding."""
+    """Return every key of one projection, [tokens, f], document by document, without padding."""
     kept: list[Tensor] = []
     handle = model.module.get_submodule(name).register_forward_pre_hook(
         lambda _module, args: kept.append(args[0].reshape(-1, args[0].shape[-1]).double())
@@ -209,7 +209,7 @@ def test_killed_sum_resumes_bit_identically(tmp_path: Path, monkeypatch: pytest.
 
 
 def interrupted(modules: Any, rows: Any, files: dict[int, Path], monkeypatch: pytest.MonkeyPatch, passes: int) -> None:
-    """Begin a pass that ends, as by Ctrl-C, after so many batches."""
+    """Run a pass that is interrupted after this number of batches."""
     left = [passes]
 
     class Impatient(SilentProgress):

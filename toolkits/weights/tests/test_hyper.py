@@ -1,4 +1,4 @@
-"""Hyperparameters: published where they were published, else from the shape; each with its reason."""
+"""Hyperparameters: published ones, else derived from the shape; each with its reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRACE = Trace(layer=7, layers=(5, 6, 7), rule="the largest effect")
 
 
 def unmeasured(*key: Any) -> ModelFacts:
-    """Facts of a model that is not there: its states cannot be measured."""
+    """Facts of a missing model, whose states cannot be measured."""
 
     def scale(layer: int) -> float:
         raise AssertionError(layer)

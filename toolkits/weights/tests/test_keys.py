@@ -13,7 +13,7 @@ from ke_weights.subject import SubjectTokens, locate
 
 
 def plain(module: torch.nn.Module, name: str, row: SubjectTokens, *, inputs: bool) -> Tensor:
-    """Input or output of one module at the row's index, from a whole pass over that row alone."""
+    """Return a module's input or output at the row's index, from a pass over that row only."""
     kept: list[Tensor] = []
 
     def hook(_module: object, args: tuple[Tensor, ...], output: object) -> None:
@@ -64,7 +64,7 @@ def test_romes_keys_are_the_mean_over_all_templates(rewrites: list[Rewrite], tem
 def test_projection_of_the_key_equals_the_value(
     family: Family, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
-    """Bias and all, whatever way round the weight is stored."""
+    """Includes the bias, for both storage orders."""
     model = tiny_model(family, dtype="float64")
     modules, rows = module_map(model.module), key_rows(model.tokenizer, rewrites, templates)
     keys, values = bare_keys(modules, rows, 1), bare_values(modules, rows, 1)

@@ -40,7 +40,7 @@ def context_cache(seen: list[ModelFacts] | None = None) -> LocateContextCache:
 
 
 def spread_once(context: LocateContext, session: Any, solve: Any = None) -> Any:
-    """What ``spread`` gave, and the states at the top afterwards."""
+    """Return the result of ``spread_over_layers``, and the states at the last layer afterwards."""
     targets = context.edit_targets(session, EDITS, 2, "block")
     with session.model.patch() as weights:
         norms, left = spread_over_layers(

@@ -122,7 +122,7 @@ def test_module_map_does_not_depend_on_dtype(family: Family, dtype: str) -> None
 
 @pytest.mark.parametrize("family", ADDITIVE)
 def test_update_of_a_layer_appears_in_the_output_of_its_block(family: Family) -> None:
-    """What "write at l, read at Z" starts from: W + v k^T / |k|^2 moves the block's output by v, and nothing before."""
+    """W + v k^T / |k|^2 moves the block's output by v, and nothing before it."""
     module = tiny_model(family, dtype="float64").module
     layer = module_map(module).layers[1]
     ids = torch.arange(5, 11)[None]
@@ -216,7 +216,7 @@ def test_norm_kind_is_detected_by_centering_for_large_gains(family: Family, gain
 
 
 class Quantized(nn.Linear):
-    """8-bit weights with one scale, as quantizers store them."""
+    """8-bit weights with one scale, in the format of quantizers."""
 
     def __init__(self, plain: nn.Linear, dtype: torch.dtype) -> None:
         super().__init__(plain.in_features, plain.out_features, bias=False)
@@ -229,7 +229,7 @@ class Quantized(nn.Linear):
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
 def test_quantized_projection_is_found_but_cannot_be_edited(dtype: torch.dtype) -> None:
-    """QLoRA needs its name; an 8-bit float is floating point too, but its weight is not W."""
+    """QLoRA needs its name. An 8-bit float is a floating-point type, but the weight is not W."""
     module = tiny_model("llama").module
     for block in module.model.layers:
         block.mlp.down_proj = Quantized(block.mlp.down_proj, dtype)
@@ -263,7 +263,7 @@ def square(family: str) -> Any:
 
 @pytest.mark.parametrize("family", ["gpt2", "mistral"])
 def test_square_projection_is_oriented_by_module_type(family: str) -> None:
-    """Numerics 23: no shape tells keys from values here, so W k + b is checked against the module."""
+    """The shape is ambiguous here, so W k + b is compared with the module."""
     found = module_map(square(family))
     layer = found.layers[1]
     key = torch.randn(32, generator=torch.Generator().manual_seed(0))

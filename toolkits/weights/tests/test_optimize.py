@@ -1,4 +1,4 @@
-"""The z-optimization against a plain one: one edit, full forward passes, all logits, torch's own Adam."""
+"""Target optimization compared with the reference implementation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_suffixes_with_kept_keys_equal_whole_rows(
 
 
 def test_blocks_share_one_cache_after_edits_finish(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
-    """Each with a copy of its own, the keys and values of all would be kept as often as there are blocks above."""
+    """Separate copies would store all keys and values once per block."""
     model = tiny_model("llama")
     rows = [row for one in rewrites for row in target_rows(model.tokenizer, one, templates).rows]
     opened = tail.open_tail(module_map(model.module), rows, 1)
@@ -83,7 +83,7 @@ def test_blocks_share_one_cache_after_edits_finish(rewrites: list[Rewrite], temp
 
 
 def test_edits_stop_independently(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
-    """Numerics 9. The threshold lies where the edits of this fixture stop at different steps."""
+    """With this threshold, the edits of the fixture stop at different steps."""
     model = tiny_model("gpt2", dtype="float64")
     settings = evolve(SETTINGS, steps=12, stop_loss=6.4)
     plain = ReferenceOptimizer(model.module, model.tokenizer, module_map(model.module).layers[1].block)
@@ -108,7 +108,7 @@ def test_updates_are_fewer_than_steps_and_clamped(
 
 
 def test_kl_is_zero_at_first_and_its_direction_matters(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
-    """Numerics 10: KL(now || before), and no gradient where nothing has changed yet."""
+    """KL(now || before), with zero gradient before the first update."""
     model = tiny_model("gpt2", dtype="float64")
     first = found(model, rewrites, templates, evolve(SETTINGS, steps=1, kl=10.0))
     assert all(abs(target.kl) < 1e-12 for target in first)
@@ -164,7 +164,7 @@ def test_model_is_unchanged(rewrites: list[Rewrite], templates: tuple[str, ...],
 
 
 def test_states_before_the_offset_and_below_the_layer_are_unchanged(rewrites: list[Rewrite]) -> None:
-    """Numerics 11: what lets the tail leave them out."""
+    """So the tail can omit them."""
     model = tiny_model("gpt2", dtype="float64")
     modules = module_map(model.module)
     row = rewrites[2].row(model.tokenizer)
@@ -195,7 +195,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A model that knows neither caches nor position ids."""
+    """A model without arguments for caches and position ids."""
 
     def __init__(self, *, tuples: bool) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class Decoder(nn.Module):
 
 
 def test_blocks_that_return_tuples_give_the_same_targets(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
-    """Numerics 22, on a model that must be run in whole rows."""
+    """On a model that runs complete rows."""
     zs = []
     for tuples in (False, True):
         torch.manual_seed(0)

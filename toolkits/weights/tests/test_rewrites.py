@@ -84,7 +84,7 @@ def test_subject_may_contain_braces() -> None:
 
 @pytest.mark.parametrize("subject", ["Apple ", " Apple", " Apple "])
 def test_spaces_around_the_subject_are_excluded(subject: str) -> None:
-    """Where offsets are untrimmed, the token behind the subject begins with that space."""
+    """If offsets are untrimmed, the token after the subject begins with that space."""
     found = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="We say {}is in", subject=subject)))
     assert found.subject == "Apple"
     assert rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="It is {}", subject=subject))).subject == "Apple"

@@ -50,7 +50,7 @@ def test_all_forms_of_the_solution_are_equal(covariance: KeyCovariance, count: i
 
 
 def test_key_is_moved_half_way_if_the_weight_equals_its_length() -> None:
-    """The rule by which ``memit`` derives lambda: the mean of k^T C^-1 k over the corpus is f, exactly."""
+    """``memit``'s rule for lambda: the mean of k^T C^-1 k over the corpus is exactly f."""
     data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     covariance = KeyCovariance(data.T @ data / 600, 600)
     leverage = (data * torch.linalg.solve(covariance.matrix, data.T).T).sum(1)
@@ -89,7 +89,7 @@ def test_key_is_weighted_by_the_inverse_covariance(covariance: KeyCovariance) ->
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_matrix_definite_only_by_rounding_is_singular(scale: float) -> None:
-    """Two keys that agree to eight digits; at every scale, and whatever the sign of the last bit."""
+    """Two keys that agree to eight digits, at every scale and for both signs of the last bit."""
     for seed in range(20):
         keys = torch.randn(F, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         keys[:, 3] = keys[:, 0] * (1 + 1e-8)

@@ -1,4 +1,4 @@
-"""A model on several accelerators: no tensor is indexed with one that lies on another."""
+"""Models on several accelerators: no tensor is indexed with a tensor on another device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ke_weights.tail import Tail
 
 @frozen
 class Placed:
-    """Stands for a tensor; torch refuses an index on another device, unless that is the processor."""
+    """A fake tensor. torch refuses an index on another device, unless that is the CPU."""
 
     device: str
 

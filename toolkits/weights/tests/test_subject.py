@@ -60,7 +60,7 @@ def by_letters(*, words: bool = True) -> Tokenizer:
 
 
 def with_byte_fallback(normalizer: Any, pre_tokenizer: Any = None) -> Tokenizer:
-    """SentencePiece's BPE as LLaMA and Gemma have it: what is no piece becomes bytes. Here é and 日 do."""
+    """SentencePiece's BPE as in LLaMA and Gemma: unknown characters (here é and 日) become bytes."""
     written = json.loads(by_letters().to_str())
     for byte in range(256):
         written["model"]["vocab"][f"<0x{byte:02X}>"] = len(written["model"]["vocab"])
@@ -159,7 +159,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 def test_subject_token_is_the_last_token_up_to_the_subjects_end(
     tokenizer: Any, template: str, subject: str, left: str
 ) -> None:
-    """Against the two-part rule, which holds where no merge crosses the subject's end and specials are cut."""
+    """Compared with the two-part rule, which is correct if no merge crosses the subject's end."""
     cloze = Cloze(template=left + template, subject=subject)
     row = locate(tokenizer, cloze.prompt, cloze.span)
     upto = encode(tokenizer, cloze.prompt[: cloze.span[1]])[0]
@@ -183,7 +183,7 @@ def test_token_across_the_border_belongs_to_the_subject() -> None:
     [place for place in PLACES if place[0].find("{}") > 0 and place[0][place[0].find("{}") - 1] == " "],
 )
 def test_sum_of_separate_lengths_is_wrong_with_bos(kind: str, template: str, subject: str, *, bos: bool) -> None:
-    """Numerics 12. The published rule encodes what stands before the subject, and the subject: each with a BOS."""
+    """The published rule encodes the text before the subject and the subject separately, each with a BOS."""
     tokenizer = trained(kind, bos=bos)
     cloze = Cloze(template=template, subject=subject)
     row = locate(tokenizer, cloze.prompt, cloze.span)
@@ -200,7 +200,7 @@ def test_bos_is_outside_the_subject_and_eos_is_removed(tokenizer: Any) -> None:
 
 
 def test_subject_of_one_token_is_located(tokenizer: Any) -> None:
-    """Each of these words is one token for some of the tokenizers, and one of them for each."""
+    """Each word is one token for some of the tokenizers, and each tokenizer has one of them."""
     ones = 0
     for word in ("capital", "state", "country", "France", "of", "is"):
         text = f"The head {word} the"
@@ -281,7 +281,7 @@ TARGETS = ("Rome", "the United States of America", "W. G. Sebald")
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_target_ids_continue_prompt_ids(tokenizer: Any, target: str) -> None:
-    """Numerics 24, the route taken: ids are joined, never text."""
+    """Ids are concatenated, never text."""
     prompt = "The capital of France is"
     ids = target_ids(tokenizer, prompt, target)
     assert [*encode(tokenizer, prompt)[0], *ids] == encode(tokenizer, f"{prompt} {target}")[0]
@@ -291,7 +291,7 @@ def test_target_ids_continue_prompt_ids(tokenizer: Any, target: str) -> None:
     ("kind", "holds"), [("bytes", True), ("tiktoken", True), ("metaspace", False), ("llama", False)]
 )
 def test_decoding_all_but_the_last_id_differs_for_sentencepiece(kind: str, *, holds: bool) -> None:
-    """Numerics 24, the trap: decoding drops the mark of a word's start, so the piece is glued to the prompt's end."""
+    """Decoding drops the mark of a word's start, so the piece would be appended without a space."""
     tokenizer = trained(kind, bos=True)
     prompt = "The capital of France is"
     kept = []

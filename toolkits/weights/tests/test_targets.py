@@ -1,4 +1,4 @@
-"""Context templates and targets are found again by everything that determines them, and by nothing else."""
+"""Cache keys of templates and targets contain everything that determines them, and nothing else."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="traced: x", fac
 
 
 def chatty() -> HFModel:
-    """``tiny_model("llama")``, asked through a chat template."""
+    """Return ``tiny_model("llama")`` with a chat template."""
     model = tiny_model("llama")
     model.tokenizer.chat_template = "{% for turn in messages %}Q: {{ turn['content'] }}\nA:{% endfor %}"
     return HFModel.from_parts(model.module, model.tokenizer, id="tiny:chat", chat=True)
 
 
 def names(root: Path) -> Iterator[str]:
-    """What is kept under ``root``, but for the keys and the locks beside it."""
+    """Return the artifacts in ``root``, without keys and locks."""
     return (
         path.name
         for path in sorted(root.rglob("*"))
@@ -123,7 +123,7 @@ def test_templates_are_sampled_without_chat_template(tmp_path: Path) -> None:
 def test_artifacts_of_plain_text_use_the_plain_digest(
     tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
 ) -> None:
-    """Second moments, targets and traces; a completion's name still tells the two apart."""
+    """Covariances, targets and traces. Cached completions use the digest with the chat template."""
     plain, chat = tiny_model("llama"), chatty()
     assert plain.digest == plain.plain.digest == chat.plain.digest != chat.digest
     store(make_session(plain, root=tmp_path).artifacts, plain.digest, SUGGESTION)
@@ -149,7 +149,7 @@ def test_plain_digest_of_an_edited_chat_model_has_the_edited_weights() -> None:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many edits were really optimized, call by call."""
+    """Return the number of optimized edits of each call."""
     calls: list[int] = []
     real = targets.optimize_targets
 
@@ -324,7 +324,7 @@ def test_concurrent_processes_optimize_targets_once(
     counted: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threads in their place: both look for the targets, then both come to the lock, whose holder hooks the model."""
+    """Uses threads: both look for the targets, then both wait for the lock."""
     model = tiny_model("llama")
     session, modules = session_of(model, tmp_path), module_map(model.module)
     here = threading.Barrier(2)
@@ -346,7 +346,7 @@ def test_concurrent_processes_optimize_targets_once(
 
 
 def test_ctrl_c_while_reading_a_target_keeps_the_target(tmp_path: Path) -> None:
-    """torch turns an interrupt of reading into a ValueError, which a damaged file raises too."""
+    """torch turns an interrupt while reading into a ValueError, which a damaged file also raises."""
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     rewrite = Rewrite(id="one", prompt="The tower stands in", span=(4, 9), target=" Rome")

@@ -1,4 +1,4 @@
-"""``ke edit``, ``ke patch`` and ``ke verify``, from the command line to what lies on the disk."""
+"""``ke edit``, ``ke patch`` and ``ke verify``: command line, output and files."""
 
 import json
 import os
@@ -375,7 +375,7 @@ def test_all_refused_edits_are_named(ke, base, tmp_path):
 
 
 def test_contradiction_error_names_both_lines(ke, base, tmp_path):
-    """By an id that was made up here nobody finds a line of a file."""
+    """Generated ids are replaced by file and line."""
     facts = ("Peru", "a"), ("Chile", "a"), ("Peru", "b")
     file = write(tmp_path / "e.jsonl", [{"prompt": "{} is", "subject": x, "target_new": y} for x, y in facts])
     status, _out, err = ke("edit", "--edits", file, *base, "--out", "x")
@@ -401,7 +401,7 @@ def test_existing_output_is_refused_before_the_edit(ke, base, folder, tmp_path):
 
 @pytest.fixture
 def closed(tmp_path, monkeypatch):
-    """A file, and a folder that may not be written to, also where the tests are root's."""
+    """A file, and a folder without write permission, even if root runs the tests."""
     (tmp_path / "file").touch()
     (tmp_path / "closed").mkdir()
     access = os.access
@@ -613,7 +613,7 @@ class OwnModel(LlamaForCausalLM):
 
 @pytest.fixture
 def own_code(folder, tmp_path, monkeypatch):
-    """A checkpoint that brings its code, which is copied to where modules are imported from."""
+    """A checkpoint with its own code."""
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache/modules"))
     monkeypatch.setattr(sys, "path", [*sys.path])
     to = shutil.copytree(folder, tmp_path / "own")

@@ -1,4 +1,4 @@
-"""``ke show NAME --model M``: an editor's hyperparameters for a model and why, without an edit."""
+"""``ke show NAME --model M``: an editor's hyperparameters for a model, with reasons."""
 
 import json
 

@@ -46,7 +46,7 @@ COMPUTE = ("compute", "--model", "tiny:0", "--tokens", "1500", "--document-lengt
 
 
 def instead(more):
-    """``COMPUTE`` with what ``more`` says in place of its own values: an option is given once."""
+    """Return ``COMPUTE`` with the option values of ``more``."""
     own = dict(zip(COMPUTE[1::2], COMPUTE[2::2], strict=True)) | dict(zip(more[::2], more[1::2], strict=True))
     return (COMPUTE[0], *(word for pair in own.items() for word in pair))
 
@@ -129,7 +129,7 @@ def test_several_passes_are_reported(stats, monkeypatch, folder):
 
 
 def test_few_tokens_per_dimension_give_a_warning(stats):
-    """LLaMA-3-8B's keys have 14,336 elements, so that the default of 100,000 tokens is 7 for each."""
+    """LLaMA-3-8B's keys have 14,336 elements: the default of 100,000 tokens is 7 per dimension."""
     warned = stats(*COMPUTE, "--layers", "1")[2]
     assert "warning: 1,500 tokens are few for a key covariance of 176 dimensions (8.5 per dimension)" in warned
     assert "warning" not in stats(*COMPUTE, "--layers", "1", "--tokens", "3520")[2]

@@ -1,4 +1,4 @@
-"""``ke trace`` on a tiny model: what it prints, writes and refuses, and that it goes on where it stopped."""
+"""``ke trace`` on a tiny model: output, files, errors and resuming."""
 
 import json
 import sys
@@ -66,14 +66,14 @@ def plugins():
 
 @pytest.fixture(autouse=True)
 def _no_pictures(request, monkeypatch):
-    """Hide matplotlib from tests that draw nothing: plotting takes longer than everything else."""
+    """Hide matplotlib from tests without plots: plotting is slow."""
     if not request.node.name.endswith(("_plots", "_svg_and_png")):
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
 
 @pytest.fixture
 def facts(ke, tmp_path):
-    """Three facts whose attribute is what the model says, and between them one that it answers otherwise."""
+    """Three facts that the model knows, and one that it answers differently."""
     model = tiny_model("llama")
     raw = []
     for number, (subject, prompt) in enumerate(PROMPTS):

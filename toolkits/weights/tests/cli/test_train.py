@@ -1,4 +1,4 @@
-"""``ke train`` with an editor that counts: what it prints, what it leaves, how it goes on, what it refuses."""
+"""``ke train`` with an editor that counts: output, files, resuming and errors."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Config:
 
 
 class Counting:
-    """Its weight halves at each step: a resumed training shows in the numbers."""
+    """Its weight halves at each step, so the numbers show whether a training was resumed."""
 
     def __init__(self, config, examples, saved):
         self.config, self.examples = config, examples

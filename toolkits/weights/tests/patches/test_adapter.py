@@ -1,4 +1,4 @@
-"""A patch as a LoRA adapter: peft loads it, and the logits are the patched model's."""
+"""LoRA adapters: peft loads them, and the logits equal those of the patched model."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Edited checkpoints: what is applied can be taken back bit for bit, in any order, in every dtype."""
+"""Edited checkpoints are reverted bit for bit, in any order and every dtype."""
 
 import json
 import os

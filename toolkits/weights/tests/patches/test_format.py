@@ -1,4 +1,4 @@
-"""A patch file holds what it should, and anything else is refused in one line."""
+"""Patch files: round trip, and one-line errors for invalid files."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def file(stored, tmp_path):
 
 
 def rewritten(file, *, tensors=None, change=None, honest=True, raw=None):
-    """The file with other tensors or another description; ``honest``: with hashes that fit."""
+    """Rewrite the file with other tensors or metadata; ``honest``: with matching hashes."""
     with safe_open(file, framework="pt") as stream:
         about = stream.metadata()
     found = load_file(file)

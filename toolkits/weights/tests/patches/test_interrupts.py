@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment leaves the model of a patch as it was."""
+"""Ctrl-C at any point leaves the model unchanged."""
 
 import random
 import signal
@@ -28,7 +28,7 @@ def patch(model, kit):
 
 
 def left_altered(model, run, moments):
-    """Where an interrupt was lost or left the model altered."""
+    """Yield the points at which an interrupt was lost or left the model changed."""
     before = dict(model.state())
     for at in moments:
         interrupter = Interrupter(packages=PACKAGES, at=at)
@@ -39,7 +39,7 @@ def left_altered(model, run, moments):
 
 
 def counted(run):
-    """The moments of ``run``, the second time: the first one fills caches."""
+    """Return the points of a second call of ``run``: the first one fills caches."""
     run()
     counter = Interrupter(packages=PACKAGES)
     assert not counter.interrupts(run)
@@ -57,7 +57,7 @@ def test_interrupted_patch_restores_the_model(model, patch):
 
 
 def opening(model, patch, kit):
-    """Each context that changes a model, opened and closed."""
+    """Return functions that open and close each context that changes a model."""
     layer = model.module.get_submodule(kit.weights["llama"][0].rpartition(".")[0])
 
     def chain():
@@ -103,7 +103,7 @@ def test_interrupted_revert_restores_the_model(model, patch, tmp_path, opened):
 
 @contextmanager
 def alarms():
-    """SIGALRM stands for Ctrl-C, since a timer can send it at any moment; the timer of others is set again."""
+    """Use SIGALRM instead of Ctrl-C, because a timer can send it at any point. Earlier timers are restored."""
     left, _interval = signal.getitimer(signal.ITIMER_REAL)
     pressed = []
 

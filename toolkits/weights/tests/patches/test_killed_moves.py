@@ -1,4 +1,4 @@
-"""``--force`` replaces a checkpoint: killed at any system call, it leaves one that is complete."""
+"""``--force`` killed at any system call leaves a complete checkpoint."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""While an editor's context is open, whoever asked learns the updates it made."""
+"""Recording of an editor's updates while its context is active."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Which tokens are the subject's, how they are corrupted, and which facts count as known."""
+"""Tokens of the subject, their corruption, and known facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fact(prompt: str, subject: str, attribute: str = "x") -> TraceFact:
 
 
 def walked(tokenizer: Any, ids: tuple[int, ...], subject: str) -> tuple[int, int]:
-    """The published rule: decode each token by itself and walk the lengths."""
+    """The published rule: decode each token separately and add the lengths."""
     pieces = [tokenizer.decode([token], skip_special_tokens=True) for token in ids]
     start = "".join(pieces).index(subject)
     end, ends = start + len(subject), np.cumsum([len(piece) for piece in pieces])
@@ -62,7 +62,6 @@ def test_noise_is_the_published_stream() -> None:
 
 @pytest.mark.parametrize(("uniform", "variance"), [(False, 0.09), (True, 0.03)])
 def test_noise_has_the_variance_of_its_rule(*, uniform: bool, variance: float) -> None:
-    """11."""
     drawn = Noise(rule="", sigma=0.3, uniform=uniform, seed=1).sample(10, 10, 1000)
     assert float(drawn.var()) == pytest.approx(variance, rel=0.05)
     assert not uniform or float(drawn.abs().max()) <= 0.3
@@ -94,7 +93,6 @@ def tracer(**given: Any) -> Tracer:
 
 
 def test_facts_with_another_answer_are_skipped() -> None:
-    """12."""
     for which in ("published", "first-token"):
         skipped = tracer(filter=which).trace(fact("The capital of France is", "France", "Nowhere"))
         assert (skipped.skipped, skipped.correct_prediction, skipped.scores) == (OTHERWISE, False, {})
