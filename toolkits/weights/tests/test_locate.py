@@ -147,7 +147,7 @@ def test_infinite_key_or_residual_error_names_the_edit(
         return found
 
     monkeypatch.setattr(locate, stage, poisoned)
-    why = f"edit '{MOVE_GATE.id}' at layer 1 holds NaN"
+    why = f"edit '{MOVE_GATE.id}' at layer 1 contains NaN"
     with unchanged(model), context_cache().open(session, EDITS) as context, pytest.raises(EditFailed, match=why):
         spread_once(context, session)
 

@@ -28,9 +28,10 @@ from transformers import (
 )
 
 from ke_core.plugin import KEError
+from ke_plugin_hf.adaptors import first
 from ke_plugin_hf.guard import LowRank, Patch
 from ke_plugin_hf.testing import ADDITIVE, BLOCKED, Family, randomize, tiny_model
-from ke_weights.hooks import Hooks, first, forward, frozen_module
+from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap, find_parts, module_map
 
 GATED = ("mlp.gate_proj", "mlp.up_proj")

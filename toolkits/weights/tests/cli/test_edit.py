@@ -597,7 +597,7 @@ def test_invalid_suite_or_bound_is_one_error(ke, patched, tmp_path, line, bound,
 def test_patch_of_a_model_in_a_folder_requires_the_option_model(ke, patched, tmp_path):
     status, _out, err = ke("patch", "apply", "p.safetensors", "--out", "x")
     assert status == 2
-    assert "a folder called 'tiny': say --model" in err
+    assert "a folder called 'tiny': add --model" in err
 
 
 OWN = """

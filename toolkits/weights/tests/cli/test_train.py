@@ -181,10 +181,9 @@ def test_concurrent_trainings_of_one_folder_are_refused(ke, plugins, tmp_path, d
         status, _out, err = ke(*TRAIN, "--data", data)
     assert (status, err.splitlines()[-2]) == (2, "error: another process is training in net")
 
-    request = training.TrainRequest(
-        editor="counter", model=ModelChoice(reference="echo:1"), data=data, out=tmp_path / "net"
+    job = training.prepare(
+        "counter", ModelChoice(reference="echo:1"), data, read_catalog(plugins), SilentProgress(), out=tmp_path / "net"
     )
-    job = training.prepare(request, read_catalog(plugins), SilentProgress())
     assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
     with pytest.raises(BadRun, match=r"another process has just trained in .*net"):
         next(training.train(job, 1, bool))
@@ -257,7 +256,10 @@ def test_damaged_checkpoint_is_a_one_line_error(ke, tmp_path, data):
     ("words", "why"),
     [
         (("train", "plain", "--data", "toy", "--minutes", "1"), "editor plain needs no training"),
-        (("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"), "is not in this process"),
+        (
+            ("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"),
+            "surgeon changes weights, and fake:echo has none here",
+        ),
         (("train", "countr", "--data", "toy", "--minutes", "1"), "no editor called 'countr'"),
         (("train", "counter", "--data", "toy", "--minutes", "0"), "--minutes"),
         (("train", "counter", "--minutes", "1"), "--data"),
