@@ -16,7 +16,7 @@ def _quick(one_thread: None) -> None:
 
 @pytest.fixture
 def flip() -> Callable[[Path], None]:
-    """Change one bit in the last fourth of a file, where the numbers of a tensor lie."""
+    """Flip one bit in the last quarter of a file, which contains tensors."""
 
     def flipped(path: Path) -> None:
         content = bytearray(path.read_bytes())
@@ -50,7 +50,7 @@ def templates() -> tuple[str, ...]:
 
 @pytest.fixture
 def snapshot() -> Any:
-    """Every mark of a module that must not change."""
+    """Return the fingerprint of a module, which must not change."""
     from ke_plugin_hf.fingerprint import fingerprint
 
     return fingerprint

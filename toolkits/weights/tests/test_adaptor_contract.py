@@ -1,4 +1,4 @@
-"""The contract of adaptors says in words what an adaptor does wrong."""
+"""The contract of adaptors reports errors of an adaptor in plain words."""
 
 from contextlib import contextmanager
 from inspect import signature
@@ -22,7 +22,7 @@ def shift(call, state):
 
 
 def shift_by_column(call, state):
-    """Wrong: the first column of a padded row is no token of its own."""
+    """Wrong: the first column of a padded row is not its first token."""
     return call.output + state["shift"] * (torch.arange(call.output.shape[1]) == 0)[:, None]
 
 
@@ -44,7 +44,7 @@ class Shifted(PassthroughModel):
 
 
 class Shifts:
-    """``forward``: the function of the adaptor. ``loses``: what it saves is not what it loads."""
+    """``forward``: the function of the adaptor. ``loses``: it loads another state than it saved."""
 
     forward = staticmethod(shift)
     loses = False
@@ -73,7 +73,7 @@ class Loses(Shifts):
 
 
 class Hooked(Shifts):
-    """Changes the forward pass with hooks of its own."""
+    """Changes the forward pass with its own hooks."""
 
     @contextmanager
     def edit(self, session, edits):
@@ -84,7 +84,7 @@ class Hooked(Shifts):
 
 
 class Writes(Shifts):
-    """Changes a parameter as well."""
+    """Also changes a parameter."""
 
     @contextmanager
     def edit(self, session, edits):
@@ -141,7 +141,7 @@ TESTS = [name for name in vars(AdaptorContract) if name.startswith("test_")]
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_a_small_adaptor_keeps_every_promise(contract, test):
+def test_minimal_adaptor_passes_the_contract(contract, test):
     contract(Shifts, test)
 
 
@@ -155,17 +155,17 @@ def test_a_small_adaptor_keeps_every_promise(contract, test):
         (Loses, "test_a_loaded_model_gives_the_same_answers", "the loaded model is not the one that was saved"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(contract, editor, test, why):
+def test_errors_name_the_problem(contract, editor, test, why):
     with pytest.raises(AssertionError, match=why):
         contract(editor, test)
 
 
-def test_an_adaptor_that_cannot_be_saved_is_told_what_to_add(contract):
+def test_contract_tells_how_to_make_an_adaptor_saveable(contract):
     with pytest.raises(AssertionError, match=r"give its edited model save\(path\), and its EditorSpec load="):
         contract(Shifts, "test_a_loaded_model_gives_the_same_answers", load=None)
 
 
-def test_digests_are_compared_in_words():
+def test_digest_errors_are_readable():
     model = tiny_model()
     digest = model.digest
     with pytest.raises(AssertionError, match=r"it is the same: its digest is still \w{8}\. docs/digests\.md describes"):
@@ -175,6 +175,6 @@ def test_digests_are_compared_in_words():
         expect_same(model, digest, "it is another")
 
 
-def test_an_adaptor_opens_the_model():
+def test_adaptor_needs_an_open_model():
     with pytest.raises(TypeError, match="set needs_weights=True"):
         evolve(spec_of(Shifts), needs_weights=False)

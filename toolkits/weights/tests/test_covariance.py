@@ -35,7 +35,7 @@ def no_pass(*_args: Any) -> Any:
     raise AssertionError("a pass over the text")
 
 
-def test_exactly_the_tokens_asked_for_in_the_order_of_the_text() -> None:
+def test_exact_number_of_tokens_in_the_order_of_the_text() -> None:
     model = tiny_model("gpt2")
     rows = rows_of(model, 700)
     assert sum(map(len, rows)) == 700
@@ -45,7 +45,7 @@ def test_exactly_the_tokens_asked_for_in_the_order_of_the_text() -> None:
     assert rows[-1] == more[len(rows) - 1][: len(rows[-1])]
 
 
-def test_a_known_moment_is_not_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_covariance_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     first = CovarianceCache(SETTINGS)
@@ -62,7 +62,7 @@ def test_a_known_moment_is_not_taken_again(tmp_path: Path, monkeypatch: pytest.M
     [{"tokens": 1600}, {"document_length": 32}, {"corpus": "own.txt"}],
     ids=["tokens", "document-length", "corpus"],
 )
-def test_e7_another_statistic_has_another_file(other: dict[str, Any], tmp_path: Path) -> None:
+def test_different_covariances_have_different_files(other: dict[str, Any], tmp_path: Path) -> None:
     if "corpus" in other:
         own = tmp_path / "own.txt"
         own.write_text("\n".join(TEXT) * 20, encoding="utf-8")
@@ -74,7 +74,7 @@ def test_e7_another_statistic_has_another_file(other: dict[str, Any], tmp_path: 
     assert one != CovarianceCache(SETTINGS).paths(session, modules, [2])[2]
 
 
-def test_e7_two_models_of_one_name_do_not_share_a_statistic(tmp_path: Path) -> None:
+def test_models_with_the_same_name_share_no_covariance(tmp_path: Path) -> None:
     paths = set()
     for seed, dtype in ((0, "float32"), (1, "float32"), (0, "float64")):
         model = tiny_model("llama", seed=seed, dtype=dtype)
@@ -85,7 +85,7 @@ def test_e7_two_models_of_one_name_do_not_share_a_statistic(tmp_path: Path) -> N
     assert len(paths) == 3
 
 
-def test_e7_an_edited_model_does_not_share_its_own_statistic(tmp_path: Path) -> None:
+def test_edited_model_has_its_own_covariance(tmp_path: Path) -> None:
     from ke_weights.plugin import Dense
 
     model = tiny_model("llama")
@@ -98,14 +98,14 @@ def test_e7_an_edited_model_does_not_share_its_own_statistic(tmp_path: Path) -> 
     assert torch.equal(moments.of(session, modules, [2])[2].matrix, before)
 
 
-def test_e13_a_layer_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_layer_is_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     with pytest.raises(KEError, match="4 layers"):
         CovarianceCache(SETTINGS).of(session_of(model, tmp_path), module_map(model.module), [13])
 
 
 @pytest.mark.parametrize("layers", [[], [2, 1], [1, 1], [-1, 2]])
-def test_e13_layers_are_distinct_and_ascending(layers: list[int], tmp_path: Path) -> None:
+def test_layers_must_be_distinct_and_ascending(layers: list[int], tmp_path: Path) -> None:
     model = tiny_model("llama")
     with pytest.raises(KEError, match="do not fit a model of 4 layers"):
         CovarianceCache(SETTINGS).of(session_of(model, tmp_path), module_map(model.module), layers)
@@ -118,7 +118,7 @@ def test_fewer_tokens_than_twice_the_dimension_are_refused(tmp_path: Path) -> No
     assert "352" in caught.value.hint
 
 
-def test_activations_that_overflow_are_an_error_and_leave_nothing(tmp_path: Path) -> None:
+def test_overflow_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     with torch.no_grad():
@@ -128,7 +128,7 @@ def test_activations_that_overflow_are_an_error_and_leave_nothing(tmp_path: Path
     assert {path.suffix for path in (tmp_path / "moments").iterdir()} == {".json", ".lock"}
 
 
-def test_what_is_computed_beforehand_is_what_an_editor_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_precomputed_covariance_equals_the_editors_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     CovarianceCache(SETTINGS).take(session, modules, [0, 1, 2, 3])
@@ -138,7 +138,7 @@ def test_what_is_computed_beforehand_is_what_an_editor_finds(tmp_path: Path, mon
     assert CovarianceCache(SETTINGS).missing(session, modules, [0, 1, 2, 3]) == []
 
 
-def test_only_the_missing_layers_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_missing_layers_are_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     moments = CovarianceCache(SETTINGS)
@@ -155,7 +155,7 @@ def test_only_the_missing_layers_are_taken(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("keep", [0, 7, 200, 60_000, None], ids=["empty", "header", "few", "half", "flipped"])
-def test_a_damaged_file_is_made_again_and_the_user_is_told(
+def test_damaged_file_is_computed_again_with_a_warning(
     keep: int | None, tmp_path: Path, flip: Callable[[Path], None]
 ) -> None:
     model = tiny_model("llama")
@@ -172,7 +172,7 @@ def test_a_damaged_file_is_made_again_and_the_user_is_told(
     assert damage(path) == ""
 
 
-def test_e7_a_file_says_itself_what_it_was_made_of(tmp_path: Path) -> None:
+def test_covariance_file_contains_its_origin(tmp_path: Path) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     moments = CovarianceCache(SETTINGS)
@@ -198,7 +198,7 @@ def test_e7_a_file_says_itself_what_it_was_made_of(tmp_path: Path) -> None:
     }
 
 
-def test_a_text_shorter_than_asked_says_how_many_tokens_it_had(tmp_path: Path) -> None:
+def test_short_text_records_its_number_of_tokens(tmp_path: Path) -> None:
     own = tmp_path / "own.txt"
     own.write_text("\n".join(TEXT) * 20, encoding="utf-8")
     model = tiny_model("llama")
@@ -210,7 +210,7 @@ def test_a_text_shorter_than_asked_says_how_many_tokens_it_had(tmp_path: Path) -
     assert found.tokens < 10_000
 
 
-def test_processes_that_want_the_same_layers_take_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_processes_compute_layers_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     asked: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Training examples: from files and datasets, and which are left out."""
+"""Training examples of files and datasets, and exclusion of test data."""
 
 import json
 
@@ -38,7 +38,7 @@ def write(path, records, *, lines=True):
 
 
 @pytest.mark.parametrize("lines", [True, False])
-def test_a_file_of_lines_and_one_array_are_read_alike(lines, tmp_path, catalog):
+def test_json_lines_and_json_list_are_equivalent(lines, tmp_path, catalog):
     source = write(
         tmp_path / "a.json",
         [ADA, ADA | {"prompt": "Ada is from", "target": "Rome", "locality": ["Bo is"]}],
@@ -53,7 +53,7 @@ def test_a_file_of_lines_and_one_array_are_read_alike(lines, tmp_path, catalog):
     assert two.locality == ("Bo is",)
 
 
-def test_what_is_written_for_ke_edit_can_be_learned_from(tmp_path, catalog):
+def test_edit_file_is_valid_training_data(tmp_path, catalog):
     rewrite = {"prompt": "{} is from", "subject": "Ada", "target_new": {"str": "Rome"}, "target_true": {"str": "Bonn"}}
     source = write(tmp_path / "counterfact.json", [{"case_id": 7, "requested_rewrite": rewrite}])
     (tmp_path / "a.csv").write_text(
@@ -67,13 +67,13 @@ def test_what_is_written_for_ke_edit_can_be_learned_from(tmp_path, catalog):
     assert read_examples(str(tmp_path / "a.csv"), catalog, {})[0].paraphrases == ("Ada lives in", "Her city is")
 
 
-def test_a_dataset_gives_its_edits_with_their_questions(catalog):
+def test_examples_of_a_dataset_are_its_edits_with_questions(catalog):
     found = read_examples("toy", catalog, {})
     assert [example.edit for example in found] == [MOVE_TOWER, MOVE_GATE]
     assert found[0].paraphrases == (MOVE_TOWER.question,)
 
 
-def test_a_bare_statement_is_taken_apart_by_known_clozes_the_most_telling_first(tmp_path, catalog):
+def test_statement_is_split_by_the_longest_matching_cloze(tmp_path, catalog):
     source = write(
         tmp_path / "a.json",
         [{"edit": "The author of Ada is Bo", "questions": ["Who wrote Ada?"]}, {"edit": "Ada naps"}],
@@ -96,13 +96,13 @@ def test_a_bare_statement_is_taken_apart_by_known_clozes_the_most_telling_first(
     ],
     ids=["statement", "prompt", "question"],
 )
-def test_what_will_be_asked_is_left_out(asked, tmp_path, catalog):
+def test_examples_with_test_questions_are_excluded(asked, tmp_path, catalog):
     ours = read_examples(write(tmp_path / "a.jsonl", [ADA, ADA | {"subject": "Bo", "paraphrases": []}]), catalog, {})
     without = read_examples(write(tmp_path / "b.jsonl", [asked]), catalog, {})
     assert [example.edit.cloze.subject for example in usable(ours, without)] == ["Bo"]
 
 
-def test_an_edit_counts_once(tmp_path, catalog):
+def test_repeated_edit_counts_once(tmp_path, catalog):
     assert len(usable(read_examples(write(tmp_path / "a.jsonl", [ADA, ADA]), catalog, {}), [])) == 1
 
 
@@ -118,7 +118,7 @@ def test_an_edit_counts_once(tmp_path, catalog):
         ('{"prompt": "{} is", "subject": "b", "target": "c", "lokality": []}', "line 1: lokality is not a field"),
     ],
 )
-def test_a_bad_file_is_one_line_that_says_where(text, why, tmp_path, catalog):
+def test_bad_file_error_names_the_line(text, why, tmp_path, catalog):
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(BadData) as caught:
@@ -127,7 +127,7 @@ def test_a_bad_file_is_one_line_that_says_where(text, why, tmp_path, catalog):
     assert "\n" not in caught.value.message
 
 
-def test_no_such_file_and_no_such_dataset_are_told_apart(catalog):
+def test_missing_file_and_unknown_dataset_have_different_errors(catalog):
     with pytest.raises(BadData, match=r"training data not found: nowhere\.json"):
         read_examples("nowhere.json", catalog, {})
     with pytest.raises(UnknownComponent, match="no dataset called 'toi'"):

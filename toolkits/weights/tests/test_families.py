@@ -1,4 +1,4 @@
-"""What editors rest on, on every family of decoders: targets, keys, causality, rollback."""
+"""Prerequisites of editors for every decoder family: targets, keys, causality, restoring."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ OWN_MLP: tuple[Family, ...] = (*FAMILIES, "bloom", "falcon", "mistral", "mpt", "
 @pytest.mark.parametrize(
     ("family", "site"), [*((family, "block") for family in ADDITIVE), *((family, "mlp") for family in OWN_MLP)]
 )
-def test_edits_in_a_batch_stop_where_and_end_as_each_does_plainly(
+def test_batched_edits_stop_at_the_step_of_the_reference(
     family: Family, site: Site, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
-    """Numerics 8 and 9. Two rows an edit, four in all: as many as heads, which MPT's biases must not be taken for."""
+    """Two rows per edit, four in all: equal to the number of heads, which MPT's biases have."""
     model = tiny_model(family, dtype="float64")
     edits, left = rewrites[:2], templates[:1]
     free = [plainly(model, site).target(edit, left, SETTINGS) for edit in edits]
@@ -65,8 +65,8 @@ def test_edits_in_a_batch_stop_where_and_end_as_each_does_plainly(
 
 
 @pytest.mark.parametrize("family", FEW)
-def test_a_float32_target_is_the_plain_one(family: Family, rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
-    """Numerics 8, with accidental float64 excluded."""
+def test_float32_target_equals_reference(family: Family, rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+    """Excludes accidental float64."""
     model = tiny_model(family)
     made = plainly(model, "block").target(rewrites[3], templates[:2], SETTINGS)
     target = found(model, rewrites[3:], templates[:2], SETTINGS)[0]
@@ -75,10 +75,9 @@ def test_a_float32_target_is_the_plain_one(family: Family, rewrites: list[Rewrit
 
 
 @pytest.mark.parametrize("family", FEW)
-def test_kl_is_nothing_at_first_and_its_direction_matters_in_every_family(
+def test_kl_is_zero_at_first_and_its_direction_matters_in_every_family(
     family: Family, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
-    """Numerics 10."""
     model = tiny_model(family, dtype="float64")
     edit, left, strong = rewrites[1], templates[:1], evolve(SETTINGS, kl=1.0)
     assert abs(found(model, [edit], left, evolve(strong, steps=1))[0].kl) < 1e-6
@@ -94,8 +93,8 @@ def test_kl_is_nothing_at_first_and_its_direction_matters_in_every_family(
 
 
 @pytest.mark.parametrize("family", ADDITIVE)
-def test_only_states_from_the_offset_on_and_above_the_layer_move(family: Family, rewrites: list[Rewrite]) -> None:
-    """Numerics 11: what is left out may be left out. Bit-equal left of the offset; the short way is the long one."""
+def test_only_states_after_the_offset_and_above_the_layer_change(family: Family, rewrites: list[Rewrite]) -> None:
+    """States before the offset are bit-identical, so suffixes equal complete rows."""
     model = tiny_model(family, dtype="float64")
     modules = module_map(model.module)
     row = rewrites[0].row(model.tokenizer)
@@ -126,8 +125,8 @@ def test_only_states_from_the_offset_on_and_above_the_layer_move(family: Family,
 
 
 @pytest.mark.parametrize("family", ADDITIVE)
-def test_which_families_are_run_from_the_subject_on(family: Family, rewrites: list[Rewrite]) -> None:
-    """The others are run in whole rows: slower, same numbers. A family that moves here changed in transformers."""
+def test_families_that_continue_from_the_subject(family: Family, rewrites: list[Rewrite]) -> None:
+    """Other families run complete rows: slower, same numbers. A new family here has changed in transformers."""
     model = tiny_model(family)
     rows = [edit.row(model.tokenizer) for edit in rewrites[:2]]
     opened = tail.open_tail(module_map(model.module), rows, 1)
@@ -135,7 +134,7 @@ def test_which_families_are_run_from_the_subject_on(family: Family, rewrites: li
 
 
 @pytest.mark.parametrize("family", ADDITIVE)
-def test_e4_v8_keys_in_a_padded_batch_are_those_of_each_row_alone(family: Family, rewrites: list[Rewrite]) -> None:
+def test_keys_of_a_padded_batch_equal_single_rows(family: Family, rewrites: list[Rewrite]) -> None:
     model = tiny_model(family, dtype="float64")
     modules = module_map(model.module)
     together = subject_states(modules, key_rows(model.tokenizer, rewrites, ("{}",)), 2)
@@ -150,8 +149,8 @@ def test_e4_v8_keys_in_a_padded_batch_are_those_of_each_row_alone(family: Family
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("family", ADDITIVE)
-def test_a_patch_of_every_layer_is_rolled_back_bit_for_bit(family: Family, dtype: str, snapshot: Any) -> None:
-    """Numerics 14, also when the edit fails half-way."""
+def test_patch_of_every_layer_is_restored_bit_for_bit(family: Family, dtype: str, snapshot: Any) -> None:
+    """Also if the edit fails halfway."""
     module = tiny_model(family, dtype=dtype).module
     before = snapshot(module)
     layers = find_parts(module).layers
@@ -171,7 +170,7 @@ def test_a_patch_of_every_layer_is_rolled_back_bit_for_bit(family: Family, dtype
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("family", OWN_MLP)
-def test_e10_targets_of_a_model_in_half_precision_are_float32_and_finite(
+def test_targets_of_half_precision_models_are_finite_float32(
     family: Family, dtype: str, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     settings = evolve(SETTINGS, steps=2)
@@ -183,8 +182,8 @@ def test_e10_targets_of_a_model_in_half_precision_are_float32_and_finite(
         assert one.loss == pytest.approx(other.loss, abs=0.3)
 
 
-def test_a_window_that_hides_the_subject_leaves_nothing_to_optimize(templates: tuple[str, ...]) -> None:
-    """Mistral's window is 8 tokens here, and two blocks stand above: what is said 20 tokens later hears nothing."""
+def test_sliding_window_before_the_subject_gives_no_gradient(templates: tuple[str, ...]) -> None:
+    """Mistral's window is 8 tokens here, with two blocks above: 20 tokens later, the subject has no effect."""
     model = tiny_model("mistral", dtype="float64")
     prompt = (
         "Apple was created in the country of the author of the book of the head of the football club of the city of"

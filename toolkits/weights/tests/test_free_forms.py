@@ -1,4 +1,4 @@
-"""Edits of free form in `ke verify`, and answers of several lines."""
+"""Free-form edits in ``ke verify``, and answers of several lines."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def suite(path: Path, **fields: str) -> Path:
     return path
 
 
-def test_an_edit_without_a_subject_is_a_check_of_its_prompt(tmp_path: Path) -> None:
+def test_edit_without_subject_is_a_check_of_its_prompt(tmp_path: Path) -> None:
     fields = {"prompt": PROMPT, "target_new": TARGET, "target_old": "They do not."}
     (found,) = read_suite(suite(tmp_path / "e.jsonl", **fields))
     assert (found.kind, found.prompt, found.expect, found.wrong) == ("changed", PROMPT, (TARGET,), ("They do not.",))
 
 
-def test_a_bare_statement_cannot_be_checked(tmp_path: Path) -> None:
+def test_statement_without_prompt_cannot_be_checked(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="statement is not enough for a check"):
         read_suite(suite(tmp_path / "e.jsonl", statement="Water is dry"))
 
@@ -38,11 +38,11 @@ def asked(*expect: str) -> tuple[Generate, str]:
     return request, said.text
 
 
-def test_an_expected_answer_of_several_lines_is_read_whole() -> None:
+def test_expected_answer_may_have_several_lines() -> None:
     request, text = asked(TARGET)
     assert (request.max_tokens, request.stop, text) == (512, (), TARGET)
 
 
-def test_a_name_is_asked_for_with_a_few_tokens_and_one_line() -> None:
+def test_completion_has_few_tokens_and_one_line() -> None:
     request, _text = asked("By color.")
     assert (request.max_tokens, request.stop) == (12, ("\n",))

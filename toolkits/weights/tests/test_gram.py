@@ -1,4 +1,4 @@
-"""Sums of k k^T: exact enough, the same in every grouping, and the same bits after being killed."""
+"""Sums of k k^T: accuracy, independence of grouping, and bit-identical resuming."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def moments_of(modules: Any, rows: Any, layers: list[int], root: Path) -> dict[i
 
 
 def keys_by_hand(model: Any, rows: list[tuple[int, ...]], name: str) -> Tensor:
-    """Every key of one projection, [tokens, f], document by document, without padding."""
+    """Return every key of one projection, [tokens, f], document by document, without padding."""
     kept: list[Tensor] = []
     handle = model.module.get_submodule(name).register_forward_pre_hook(
         lambda _module, args: kept.append(args[0].reshape(-1, args[0].shape[-1]).double())
@@ -58,7 +58,7 @@ def off(found: Tensor, true: Tensor) -> float:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_c_is_the_mean_of_k_k_over_every_real_token(family: Family, tmp_path: Path) -> None:
+def test_covariance_is_the_mean_over_all_real_tokens(family: Family, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64", bos=True)
     modules, rows = module_map(model.module), rows_of(model)
     found = moments_of(modules, rows, [2], tmp_path)[2]
@@ -85,7 +85,7 @@ def test_order_of_documents_and_padding_do_not_matter(tmp_path: Path, monkeypatc
     assert off(padded, moments_of(modules, rows[::-1], [1], tmp_path)[1]) < 1e-12
 
 
-def test_the_pass_ends_after_the_highest_layer(tmp_path: Path) -> None:
+def test_pass_ends_after_the_highest_layer(tmp_path: Path) -> None:
     model = tiny_model("llama")
     modules = module_map(model.module)
     ran: list[int] = []
@@ -99,7 +99,7 @@ def test_the_pass_ends_after_the_highest_layer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_e10_half_precision_keys_are_summed_in_float32(dtype: str, tmp_path: Path) -> None:
+def test_half_precision_keys_are_summed_in_float32(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)
     modules, rows = module_map(model.module), rows_of(model)
     found = moments_of(modules, rows, [1], tmp_path)[1]
@@ -120,7 +120,7 @@ def test_float32_products_differ_from_float64_by_less_than_a_millionth(family: F
         assert float((found[layer] - found[layer].T).abs().max() / found[layer].abs().max()) < 1e-6
 
 
-def test_what_stands_at_the_padding_never_gets_into_a_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_is_not_in_the_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules = module_map(model.module)
     rows = [row[: 5 + at] for at, row in enumerate(rows_of(model))]
@@ -146,7 +146,7 @@ def test_what_stands_at_the_padding_never_gets_into_a_sum(tmp_path: Path, monkey
     assert torch.equal(poisoned, clean)
 
 
-def test_nothing_of_the_model_changes(tmp_path: Path, snapshot: Any) -> None:
+def test_model_is_unchanged(tmp_path: Path, snapshot: Any) -> None:
     model = tiny_model("gptneox")
     before = snapshot(model.module)
     moments_of(module_map(model.module), rows_of(model), [1, 2], tmp_path)
@@ -173,9 +173,7 @@ CovarianceCache(settings).take(make_session(model, root=Path(sys.argv[1])), modu
 """
 
 
-def test_killed_the_same_call_goes_on_and_ends_with_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_sum_resumes_bit_identically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(killed)], env=dict(os.environ))
     deadline = time.monotonic() + 120
@@ -211,7 +209,7 @@ def test_killed_the_same_call_goes_on_and_ends_with_the_same_bits(
 
 
 def interrupted(modules: Any, rows: Any, files: dict[int, Path], monkeypatch: pytest.MonkeyPatch, passes: int) -> None:
-    """Begin a pass that ends, as by Ctrl-C, after so many batches."""
+    """Run a pass that is interrupted after this number of batches."""
     left = [passes]
 
     class Impatient(SilentProgress):
@@ -226,7 +224,7 @@ def interrupted(modules: Any, rows: Any, files: dict[int, Path], monkeypatch: py
             gram.gram_sums(modules, rows, files, Impatient())
 
 
-def test_layers_of_different_progress_are_brought_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_with_different_progress_resume_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gram, "PASS_TOKENS", 64)
     model = tiny_model("gpt2")
     modules, rows = module_map(model.module), rows_of(model)
@@ -240,7 +238,7 @@ def test_layers_of_different_progress_are_brought_together(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("harm", ["truncated", "flipped", "other batches", "not a file of ours"])
-def test_a_sum_that_cannot_be_taken_up_is_begun_again(
+def test_unusable_partial_sum_is_computed_again(
     harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flip: Callable[[Path], None]
 ) -> None:
     monkeypatch.setattr(gram, "PASS_TOKENS", 64)
@@ -264,9 +262,7 @@ def test_a_sum_that_cannot_be_taken_up_is_begun_again(
 # --- memory ------------------------------------------------------------------------------------------------
 
 
-def test_layers_that_memory_does_not_hold_together_are_taken_in_several_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_layers_that_exceed_memory_need_several_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules = module_map(model.module)
     one = 8 * 176 * 176
@@ -280,7 +276,7 @@ def test_layers_that_memory_does_not_hold_together_are_taken_in_several_passes(
         assert torch.equal(*(covariance_files.load(path)[0] for path in paths))
 
 
-def test_memory_that_does_not_hold_one_layer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_for_no_layer_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = module_map(tiny_model("llama").module)
     monkeypatch.setattr(gram, "free_bytes", lambda _device: 100_000)
     with pytest.raises(KEError, match=r"176 dimensions needs 0.000743 GB of memory, and 0.0001 GB are free"):
@@ -289,9 +285,7 @@ def test_memory_that_does_not_hold_one_layer_is_one_line(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("at", ["at once", "after some layers"])
 @pytest.mark.usefixtures("nothing_kept")
-def test_a_pass_that_does_not_fit_is_halved_and_no_key_counts_twice(
-    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_halved_pass_counts_every_key_once(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama", dtype="float64")
     modules, rows = module_map(model.module), rows_of(model)
     whole = moments_of(modules, rows, [0, 1, 3], tmp_path / "whole")
@@ -314,7 +308,7 @@ def test_a_pass_that_does_not_fit_is_halved_and_no_key_counts_twice(
         assert off(found[layer], whole[layer]) < 1e-12
 
 
-def test_a_text_that_does_not_fit_alone_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_text_too_large_for_memory_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("llama")
     modules, rows = module_map(model.module), rows_of(model)
 

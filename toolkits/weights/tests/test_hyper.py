@@ -1,4 +1,4 @@
-"""Hyperparameters: published where they were published, else from the shape; each with its reason."""
+"""Hyperparameters: published ones, else derived from the shape; each with its reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRACE = Trace(layer=7, layers=(5, 6, 7), rule="the largest effect")
 
 
 def unmeasured(*key: Any) -> ModelFacts:
-    """Facts of a model that is not there: its states cannot be measured."""
+    """Facts of a missing model, whose states cannot be measured."""
 
     def scale(layer: int) -> float:
         raise AssertionError(layer)
@@ -32,19 +32,19 @@ def unmeasured(*key: Any) -> ModelFacts:
 
 
 @pytest.mark.parametrize("key", PUBLISHED_MULTI_LAYER, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
-def test_a_published_model_gets_its_published_window(key: Any) -> None:
+def test_published_model_has_its_published_layers(key: Any) -> None:
     found = multi_layer_settings(MultiLayerConfig(), unmeasured(*key))
     assert {name: setting.value for name, setting in found.items()} == PUBLISHED_MULTI_LAYER[key].values
     assert all(PUBLISHED_MULTI_LAYER[key].source in setting.reason for setting in found.values())
 
 
 @pytest.mark.parametrize("key", PUBLISHED_SINGLE_LAYER, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
-def test_a_published_model_gets_its_published_layer(key: Any) -> None:
+def test_published_model_has_its_published_layer(key: Any) -> None:
     found = single_layer_settings(SingleLayerConfig(), unmeasured(*key))
     assert {name: setting.value for name, setting in found.items()} == PUBLISHED_SINGLE_LAYER[key].values
 
 
-def test_models_named_in_the_papers_are_known() -> None:
+def test_models_of_the_papers_have_published_values() -> None:
     for key in (("gpt2", 48, 1600, 6400), ("gptj", 28, 4096, 16384), ("gpt_neox", 44, 6144, 24576),
                 ("llama", 32, 4096, 11008), ("llama", 32, 4096, 14336), ("mistral", 32, 4096, 14336),
                 ("qwen2", 28, 3584, 18944)):  # fmt: skip
@@ -74,7 +74,7 @@ def test_models_named_in_the_papers_are_known() -> None:
         (PUBLISHED_SINGLE_LAYER, ("qwen2", 28, 3584, 18944), ["mom2_adjustment off", "CompKE uses 15 steps"]),
     ],
 )
-def test_a_reason_says_what_others_took_for_a_model_of_that_shape(table: Any, key: Any, others: list[str]) -> None:
+def test_reason_lists_other_published_values(table: Any, key: Any, others: list[str]) -> None:
     assert [other for other in others if other not in table[key].reason] == []
 
 
@@ -85,17 +85,17 @@ def test_borrowed_values_name_the_method_they_were_published_for() -> None:
     assert borrowed.values == PUBLISHED_MULTI_LAYER[key].values
 
 
-def test_e13_another_size_of_the_family_gets_values_of_its_own() -> None:
+def test_other_sizes_of_a_family_have_derived_values() -> None:
     assert multi_layer_settings(MultiLayerConfig(), facts_of("llama", 16, 2048, 8192))["layers"].value[-1] == 5
     assert single_layer_settings(SingleLayerConfig(), facts_of("llama", 16, 2048, 8192))["layer"].value == 3
 
 
-def test_x4_a_shape_has_no_name_or_path() -> None:
+def test_shape_has_no_name_or_path() -> None:
     assert set(fields_dict(Shape)) == {"family", "blocks", "hidden", "inner", "rms_norm"}
     assert multi_layer_settings(MultiLayerConfig(), facts_of(*SMALL))["layers"].value == (4, 5, 6, 7, 8)
 
 
-def test_given_values_win_and_say_so() -> None:
+def test_given_values_have_priority() -> None:
     given = MultiLayerConfig(layers=(2, 3), lr=0.25, weight_decay=0.0)
     found = multi_layer_settings(given, facts_of("gptj", 28, 4096, 16384))
     assert [found[name].value for name in ("layers", "lr", "weight_decay")] == [(2, 3), 0.25, 0.0]
@@ -104,7 +104,7 @@ def test_given_values_win_and_say_so() -> None:
 
 
 @pytest.mark.parametrize(("size", "lr"), [(0.1, 0.5), (2.5, 0.5), (5.5, 1.1)])
-def test_a_step_is_not_too_short_for_large_states(size: float, lr: float) -> None:
+def test_learning_rate_grows_with_the_scale_of_states(size: float, lr: float) -> None:
     found = multi_layer_settings(MultiLayerConfig(), facts_of(*SMALL, size=size))
     assert found["lr"].value == pytest.approx(lr)
     assert ("5.5" in found["lr"].reason) == (size == 5.5)
@@ -112,7 +112,7 @@ def test_a_step_is_not_too_short_for_large_states(size: float, lr: float) -> Non
     assert single_layer_settings(SingleLayerConfig(), facts_of(*SMALL, size=size))["lr"].value == pytest.approx(lr)
 
 
-def test_states_are_measured_at_the_layer_that_is_edited() -> None:
+def test_scale_is_measured_at_the_edited_layer() -> None:
     asked: list[int] = []
     model = evolve(facts_of(*SMALL), scale=lambda layer: asked.append(layer) or 1.0)
     multi_layer_settings(MultiLayerConfig(layers=(9, 11)), model)
@@ -121,7 +121,7 @@ def test_states_are_measured_at_the_layer_that_is_edited() -> None:
     assert asked == [11, 4]
 
 
-def test_norms_decide_how_far_a_target_may_go() -> None:
+def test_clamp_depends_on_the_norm_kind() -> None:
     rms, layer = (multi_layer_settings(MultiLayerConfig(), facts_of(*SMALL, rms=rms)) for rms in (True, False))
     assert (rms["clamp"].value, rms["weight_decay"].value) == (4.0, 1e-3)
     assert (layer["clamp"].value, layer["weight_decay"].value) == (0.75, 0.5)
@@ -143,7 +143,7 @@ def test_layers_exist_for_every_depth(blocks: int) -> None:
             assert 1 <= layer <= blocks - 2
 
 
-def test_deep_models_get_the_windows_and_layers_that_were_published() -> None:
+def test_derived_layers_of_deep_models_match_published_ones() -> None:
     windows = {
         blocks: multi_layer_settings(MultiLayerConfig(), facts_of("olmo", blocks, 64, 176))["layers"].value
         for blocks in (28, 30, 32)
@@ -157,7 +157,7 @@ def test_deep_models_get_the_windows_and_layers_that_were_published() -> None:
     assert (rotary, learned) == (5, 17)
 
 
-def test_layers_of_a_causal_trace_are_taken_where_they_are_asked_for() -> None:
+def test_option_trace_selects_the_traced_layers() -> None:
     model = facts_of("gptj", 28, 4096, 16384, trace=TRACE)
     window = multi_layer_settings(MultiLayerConfig(layers="trace"), model)["layers"]
     layer = single_layer_settings(SingleLayerConfig(layer="trace"), model)["layer"]
@@ -179,6 +179,6 @@ def test_details_are_json_values_with_reasons() -> None:
 
 
 @pytest.mark.parametrize("name", ["steps", "lr", "clamp", "tokens", "document_length", "template_length"])
-def test_nothing_of_these_may_be_zero(name: str) -> None:
+def test_options_must_be_positive(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         evolve(MultiLayerConfig(), **{name: 0})

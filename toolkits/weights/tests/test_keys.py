@@ -13,7 +13,7 @@ from ke_weights.subject import SubjectTokens, locate
 
 
 def plain(module: torch.nn.Module, name: str, row: SubjectTokens, *, inputs: bool) -> Tensor:
-    """Input or output of one module at the row's index, from a whole pass over that row alone."""
+    """Return a module's input or output at the row's index, from a pass over that row only."""
     kept: list[Tensor] = []
 
     def hook(_module: object, args: tuple[Tensor, ...], output: object) -> None:
@@ -61,10 +61,10 @@ def test_romes_keys_are_the_mean_over_all_templates(rewrites: list[Rewrite], tem
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "opt", "llama"])
-def test_what_the_projection_says_is_what_it_computes_for_its_key(
+def test_projection_of_the_key_equals_the_value(
     family: Family, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
-    """Bias and all, whatever way round the weight is stored."""
+    """Includes the bias, for both storage orders."""
     model = tiny_model(family, dtype="float64")
     modules, rows = module_map(model.module), key_rows(model.tokenizer, rewrites, templates)
     keys, values = bare_keys(modules, rows, 1), bare_values(modules, rows, 1)
@@ -89,7 +89,7 @@ def test_states_are_the_blocks_output_at_the_subject_of_the_bare_prompt(
         assert float((found[:, column] - expected).norm() / expected.norm()) < 1e-6
 
 
-def test_a_bare_prompt_alone_is_its_own_average(rewrites: list[Rewrite]) -> None:
+def test_average_of_a_bare_prompt_is_its_key(rewrites: list[Rewrite]) -> None:
     model = tiny_model("gpt2", dtype="float64")
     modules = module_map(model.module)
     found = average_keys(modules, key_rows(model.tokenizer, rewrites[:1], ("{}",)), 1)
@@ -104,14 +104,14 @@ def test_rows_end_at_the_subject(rewrites: list[Rewrite], templates: tuple[str, 
     assert {len(group) for group in rows.contexts} == {len(templates) - 1}
 
 
-def test_half_precision_keys_come_out_in_float32(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+def test_keys_of_half_precision_models_are_float32(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     model = tiny_model("llama", dtype="bfloat16")
     found = average_keys(module_map(model.module), key_rows(model.tokenizer, rewrites, templates), 1)
     assert found.dtype == torch.float32
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_the_size_of_a_state_is_that_of_a_typical_token(family: Family) -> None:
+def test_state_scale_is_that_of_a_typical_token(family: Family) -> None:
     model = tiny_model(family)
     modules = module_map(model.module)
     found = state_rms(modules, model.tokenizer, 2)

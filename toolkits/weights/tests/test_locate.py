@@ -40,7 +40,7 @@ def context_cache(seen: list[ModelFacts] | None = None) -> LocateContextCache:
 
 
 def spread_once(context: LocateContext, session: Any, solve: Any = None) -> Any:
-    """What ``spread`` gave, and the states at the top afterwards."""
+    """Return the result of ``spread_over_layers``, and the states at the last layer afterwards."""
     targets = context.edit_targets(session, EDITS, 2, "block")
     with session.model.patch() as weights:
         norms, left = spread_over_layers(
@@ -53,7 +53,7 @@ def spread_once(context: LocateContext, session: Any, solve: Any = None) -> Any:
         return targets, norms, left, subject_states(context.modules, targets.rows, 2)
 
 
-def test_nested_uses_share_the_ground_of_the_first(tmp_path: Path) -> None:
+def test_nested_uses_share_the_first_context(tmp_path: Path) -> None:
     seen: list[ModelFacts] = []
     cache, session = context_cache(seen), make_session(tiny_model("llama"), root=tmp_path)
     with cache.open(session, EDITS[:1]) as first:
@@ -72,7 +72,7 @@ def test_nested_uses_share_the_ground_of_the_first(tmp_path: Path) -> None:
     assert not cache._open
 
 
-def test_what_cannot_be_made_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
+def test_unsupported_edits_are_refused_before_any_computation(tmp_path: Path) -> None:
     seen: list[ModelFacts] = []
     session = make_session(tiny_model("llama"), root=tmp_path)
     with pytest.raises(UnsupportedEdit, match=r"'text-only' .* it has no cloze"):
@@ -81,7 +81,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is_computed(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_ground_that_cannot_be_made_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_context_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, session = context_cache(), make_session(tiny_model("llama"), root=tmp_path)
 
     def fails(*_args: Any) -> None:
@@ -97,7 +97,7 @@ def test_a_ground_that_cannot_be_made_is_not_remembered(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_what_is_left_is_the_way_from_the_state_to_the_target(family: Any, tmp_path: Path) -> None:
+def test_remaining_residual_is_target_minus_state(family: Any, tmp_path: Path) -> None:
     session = make_session(tiny_model(family, dtype="float64"), root=tmp_path)
     with context_cache().open(session, EDITS) as context:
         targets, norms, left, states = spread_once(context, session)
@@ -110,7 +110,7 @@ def test_what_is_left_is_the_way_from_the_state_to_the_target(family: Any, tmp_p
     assert report[MOVE_TOWER.id]["missed"] == pytest.approx(float(left[:, 0].norm() / targets.z[:, 0].norm()))
 
 
-def test_a_layer_sees_keys_and_states_of_the_model_with_the_layers_below_edited(tmp_path: Path) -> None:
+def test_layer_uses_keys_and_states_after_edits_of_lower_layers(tmp_path: Path) -> None:
     session = make_session(tiny_model("gpt2", dtype="float64"), root=tmp_path)
     seen: dict[int, Sequence[Tensor]] = {}
 
@@ -134,7 +134,9 @@ def test_a_layer_sees_keys_and_states_of_the_model_with_the_layers_below_edited(
 
 
 @pytest.mark.parametrize("stage", ["average_keys", "subject_states"])
-def test_a_value_that_is_not_finite_names_its_edit(stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_infinite_key_or_residual_error_names_the_edit(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)
     real = getattr(locate, stage)
@@ -145,12 +147,12 @@ def test_a_value_that_is_not_finite_names_its_edit(stage: str, tmp_path: Path, m
         return found
 
     monkeypatch.setattr(locate, stage, poisoned)
-    why = f"edit '{MOVE_GATE.id}' at layer 1 holds NaN"
+    why = f"edit '{MOVE_GATE.id}' at layer 1 contains NaN"
     with unchanged(model), context_cache().open(session, EDITS) as context, pytest.raises(EditFailed, match=why):
         spread_once(context, session)
 
 
-def test_an_update_says_how_large_it_is_and_one_that_is_no_number_is_refused(tmp_path: Path) -> None:
+def test_relative_norm_is_returned_and_nan_is_refused(tmp_path: Path) -> None:
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)
     with unchanged(model), context_cache().open(session, EDITS) as context, model.patch() as weights:
@@ -163,7 +165,7 @@ def test_an_update_says_how_large_it_is_and_one_that_is_no_number_is_refused(tmp
         assert context.details({"1": norms[1]}, {})["warning"].startswith("the update of layer 1 exceeds the weight")
 
 
-def test_the_norm_of_factors_is_that_of_their_product() -> None:
+def test_norm_of_factors_equals_norm_of_product() -> None:
     draw = torch.Generator().manual_seed(0)
     left, right = (torch.randn(*shape, generator=draw) for shape in ((20, 3), (3, 48)))
     assert frobenius(LowRank(left=left, right=right)) == pytest.approx(float((left.double() @ right.double()).norm()))

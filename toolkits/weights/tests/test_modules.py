@@ -28,9 +28,10 @@ from transformers import (
 )
 
 from ke_core.plugin import KEError
+from ke_plugin_hf.adaptors import first
 from ke_plugin_hf.guard import LowRank, Patch
 from ke_plugin_hf.testing import ADDITIVE, BLOCKED, Family, randomize, tiny_model
-from ke_weights.hooks import Hooks, first, forward, frozen_module
+from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap, find_parts, module_map
 
 GATED = ("mlp.gate_proj", "mlp.up_proj")
@@ -110,7 +111,7 @@ def test_parts_of_every_family_are_found(family: Family) -> None:
 
 @pytest.mark.parametrize("family", EVERY)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_changes_nothing_about_the_map(family: Family, dtype: str) -> None:
+def test_module_map_does_not_depend_on_dtype(family: Family, dtype: str) -> None:
     module = tiny_model(family, dtype=dtype).module
     found = find_parts(module)
     blocks, projection, _into = FEEDFORWARD.get(family, LLAMA_LIKE)
@@ -121,8 +122,8 @@ def test_half_precision_changes_nothing_about_the_map(family: Family, dtype: str
 
 
 @pytest.mark.parametrize("family", ADDITIVE)
-def test_a_write_at_one_layer_is_read_unchanged_at_that_blocks_end(family: Family) -> None:
-    """What "write at l, read at Z" starts from: W + v k^T / |k|^2 moves the block's output by v, and nothing before."""
+def test_update_of_a_layer_appears_in_the_output_of_its_block(family: Family) -> None:
+    """W + v k^T / |k|^2 moves the block's output by v, and nothing before it."""
     module = tiny_model(family, dtype="float64").module
     layer = module_map(module).layers[1]
     ids = torch.arange(5, 11)[None]
@@ -160,7 +161,7 @@ def test_a_write_at_one_layer_is_read_unchanged_at_that_blocks_end(family: Famil
     ],
     ids=["granite", "granite-logits", "gemma2", "gemma3", "olmo2", "cohere", "opt-projected", "opt-350m"],
 )
-def test_decoders_in_which_an_edit_would_not_hold_have_parts_but_are_refused(config: Any, why: str) -> None:
+def test_decoders_with_obstacle_have_parts_but_cannot_be_edited(config: Any, why: str) -> None:
     module = made(config)
     with pytest.raises(KEError, match=f"cannot locate and edit in {type(module).__name__}: .*{why}") as caught:
         module_map(module)
@@ -191,7 +192,7 @@ def test_decoders_in_which_an_edit_would_not_hold_have_parts_but_are_refused(con
     ids=["mixtral", "qwen2-moe", "olmoe", "llama4", "mamba", "recurrent-gemma"],
 )
 @pytest.mark.filterwarnings("ignore")  # Mamba's about kernels that are not installed
-def test_models_without_the_parts_are_refused_to_every_editor(config: Any, why: str) -> None:
+def test_models_without_the_parts_are_refused(config: Any, why: str) -> None:
     module = made(config)
     with pytest.raises(KEError, match=why) as caught:
         find_parts(module)
@@ -204,7 +205,7 @@ def test_models_without_the_parts_are_refused_to_every_editor(config: Any, why: 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("gain", [0.01, 1.0, 40.0])
 @pytest.mark.parametrize("family", ["gpt2", "gptneox", "llama"])
-def test_a_norm_is_told_by_its_centring_however_large_its_gains_are(family: Family, gain: float, dtype: str) -> None:
+def test_norm_kind_is_detected_by_centering_for_large_gains(family: Family, gain: float, dtype: str) -> None:
     module = tiny_model(family, dtype=dtype).module
     norm = module.model.norm if family == "llama" else find_parts(module).final_norm
     with torch.no_grad():
@@ -216,7 +217,7 @@ def test_a_norm_is_told_by_its_centring_however_large_its_gains_are(family: Fami
 
 
 class Quantized(nn.Linear):
-    """8-bit weights with one scale, as quantizers store them."""
+    """8-bit weights with one scale, in the format of quantizers."""
 
     def __init__(self, plain: nn.Linear, dtype: torch.dtype) -> None:
         super().__init__(plain.in_features, plain.out_features, bias=False)
@@ -228,8 +229,8 @@ class Quantized(nn.Linear):
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
-def test_a_quantized_projection_is_found_for_adapters_and_refused_to_rewriting(dtype: torch.dtype) -> None:
-    """QLoRA needs its name; an 8-bit float is floating point too, but its weight is not W."""
+def test_quantized_projection_is_found_but_cannot_be_edited(dtype: torch.dtype) -> None:
+    """QLoRA needs its name. An 8-bit float is a floating-point type, but the weight is not W."""
     module = tiny_model("llama").module
     for block in module.model.layers:
         block.mlp.down_proj = Quantized(block.mlp.down_proj, dtype)
@@ -239,14 +240,14 @@ def test_a_quantized_projection_is_found_for_adapters_and_refused_to_rewriting(d
         module_map(module)
 
 
-def test_an_encoder_decoder_is_refused() -> None:
+def test_encoder_decoder_is_refused() -> None:
     tiny = T5Config(vocab_size=100, d_model=16, d_kv=4, d_ff=32, num_layers=1, num_heads=2)
     with pytest.raises(KEError, match="encoder-decoder"):
         module_map(T5ForConditionalGeneration(tiny))
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_mapping_leaves_hooks_flags_and_mode_alone(family: Family, snapshot: Any) -> None:
+def test_mapping_leaves_hooks_flags_and_mode_unchanged(family: Family, snapshot: Any) -> None:
     module = tiny_model(family).module
     module.train()
     module.requires_grad_(requires_grad=True)
@@ -262,8 +263,8 @@ def square(family: str) -> Any:
 
 
 @pytest.mark.parametrize("family", ["gpt2", "mistral"])
-def test_a_square_projection_is_oriented_by_its_modules_type(family: str) -> None:
-    """Numerics 23: no shape tells keys from values here, so W k + b is checked against the module."""
+def test_square_projection_is_oriented_by_module_type(family: str) -> None:
+    """The shape is ambiguous here, so W k + b is compared with the module."""
     found = module_map(square(family))
     layer = found.layers[1]
     key = torch.randn(32, generator=torch.Generator().manual_seed(0))
@@ -280,13 +281,13 @@ def test_a_square_projection_is_oriented_by_its_modules_type(family: str) -> Non
 
 
 @pytest.mark.parametrize("layers", [(), (4,), (-1, 0), (2, 1), (1, 1)])
-def test_e13_layers_that_the_model_does_not_have_are_named(layers: tuple[int, ...]) -> None:
+def test_missing_layers_are_named(layers: tuple[int, ...]) -> None:
     found = module_map(tiny_model("llama").module)
     with pytest.raises(KEError, match="do not fit a model of 4 layers"):
         found.check_layers(layers)
 
 
-def test_e13_a_tied_head_is_read_where_it_is() -> None:
+def test_tied_unembedding_is_found() -> None:
     module = made(GPT2Config(vocab_size=100, n_embd=32, n_layer=2, n_head=4, n_positions=32, tie_word_embeddings=True))
     found = module_map(module)
     ids = torch.arange(1, 6)[None]
@@ -297,14 +298,14 @@ def test_e13_a_tied_head_is_read_where_it_is() -> None:
         assert torch.allclose(found.logits(tops[0]), logits, atol=1e-5)
 
 
-def test_hidden_states_of_a_tensor_are_not_its_first_row() -> None:
+def test_hidden_states_of_a_tensor_output_are_complete() -> None:
     states = torch.zeros(2, 3, 4)
     assert first(states) is states
     assert first((states, None)) is states
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_hooks_and_flags_are_gone_after_the_block(*, fails: bool, snapshot: Any) -> None:
+def test_hooks_and_flags_are_restored_after_the_block(*, fails: bool, snapshot: Any) -> None:
     model = tiny_model("llama")
     model.module.requires_grad_(requires_grad=True)
     model.module.model.layers[1].train()
@@ -320,12 +321,12 @@ def test_hooks_and_flags_are_gone_after_the_block(*, fails: bool, snapshot: Any)
     assert before == snapshot(model.module)
 
 
-def test_a_map_says_where_ids_go() -> None:
+def test_module_map_has_the_device_of_token_ids() -> None:
     found: ModuleMap = module_map(tiny_model("gpt2").module)
     assert found.device.type == "cpu"
 
 
-def test_a_model_of_which_a_layer_lies_elsewhere_is_refused():
+def test_model_with_an_offloaded_layer_is_refused():
     model = tiny_model("llama")
     cpu_offload(model.module.model.layers[2], execution_device=torch.device("cpu"))
     with pytest.raises(KEError, match=r"model\.layers\.2\.\S+ is offloaded"):

@@ -1,4 +1,4 @@
-"""The z-optimization against a plain one: one edit, full forward passes, all logits, torch's own Adam."""
+"""Target optimization compared with the reference implementation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def found(
     [("gpt2", "float64", 1e-12), ("gptj", "float64", 1e-6), ("llama", "float64", 1e-6), ("llama", "float32", 5e-6)],
 )
 @pytest.mark.parametrize("layer", [0, 1])
-def test_batched_equals_one_by_one_equals_plain(
+def test_batched_and_single_optimization_equal_reference(
     family: Family, dtype: str, tolerance: float, layer: int, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     model = tiny_model(family, dtype=dtype, bos=layer == 1)
@@ -53,7 +53,7 @@ def test_batched_equals_one_by_one_equals_plain(
 
 
 @pytest.mark.parametrize("family", ["gpt2", "gptj", "gptneox", "llama", "qwen2"])
-def test_suffixes_behind_kept_keys_equal_whole_rows(
+def test_suffixes_with_kept_keys_equal_whole_rows(
     family: Family, rewrites: list[Rewrite], templates: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_model(family, dtype="float64")
@@ -70,10 +70,8 @@ def test_suffixes_behind_kept_keys_equal_whole_rows(
         assert off(one.z, other.z) < (1e-12 if family == "gpt2" else 1e-6)
 
 
-def test_the_blocks_go_on_sharing_one_cache_when_edits_leave(
-    rewrites: list[Rewrite], templates: tuple[str, ...]
-) -> None:
-    """Each with a copy of its own, the keys and values of all would be kept as often as there are blocks above."""
+def test_blocks_share_one_cache_after_edits_finish(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+    """Separate copies would store all keys and values once per block."""
     model = tiny_model("llama")
     rows = [row for one in rewrites for row in target_rows(model.tokenizer, one, templates).rows]
     opened = tail.open_tail(module_map(model.module), rows, 1)
@@ -84,10 +82,8 @@ def test_the_blocks_go_on_sharing_one_cache_when_edits_leave(
     assert kept.calls[0].kwargs["past_key_values"].layers[0].keys.shape[0] == len(rows) - 1
 
 
-def test_edits_stop_by_themselves_and_do_not_disturb_the_others(
-    rewrites: list[Rewrite], templates: tuple[str, ...]
-) -> None:
-    """Numerics 9. The threshold lies where the edits of this fixture stop at different steps."""
+def test_edits_stop_independently(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+    """With this threshold, the edits of the fixture stop at different steps."""
     model = tiny_model("gpt2", dtype="float64")
     settings = evolve(SETTINGS, steps=12, stop_loss=6.4)
     plain = ReferenceOptimizer(model.module, model.tokenizer, module_map(model.module).layers[1].block)
@@ -100,7 +96,7 @@ def test_edits_stop_by_themselves_and_do_not_disturb_the_others(
 
 
 @pytest.mark.parametrize("clamp", [0.05, 0.75, 4.0])
-def test_at_most_one_update_less_than_steps_and_never_outside_the_ball(
+def test_updates_are_fewer_than_steps_and_clamped(
     clamp: float, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     model = tiny_model("llama")
@@ -111,8 +107,8 @@ def test_at_most_one_update_less_than_steps_and_never_outside_the_ball(
             assert (target.change == 0) == (steps == 1)
 
 
-def test_kl_is_nothing_at_first_and_its_direction_matters(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
-    """Numerics 10: KL(now || before), and no gradient where nothing has changed yet."""
+def test_kl_is_zero_at_first_and_its_direction_matters(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+    """KL(now || before), with zero gradient before the first update."""
     model = tiny_model("gpt2", dtype="float64")
     first = found(model, rewrites, templates, evolve(SETTINGS, steps=1, kl=10.0))
     assert all(abs(target.kl) < 1e-12 for target in first)
@@ -131,9 +127,7 @@ def test_kl_is_nothing_at_first_and_its_direction_matters(rewrites: list[Rewrite
     assert off(ours, swapped) > 1e-3
 
 
-def test_e12_an_edits_target_does_not_depend_on_its_batch_or_padding(
-    rewrites: list[Rewrite], templates: tuple[str, ...]
-) -> None:
+def test_target_does_not_depend_on_batch_or_padding(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     model = tiny_model("gpt2", dtype="float64")
     forth = found(model, rewrites, templates, SETTINGS)
     back = found(model, rewrites[::-1], templates, SETTINGS)[::-1]
@@ -144,7 +138,7 @@ def test_e12_an_edits_target_does_not_depend_on_its_batch_or_padding(
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_e10_a_model_in_half_precision_is_optimized_in_float32(
+def test_half_precision_model_is_optimized_in_float32(
     dtype: str, rewrites: list[Rewrite], templates: tuple[str, ...]
 ) -> None:
     exact = found(tiny_model("llama"), rewrites, templates, SETTINGS)
@@ -154,12 +148,12 @@ def test_e10_a_model_in_half_precision_is_optimized_in_float32(
         assert half.loss < full.loss + 1
 
 
-def test_a_loss_that_is_not_finite_names_the_edit(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
+def test_infinite_loss_error_names_the_edit(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
     with pytest.raises(EditFailed, match=f"edit '{rewrites[0].id}' is not finite at step"):
         found(tiny_model("llama"), rewrites[:1], templates, evolve(SETTINGS, lr=float("inf")))
 
 
-def test_nothing_of_the_model_changes(rewrites: list[Rewrite], templates: tuple[str, ...], snapshot: Any) -> None:
+def test_model_is_unchanged(rewrites: list[Rewrite], templates: tuple[str, ...], snapshot: Any) -> None:
     model = tiny_model("qwen2")
     model.module.requires_grad_(requires_grad=True)
     before = snapshot(model.module)
@@ -169,8 +163,8 @@ def test_nothing_of_the_model_changes(rewrites: list[Rewrite], templates: tuple[
     assert before == snapshot(model.module)
 
 
-def test_states_left_of_the_offset_and_below_the_layer_stay(rewrites: list[Rewrite]) -> None:
-    """Numerics 11: what lets the tail leave them out."""
+def test_states_before_the_offset_and_below_the_layer_are_unchanged(rewrites: list[Rewrite]) -> None:
+    """So the tail can omit them."""
     model = tiny_model("gpt2", dtype="float64")
     modules = module_map(model.module)
     row = rewrites[2].row(model.tokenizer)
@@ -201,7 +195,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A model that knows neither caches nor position ids."""
+    """A model without arguments for caches and position ids."""
 
     def __init__(self, *, tuples: bool) -> None:
         super().__init__()
@@ -224,7 +218,7 @@ class Decoder(nn.Module):
 
 
 def test_blocks_that_return_tuples_give_the_same_targets(rewrites: list[Rewrite], templates: tuple[str, ...]) -> None:
-    """Numerics 22, on a model that must be run in whole rows."""
+    """On a model that runs complete rows."""
     zs = []
     for tuples in (False, True):
         torch.manual_seed(0)

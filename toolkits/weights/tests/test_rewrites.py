@@ -28,7 +28,7 @@ UNFIT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("reason", UNFIT)
-def test_what_cannot_be_written_is_refused_by_name_and_reason(reason: str) -> None:
+def test_unsupported_edits_are_listed_with_reason(reason: str) -> None:
     edit = UNFIT[reason]
     refused = unsupported_edits([MOVE_GATE, edit], tiny_tokenizer(), 100)
     assert list(refused) == [edit.id]
@@ -37,15 +37,15 @@ def test_what_cannot_be_written_is_refused_by_name_and_reason(reason: str) -> No
         rewrite(edit)
 
 
-def test_several_objects_are_one_target_with_commas() -> None:
+def test_several_objects_are_joined_with_commas() -> None:
     assert rewrite(evolve(MOVE_TOWER, after=after("Rome", "Bonn"))).target == "Rome, Bonn"
 
 
-def test_an_edit_without_an_after_fact_is_refused() -> None:
+def test_edit_without_new_fact_is_refused() -> None:
     assert "no new object" in unsupported_edits([evolve(MOVE_TOWER, after=None)], tiny_tokenizer(), 100)[MOVE_TOWER.id]
 
 
-def test_contradictory_edits_of_one_batch_name_each_other() -> None:
+def test_contradictory_edits_name_each_other() -> None:
     other = city_edit(TOWER, ROME, MADRID)
     refused = unsupported_edits([MOVE_TOWER, MOVE_GATE, other, MOVE_TOWER], tiny_tokenizer(), 100)
     assert list(refused) == [other.id]
@@ -53,12 +53,12 @@ def test_contradictory_edits_of_one_batch_name_each_other() -> None:
     assert "'Eiffel Tower is located in'" in refused[other.id]
 
 
-def test_an_edit_that_does_not_fit_the_context_is_refused() -> None:
+def test_edit_longer_than_the_context_is_refused() -> None:
     refused = unsupported_edits([MOVE_TOWER], tiny_tokenizer(), 3)
     assert "more than 3" in refused[MOVE_TOWER.id]
 
 
-def test_an_edit_to_the_old_object_is_refused_under_whatever_name() -> None:
+def test_edit_to_the_old_object_is_refused() -> None:
     same: Edit = evolve(MOVE_TOWER, before=MOVE_TOWER.after)
     assert unsupported_edits([same], tiny_tokenizer(), 100) == {same.id: "its new object 'Rome' is the old one"}
     spelled = [Entity(label=label, id="Q220") for label in ("Rome", "Roma")]
@@ -70,27 +70,27 @@ def test_an_edit_to_the_old_object_is_refused_under_whatever_name() -> None:
     assert unsupported_edits([evolve(same, before=None)], tiny_tokenizer(), 100) == {}
 
 
-def test_a_space_at_the_end_of_the_cloze_is_not_part_of_the_prompt() -> None:
+def test_trailing_space_of_the_cloze_is_removed() -> None:
     spaced = evolve(MOVE_TOWER, cloze=Cloze(template="{} is located in ", subject="Eiffel Tower"))
     assert rewrite(spaced) == rewrite(MOVE_TOWER)
     assert rewrite(spaced).subject == "Eiffel Tower"
 
 
-def test_a_subject_with_braces_stays_whole() -> None:
+def test_subject_may_contain_braces() -> None:
     made = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="In {} it", subject="{} set")))
     assert made.subject == "{} set"
     assert made.row(tiny_tokenizer(), "So. {}").index > made.row(tiny_tokenizer()).index
 
 
 @pytest.mark.parametrize("subject", ["Apple ", " Apple", " Apple "])
-def test_e3_spaces_around_a_subject_are_not_its(subject: str) -> None:
-    """Where offsets are untrimmed, the token behind the subject begins with that space."""
+def test_spaces_around_the_subject_are_excluded(subject: str) -> None:
+    """If offsets are untrimmed, the token after the subject begins with that space."""
     found = rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="We say {}is in", subject=subject)))
     assert found.subject == "Apple"
     assert rewrite(evolve(MOVE_TOWER, cloze=Cloze(template="It is {}", subject=subject))).subject == "Apple"
 
 
-def test_an_edit_of_free_form_has_a_prompt_a_whole_target_and_no_span() -> None:
+def test_free_form_edit_has_prompt_and_target_but_no_span() -> None:
     made = rewrite(FREE_FORM)
     assert FREE_FORM.free_form is not None
     assert (made.prompt, made.target) == (FREE_FORM.free_form.prompt, FREE_FORM.free_form.target)
@@ -99,7 +99,7 @@ def test_an_edit_of_free_form_has_a_prompt_a_whole_target_and_no_span() -> None:
         made.row(tiny_tokenizer())
 
 
-def test_an_edit_of_free_form_is_refused_where_a_subject_is_needed() -> None:
+def test_free_form_edit_is_refused_if_a_subject_is_needed() -> None:
     tokenizer = tiny_tokenizer()
     assert unsupported_edits([MOVE_TOWER, FREE_FORM], tokenizer, 100) == {}
     assert unsupported_edits([MOVE_TOWER, FREE_FORM], tokenizer, 100, needs_subject=True) == {FREE_FORM.id: NO_SUBJECT}
@@ -107,7 +107,7 @@ def test_an_edit_of_free_form_is_refused_where_a_subject_is_needed() -> None:
         as_rewrites([FREE_FORM], tokenizer, 100, needs_subject=True)
 
 
-def test_a_target_of_several_lines_is_written_whole() -> None:
+def test_target_may_have_several_lines() -> None:
     tokenizer = tiny_tokenizer()
     made = rewrite(evolve(MOVE_TOWER, after=after("Rome\nBonn")))
     assert made.target == "Rome\nBonn"
@@ -115,6 +115,6 @@ def test_a_target_of_several_lines_is_written_whole() -> None:
     assert tokenizer.decode(ids).strip() == "Rome\nBonn"
 
 
-def test_a_target_that_begins_a_line_gets_no_space() -> None:
+def test_target_at_the_start_of_a_line_has_no_space() -> None:
     tokenizer = tiny_tokenizer()
     assert tokenizer.decode(target_ids(tokenizer, "A list:\n", "one\ntwo")) == "one\ntwo"

@@ -24,7 +24,7 @@ def test_update_is_stationary_for_the_ridge_objective(covariance: KeyCovariance,
     assert float(gradient.norm() / (residual @ keys.T).norm()) < 1e-12
 
 
-def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(covariance: KeyCovariance) -> None:
+def test_fit_is_exact_for_a_vanishing_covariance_weight(covariance: KeyCovariance) -> None:
     keys, residual = random_problem(7)
     misses = [
         off(whole_of(ridge_update(covariance, keys, residual, weight)) @ keys, residual)
@@ -36,7 +36,7 @@ def test_fit_becomes_exact_as_the_weight_of_old_keys_goes_to_nothing(covariance:
 
 
 @pytest.mark.parametrize("count", [3, 11, 12, 60])
-def test_every_form_of_the_solution_is_the_same(covariance: KeyCovariance, count: int) -> None:
+def test_all_forms_of_the_solution_are_equal(covariance: KeyCovariance, count: int) -> None:
     keys, residual = random_problem(count)
     weight, c = 5.0, covariance.matrix
     eye = torch.eye(count, dtype=torch.float64)
@@ -49,8 +49,8 @@ def test_every_form_of_the_solution_is_the_same(covariance: KeyCovariance, count
     assert max(off(ours, other) for other in (direct, woodbury, emmet)) < 1e-10
 
 
-def test_one_typical_key_is_moved_half_way_when_the_weight_is_its_length() -> None:
-    """The rule by which ``memit`` derives lambda: the mean of k^T C^-1 k over the corpus is f, exactly."""
+def test_key_is_moved_half_way_if_the_weight_equals_its_length() -> None:
+    """``memit``'s rule for lambda: the mean of k^T C^-1 k over the corpus is exactly f."""
     data = torch.randn(600, F, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     covariance = KeyCovariance(data.T @ data / 600, 600)
     leverage = (data * torch.linalg.solve(covariance.matrix, data.T).T).sum(1)
@@ -63,33 +63,33 @@ def test_one_typical_key_is_moved_half_way_when_the_weight_is_its_length() -> No
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_a_singular_statistic_is_an_error(count: int) -> None:
+def test_singular_covariance_is_an_error(count: int) -> None:
     few = torch.randn(5, F, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with pytest.raises(EditFailed, match="singular"):
         ridge_update(KeyCovariance(few.T @ few, 5), *random_problem(count), 1.0)
 
 
-def test_small_systems_are_solved_in_float64_from_a_float32_statistic(covariance: KeyCovariance) -> None:
+def test_float32_covariance_is_solved_in_float64(covariance: KeyCovariance) -> None:
     single = KeyCovariance(covariance.matrix.float(), 600)
     update = ridge_update(single, *(part.float() for part in random_problem(3)), 2.0)
     assert (update.left.dtype, update.right.dtype) == (torch.float64, torch.float64)
 
 
 @pytest.mark.parametrize("count", [1, 11, 12, 40])
-def test_an_update_has_the_rank_of_its_edits(covariance: KeyCovariance, count: int) -> None:
+def test_update_has_the_rank_of_its_edits(covariance: KeyCovariance, count: int) -> None:
     update = ridge_update(covariance, *random_problem(count), 3.0)
     assert (update.left.shape, update.right.shape) == ((D, count), (count, F))
 
 
-def test_a_key_is_weighed_by_the_inverse_covariance(covariance: KeyCovariance) -> None:
+def test_key_is_weighted_by_the_inverse_covariance(covariance: KeyCovariance) -> None:
     key = random_problem(1)[0][:, 0]
     assert off(covariance.matrix @ covariance_weighted(covariance, key), key) < 1e-12
     assert torch.equal(covariance_weighted(None, key.float()), key.float().double())
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_a_matrix_that_rounding_makes_definite_is_singular_still(scale: float) -> None:
-    """Two keys that agree to eight digits; at every scale, and whatever the sign of the last bit."""
+def test_matrix_definite_only_by_rounding_is_singular(scale: float) -> None:
+    """Two keys that agree to eight digits, at every scale and for both signs of the last bit."""
     for seed in range(20):
         keys = torch.randn(F, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         keys[:, 3] = keys[:, 0] * (1 + 1e-8)
@@ -100,7 +100,7 @@ def test_a_matrix_that_rounding_makes_definite_is_singular_still(scale: float) -
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_matrix_with_nan_is_not_called_singular(value: float) -> None:
+def test_matrix_with_nan_has_its_own_error(value: float) -> None:
     with pytest.raises(EditFailed, match="it contains NaN or infinity") as caught:
         cholesky(torch.full((3, 3), value, dtype=torch.float64), "it")
     assert "more tokens" not in caught.value.hint

@@ -1,4 +1,4 @@
-"""A model on several accelerators: no tensor is indexed with one that lies on another."""
+"""Models on several accelerators: no tensor is indexed with a tensor on another device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ke_weights.tail import Tail
 
 @frozen
 class Placed:
-    """Stands for a tensor; torch refuses an index on another device, unless that is the processor."""
+    """A fake tensor. torch refuses an index on another device, unless that is the CPU."""
 
     device: str
 
@@ -26,7 +26,7 @@ class Placed:
         return Placed(device)
 
 
-def test_edits_that_stop_early_leave_a_tail_that_is_not_where_the_embeddings_are() -> None:
+def test_tail_on_another_device_drops_finished_edits() -> None:
     hidden, start, rows = Placed("cuda:1"), Placed("cuda:0"), Placed("cuda:1")
     keep: Any = Tail.keep
     kept = keep(Tail(hidden=hidden, start=start, calls=()), rows)  # type: ignore[arg-type]

@@ -60,7 +60,7 @@ def by_letters(*, words: bool = True) -> Tokenizer:
 
 
 def with_byte_fallback(normalizer: Any, pre_tokenizer: Any = None) -> Tokenizer:
-    """SentencePiece's BPE as LLaMA and Gemma have it: what is no piece becomes bytes. Here é and 日 do."""
+    """SentencePiece's BPE as in LLaMA and Gemma: unknown characters (here é and 日) become bytes."""
     written = json.loads(by_letters().to_str())
     for byte in range(256):
         written["model"]["vocab"][f"<0x{byte:02X}>"] = len(written["model"]["vocab"])
@@ -156,10 +156,10 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize(("template", "subject"), PLACES)
 @pytest.mark.parametrize("left", ["", "The city was. "])
-def test_e3_subject_token_is_the_last_of_the_text_up_to_the_subject(
+def test_subject_token_is_the_last_token_up_to_the_subjects_end(
     tokenizer: Any, template: str, subject: str, left: str
 ) -> None:
-    """Against the two-part rule, which holds where no merge crosses the subject's end and specials are cut."""
+    """Compared with the two-part rule, which is correct if no merge crosses the subject's end."""
     cloze = Cloze(template=left + template, subject=subject)
     row = locate(tokenizer, cloze.prompt, cloze.span)
     upto = encode(tokenizer, cloze.prompt[: cloze.span[1]])[0]
@@ -167,7 +167,7 @@ def test_e3_subject_token_is_the_last_of_the_text_up_to_the_subject(
     assert row.index == len(upto) - 1
 
 
-def test_e3_a_token_merged_over_the_border_is_the_subjects() -> None:
+def test_token_across_the_border_belongs_to_the_subject() -> None:
     tokenizer = trained("bytes")
     text = "Yahoo!'s chief"
     ids, offsets = encode(tokenizer, text)
@@ -182,10 +182,8 @@ def test_e3_a_token_merged_over_the_border_is_the_subjects() -> None:
     ("template", "subject"),
     [place for place in PLACES if place[0].find("{}") > 0 and place[0][place[0].find("{}") - 1] == " "],
 )
-def test_v12_the_sum_of_separate_lengths_is_one_off_with_bos(
-    kind: str, template: str, subject: str, *, bos: bool
-) -> None:
-    """Numerics 12. The published rule encodes what stands before the subject, and the subject: each with a BOS."""
+def test_sum_of_separate_lengths_is_wrong_with_bos(kind: str, template: str, subject: str, *, bos: bool) -> None:
+    """The published rule encodes the text before the subject and the subject separately, each with a BOS."""
     tokenizer = trained(kind, bos=bos)
     cloze = Cloze(template=template, subject=subject)
     row = locate(tokenizer, cloze.prompt, cloze.span)
@@ -193,7 +191,7 @@ def test_v12_the_sum_of_separate_lengths_is_one_off_with_bos(
     assert sum(map(len, parts)) - 1 == row.index + bos
 
 
-def test_e3_a_bos_is_nobodys_subject_and_an_eos_does_not_stay(tokenizer: Any) -> None:
+def test_bos_is_outside_the_subject_and_eos_is_removed(tokenizer: Any) -> None:
     row = locate(tokenizer, "Apple makes what", (0, 5))
     assert row.ids[-1] != 2
     if tokenizer("")["input_ids"][:1] == [1]:
@@ -201,8 +199,8 @@ def test_e3_a_bos_is_nobodys_subject_and_an_eos_does_not_stay(tokenizer: Any) ->
         assert row.index >= 1
 
 
-def test_e3_a_subject_of_one_token_is_that_token(tokenizer: Any) -> None:
-    """Each of these words is one token for some of the tokenizers, and one of them for each."""
+def test_subject_of_one_token_is_located(tokenizer: Any) -> None:
+    """Each word is one token for some of the tokenizers, and each tokenizer has one of them."""
     ones = 0
     for word in ("capital", "state", "country", "France", "of", "is"):
         text = f"The head {word} the"
@@ -216,7 +214,7 @@ def test_e3_a_subject_of_one_token_is_that_token(tokenizer: Any) -> None:
     assert ones
 
 
-def test_e3_letters_split_over_tokens_end_with_their_last_byte() -> None:
+def test_split_letter_ends_with_its_last_byte() -> None:
     for kind in ("bytes", "tiktoken", "llama", "gemma"):
         tokenizer = trained(kind)
         row = locate(tokenizer, "The song of Beyoncé is", (12, 19))
@@ -225,7 +223,7 @@ def test_e3_letters_split_over_tokens_end_with_their_last_byte() -> None:
         assert len(tokenizer.tokenize("é")) >= 2
 
 
-def test_e2_a_subject_named_twice_is_found_where_its_slot_is(tokenizer: Any) -> None:
+def test_repeated_subject_is_located_at_its_slot(tokenizer: Any) -> None:
     first = Cloze(template="{} is to Apple what", subject="Apple")
     second = Cloze(template="Apple is to {} what", subject="Apple")
     assert first.prompt == second.prompt
@@ -237,7 +235,7 @@ def test_e2_a_subject_named_twice_is_found_where_its_slot_is(tokenizer: Any) -> 
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_v8_what_a_tokenizer_says_about_padding_and_truncation_does_not_reach_the_look_up(side: str) -> None:
+def test_padding_and_truncation_settings_of_the_tokenizer_are_ignored(side: str) -> None:
     plain, set_up = (PreTrainedTokenizerFast(tokenizer_object=by_letters(), unk_token="<unk>") for _ in range(2))
     set_up.padding_side = set_up.truncation_side = side
     set_up.pad_token = "</s>"
@@ -247,7 +245,7 @@ def test_v8_what_a_tokenizer_says_about_padding_and_truncation_does_not_reach_th
     assert locate(set_up, text, (21, 38)) == locate(plain, text, (21, 38))
 
 
-def test_e4_indices_are_never_negative_and_point_at_real_tokens(rewrites: list[Rewrite]) -> None:
+def test_indices_point_at_real_tokens(rewrites: list[Rewrite]) -> None:
     tokenizer = tiny_tokenizer(bos=True)
     rows = [made.row(tokenizer) for made in rewrites]
     _ids, mask = padded([row.ids for row in rows], torch.device("cpu"))
@@ -256,7 +254,7 @@ def test_e4_indices_are_never_negative_and_point_at_real_tokens(rewrites: list[R
         assert int(mask[at, row.index]) == 1
 
 
-def test_v8_rows_are_padded_on_the_right(rewrites: list[Rewrite]) -> None:
+def test_rows_are_padded_on_the_right(rewrites: list[Rewrite]) -> None:
     tokenizer = tiny_tokenizer()
     rows = [made.row(tokenizer).ids for made in rewrites]
     ids, mask = padded(rows, torch.device("cpu"))
@@ -265,7 +263,7 @@ def test_v8_rows_are_padded_on_the_right(rewrites: list[Rewrite]) -> None:
         assert mask[at].tolist() == [1] * len(row) + [0] * (ids.shape[1] - len(row))
 
 
-def test_e1_a_target_gets_exactly_one_leading_space(tokenizer: Any) -> None:
+def test_target_has_exactly_one_leading_space(tokenizer: Any) -> None:
     prompt = "The capital of France is"
     given = {target_ids(tokenizer, prompt, target) for target in ("Rome", " Rome", "  Rome ")}
     assert len(given) == 1
@@ -273,7 +271,7 @@ def test_e1_a_target_gets_exactly_one_leading_space(tokenizer: Any) -> None:
     assert [*encode(tokenizer, prompt)[0], *given.pop()] == together
 
 
-def test_e11_no_special_token_stands_in_a_target(tokenizer: Any) -> None:
+def test_targets_have_no_special_tokens(tokenizer: Any) -> None:
     ids = target_ids(tokenizer, "The capital of France is", "the United States of America")
     assert not set(ids) & {1, 2}
 
@@ -282,8 +280,8 @@ TARGETS = ("Rome", "the United States of America", "W. G. Sebald")
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_ids_of_a_target_continue_those_of_its_prompt(tokenizer: Any, target: str) -> None:
-    """Numerics 24, the route taken: ids are joined, never text."""
+def test_target_ids_continue_prompt_ids(tokenizer: Any, target: str) -> None:
+    """Ids are concatenated, never text."""
     prompt = "The capital of France is"
     ids = target_ids(tokenizer, prompt, target)
     assert [*encode(tokenizer, prompt)[0], *ids] == encode(tokenizer, f"{prompt} {target}")[0]
@@ -292,10 +290,8 @@ def test_the_ids_of_a_target_continue_those_of_its_prompt(tokenizer: Any, target
 @pytest.mark.parametrize(
     ("kind", "holds"), [("bytes", True), ("tiktoken", True), ("metaspace", False), ("llama", False)]
 )
-def test_text_decoded_from_all_but_the_last_id_is_another_text_for_word_marking_tokenizers(
-    kind: str, *, holds: bool
-) -> None:
-    """Numerics 24, the trap: decoding drops the mark of a word's start, so the piece is glued to the prompt's end."""
+def test_decoding_all_but_the_last_id_differs_for_sentencepiece(kind: str, *, holds: bool) -> None:
+    """Decoding drops the mark of a word's start, so the piece would be appended without a space."""
     tokenizer = trained(kind, bos=True)
     prompt = "The capital of France is"
     kept = []
@@ -306,7 +302,7 @@ def test_text_decoded_from_all_but_the_last_id_is_another_text_for_word_marking_
     assert all(kept) == any(kept) == holds
 
 
-def test_a_target_that_merges_with_the_prompt_is_encoded_alone() -> None:
+def test_target_that_merges_with_the_prompt_is_encoded_separately() -> None:
     tokenizer = trained("wordless", bos=True)  # its merges know no words
     prompt = "The capital of France is"
     prefix, together = (encode(tokenizer, text)[0] for text in (prompt, f"{prompt} Rome"))
@@ -314,14 +310,14 @@ def test_a_target_that_merges_with_the_prompt_is_encoded_alone() -> None:
     assert list(target_ids(tokenizer, prompt, "Rome")) == tokenizer(" Rome", add_special_tokens=False)["input_ids"]
 
 
-def test_teacher_forcing_leaves_out_the_last_target_token_and_keeps_the_index(rewrites: list[Rewrite]) -> None:
+def test_teacher_forcing_omits_the_last_target_token(rewrites: list[Rewrite]) -> None:
     row = rewrites[0].row(tiny_tokenizer())
     longer = row.plus((7, 8, 9))
     assert longer.ids == (*row.ids, 7, 8)
     assert longer.index == row.index
 
 
-def test_a_slow_tokenizer_is_refused() -> None:
+def test_slow_tokenizer_is_refused() -> None:
     class Slow:
         is_fast = False
 
@@ -329,12 +325,12 @@ def test_a_slow_tokenizer_is_refused() -> None:
         encode(Slow(), "a")
 
 
-def test_a_subject_that_no_token_holds_is_refused() -> None:
+def test_subject_without_tokens_is_refused() -> None:
     with pytest.raises(KEError, match="belongs to its subject"):
         locate(tiny_tokenizer(), "The capital is", (4, 4))
 
 
-def test_batches_hold_every_row_once_and_respect_the_limit() -> None:
+def test_batches_contain_every_row_once_within_the_limit() -> None:
     lengths = [5, 9, 1, 9, 3, 40]
     found = batches(lengths, 20)
     assert sorted(at for batch in found for at in batch) == list(range(6))

@@ -1,4 +1,4 @@
-"""Context templates and targets are found again by everything that determines them, and by nothing else."""
+"""Cache keys of templates and targets contain everything that determines them, and nothing else."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="traced: x", fac
 
 
 def chatty() -> HFModel:
-    """``tiny_model("llama")``, asked through a chat template."""
+    """Return ``tiny_model("llama")`` with a chat template."""
     model = tiny_model("llama")
     model.tokenizer.chat_template = "{% for turn in messages %}Q: {{ turn['content'] }}\nA:{% endfor %}"
     return HFModel.from_parts(model.module, model.tokenizer, id="tiny:chat", chat=True)
 
 
 def names(root: Path) -> Iterator[str]:
-    """What is kept under ``root``, but for the keys and the locks beside it."""
+    """Return the artifacts in ``root``, without keys and locks."""
     return (
         path.name
         for path in sorted(root.rglob("*"))
@@ -56,7 +56,7 @@ def session_of(model: Any, root: Path, seed: int = 0) -> Any:
     return make_session(model, root=root, seed=seed)
 
 
-def test_e5_templates_are_the_same_in_every_process_and_kept(tmp_path: Path) -> None:
+def test_templates_are_reproducible_and_cached(tmp_path: Path) -> None:
     lists = [context_templates(session_of(tiny_model("llama"), tmp_path / name), lengths=MEMIT) for name in ("a", "b")]
     assert lists[0] == lists[1]
     assert lists[0][0] == "{}"
@@ -65,7 +65,7 @@ def test_e5_templates_are_the_same_in_every_process_and_kept(tmp_path: Path) -> 
     assert json.loads(kept[0].read_text(encoding="utf-8"))["content"] == list(lists[0])
 
 
-def test_e5_another_model_or_seed_or_length_has_templates_of_its_own(tmp_path: Path) -> None:
+def test_templates_depend_on_model_seed_and_length(tmp_path: Path) -> None:
     model = tiny_model("llama")
     lists = {
         context_templates(session_of(model, tmp_path), lengths=MEMIT),
@@ -76,7 +76,7 @@ def test_e5_another_model_or_seed_or_length_has_templates_of_its_own(tmp_path: P
     assert len(lists) == 4
 
 
-def test_templates_begin_with_their_words_and_are_as_long_as_asked(tmp_path: Path) -> None:
+def test_templates_have_their_first_word_and_length(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     found = context_templates(session_of(model, tmp_path), lengths=MEMIT)
     for word, template in zip(("The", "Therefore", "Because", "I", "You"), found[1:], strict=True):
@@ -85,7 +85,7 @@ def test_templates_begin_with_their_words_and_are_as_long_as_asked(tmp_path: Pat
         assert template.count("{") == template.count("}") == 1
 
 
-def test_rome_takes_ten_texts_of_each_of_two_lengths(tmp_path: Path) -> None:
+def test_rome_uses_ten_texts_of_each_of_two_lengths(tmp_path: Path) -> None:
     model = tiny_model("gpt2")
     found = context_templates(session_of(model, tmp_path), lengths=ROME)
     assert len(found) == len(set(found)) == 21
@@ -96,34 +96,34 @@ def test_rome_takes_ten_texts_of_each_of_two_lengths(tmp_path: Path) -> None:
     )
 
 
-def test_braces_and_empty_lines_in_sampled_text_are_neutralised() -> None:
+def test_braces_and_empty_lines_in_sampled_text_are_removed() -> None:
     written = Generated(text=" {x}\n\ny ﬁn", finish="length")
     assert as_template("The", written) == "The  x  y fin. {}"
 
 
-def test_a_template_that_cannot_be_sampled_is_an_error() -> None:
+def test_failed_template_sampling_is_an_error() -> None:
     with pytest.raises(EditFailed, match="from 'The'"):
         as_template("The", RuntimeError("no"))
 
 
-def test_templates_given_by_hand_must_end_in_their_slot() -> None:
+def test_given_templates_must_end_in_their_slot() -> None:
     assert explicit_templates(["So. {}", "{}", "So. {}"]) == ("{}", "So. {}")
     for bad in ("So.", "{} so", "{} {}"):
         with pytest.raises(BadConfig, match="needs exactly one"):
             explicit_templates([bad])
 
 
-def test_contexts_are_of_plain_text_however_the_model_is_asked(tmp_path: Path) -> None:
+def test_templates_are_sampled_without_chat_template(tmp_path: Path) -> None:
     plain, chat = tiny_model("llama"), chatty()
     lists = [context_templates(session_of(one, tmp_path / one.id), lengths=MEMIT) for one in (plain, chat)]
     assert lists[0] == lists[1]
     assert list(names(tmp_path / plain.id)) == list(names(tmp_path / chat.id))
 
 
-def test_what_is_found_in_plain_text_is_kept_under_the_plain_models_name(
+def test_artifacts_of_plain_text_use_the_plain_digest(
     tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
 ) -> None:
-    """Second moments, targets and traces; a completion's name still tells the two apart."""
+    """Covariances, targets and traces. Cached completions use the digest with the chat template."""
     plain, chat = tiny_model("llama"), chatty()
     assert plain.digest == plain.plain.digest == chat.plain.digest != chat.digest
     store(make_session(plain, root=tmp_path).artifacts, plain.digest, SUGGESTION)
@@ -138,7 +138,7 @@ def test_what_is_found_in_plain_text_is_kept_under_the_plain_models_name(
     assert len(list(names(tmp_path))) == 3
 
 
-def test_the_plain_name_of_an_edited_chat_model_is_that_of_its_edited_weights() -> None:
+def test_plain_digest_of_an_edited_chat_model_has_the_edited_weights() -> None:
     model, chat = tiny_model("llama"), chatty()
     before = chat.plain.digest
     for one in (model, chat):
@@ -149,7 +149,7 @@ def test_the_plain_name_of_an_edited_chat_model_is_that_of_its_edited_weights() 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many edits were really optimized, call by call."""
+    """Return the number of optimized edits of each call."""
     calls: list[int] = []
     real = targets.optimize_targets
 
@@ -161,7 +161,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-def test_e6_a_known_target_is_found_again_bit_for_bit(
+def test_cached_target_is_bit_identical(
     tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
 ) -> None:
     model = tiny_model("llama")
@@ -176,7 +176,7 @@ def test_e6_a_known_target_is_found_again_bit_for_bit(
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "text", "other", "flipped"])
-def test_a_target_that_cannot_be_read_is_made_again(
+def test_damaged_target_is_optimized_again(
     damage: str, tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int], flip: Any
 ) -> None:
     model = tiny_model("llama")
@@ -199,7 +199,7 @@ def test_a_target_that_cannot_be_read_is_made_again(
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "other", "flipped"])
-def test_contexts_that_cannot_be_read_are_sampled_again(damage: str, tmp_path: Path) -> None:
+def test_damaged_templates_are_sampled_again(damage: str, tmp_path: Path) -> None:
     session = session_of(tiny_model("llama"), tmp_path)
     first = context_templates(session, lengths=MEMIT)
     path = next(path for path in (tmp_path / "templates").iterdir() if not path.name.endswith(".key.json"))
@@ -217,7 +217,7 @@ def test_contexts_that_cannot_be_read_are_sampled_again(damage: str, tmp_path: P
     "change",
     ["layer", "steps", "lr", "kl", "weight_decay", "clamp", "stop_loss", "templates", "target", "model", "edited"],
 )
-def test_e6_whatever_determines_a_target_makes_a_new_one(
+def test_cache_key_contains_everything_that_determines_a_target(
     change: str, tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
 ) -> None:
     model = tiny_model("llama")
@@ -238,7 +238,7 @@ def test_e6_whatever_determines_a_target_makes_a_new_one(
     assert counted == [1, 1]
 
 
-def test_s8_an_edits_number_is_no_part_of_what_its_target_is_kept_under(
+def test_cache_key_of_a_target_has_no_edit_id(
     tmp_path: Path, rewrites: list[Rewrite], templates: tuple[str, ...], counted: list[int]
 ) -> None:
     model = tiny_model("llama")
@@ -263,7 +263,7 @@ def test_many_edits_are_optimized_in_groups(
         assert float((one.z - other.z).norm() / one.z.norm()) < 1e-12
 
 
-def test_templates_are_asked_of_the_model_with_seeds() -> None:
+def test_templates_are_sampled_with_seeds() -> None:
     asked: list[Generate] = []
 
     class Recording:
@@ -317,14 +317,14 @@ def test_out_of_memory_halves_a_group_of_edits(
         optimized_targets(session_of(model, tmp_path / "c"), modules, rewrites, templates, SETTINGS)
 
 
-def test_processes_that_want_the_same_targets_make_them_once(
+def test_concurrent_processes_optimize_targets_once(
     tmp_path: Path,
     rewrites: list[Rewrite],
     templates: tuple[str, ...],
     counted: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Threads in their place: both look for the targets, then both come to the lock, whose holder hooks the model."""
+    """Uses threads: both look for the targets, then both wait for the lock."""
     model = tiny_model("llama")
     session, modules = session_of(model, tmp_path), module_map(model.module)
     here = threading.Barrier(2)
@@ -345,8 +345,8 @@ def test_processes_that_want_the_same_targets_make_them_once(
     assert sum(counted) == len(rewrites)
 
 
-def test_ctrl_c_while_a_kept_target_is_read_is_raised_and_the_target_is_not_made_again(tmp_path: Path) -> None:
-    """torch turns an interrupt of reading into a ValueError, which a damaged file raises too."""
+def test_ctrl_c_while_reading_a_target_keeps_the_target(tmp_path: Path) -> None:
+    """torch turns an interrupt while reading into a ValueError, which a damaged file also raises."""
     model = tiny_model("llama")
     modules, session = module_map(model.module), session_of(model, tmp_path)
     rewrite = Rewrite(id="one", prompt="The tower stands in", span=(4, 9), target=" Rome")

@@ -22,21 +22,7 @@ from ke_weights.published import PUBLISHED_MULTI_LAYER, Published
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 
 __all__ = [
-    "PUBLISHED_MULTI_LAYER",
-    "Checkpoint",
-    "MultiLayerConfig",
-    "Published",
-    "RankOneConfig",
-    "SingleLayerConfig",
-    "as_details",
-    "checkpoint_digest",
-    "derived",
-    "multi_layer_settings",
-    "not_negative",
-    "positive",
-    "read_checkpoint",
-    "resolve_hyperparameters",
-    "single_layer_settings",
-    "template_length",
-    "trained_folder",
+    "PUBLISHED_MULTI_LAYER", "Checkpoint", "MultiLayerConfig", "Published", "RankOneConfig", "SingleLayerConfig",
+    "as_details", "checkpoint_digest", "derived", "multi_layer_settings", "not_negative", "positive",
+    "read_checkpoint", "resolve_hyperparameters", "single_layer_settings", "template_length", "trained_folder",
 ]  # fmt: skip

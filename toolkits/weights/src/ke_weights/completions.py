@@ -46,7 +46,6 @@ class Completion:
 
     text: str
     logprobs: tuple[float, ...] = ()
-    tokens: tuple[int, ...] = ()
 
     def begins_with(self, names: Sequence[str]) -> bool:
         """Return whether the text begins with one of ``names``, ignoring case and spaces, up to a word's end."""
@@ -123,7 +122,7 @@ def _complete(one: PromptWithObjects) -> Procedure[Completion]:
         return Completion(text=written.text.strip())
     continuations = tuple(continued(one.prompt, name) for name in one.objects)
     scored: Scored = yield Score(prompt=one.prompt, continuations=continuations)
-    return Completion(text=written.text.strip(), logprobs=scored.logprobs, tokens=scored.tokens)
+    return Completion(text=written.text.strip(), logprobs=scored.logprobs)
 
 
 def _plain(text: str) -> str:

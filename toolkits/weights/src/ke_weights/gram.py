@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from attrs import define, field
 from torch import Tensor
 
 from ke_core.plugin import KEError, Progress
+from ke_plugin_hf.adaptors import hidden_in
 from ke_plugin_hf.decoding.float64 import home
 from ke_plugin_hf.decoding.free import free_bytes
 from ke_plugin_hf.decoding.memory import halved
-from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
+from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap
 from ke_weights.state_files import load_intact, save_state
 from ke_weights.subject import batches, padded
@@ -44,14 +44,18 @@ def gram_sums(
     for layer, path in files.items():
         sums[layer], done[layer] = _partial_sum(modules, layer, path)
     label = f"key covariance of {len(files)} layers" if len(files) > 1 else f"key covariance of layer {min(files)}"
-    saver = _Saver()
+    saved_at, cost = time.monotonic(), 0.0
     for at in range(min(done.values()), len(plan)):
         progress.advance(label, at, len(plan))
         pending = {layer: total for layer, total in sums.items() if done[layer] <= at}
         add_products(modules, [rows[row] for row in plan[at]], pending)
         done |= dict.fromkeys(pending, at + 1)
-        if at + 1 < len(plan) and saver.due():
-            saver.save(sums, done, files)
+        if at + 1 < len(plan) and time.monotonic() - saved_at >= max(SAVE_SECONDS, cost / SAVE_SHARE):
+            began = time.monotonic()
+            for layer, path in files.items():
+                save_state(path, {"sum": sums[layer]}, {"batches": str(done[layer]), **_format()})
+            saved_at = time.monotonic()
+            cost = saved_at - began
     progress.advance(label, len(plan), len(plan))
     return sums
 
@@ -130,21 +134,3 @@ def _partial_sum(modules: ModuleMap, layer: int, path: Path) -> tuple[Tensor, in
 def _format() -> dict[str, str]:
     """Return what the batches of a sum depend on besides the text."""
     return {"pass_tokens": str(PASS_TOKENS), "ke": version("ke-core")}
-
-
-@define
-class _Saver:
-    """Decides when to save sums, so that little work can be lost and saving takes little time."""
-
-    _last: float = field(factory=time.monotonic, init=False)
-    _cost: float = field(default=0.0, init=False)
-
-    def due(self) -> bool:
-        return time.monotonic() - self._last >= max(SAVE_SECONDS, self._cost / SAVE_SHARE)
-
-    def save(self, sums: Mapping[int, Tensor], done: Mapping[int, int], files: Mapping[int, Path]) -> None:
-        began = time.monotonic()
-        for layer, path in files.items():
-            save_state(path, {"sum": sums[layer]}, {"batches": str(done[layer]), **_format()})
-        self._last = time.monotonic()
-        self._cost = self._last - began

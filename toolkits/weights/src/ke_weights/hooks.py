@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ke_core.plugin import UninterruptibleContext, uninterruptible, uninterruptible_context
-from ke_plugin_hf.adaptors import first, hidden_in
+from ke_plugin_hf.adaptors import first
 from ke_plugin_hf.decoding.passes import COUNTER
 
 
@@ -115,6 +115,3 @@ def frozen_module(module: nn.Module) -> Iterator[None]:
             child.training = mode
         for parameter, grad in wanted.items():
             parameter.requires_grad = grad
-
-
-__all__ = ["Hooks", "Stopped", "default_dtype", "first", "forward", "frozen_module", "hidden_in"]

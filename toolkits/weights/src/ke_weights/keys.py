@@ -9,9 +9,10 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
+from ke_plugin_hf.adaptors import hidden_in
 from ke_plugin_hf.decoding.float64 import double
 from ke_weights.corpus import read_corpus
-from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
+from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import SubjectTokens, batches, encode, padded

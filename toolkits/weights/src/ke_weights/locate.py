@@ -265,12 +265,12 @@ def spread_over_layers(
 
 
 def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residual: Tensor) -> None:
-    """Raise EditFailed, which names the first edit whose key or residual (columns) holds NaN or infinity."""
+    """Raise EditFailed, which names the first edit whose key or residual (columns) contains NaN or infinity."""
     fine = keys.isfinite().all(0).to(residual.device) & residual.isfinite().all(0)
     if not bool(fine.all()):
         name = rewrites[int((~fine).nonzero()[0, 0])].id
         raise EditFailed(
-            f"the key or the residual of edit {name!r} at layer {layer} holds NaN or infinity",
+            f"the key or the residual of edit {name!r} at layer {layer} contains NaN or infinity",
             hint="load the model with --dtype float32",
         )
 

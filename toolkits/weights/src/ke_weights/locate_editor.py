@@ -8,10 +8,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar, Literal
 
 from attrs import frozen
+from torch import Tensor
 
 from ke_core.plugin import Details, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
-from ke_plugin_hf.guard import Patch
-from ke_weights.locate import EditTargets, LocateContext, LocateContextCache
+from ke_plugin_hf.decoding.float64 import double
+from ke_plugin_hf.guard import LowRank, Patch
+from ke_weights.hyperparameters import RankOneConfig, single_layer_settings
+from ke_weights.keys import bare_values
+from ke_weights.locate import EditTargets, LocateContext, LocateContextCache, write
 
 
 @frozen(kw_only=True, eq=False)
@@ -64,9 +68,34 @@ class LocateEditor(ABC):
                 f"{self.name} makes one edit at a time, not {len(edits)}", hint="make one after another"
             )
         with self.contexts.open(session, edits) as context, session.model.patch() as weights, ExitStack() as closing:
-            # no name here: what an edit needed is freed while it and later edits are active
+            # EditInProgress has no name here, so it is freed while this and later edits are active.
             made = self.write(
                 EditInProgress(session=session, context=context, edits=edits, weights=weights, closing=closing)
             )
-            del context  # it is freed inside its context: Python ignores an interrupt while weak references to it end
+            del context  # freed inside its context, because Python ignores interrupts while weak references end
             yield PassthroughModel(session, made)
+
+
+class RankOneEditor(LocateEditor):
+    """Base class of ROME (Meng et al. 2022, section 3.1) and methods that differ from it in their keys."""
+
+    def __init__(self, config: RankOneConfig) -> None:
+        super().__init__(
+            LocateContextCache.single_layer(config, single_layer_settings, needs_covariance=config.mom2_adjustment)
+        )
+
+    def write_rank_one(
+        self, work: EditInProgress, targets: EditTargets, *, key: Tensor, value: Tensor, along: Tensor
+    ) -> Details:
+        """Make ``key`` [f] map to the target instead of ``value`` [d], by W += (z - value) u^T / (key . u).
+
+        u is ``along`` [f], normalized. Every q with u . q = 0 keeps its value. Return details for the record.
+        """
+        context = work.context
+        layer = context["layer"]
+        direction = along / along.norm()
+        change = (targets.z[:, 0] - value) / (key @ direction)
+        update = LowRank(left=change[:, None], right=direction[None])
+        relative = write(work.weights, context.modules, layer, update)
+        left = targets.z - double(bare_values(context.modules, targets.rows, layer))
+        return context.details({str(layer): relative}, targets.report(left))

@@ -11,25 +11,20 @@ the output of a layer with ``adapt``. Both are undone when the context ends::
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
-
-import torch
-
-from ke_core.plugin import LanguageModel, uninterruptible_context
+from ke_core.plugin import uninterruptible_context
 from ke_plugin_hf.adaptors import Adaptor, LayerCall, LayerForward, prompt_lengths
 from ke_plugin_hf.decoding.float64 import double, home
 from ke_plugin_hf.guard import NOT_QUANTIZED, Dense, LowRank, Patch, map_orientation, quantized, whole_instead
+from ke_plugin_hf.model import HFModel as OpenModel
 from ke_weights.corpus import read_corpus
 from ke_weights.covariance import KeyCovariance
 from ke_weights.facts import model_facts
 from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
 from ke_weights.keys import average_keys, bare_keys, bare_values, project
 from ke_weights.locate import LocateContext, LocateContextCache, spread_over_layers, write
-from ke_weights.locate_editor import EditInProgress, LocateEditor
+from ke_weights.locate_editor import EditInProgress, LocateEditor, RankOneEditor
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
 from ke_weights.optimize import TargetSettings
-from ke_weights.rank_one import RankOneEditor
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.saved_edits import SavedEdit, opened_edit, read_saved_edit, recorded_model_choice
 from ke_weights.scored_tokens import ScoredTokens, require_finite, scored_tokens
@@ -38,117 +33,13 @@ from ke_weights.state_files import load_state, save_state
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
 from ke_weights.tail import Tail, open_tail
 
-
-@runtime_checkable
-class OpenModel(LanguageModel, Protocol):
-    """A language model whose weights are in this process."""
-
-    @property
-    def module(self) -> Any:
-        """The transformers model, in evaluation mode and without gradients. Editors must restore it."""
-        ...
-
-    @property
-    def tokenizer(self) -> Any:
-        """Its tokenizer."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the token ids."""
-        ...
-
-    @property
-    def chat(self) -> bool:
-        """Whether prompts are sent as a user turn of the chat template."""
-        ...
-
-    @property
-    def plain(self) -> OpenModel:
-        """The same model without the chat template; its ``digest`` identifies results on plain text."""
-        ...
-
-    def patch(self) -> Patch:
-        """Return a context that adds updates to weights and restores them bit for bit."""
-        ...
-
-    def adapt(self, layer: str, forward: LayerForward, state: Mapping[str, torch.Tensor]) -> Adaptor:
-        """Return a context in which ``forward(call, state)`` changes the output of the module ``layer``."""
-        ...
-
-    @property
-    def adaptors(self) -> tuple[Adaptor, ...]:
-        """The active adaptors in the order in which they were opened."""
-        ...
-
-    def encode(self, prompt: str) -> list[int]:
-        """Return the token ids of a prompt as ``generate`` uses them."""
-        ...
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ``ids`` without special tokens."""
-        ...
-
-
 __all__ = [
-    "NOT_QUANTIZED",
-    "Adaptor",
-    "Dense",
-    "EditInProgress",
-    "Hooks",
-    "KeyCovariance",
-    "Layer",
-    "LayerCall",
-    "LayerForward",
-    "LocateContext",
-    "LocateContextCache",
-    "LocateEditor",
-    "LowRank",
-    "ModuleMap",
-    "OpenModel",
-    "Patch",
-    "RankOneEditor",
-    "Rewrite",
-    "SavedEdit",
-    "ScoredTokens",
-    "SubjectTokens",
-    "Tail",
-    "TargetSettings",
-    "as_rewrites",
-    "average_keys",
-    "bare_keys",
-    "bare_values",
-    "cholesky",
-    "covariance_weighted",
-    "default_dtype",
-    "double",
-    "encode",
-    "find_parts",
-    "forward",
-    "frozen_module",
-    "home",
-    "load_state",
-    "map_orientation",
-    "model_facts",
-    "module_map",
-    "open_tail",
-    "opened_edit",
-    "padded",
-    "project",
-    "prompt_lengths",
-    "quantized",
-    "read_corpus",
-    "read_saved_edit",
-    "recorded_model_choice",
-    "require_finite",
-    "rewrite",
-    "ridge_update",
-    "save_state",
-    "scored_tokens",
-    "spread_over_layers",
-    "target_ids",
-    "uninterruptible_context",
-    "unsupported_edits",
-    "whole_instead",
-    "write",
+    "NOT_QUANTIZED", "Adaptor", "Dense", "EditInProgress", "Hooks", "KeyCovariance", "Layer", "LayerCall",
+    "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor", "LowRank", "ModuleMap", "OpenModel",
+    "Patch", "RankOneEditor", "Rewrite", "SavedEdit", "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "as_rewrites",
+    "average_keys", "bare_keys", "bare_values", "cholesky", "covariance_weighted", "default_dtype", "double",
+    "encode", "find_parts", "forward", "frozen_module", "home", "load_state", "map_orientation", "model_facts",
+    "module_map", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized", "read_corpus",
+    "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "save_state", "scored_tokens", "spread_over_layers",
+    "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from ke_weights.hooks import Hooks, forward, frozen_module, hidden_in
+from ke_plugin_hf.adaptors import hidden_in
+from ke_weights.hooks import Hooks, forward, frozen_module
 
 PROBE_TOKENS = 6
 

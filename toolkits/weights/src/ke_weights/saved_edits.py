@@ -1,4 +1,4 @@
-"""A folder with a saved edited model: the file that ``Edited.save`` wrote, and what belongs to it.
+"""A folder with a saved edited model: the file of ``Edited.save``, and its metadata.
 
 ``ke edit --out`` writes the folder for an adaptor. ``ke verify`` and ``ke serve --adaptor`` load it.
 """
@@ -58,18 +58,18 @@ class SavedEdit:
     details: Details = field(factory=dict)
 
     def editor_in(self, catalog: Catalog) -> ResolvedComponent[Any]:
-        """The editor with the options it had. Raises UnknownComponent, and BadPatch if it cannot load anything."""
+        """Return the editor with its recorded options. Raises UnknownComponent, and BadPatch without ``load``."""
         found = choose_again(catalog, "editor", self.editor, files={})
         if not (isinstance(found.spec, EditorSpec) and found.spec.load):
             raise BadPatch(
-                f"editor {self.editor.name} as installed cannot load what it saved",
+                f"editor {self.editor.name} as installed cannot load saved edits",
                 hint=f"install {self.editor.distribution} {self.editor.version}",
             )
         return found
 
 
 def is_saved_edit(path: Path) -> bool:
-    """Whether ``path`` is a folder that ``write_saved_edit`` has written."""
+    """Return whether ``path`` is a folder of ``write_saved_edit``."""
     return (path / INFO).is_file()
 
 
@@ -81,9 +81,9 @@ def write_saved_edit(folder: Path, saved: SavedEdit, state: Path) -> None:
 
 
 def read_saved_edit(folder: Path) -> SavedEdit:
-    """Read what ``write_saved_edit`` has written, without the state. Raises BadPatch."""
+    """Read a folder of ``write_saved_edit``, without the state. Raises BadPatch."""
     if not is_saved_edit(folder):
-        raise BadPatch(f"{folder} holds no saved edit: there is no {INFO} in it", hint=AGAIN)
+        raise BadPatch(f"{folder} is not a saved edit: {INFO} is missing", hint=AGAIN)
     raw = read_object(folder / INFO, error=BadPatch, hint=AGAIN)
     if raw.get("schema") != EDIT_SCHEMA:
         raise BadPatch(f"{folder} has format {raw.get('schema')}, this ke reads {EDIT_SCHEMA}", hint=AGAIN)
@@ -94,12 +94,12 @@ def read_saved_edit(folder: Path) -> SavedEdit:
 def opened_edit(
     folder: Path, saved: SavedEdit, session: Session[Any], editor: ResolvedComponent[Any]
 ) -> Iterator[Edited]:
-    """Edit the session's model with the saved state for as long as the context is open.
+    """Edit the session's model with the saved state while the context is active.
 
-    Raises BadPatch for another unedited model, and where the result is not the edited model that was saved.
+    Raises BadPatch for another unedited model, and if the result is not the edited model that was saved.
     """
     model = session.model
-    model.state()  # reads the weights afresh, so that the digest is right
+    model.state()  # rereads the weights for the digest
     if model.digest != saved.model.digest:
         raise BadPatch(
             f"{folder} was made for another model: {saved.model.id} with the digest {saved.model.digest[:12]}, "
@@ -122,12 +122,12 @@ def opened_edit(
 def recorded_model_choice(
     context: click.Context, given: Mapping[str, Any], model: ModelRef, *, folder: bool
 ) -> ModelChoice:
-    """The model that an edit was made for, loaded as it was then, except for what the command line says.
+    """Return the model that an edit was made for, with its recorded options unless the command line sets them.
 
-    Raises UsageError where only the name of its ``folder`` is known.
+    Raises UsageError if only the name of its ``folder`` is known.
     """
-    said = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if "model" not in said and folder:
-        raise click.UsageError(f"the edit was made for a model in a folder called {model.id!r}: say --model FOLDER")
+    explicit = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if "model" not in explicit and folder:
+        raise click.UsageError(f"the edit was made for a model in a folder called {model.id!r}: add --model FOLDER")
     recorded = {"model": model.reference, "dtype": model.dtype, "chat": model.chat}
-    return model_choice({**given, **{name: value for name, value in recorded.items() if name not in said}})
+    return model_choice({**given, **{name: value for name, value in recorded.items() if name not in explicit}})

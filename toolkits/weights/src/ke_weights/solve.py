@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,24 +11,14 @@ from ke_core.plugin import EditFailed
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import LowRank
 
+if TYPE_CHECKING:
+    from ke_weights.covariance import KeyCovariance
+
 SINGULAR = 1e-12  # unexplained fraction of a row; rounding of float32 keys gives 1e-13
 FEW = 4  # with fewer edits than a quarter of the key dimension, the small system is cheaper
 
 
-class Statistic(Protocol):
-    """C and its Cholesky factor on the device of the computation (``KeyCovariance`` is one)."""
-
-    def double(self) -> Tensor:
-        """Return C in float64, [f, f]."""
-        ...
-
-    @property
-    def factor(self) -> Tensor:
-        """Lower triangular, float64 [f, f]."""
-        ...
-
-
-def ridge_update(covariance: Statistic, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
+def ridge_update(covariance: KeyCovariance, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
     """Return Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
 
     It minimizes |Delta K - R|^2 + weight tr(Delta C Delta^T): meet the edits, change other outputs little.
@@ -48,7 +38,7 @@ def ridge_update(covariance: Statistic, keys: Tensor, residual: Tensor, weight: 
     return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
 
 
-def covariance_weighted(covariance: Statistic | None, key: Tensor) -> Tensor:
+def covariance_weighted(covariance: KeyCovariance | None, key: Tensor) -> Tensor:
     """Return C^-1 k, float64 [f]; k itself without C.
 
     A rank-one update along it moves k and changes the outputs for other keys least (ROME equation 2).

@@ -17,8 +17,9 @@ from attrs import evolve, field, frozen
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from ke_plugin_hf.adaptors import first, hidden_in
 from ke_plugin_hf.decoding.passes import COUNTER
-from ke_weights.hooks import Hooks, first, forward, frozen_module, hidden_in
+from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap
 from ke_weights.subject import SubjectTokens, padded
 

@@ -2,7 +2,7 @@
 
 ::
 
-    job = prepare(request, catalog, progress)    # resolves, reads the examples, loads the model, finds the checkpoint
+    job = prepare(...)                           # resolves, reads the examples, loads the model, finds the checkpoint
     for step in train(job, minutes, stop):       # continues until the time is over or ``stop`` returns True
         ...
 
@@ -13,14 +13,15 @@ or killed training resumes from its last checkpoint with the same result.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedWriter
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ke_core.app import (
     Catalog,
@@ -29,6 +30,7 @@ from ke_core.app import (
     Options,
     first_difference,
     open_session,
+    refuse_weightless,
     reject_unused,
     resolve_component,
     whole_lines,
@@ -39,11 +41,9 @@ from ke_core.plugin import (
     BadRun,
     EditorSpec,
     LanguageModel,
-    NeedsWeights,
     Progress,
     Trainer,
     Training,
-    TrainingExample,
     TrainStep,
     canonical,
     digest,
@@ -66,21 +66,8 @@ from ke_weights.trained import (
 )
 
 SAVE_SECONDS = 60.0
+EMPTY: Options = {}
 ELSEWHERE = "choose another folder with --out, or delete this one to start over"
-
-
-@frozen(kw_only=True)
-class TrainRequest:
-    """Arguments of ``ke train``. ``data`` and ``without``: JSON files or datasets. ``out`` None: the cache."""
-
-    editor: str
-    model: ModelChoice
-    data: str
-    without: tuple[str, ...] = ()
-    options: Options = field(factory=dict)
-    out: Path | None = None
-    seed: int = 0
-    data_dir: str = ""
 
 
 @define
@@ -98,27 +85,44 @@ class TrainJob:
 
 
 def prepare(
-    request: TrainRequest, catalog: Catalog, progress: Progress, *, model: LanguageModel | None = None
+    editor: str,
+    choice: ModelChoice,
+    data: str,
+    catalog: Catalog,
+    progress: Progress,
+    *,
+    without: Sequence[str] = (),
+    options: Options = EMPTY,
+    out: Path | None = None,
+    seed: int = 0,
+    data_dir: str = "",
 ) -> TrainJob:
-    """Resolve, validate and build everything, and resume from a checkpoint in the folder.
+    """Resolve, validate and build everything, and resume from a checkpoint in the folder ``out`` (None: the cache).
 
-    Raises KEErrors: an editor without a trainer, unsuitable examples, a model that cannot be loaded, a folder that
-    contains another training.
+    ``data`` and ``without``: JSON files or datasets. Raises KEErrors: an editor without a trainer, unsuitable examples,
+    a model that cannot be loaded, a folder that contains another training.
     """
-    chosen = resolve_component(catalog, "editor", request.editor, request.options)
+    chosen = resolve_component(catalog, "editor", editor, options)
     spec = chosen.spec
     assert isinstance(spec, EditorSpec)
     if spec.trainer is None:
         raise BadConfig(f"editor {spec.name} needs no training", hint=f"editors with a training: {_trainable(catalog)}")
     datasets = [
         catalog.spec("dataset", name)
-        for name in (request.data, *request.without)
+        for name in (data, *without)
         if name in catalog.names("dataset") and not Path(name).is_file()
     ]
-    reject_unused(request.options, [spec, *datasets])
-    examples = _examples(request, catalog)
-    loaded = _model(request, catalog, spec, model, progress)
-    session = open_session(loaded, catalog=catalog, seed=request.seed, progress=progress, material={})
+    reject_unused(options, [spec, *datasets])
+    read = partial(read_examples, catalog=catalog, options=options, data_dir=data_dir)
+    examples = usable(read(data), [example for source in without for example in read(source)])
+    if not examples:
+        raise BadData(f"{data} has no example left to train on", hint="check the file and --without")
+    loaded: LanguageModel = NoModel()
+    if spec.trainer.needs_model:
+        loaded = choice.load(catalog, progress)
+        loaded.state()  # for the digest of the current weights
+        refuse_weightless(spec, loaded)
+    session = open_session(loaded, catalog=catalog, seed=seed, progress=progress, material={})
     trainer: Trainer = spec.trainer.build(chosen.config)
     about: dict[str, Any] = {
         "editor": spec.name,
@@ -127,9 +131,9 @@ def prepare(
         "place": dict(trainer.place(session)),
         "recipe": dict(trainer.recipe(session)),
         "examples": {"count": len(examples), "sha256": digest([to_json(example) for example in examples])},
-        "seed": request.seed,
+        "seed": seed,
     }
-    folder = request.out or trained_folder(session.artifacts, spec.name, about["place"])
+    folder = out or trained_folder(session.artifacts, spec.name, about["place"])
     saved = _saved(folder, about)
     training = trainer.start(session, examples, saved.tensors if saved else None)
     if not saved:
@@ -223,34 +227,6 @@ def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
 def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what must be equal: not the model's name, because ``place`` identifies its weights."""
     return {name: value for name, value in about.items() if name != "model"}
-
-
-def _examples(request: TrainRequest, catalog: Catalog) -> tuple[TrainingExample, ...]:
-    without = [
-        example
-        for source in request.without
-        for example in read_examples(source, catalog, request.options, request.data_dir)
-    ]
-    found = usable(read_examples(request.data, catalog, request.options, request.data_dir), without)
-    if not found:
-        raise BadData(f"{request.data} has no example left to train on", hint="check the file and --without")
-    return found
-
-
-def _model(
-    request: TrainRequest, catalog: Catalog, spec: EditorSpec, model: LanguageModel | None, progress: Progress
-) -> LanguageModel:
-    assert spec.trainer is not None
-    if not spec.trainer.needs_model:
-        return NoModel()
-    loaded = model or request.model.load(catalog, progress)
-    loaded.state()  # for the digest of the current weights
-    if spec.needs_weights and not hasattr(loaded, "patch"):
-        raise NeedsWeights(
-            f"{spec.name} is trained on a model's weights, and {loaded.id} is not in this process",
-            hint="use a model that is loaded locally (hf:...)",
-        )
-    return loaded
 
 
 def _trainable(catalog: Catalog) -> str:

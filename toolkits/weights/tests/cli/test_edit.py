@@ -1,4 +1,4 @@
-"""``ke edit``, ``ke patch`` and ``ke verify``, from the command line to what lies on the disk."""
+"""``ke edit``, ``ke patch`` and ``ke verify``: command line, output and files."""
 
 import json
 import os
@@ -132,7 +132,7 @@ def listing(path):
     return sorted(str(one.relative_to(path)) for one in path.rglob("*") if "cache" not in one.parts)
 
 
-def test_a_sentence_is_edited_and_nothing_is_written_unless_asked(ke, base, tmp_path):
+def test_edit_of_a_sentence_writes_no_file_by_default(ke, base, tmp_path):
     status, out, err = ke("edit", LINE, *SUBJECT, *base)
     assert status == 0
     assert "1 edit by toy" in err
@@ -141,7 +141,7 @@ def test_a_sentence_is_edited_and_nothing_is_written_unless_asked(ke, base, tmp_
     assert listing(tmp_path) == []
 
 
-def test_a_checkpoint_loads_again_and_holds_the_edit(ke, base, folder, tmp_path):
+def test_saved_checkpoint_loads_and_contains_the_edit(ke, base, folder, tmp_path):
     status, out, _err = ke("edit", LINE, *SUBJECT, *base, "--out", "edited", "--patch", "p.safetensors")
     assert status == 0
     assert "checkpoint: edited" in out
@@ -156,7 +156,7 @@ def test_a_checkpoint_loads_again_and_holds_the_edit(ke, base, folder, tmp_path)
     assert weights_digest(model.module) == json.loads(out)["base"]
 
 
-def test_apply_gives_what_edit_gives_and_revert_gives_the_base_back(ke, base, folder, tmp_path):
+def test_apply_equals_edit_and_revert_restores_the_base(ke, base, folder, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--out", "edited", "--patch", "p.safetensors")[0] == 0
     assert ke("patch", "apply", "p.safetensors", *base, "--out", "applied")[0] == 0
     assert same(tensors(tmp_path / "edited"), tensors(tmp_path / "applied"))
@@ -178,7 +178,7 @@ def test_half_precision_reverts_bit_for_bit(ke, base, folder, tmp_path, dtype):
     assert same(back, {name: tensor.to(getattr(torch, dtype)) for name, tensor in want.items()})
 
 
-def test_patches_stack_and_each_can_be_taken_out(ke, base, folder, tmp_path):
+def test_patches_stack_and_each_can_be_reverted(ke, base, folder, tmp_path):
     second = ("edit", "The capital of Peru is => La Paz", "--subject", "Peru")
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "a.safetensors")[0] == 0
     assert ke(*second, *base, "--patch", "b.safetensors")[0] == 0
@@ -202,7 +202,7 @@ def test_patches_stack_and_each_can_be_taken_out(ke, base, folder, tmp_path):
     assert "facts in both: 0" in out
 
 
-def test_an_edit_of_an_edited_model_remembers_both(ke, base, folder, tmp_path):
+def test_history_contains_edits_of_an_edited_model(ke, base, folder, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--out", "one")[0] == 0
     top = ("edit", "The capital of Peru is => La Paz", "--subject", "Peru", "--model", "one", "--out", "two")
     assert ke(*top, "--patch", "top.safetensors")[0] == 0
@@ -217,7 +217,7 @@ def test_an_edit_of_an_edited_model_remembers_both(ke, base, folder, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_any_patch_of_a_chain_comes_out_when_those_on_top_of_it_are_out(ke, base, folder, tmp_path):
+def test_patches_of_a_chain_are_reverted_from_the_top(ke, base, folder, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--out", "one")[0] == 0
     assert ke(*PERU, "--model", "one", "--out", "two")[0] == 0
     assert ke(*CUBA, "--model", "two", "--out", "three", "--patch", "top.safetensors")[0] == 0
@@ -232,7 +232,7 @@ def test_any_patch_of_a_chain_comes_out_when_those_on_top_of_it_are_out(ke, base
     assert same(tensors(tmp_path / "base"), tensors(folder))
 
 
-def test_a_patch_of_the_base_comes_out_from_above_a_chain(ke, base, tmp_path):
+def test_patch_of_the_base_is_reverted_from_the_top_of_a_chain(ke, base, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--out", "one")[0] == 0
     assert ke(*PERU, "--model", "one", "--out", "two")[0] == 0
     assert ke(*CUBA, *base, "--patch", "c.safetensors")[0] == 0
@@ -241,7 +241,7 @@ def test_a_patch_of_the_base_comes_out_from_above_a_chain(ke, base, tmp_path):
     assert same(tensors(tmp_path / "back"), tensors(tmp_path / "two"))
 
 
-def test_a_patch_for_another_model_writes_nothing(ke, base, folder, tmp_path):
+def test_patch_of_another_model_writes_nothing(ke, base, folder, tmp_path):
     saved(tiny_model("llama", seed=1), tmp_path / "other")
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
     suite = write(tmp_path / "s.jsonl", SUITE)
@@ -256,7 +256,7 @@ def test_a_patch_for_another_model_writes_nothing(ke, base, folder, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_truncated_patch_is_one_line_everywhere(ke, base, tmp_path):
+def test_truncated_patch_is_a_one_line_error_in_every_command(ke, base, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
     file = tmp_path / "p.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
@@ -298,7 +298,7 @@ def test_info_shows_base_editor_edits_and_sizes(ke, base, tmp_path):
     assert found["bytes"] == (tmp_path / "p.safetensors").stat().st_size
 
 
-def test_an_editor_of_one_edit_at_a_time_stacks_its_updates(ke, base, tmp_path):
+def test_updates_of_single_edits_are_combined(ke, base, tmp_path):
     file = write(tmp_path / "e.jsonl", [{"prompt": "The capital of {} is", "subject": name, "target_new": "Lima"}
                                         for name in ("Peru", "Chile", "Cuba")])  # fmt: skip
     assert ke("edit", "--editor", "toy-each", "--edits", file, *base, "--patch", "p.safetensors")[0] == 0
@@ -307,7 +307,7 @@ def test_an_editor_of_one_edit_at_a_time_stacks_its_updates(ke, base, tmp_path):
     assert len(found["details"]["edits"]) == 3
 
 
-def test_an_adapter_is_written_and_a_dense_update_is_refused(ke, base, tmp_path):
+def test_adapter_is_written_and_dense_update_is_refused(ke, base, tmp_path):
     status, out, _err = ke("edit", LINE, *SUBJECT, *base, "--format", "peft", "--out", "adapter")
     assert (status, "adapter of rank 1" in out) == (0, True)
     assert listing(tmp_path / "adapter") == ["README.md", "adapter_config.json", "adapter_model.safetensors"]
@@ -317,7 +317,7 @@ def test_an_adapter_is_written_and_a_dense_update_is_refused(ke, base, tmp_path)
     assert not (tmp_path / "x").exists()
 
 
-def test_a_folder_that_cannot_be_written_does_not_cost_the_patch(ke, base, tmp_path):
+def test_patch_is_written_even_if_the_folder_fails(ke, base, tmp_path):
     status, _out, err = ke("edit", LINE, *SUBJECT, *base, "-o", "toy.how=dense", "--format", "peft", "--out", "x",
                            "--patch", "p.safetensors")  # fmt: skip
     assert status == 2
@@ -329,7 +329,7 @@ def test_a_folder_that_cannot_be_written_does_not_cost_the_patch(ke, base, tmp_p
 
 @pytest.mark.parametrize(("how", "words"), [("none", "changed no weight"), ("behind", "without session.model.patch()"),
                                             ("fail", "the loss is NaN")])  # fmt: skip
-def test_an_edit_that_fails_leaves_nothing(ke, base, tmp_path, how, words):
+def test_failed_edit_writes_nothing(ke, base, tmp_path, how, words):
     status, out, err = ke(
         "edit", LINE, *SUBJECT, *base, "-o", f"toy.how={how}", "--out", "x", "--patch", "p.safetensors"
     )
@@ -339,7 +339,7 @@ def test_an_edit_that_fails_leaves_nothing(ke, base, tmp_path, how, words):
 
 
 @pytest.mark.integration
-def test_a_kill_while_the_checkpoint_is_written_leaves_nothing_under_its_name(ke, base, folder, tmp_path):
+def test_kill_while_writing_a_checkpoint_leaves_no_folder(ke, base, folder, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
     script = textwrap.dedent("""
         import sys, time
@@ -363,7 +363,7 @@ def test_a_kill_while_the_checkpoint_is_written_leaves_nothing_under_its_name(ke
     assert {path.name for path in tmp_path.iterdir()} - {"cache"} == {"back", "edited", "p.safetensors"}
 
 
-def test_refused_edits_are_all_named_and_nothing_is_done(ke, base, tmp_path):
+def test_all_refused_edits_are_named(ke, base, tmp_path):
     file = write(
         tmp_path / "e.jsonl", [{"prompt": "{} is", "subject": name, "target_new": "a"} for name in ("Nobody", "Ann")]
     )
@@ -374,8 +374,8 @@ def test_refused_edits_are_all_named_and_nothing_is_done(ke, base, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_of_two_edits_that_contradict_each_other_the_reader_finds_both(ke, base, tmp_path):
-    """By an id that was made up here nobody finds a line of a file."""
+def test_contradiction_error_names_both_lines(ke, base, tmp_path):
+    """Generated ids are replaced by file and line."""
     facts = ("Peru", "a"), ("Chile", "a"), ("Peru", "b")
     file = write(tmp_path / "e.jsonl", [{"prompt": "{} is", "subject": x, "target_new": y} for x, y in facts])
     status, _out, err = ke("edit", "--edits", file, *base, "--out", "x")
@@ -386,7 +386,7 @@ def test_of_two_edits_that_contradict_each_other_the_reader_finds_both(ke, base,
     ) in err
 
 
-def test_what_exists_is_refused_before_anything_is_computed(ke, base, folder, tmp_path):
+def test_existing_output_is_refused_before_the_edit(ke, base, folder, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/config.json").write_text('{"model_type": "llama"}')
     (tmp_path / "p.safetensors").write_text("mine")
@@ -401,7 +401,7 @@ def test_what_exists_is_refused_before_anything_is_computed(ke, base, folder, tm
 
 @pytest.fixture
 def closed(tmp_path, monkeypatch):
-    """A file, and a folder that may not be written to, also where the tests are root's."""
+    """A file, and a folder without write permission, even if root runs the tests."""
     (tmp_path / "file").touch()
     (tmp_path / "closed").mkdir()
     access = os.access
@@ -421,7 +421,7 @@ def closed(tmp_path, monkeypatch):
      ("edited", "closed/p", "cannot write closed/p: permission denied in closed"),
      ("closed/deep/edited", "p", "cannot write closed/deep/edited: permission denied in closed")],
 )  # fmt: skip
-def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(ke, base, tmp_path, out, patch, message):
+def test_unwritable_paths_are_refused_before_the_edit(ke, base, tmp_path, out, patch, message):
     before = listing(tmp_path)
     status, said, err = ke("edit", LINE, *SUBJECT, *base, "-o", "toy.how=fail", "--out", out, "--patch", patch)
     assert (status, said) == (2, "")
@@ -441,13 +441,13 @@ def test_places_that_cannot_be_written_are_refused_before_anything_is_computed(k
      ((LINE, *SUBJECT, "-o", "memory.how=low"), "option memory.how is for 'memory', which this run does not use"),
      (("--edits", "none.jsonl"), "cannot read none.jsonl")],
 )  # fmt: skip
-def test_a_command_line_that_does_not_fit_is_one_error(ke, words, message):
+def test_invalid_command_line_is_one_error(ke, words, message):
     status, out, err = ke("edit", *words)
     assert (status, out) == (2, "")
     assert message in err
 
 
-def test_the_digest_of_what_was_written_stands_in_the_patch(ke, base, tmp_path):
+def test_patch_contains_the_digest_of_the_edited_weights(ke, base, tmp_path):
     _status, out, _err = ke("edit", LINE, *SUBJECT, *base, "--out", "edited", "--patch", "p.safetensors", "--json")
     found = json.loads(out)
     model = open_model(str(tmp_path / "edited"), ModelRequest(id="", dtype="float32"))
@@ -455,7 +455,7 @@ def test_the_digest_of_what_was_written_stands_in_the_patch(ke, base, tmp_path):
     assert json.loads(ke("patch", "info", "p.safetensors", "--json")[1])["edited"] == found["edited"]
 
 
-def test_a_checkpoint_that_was_changed_since_is_not_reverted(ke, base, tmp_path):
+def test_modified_checkpoint_is_not_reverted(ke, base, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--out", "edited")[0] == 0
     from safetensors.torch import save_file
 
@@ -475,7 +475,7 @@ def patched(ke, base):
     return ("verify", "p.safetensors", *base, "--suite")
 
 
-def test_verify_exits_with_1_and_the_list_of_what_failed(ke, patched, tmp_path):
+def test_verify_lists_failures_with_status_1(ke, patched, tmp_path):
     suite = write(tmp_path / "s.jsonl", SUITE)
     status, out, _err = ke(*patched, suite)
     assert status == 0
@@ -487,7 +487,7 @@ def test_verify_exits_with_1_and_the_list_of_what_failed(ke, patched, tmp_path):
     assert " met" in out
 
 
-def test_a_missed_bound_on_preference_lists_what_prefers_the_wrong_object(ke, patched, tmp_path):
+def test_missed_preference_bound_lists_lines_that_prefer_the_wrong_object(ke, patched, tmp_path):
     said = json.loads(ke(*patched, write(tmp_path / "s.jsonl", SUITE), "--json")[1])["facts"][1]["after"]["text"]
     passes = {**SUITE[1], "id": "says it", "expect": [f"{said} and more and more of it", said], "not": "no"}
     suite = write(tmp_path / "t.jsonl", [passes, {**passes, "id": "has no other", "not": []}])
@@ -500,7 +500,7 @@ def test_a_missed_bound_on_preference_lists_what_prefers_the_wrong_object(ke, pa
     assert ke(*patched, suite, "--min", "efficacy=1")[0] == 0
 
 
-def test_verify_measures_what_it_says(ke, patched, tmp_path):
+def test_verify_computes_its_metrics(ke, patched, tmp_path):
     found = json.loads(ke(*patched, write(tmp_path / "s.jsonl", SUITE), "--json")[1])
     after = {fact["kind"]: fact["after"]["text"] for fact in found["facts"]}
     before = {fact["kind"]: fact["before"]["text"] for fact in found["facts"]}
@@ -520,7 +520,7 @@ def test_verify_measures_what_it_says(ke, patched, tmp_path):
     assert numbers["preference"]["n"] == 1
 
 
-def test_a_bare_statement_is_edited_or_refused_with_the_editors_reason(ke, base, tmp_path):
+def test_statement_without_cloze_is_edited_or_refused_with_the_reason(ke, base, tmp_path):
     file = write(tmp_path / "s.jsonl", [{"ke_serve_state": 1}, {"statement": "Water is dry"}])
     status, _out, err = ke("edit", "--edits", file, *base, "--editor", "toy")
     assert (status, "s.jsonl, line 2: 'Water is dry': it has no cloze" in err) == (2, True)
@@ -540,7 +540,7 @@ def test_verify_reads_an_edit_file_as_a_suite(ke, patched, tmp_path):
     assert found[0]["before"]["text"] != found[0]["after"]["text"]
 
 
-def test_verify_asks_a_folder_that_holds_the_patch_as_it_stands(ke, base, patched, tmp_path):
+def test_verify_of_a_folder_with_the_patch_does_not_apply_it_again(ke, base, patched, tmp_path):
     suite = write(tmp_path / "s.jsonl", SUITE)
     assert ke("patch", "apply", "p.safetensors", *base, "--out", "edited")[0] == 0
     expected = json.loads(ke(*patched, suite, "--json")[1])
@@ -550,7 +550,7 @@ def test_verify_asks_a_folder_that_holds_the_patch_as_it_stands(ke, base, patche
     assert changed["before"]["text"] != changed["after"]["text"]
 
 
-def test_verify_takes_one_of_several_patches_out_to_see_what_it_did(ke, base, patched, tmp_path):
+def test_verify_measures_one_of_several_patches(ke, base, patched, tmp_path):
     suite = write(tmp_path / "s.jsonl", SUITE)
     assert ke(*PERU, *base, "--patch", "b.safetensors", "-o", "toy.size=0.5")[0] == 0
     assert ke("patch", "apply", "p.safetensors", *base, "--out", "a")[0] == 0
@@ -588,16 +588,16 @@ def test_verify_refuses_a_patch_that_others_were_made_on(ke, base, patched, tmp_
      ({"kind": "kept", "prompt": "a"}, ("--min", "speed=1"), "unknown number 'speed'"),
      ({"kind": "kept", "prompt": "a", "expect": "what nobody says"}, ("--max", "drift=0"), "passes no kept fact")],
 )  # fmt: skip
-def test_a_suite_or_bound_that_does_not_fit_is_one_error(ke, patched, tmp_path, line, bound, message):
+def test_invalid_suite_or_bound_is_one_error(ke, patched, tmp_path, line, bound, message):
     status, out, err = ke(*patched, write(tmp_path / "s.jsonl", [line]), *bound)
     assert (status, out) == (2, "")
     assert message in err
 
 
-def test_a_patch_of_a_folders_model_asks_for_the_folder(ke, patched, tmp_path):
+def test_patch_of_a_model_in_a_folder_requires_the_option_model(ke, patched, tmp_path):
     status, _out, err = ke("patch", "apply", "p.safetensors", "--out", "x")
     assert status == 2
-    assert "a folder called 'tiny': say --model" in err
+    assert "a folder called 'tiny': add --model" in err
 
 
 OWN = """
@@ -613,7 +613,7 @@ class OwnModel(LlamaForCausalLM):
 
 @pytest.fixture
 def own_code(folder, tmp_path, monkeypatch):
-    """A checkpoint that brings its code, which is copied to where modules are imported from."""
+    """A checkpoint with its own code."""
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "cache/modules"))
     monkeypatch.setattr(sys, "path", [*sys.path])
     to = shutil.copytree(folder, tmp_path / "own")

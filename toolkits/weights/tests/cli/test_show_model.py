@@ -1,4 +1,4 @@
-"""``ke show NAME --model M``: an editor's hyperparameters for a model and why, without an edit."""
+"""``ke show NAME --model M``: an editor's hyperparameters for a model, with reasons."""
 
 import json
 
@@ -55,7 +55,7 @@ def tiny(tmp_path):
     return str(saved(tiny_model("llama"), tmp_path / "tiny"))
 
 
-def test_published_values_need_the_configuration_alone(ke, tmp_path):
+def test_published_values_need_only_the_configuration(ke, tmp_path):
     (tmp_path / "gpt-j").mkdir()
     (tmp_path / "gpt-j" / "config.json").write_text(json.dumps(GPT_J))
     status, out, _err = ke("show", "spreader", "--model", str(tmp_path / "gpt-j"))
@@ -64,14 +64,14 @@ def test_published_values_need_the_configuration_alone(ke, tmp_path):
     assert "published for GPT-J" in out
 
 
-def test_derived_values_say_what_they_follow_from(ke, tiny):
+def test_derived_values_have_a_reason(ke, tiny):
     status, out, _err = ke("show", "spreader", "--model", tiny)
     assert status == 0
     assert "27 % of 4 blocks" in out
     assert "RMSNorm" in out
 
 
-def test_a_model_that_it_would_refuse_is_said_so_where_the_weights_were_read(ke, tiny, tmp_path):
+def test_quantized_model_is_refused_with_its_dtype(ke, tiny, tmp_path):
     other = str(saved(tiny_model("gemma2"), tmp_path / "other"))
     status, out, _err = ke("show", "spreader", "--model", other)
     assert status == 0
@@ -81,13 +81,13 @@ def test_a_model_that_it_would_refuse_is_said_so_where_the_weights_were_read(ke,
     assert "cannot edit" not in ke("show", "spreader", "--model", tiny)[1]
 
 
-def test_given_values_are_said_to_be_given(ke, tiny):
+def test_given_values_have_the_reason_given(ke, tiny):
     status, out, _err = ke("show", "spreader", "--model", tiny, "-o", "spreader.layers=0,1", "-o", "spreader.lr=0.3")
     assert status == 0
     assert out.count(" given ") == 2
 
 
-def test_layers_of_a_trace_that_was_never_made_are_refused(ke, tiny, monkeypatch, tmp_path):
+def test_missing_trace_is_an_error(ke, tiny, monkeypatch, tmp_path):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     status, _out, err = ke("show", "spreader", "--model", tiny, "-o", "spreader.layers=trace")
     assert status == 2
@@ -105,7 +105,7 @@ def test_layers_of_a_trace_that_was_never_made_are_refused(ke, tiny, monkeypatch
         (("editor", "spreader", "--model", "no-such-folder/model/at/all"), "no-such-folder"),
     ],
 )
-def test_what_cannot_be_shown_is_one_line(ke, tiny, words, why):
+def test_show_model_errors_are_one_line(ke, tiny, words, why):
     status, _out, err = ke("show", *(tiny if word == "TINY" else word for word in words))
     assert status == 2
     assert why in err

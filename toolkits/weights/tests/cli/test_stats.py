@@ -46,7 +46,7 @@ COMPUTE = ("compute", "--model", "tiny:0", "--tokens", "1500", "--document-lengt
 
 
 def instead(more):
-    """``COMPUTE`` with what ``more`` says in place of its own values: an option is given once."""
+    """Return ``COMPUTE`` with the option values of ``more``."""
     own = dict(zip(COMPUTE[1::2], COMPUTE[2::2], strict=True)) | dict(zip(more[::2], more[1::2], strict=True))
     return (COMPUTE[0], *(word for pair in own.items() for word in pair))
 
@@ -60,7 +60,7 @@ def files(folder):
     return sorted(folder.glob("*.safetensors"))
 
 
-def test_all_layers_are_taken_and_shown_in_one_row(stats, folder):
+def test_all_layers_are_computed_and_listed_in_one_row(stats, folder):
     status, out, err = stats(*COMPUTE)
     assert status == 0
     assert "4 computed, 0 in the cache" in err
@@ -69,7 +69,7 @@ def test_all_layers_are_taken_and_shown_in_one_row(stats, folder):
     assert len(files(folder)) == 4
 
 
-def test_what_is_there_is_not_taken_again(stats, monkeypatch):
+def test_cached_layers_are_not_computed_again(stats, monkeypatch):
     stats(*COMPUTE, "--layers", "1")
     status, _out, err = stats(*COMPUTE, "--layers", "1-2")
     assert (status, "1 computed, 1 in the cache" in err) == (0, True)
@@ -77,7 +77,7 @@ def test_what_is_there_is_not_taken_again(stats, monkeypatch):
     assert "0 computed, 2 in the cache" in stats(*COMPUTE, "--layers", "1,2")[2]
 
 
-def test_an_editor_with_the_same_settings_finds_them(stats, tmp_path, monkeypatch):
+def test_editor_with_the_same_settings_uses_cached_covariances(stats, tmp_path, monkeypatch):
     stats(*COMPUTE, "--layers", "1-2")
     monkeypatch.setattr("ke_weights.covariance.gram_sums", None)
     model = tiny_model("llama")
@@ -86,7 +86,7 @@ def test_an_editor_with_the_same_settings_finds_them(stats, tmp_path, monkeypatc
     assert sorted(moments.of(session, module_map(model.module), [1, 2])) == [1, 2]
 
 
-def test_json_gives_each_file_with_its_path(stats, folder):
+def test_json_lists_each_file_with_its_path(stats, folder):
     assert json.loads(stats("list", "--json")[1]) == []
     made = json.loads(stats(*COMPUTE, "--layers", "1-2", "--json")[1])
     assert [one["layer"] for one in made] == [1, 2]
@@ -115,27 +115,27 @@ def test_list_groups_by_model_and_text_and_warns_about_damaged_files(stats, tmp_
     assert "1 unfinished (3 MB)" in err
 
 
-def test_an_empty_list_says_how_to_fill_it(stats):
+def test_empty_list_names_the_command_to_compute(stats):
     status, out, err = stats("list")
     assert (status, out) == (0, "")
     assert "ke stats compute computes them" in err
 
 
-def test_memory_for_some_layers_only_is_said_in_one_line(stats, monkeypatch, folder):
+def test_several_passes_are_reported(stats, monkeypatch, folder):
     monkeypatch.setattr(gram, "free_bytes", lambda _device: 5.1 * 8 * 176 * 176)
     err = stats(*COMPUTE)[2]
     assert "memory holds 2 of 4 layers at a time: 2 passes\n" in err
     assert len(files(folder)) == 4
 
 
-def test_fewer_than_twenty_tokens_a_dimension_are_warned_of(stats):
-    """LLaMA-3-8B's keys have 14,336 elements, so that the default of 100,000 tokens is 7 for each."""
+def test_few_tokens_per_dimension_give_a_warning(stats):
+    """LLaMA-3-8B's keys have 14,336 elements: the default of 100,000 tokens is 7 per dimension."""
     warned = stats(*COMPUTE, "--layers", "1")[2]
     assert "warning: 1,500 tokens are few for a key covariance of 176 dimensions (8.5 per dimension)" in warned
     assert "warning" not in stats(*COMPUTE, "--layers", "1", "--tokens", "3520")[2]
 
 
-def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
+def test_text_with_too_few_tokens_is_reported(stats, tmp_path):
     text = tmp_path / "own.txt"
     text.write_text("\n".join(TEXT) * 20, encoding="utf-8")
     status, _out, err = stats(*instead(("--text", str(text), "--tokens", "1000000", "--layers", "1")))
@@ -161,7 +161,7 @@ def test_a_text_with_fewer_tokens_than_asked_is_said(stats, tmp_path):
         (("--tokens", "0"), "invalid value for '--tokens': 0 is not in the range x>=1"),
     ],
 )
-def test_bad_input_is_one_line_and_nothing_is_left(more, error, stats, tmp_path, monkeypatch, folder):
+def test_bad_input_is_a_one_line_error_and_leaves_no_file(more, error, stats, tmp_path, monkeypatch, folder):
     monkeypatch.setitem(sys.modules, "datasets", None)  # as where it is not installed
     (tmp_path / "picture").write_bytes(b"\x89PNG")
     (tmp_path / "blank").write_bytes(b"\n \n")
@@ -172,7 +172,7 @@ def test_bad_input_is_one_line_and_nothing_is_left(more, error, stats, tmp_path,
     assert files(folder) == []
 
 
-def test_ctrl_c_says_that_the_same_command_goes_on(stats, monkeypatch):
+def test_ctrl_c_prints_the_command_to_resume(stats, monkeypatch):
     def interrupted(*_args):
         raise KeyboardInterrupt
 
@@ -191,10 +191,10 @@ def test_layers_are_a_range_or_numbers(text, layers):
 
 
 @pytest.mark.parametrize("text", ["", "4-", "-4", "4,,5", "4 5", "a", "4-8-9", "8-4", "2,8-4"])
-def test_what_names_no_layers_is_refused(text):
+def test_invalid_layer_lists_are_refused(text):
     with pytest.raises(BadConfig, match=r"cannot be|is empty"):
         parse_layers(text)
 
 
-def test_numbers_are_shown_as_ranges():
+def test_layer_numbers_are_shown_as_ranges():
     assert ranges([5, 0, 1, 2, 7]) == "0-2, 5, 7"

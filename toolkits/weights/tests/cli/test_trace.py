@@ -1,4 +1,4 @@
-"""``ke trace`` on a tiny model: what it prints, writes and refuses, and that it goes on where it stopped."""
+"""``ke trace`` on a tiny model: output, files, errors and resuming."""
 
 import json
 import sys
@@ -66,14 +66,14 @@ def plugins():
 
 @pytest.fixture(autouse=True)
 def _no_pictures(request, monkeypatch):
-    """Hide matplotlib from tests that draw nothing: plotting takes longer than everything else."""
+    """Hide matplotlib from tests without plots: plotting is slow."""
     if not request.node.name.endswith(("_plots", "_svg_and_png")):
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
 
 @pytest.fixture
 def facts(ke, tmp_path):
-    """Three facts whose attribute is what the model says, and between them one that it answers otherwise."""
+    """Three facts that the model knows, and one that it answers differently."""
     model = tiny_model("llama")
     raw = []
     for number, (subject, prompt) in enumerate(PROMPTS):
@@ -88,7 +88,7 @@ def lines(folder):
     return [json.loads(line) for line in (folder / "facts.jsonl").read_text().splitlines()]
 
 
-def test_it_prints_heat_maps_peaks_and_what_was_skipped(ke, facts, tmp_path):
+def test_output_has_heat_maps_peaks_and_skipped_facts(ke, facts, tmp_path):
     status, out, err = ke(*TRACE)
     assert status == 0, err
     flat = " ".join(out.split())
@@ -108,7 +108,7 @@ def test_it_prints_heat_maps_peaks_and_what_was_skipped(ke, facts, tmp_path):
     assert "saved in t" in err
 
 
-def test_the_record_has_everything_to_repeat_it(ke, facts, tmp_path):
+def test_trace_file_is_reproducible(ke, facts, tmp_path):
     assert ke(*TRACE)[0] == 0
     raw = json.loads((tmp_path / "t/trace.json").read_text())
     model = tiny_model("llama")
@@ -150,7 +150,7 @@ def test_without_the_required_curves_no_layers_are_suggested(ke, facts):
     assert "no suggested layers: they need --kinds states,mlp and --sever mlp" in out
 
 
-def test_interrupted_it_goes_on_and_ends_the_same(ke, facts, tmp_path, monkeypatch):
+def test_interrupted_trace_resumes_with_the_same_result(ke, facts, tmp_path, monkeypatch):
     assert ke(*TRACE)[0] == 0
     (tmp_path / "t").rename(tmp_path / "whole")
     once = tracer.Tracer.trace
@@ -174,7 +174,7 @@ def test_interrupted_it_goes_on_and_ends_the_same(ke, facts, tmp_path, monkeypat
         assert (tmp_path / "t" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_a_limit_counts_known_facts_and_can_grow(ke, facts, tmp_path):
+def test_limit_counts_known_facts_and_can_be_raised(ke, facts, tmp_path):
     assert ke(*TRACE, "--limit", "2")[0] == 0
     assert [record["known_id"] for record in lines(tmp_path / "t")] == ["0", "1", "2"]
     assert ke(*TRACE)[0] == 0
@@ -191,7 +191,7 @@ def test_other_options_in_the_same_folder_are_refused(ke, facts):
     assert "t contains another trace: its settings.seed is 1, here it is 2" in err
 
 
-def test_a_folder_with_something_else_is_refused(ke, facts, tmp_path):
+def test_folder_with_other_files_is_refused(ke, facts, tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t/letter.txt").write_text("dear")
     status, _out, err = ke(*TRACE)
@@ -199,7 +199,7 @@ def test_a_folder_with_something_else_is_refused(ke, facts, tmp_path):
     assert "t contains other files, not a trace" in err
 
 
-def test_facts_on_record_must_be_those_of_the_file(ke, facts, tmp_path):
+def test_saved_facts_must_match_the_file(ke, facts, tmp_path):
     assert ke(*TRACE)[0] == 0
     text = (tmp_path / "t/facts.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "t/facts.jsonl").write_text("".join(reversed(text)))
@@ -208,7 +208,7 @@ def test_facts_on_record_must_be_those_of_the_file(ke, facts, tmp_path):
     assert "are not those of facts.json in its order" in err
 
 
-def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
+def test_model_without_known_facts_is_an_error_with_counts(ke, facts, tmp_path):
     (tmp_path / "facts.json").write_text(json.dumps([record | {"attribute": "Nowhere"} for record in facts]))
     status, out, err = ke(*TRACE)
     assert (status, out) == (2, "")
@@ -227,7 +227,7 @@ def test_a_model_that_knows_nothing_is_said_so_with_counts(ke, facts, tmp_path):
         ("[3]", "facts.json, record 1 is not a JSON object"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, content, told):
+def test_invalid_file_error_names_record_and_field(ke, tmp_path, content, told):
     if content is not None:
         (tmp_path / "facts.json").write_text(content)
     status, _out, err = ke(*TRACE)
@@ -246,7 +246,7 @@ def test_a_file_that_is_wrong_is_named_with_record_and_field(ke, tmp_path, conte
         (("--model", "tiny:echo"), "the weights of fake:echo are not in this process"),
     ],
 )
-def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, tmp_path, options, told):
+def test_invalid_options_are_refused_before_tracing(ke, facts, tmp_path, options, told):
     usual = [] if "--model" in options else ["--model", "tiny:llama"]
     status, _out, err = ke("trace", *usual, *TRACE[3:], *options)
     assert status == 2
@@ -254,14 +254,14 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_done(ke, facts, 
     assert not (tmp_path / "t").exists()
 
 
-def test_pictures_need_matplotlib_and_nothing_else_does(ke, facts, tmp_path):
+def test_only_plots_need_matplotlib(ke, facts, tmp_path):
     status, _out, err = ke(*TRACE)
     assert status == 0
     assert "cannot plot: matplotlib is not installed: pip install 'ke-weights[plot]'" in err
     assert (tmp_path / "t/trace.json").exists()
 
 
-def test_pictures_are_written_as_svg_and_png(ke, facts, tmp_path):
+def test_plots_are_written_as_svg_and_png(ke, facts, tmp_path):
     pytest.importorskip("matplotlib")
     assert ke(*TRACE)[0] == 0
     for name in ("heat-states", "heat-mlp", "heat-attention", "heat-severed-mlp", "last-subject"):
@@ -287,6 +287,6 @@ def test_without_a_suggestion_no_layer_is_marked(ke, facts):
     assert "^" not in out
 
 
-def test_a_list_of_kinds_is_put_in_order():
+def test_comma_list_is_sorted():
     assert CommaList(("a", "b", "c")).convert("c, a", None, None) == ("a", "c")
     assert CommaList(("a",), none=True).convert("none", None, None) == ()

@@ -1,4 +1,4 @@
-"""``ke train`` with an editor that counts: what it prints, what it leaves, how it goes on, what it refuses."""
+"""``ke train`` with an editor that counts: output, files, resuming and errors."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Config:
 
 
 class Counting:
-    """Its weight halves at each step: a resumed training shows in the numbers."""
+    """Its weight halves at each step, so the numbers show whether a training was resumed."""
 
     def __init__(self, config, examples, saved):
         self.config, self.examples = config, examples
@@ -114,7 +114,7 @@ def losses(folder):
 TRAIN = ("train", "counter", "--model", "echo:1", "--minutes", "1", "--out", "net")
 
 
-def test_a_training_prints_its_curve_and_leaves_a_checkpoint(ke, tmp_path, data):
+def test_training_prints_its_curve_and_writes_a_checkpoint(ke, tmp_path, data):
     status, out, err = ke(*TRAIN, "--data", data)
     assert status == 0
     assert "training counter on 2 examples -> net" in err
@@ -129,13 +129,13 @@ def test_a_training_prints_its_curve_and_leaves_a_checkpoint(ke, tmp_path, data)
     assert (about["editor"], about["recipe"], about["examples"]["count"]) == ("counter", {"rate": 0.5}, 2)
 
 
-def test_without_out_it_lies_in_the_cache(ke, tmp_path, data):
+def test_default_folder_is_in_the_cache(ke, tmp_path, data):
     assert ke(*TRAIN[:-2], "--data", data)[0] == 0
     (folder,) = (path for path in (tmp_path / "cache" / "artifacts" / "trained-counter").iterdir() if path.is_dir())
     assert read_checkpoint(folder).step == 5
 
 
-def test_ctrl_c_finishes_the_step_and_the_same_command_goes_on(ke, tmp_path, data):
+def test_ctrl_c_finishes_the_step_and_training_resumes(ke, tmp_path, data):
     status, out, err = ke(*TRAIN, "--data", data, "-o", "counter.at=ctrl-c")
     assert status == 130
     assert "Interrupted" in err
@@ -147,7 +147,7 @@ def test_ctrl_c_finishes_the_step_and_the_same_command_goes_on(ke, tmp_path, dat
     assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 
 
-def test_steps_after_the_last_checkpoint_of_a_killed_training_are_taken_again(ke, tmp_path, data):
+def test_killed_training_repeats_steps_after_its_checkpoint(ke, tmp_path, data):
     ke(*TRAIN, "--data", data, "-o", "counter.steps=2")
     with (tmp_path / "net" / "loss.jsonl").open("a") as stream:
         stream.write('{"loss":1,"seconds":1,"step":3}\n{"loss":0.5,"sec')
@@ -155,7 +155,7 @@ def test_steps_after_the_last_checkpoint_of_a_killed_training_are_taken_again(ke
     assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 
 
-def test_a_finished_training_takes_no_further_step(ke, tmp_path, data):
+def test_finished_training_makes_no_step(ke, tmp_path, data):
     ke(*TRAIN, "--data", data)
     before = (tmp_path / "net" / "checkpoint.safetensors").read_bytes()
     status, out, _err = ke(*TRAIN, "--data", data)
@@ -175,23 +175,22 @@ def test_minutes_count_all_training_of_the_folder(ke, tmp_path, data):
     assert read_checkpoint(tmp_path / "net").step > first.step
 
 
-def test_two_trainings_of_one_folder_do_not_write_over_one_another(ke, plugins, tmp_path, data):
+def test_concurrent_trainings_of_one_folder_are_refused(ke, plugins, tmp_path, data):
     ke(*TRAIN, "--data", data, "-o", "counter.steps=2")
     with locked(tmp_path / "net" / ".lock"):
         status, _out, err = ke(*TRAIN, "--data", data)
     assert (status, err.splitlines()[-2]) == (2, "error: another process is training in net")
 
-    request = training.TrainRequest(
-        editor="counter", model=ModelChoice(reference="echo:1"), data=data, out=tmp_path / "net"
+    job = training.prepare(
+        "counter", ModelChoice(reference="echo:1"), data, read_catalog(plugins), SilentProgress(), out=tmp_path / "net"
     )
-    job = training.prepare(request, read_catalog(plugins), SilentProgress())
     assert ke(*TRAIN, "--data", data)[0] == 0  # a whole training since the job was prepared
     with pytest.raises(BadRun, match=r"another process has just trained in .*net"):
         next(training.train(job, 1, bool))
     assert losses(tmp_path / "net") == [4, 2, 1, 0.5, 0.25]
 
 
-def test_checkpoints_are_written_now_and_then(ke, tmp_path, data, monkeypatch):
+def test_checkpoints_are_written_at_intervals(ke, tmp_path, data, monkeypatch):
     monkeypatch.setattr(training, "SAVE_SECONDS", 0.0)
     status, _out, err = ke(*TRAIN, "--data", data, "-o", "counter.at=fails")
     assert status == 2
@@ -199,13 +198,13 @@ def test_checkpoints_are_written_now_and_then(ke, tmp_path, data, monkeypatch):
     assert read_checkpoint(tmp_path / "net").step == 2
 
 
-def test_an_editor_can_be_trained_without_a_language_model(ke, tmp_path, data):
+def test_editor_can_be_trained_without_a_language_model(ke, tmp_path, data):
     status, _out, _err = ke("train", "scope", "--data", data, "--minutes", "1", "--model", "nowhere:1", "--out", "net")
     assert status == 0
     assert read_checkpoint(tmp_path / "net").about["place"] == {"model": "none"}
 
 
-def test_a_dataset_is_data_too_and_without_leaves_out(ke, tmp_path):
+def test_data_may_be_a_dataset_and_without_excludes_edits(ke, tmp_path):
     status, _out, err = ke(*TRAIN, "--data", "toy")
     assert status == 0
     assert "on 2 examples" in err
@@ -223,7 +222,7 @@ def test_a_dataset_is_data_too_and_without_leaves_out(ke, tmp_path):
         (("--data", "toy"), "its examples."),
     ],
 )
-def test_another_configuration_in_the_folder_is_refused_in_one_line(change, why, ke, tmp_path, data):
+def test_folder_with_another_training_is_a_one_line_error(change, why, ke, tmp_path, data):
     ke(*TRAIN, "--data", data, "-o", "counter.steps=2")
     before = (tmp_path / "net" / "checkpoint.safetensors").read_bytes()
     given = () if "--data" in change else ("--data", data)
@@ -235,7 +234,7 @@ def test_another_configuration_in_the_folder_is_refused_in_one_line(change, why,
     assert (tmp_path / "net" / "checkpoint.safetensors").read_bytes() == before
 
 
-def test_a_folder_with_something_else_is_left_alone(ke, tmp_path, data):
+def test_folder_with_other_files_is_unchanged(ke, tmp_path, data):
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "letter.txt").write_text("dear")
     status, _out, err = ke(*TRAIN, "--data", data)
@@ -244,7 +243,7 @@ def test_a_folder_with_something_else_is_left_alone(ke, tmp_path, data):
     assert [path.name for path in (tmp_path / "net").iterdir()] == ["letter.txt"]
 
 
-def test_a_damaged_checkpoint_is_one_line(ke, tmp_path, data):
+def test_damaged_checkpoint_is_a_one_line_error(ke, tmp_path, data):
     ke(*TRAIN, "--data", data)
     file = tmp_path / "net" / "checkpoint.safetensors"
     file.write_bytes(file.read_bytes()[:20])
@@ -257,21 +256,21 @@ def test_a_damaged_checkpoint_is_one_line(ke, tmp_path, data):
     ("words", "why"),
     [
         (("train", "plain", "--data", "toy", "--minutes", "1"), "editor plain needs no training"),
-        (("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"), "is not in this process"),
+        (("train", "surgeon", "--data", "toy", "--minutes", "1", "--model", "echo:1"), "fake:echo has none here"),
         (("train", "countr", "--data", "toy", "--minutes", "1"), "no editor called 'countr'"),
         (("train", "counter", "--data", "toy", "--minutes", "0"), "--minutes"),
         (("train", "counter", "--minutes", "1"), "--data"),
         (("train", "counter", "--data", "toy", "--minutes", "1", "-o", "toi.x=1"), "which this run does not use"),
     ],
 )
-def test_mistakes_cost_one_line(words, why, ke):
+def test_mistakes_are_one_line_errors(words, why, ke):
     status, _out, err = ke(*words)
     assert status == 2
     assert why in err
     assert "Traceback" not in err
 
 
-def test_bad_examples_leave_no_folder_behind(ke, tmp_path):
+def test_bad_examples_create_no_folder(ke, tmp_path):
     (tmp_path / "bad.jsonl").write_text(json.dumps(ADA | {"target": "nonsense"}))
     status, _out, err = ke(*TRAIN, "--data", "bad.jsonl")
     assert status == 2
@@ -279,7 +278,7 @@ def test_bad_examples_leave_no_folder_behind(ke, tmp_path):
     assert not (tmp_path / "net").exists()
 
 
-def test_a_second_ctrl_c_interrupts():
+def test_second_ctrl_c_interrupts():
     with pytest.raises(KeyboardInterrupt), first_ctrl_c() as stopped:  # noqa: PT012  both are of one process
         os.kill(os.getpid(), signal.SIGINT)
         assert stopped()
@@ -290,5 +289,5 @@ def test_a_second_ctrl_c_interrupts():
     ("values", "width", "drawn"),
     [([], 5, ""), ([1], 5, "▁"), ([0, 7], 5, "▁█"), ([0, 0, 7, 7], 2, "▁█"), ([3, 3], 5, "▁▁")],
 )
-def test_the_sparkline_is_of_means_from_lowest_to_highest(values, width, drawn):
+def test_sparkline_shows_means(values, width, drawn):
     assert sparkline(values, width) == drawn

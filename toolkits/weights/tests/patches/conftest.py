@@ -82,7 +82,7 @@ def make_patch(model, deltas, edits=(), editor="toy"):
 
 @pytest.fixture
 def kit():
-    """What patches are made of."""
+    """Functions that create patches and their parts."""
     return SimpleNamespace(
         weights=WEIGHTS, fact=fact, base_of=base_of, low_rank=low_rank, dense=dense, make_patch=make_patch
     )

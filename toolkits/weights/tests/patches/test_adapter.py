@@ -1,4 +1,4 @@
-"""A patch as a LoRA adapter: peft loads it, and the logits are the patched model's."""
+"""LoRA adapters: peft loads them, and the logits equal those of the patched model."""
 
 import json
 
@@ -27,7 +27,7 @@ def patch_of(model, kit, family):
 
 @pytest.mark.filterwarnings("ignore:.*gradient_checkpointing:FutureWarning")  # peft's own use of transformers
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_logits_are_those_of_the_patch(opened, kit, tmp_path, family):
+def test_adapter_logits_equal_patched_logits(opened, kit, tmp_path, family):
     peft = pytest.importorskip("peft", reason="peft is not installed")
     model = opened(family)
     patch = patch_of(model, kit, family)
@@ -42,7 +42,7 @@ def test_logits_are_those_of_the_patch(opened, kit, tmp_path, family):
     assert torch.equal(logits(unloaded), before)
 
 
-def test_one_edit_of_rome_is_of_rank_one(opened, kit, tmp_path):
+def test_adapter_of_one_rome_edit_has_rank_one(opened, kit, tmp_path):
     model = opened()
     patch = kit.make_patch(model, {kit.weights["llama"][0]: kit.low_rank(rank=1)})
     assert write_adapter(patch, model.module, tmp_path) == 1
@@ -53,7 +53,7 @@ def test_one_edit_of_rome_is_of_rank_one(opened, kit, tmp_path):
     }
 
 
-def test_there_is_one_rank_and_scale_one_for_readers_without_patterns(opened, kit, tmp_path):
+def test_adapter_has_one_rank_and_scale_one(opened, kit, tmp_path):
     # vLLM's reader knows r, lora_alpha and target_modules, and no rank_pattern.
     model = opened("gpt2")
     write_adapter(patch_of(model, kit, "gpt2"), model.module, tmp_path)
@@ -68,7 +68,7 @@ def test_there_is_one_rank_and_scale_one_for_readers_without_patterns(opened, ki
     assert set(ranks.values()) == {3}
 
 
-def test_a_dense_update_is_no_adapter(opened, kit, tmp_path):
+def test_dense_update_is_refused(opened, kit, tmp_path):
     model = opened()
     with pytest.raises(BadConfig, match="without low rank") as caught:
         write_adapter(kit.make_patch(model, {kit.weights["llama"][0]: kit.dense()}), model.module, tmp_path)
@@ -76,7 +76,7 @@ def test_a_dense_update_is_no_adapter(opened, kit, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_card_names_every_fact_with_its_source(opened, kit, tmp_path):
+def test_card_lists_every_fact_with_its_source(opened, kit, tmp_path):
     model = opened()
     write_adapter(patch_of(model, kit, "llama"), model.module, tmp_path)
     assert "**English** (an encyclopedia, 2026-01-31)" in (tmp_path / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""Edited checkpoints: what is applied can be taken back bit for bit, in any order, in every dtype."""
+"""Edited checkpoints are reverted bit for bit, in any order and every dtype."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def both_kinds(model, kit, family="llama", seed=0):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_what_is_applied_and_written_reverts_bit_for_bit(opened, kit, tmp_path, family, dtype):
+def test_written_checkpoint_reverts_bit_for_bit(opened, kit, tmp_path, family, dtype):
     base = opened(family, dtype)
     before = bits(base)
     patch = both_kinds(base, kit, family)
@@ -71,7 +71,7 @@ def test_what_is_applied_and_written_reverts_bit_for_bit(opened, kit, tmp_path, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_first_of_two_patches_can_be_taken_out(opened, kit, tmp_path, dtype):
+def test_first_of_two_patches_can_be_reverted(opened, kit, tmp_path, dtype):
     model = opened("llama", dtype)
     one, two = both_kinds(model, kit, seed=1), both_kinds(model, kit, seed=2)
     with applied(model, two):
@@ -88,7 +88,7 @@ def test_the_first_of_two_patches_can_be_taken_out(opened, kit, tmp_path, dtype)
     assert same(bits(both), now)
 
 
-def test_a_patch_for_another_model_is_refused_and_nothing_is_touched(opened, kit):
+def test_patch_of_another_model_is_refused_without_changes(opened, kit):
     model = opened("llama")
     patch = both_kinds(model, kit)
     with torch.no_grad():
@@ -99,14 +99,14 @@ def test_a_patch_for_another_model_is_refused_and_nothing_is_touched(opened, kit
     assert same(bits(model), before)
 
 
-def test_the_same_model_in_another_dtype_is_another_base(opened, kit):
+def test_another_dtype_is_another_base(opened, kit):
     patch = both_kinds(opened("llama", "float32"), kit)
     with pytest.raises(BadPatch, match="in float32") as caught, applied(opened("llama", "bfloat16"), patch):
         pass
     assert "--dtype float32" in caught.value.hint
 
 
-def test_a_weight_of_another_shape_is_refused_before_anything_is_added(opened, kit):
+def test_wrong_shape_is_refused_before_any_update(opened, kit):
     model = opened("llama")
     patch = both_kinds(model, kit)
     other = kit.make_patch(model, {"model.layers.1.mlp.up_proj.weight": kit.low_rank(out=176, inner=64)})
@@ -118,7 +118,7 @@ def test_a_weight_of_another_shape_is_refused_before_anything_is_added(opened, k
     assert same(bits(model), before)
 
 
-def test_originals_are_the_bases_own_tensors(opened, kit, tmp_path):
+def test_originals_equal_the_base_tensors(opened, kit, tmp_path):
     model = opened("llama", "bfloat16")
     name = kit.weights["llama"][0]
     found = model.module.get_parameter(name).detach().clone()
@@ -129,7 +129,7 @@ def test_originals_are_the_bases_own_tensors(opened, kit, tmp_path):
     assert kept[name].dtype == torch.bfloat16
 
 
-def test_damaged_originals_are_noticed(opened, kit, tmp_path):
+def test_damaged_originals_are_detected(opened, kit, tmp_path):
     model = opened("llama")
     patch = both_kinds(model, kit)
     written(model, patch, kit, tmp_path / "edited")
@@ -148,7 +148,7 @@ def test_damaged_originals_are_noticed(opened, kit, tmp_path):
 
 
 @pytest.mark.parametrize("file", ["../outside.safetensors", "/outside.safetensors", "a/b", "..\\x"])
-def test_a_history_that_names_a_file_outside_its_folder_is_refused(opened, kit, tmp_path, file):
+def test_history_with_a_file_outside_its_folder_is_refused(opened, kit, tmp_path, file):
     base = opened("llama")
     patch = both_kinds(base, kit)
     written(base, patch, kit, tmp_path / "edited")
@@ -161,7 +161,7 @@ def test_a_history_that_names_a_file_outside_its_folder_is_refused(opened, kit, 
         read_history(tmp_path / "edited")
 
 
-def test_a_history_with_another_patch_than_it_names_is_refused(opened, kit, tmp_path):
+def test_history_with_a_wrong_patch_is_refused(opened, kit, tmp_path):
     base = opened("llama")
     patch, other = both_kinds(base, kit), both_kinds(base, kit, seed=7)
     written(base, patch, kit, tmp_path / "edited")
@@ -171,7 +171,7 @@ def test_a_history_with_another_patch_than_it_names_is_refused(opened, kit, tmp_
         read_history(tmp_path / "edited")
 
 
-def test_the_same_patch_gives_the_same_bytes_each_time(opened, kit, tmp_path):
+def test_patch_file_is_deterministic(opened, kit, tmp_path):
     base = opened("llama")
     patch = both_kinds(base, kit)
     files = set()
@@ -190,7 +190,7 @@ def test_the_same_patch_gives_the_same_bytes_each_time(opened, kit, tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["another name", "another shape"])
-def test_originals_of_another_model_are_refused_in_one_line(opened, kit, tmp_path, harm):
+def test_originals_of_another_model_are_a_one_line_error(opened, kit, tmp_path, harm):
     model = opened("llama")
     written(model, both_kinds(model, kit), kit, tmp_path / "edited")
     file = tmp_path / "edited/ke_patches/originals.safetensors"
@@ -205,7 +205,7 @@ WRONG = (None, True, -1, 0.5, "x", [], {}, [[3]], {"a": [1]})
 
 
 @pytest.mark.parametrize("raw", [b"[" * 100_000, b"\xff", b"[]", b"3", b'{"schema": "1"}', b'{"schema": NaN}', b""])
-def test_a_damaged_history_is_no_traceback(opened, kit, tmp_path, raw):
+def test_damaged_history_is_a_clear_error(opened, kit, tmp_path, raw):
     model = opened("llama")
     written(model, both_kinds(model, kit), kit, tmp_path / "edited")
     file = tmp_path / "edited/ke_patches/history.json"
@@ -219,7 +219,7 @@ def test_a_damaged_history_is_no_traceback(opened, kit, tmp_path, raw):
             read_history(tmp_path / "edited")
 
 
-def test_a_patch_made_on_top_of_another_cannot_stay_without_it(opened, kit, tmp_path):
+def test_patch_on_top_of_a_removed_patch_is_refused(opened, kit, tmp_path):
     model = opened("llama")
     one = both_kinds(model, kit, seed=1)
     written(model, one, kit, tmp_path / "edited")
@@ -229,7 +229,7 @@ def test_a_patch_made_on_top_of_another_cannot_stay_without_it(opened, kit, tmp_
         pass
 
 
-def test_a_patch_made_on_top_of_another_stays_with_it_and_with_nothing_in_between(opened, kit, tmp_path):
+def test_patch_on_top_of_another_requires_exactly_that_patch(opened, kit, tmp_path):
     model = opened("llama")
     one, beside = both_kinds(model, kit, seed=1), both_kinds(model, kit, seed=3)
     written(model, one, kit, tmp_path / "edited")
@@ -249,7 +249,7 @@ def test_a_patch_made_on_top_of_another_stays_with_it_and_with_nothing_in_betwee
         assert same(bits(edited), now)
 
 
-def test_a_patch_that_a_checkpoint_holds_is_not_added_again(opened, kit, tmp_path):
+def test_patch_is_not_applied_twice(opened, kit, tmp_path):
     model = opened("llama")
     one = both_kinds(model, kit)
     written(model, one, kit, tmp_path / "edited")
@@ -260,7 +260,7 @@ def test_a_patch_that_a_checkpoint_holds_is_not_added_again(opened, kit, tmp_pat
     assert same(bits(edited), now)
 
 
-def test_a_comparison_counts_facts_and_measures_angles(opened, kit):
+def test_comparison_counts_facts_and_measures_cosines(opened, kit):
     model = opened("llama")
     first, second = kit.weights["llama"]
     one = kit.make_patch(model, {first: kit.low_rank(seed=1)}, edits=(kit.fact(), kit.fact("Bo", "Dutch")))
@@ -277,7 +277,7 @@ def test_a_comparison_counts_facts_and_measures_angles(opened, kit):
     ]
 
 
-def test_something_that_exists_is_not_replaced(tmp_path):
+def test_existing_folder_is_replaced_only_with_force(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(BadConfig, match="exists already"), whole_folder(tmp_path / "out"):
@@ -287,7 +287,7 @@ def test_something_that_exists_is_not_replaced(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["new"]
 
 
-def test_a_folder_of_something_else_is_not_replaced_even_by_force(tmp_path):
+def test_force_does_not_replace_other_folders(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home/thesis.tex").write_text("years")
     with (
@@ -310,7 +310,7 @@ def test_a_folder_of_something_else_is_not_replaced_even_by_force(tmp_path):
         ('{"peft_type": "LORA"}', ".git/HEAD", "contains .git, which"),
     ],
 )
-def test_a_model_with_something_else_beside_it_is_not_replaced_even_by_force(tmp_path, config, beside, said):
+def test_force_does_not_replace_a_model_folder_with_other_files(tmp_path, config, beside, said):
     home = tmp_path / "home"
     (home / beside).parent.mkdir(parents=True)
     (home / beside).write_text("years")
@@ -321,21 +321,21 @@ def test_a_model_with_something_else_beside_it_is_not_replaced_even_by_force(tmp
     assert sorted(home.rglob("*")) == there
 
 
-def test_files_have_the_usual_mode(tmp_path):
+def test_files_have_the_default_mode(tmp_path):
     (tmp_path / "usual").touch()
     with whole_folder(tmp_path / "out") as folder:
         save_file({"a": torch.zeros(1)}, folder / "private.safetensors")
     assert (tmp_path / "out/private.safetensors").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_an_error_while_writing_leaves_nothing(tmp_path):
+def test_error_while_writing_leaves_no_folder(tmp_path):
     with pytest.raises(FileExistsError), whole_folder(tmp_path / "out") as folder:
         (folder / "half").mkdir() or (folder / "half").mkdir()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.integration
-def test_a_kill_while_writing_leaves_nothing_under_the_name(tmp_path):
+def test_kill_while_writing_leaves_no_folder(tmp_path):
     script = textwrap.dedent("""
         import sys, time
         from pathlib import Path

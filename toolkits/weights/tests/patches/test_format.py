@@ -1,4 +1,4 @@
-"""A patch file holds what it should, and anything else is refused in one line."""
+"""Patch files: round trip, and one-line errors for invalid files."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def file(stored, tmp_path):
 
 
 def rewritten(file, *, tensors=None, change=None, honest=True, raw=None):
-    """The file with other tensors or another description; ``honest``: with hashes that fit."""
+    """Rewrite the file with other tensors or metadata; ``honest``: with matching hashes."""
     with safe_open(file, framework="pt") as stream:
         about = stream.metadata()
     found = load_file(file)
@@ -46,7 +46,7 @@ def rewritten(file, *, tensors=None, change=None, honest=True, raw=None):
     return file
 
 
-def test_a_patch_comes_back_as_it_was_written(stored, file):
+def test_patch_file_round_trip(stored, file):
     found = read_patch(file)
     assert found.info == stored.info
     assert found.id == stored.id
@@ -60,14 +60,14 @@ def test_a_patch_comes_back_as_it_was_written(stored, file):
     assert found.info.edits[0].date == "2026-01-31"
 
 
-def test_any_safetensors_reader_can_open_it(file):
+def test_file_is_valid_safetensors(file):
     with safe_open(file, framework="np") as stream:
         assert set(stream.keys()) == {f"left/{DOWN}", f"right/{DOWN}", "dense/model.layers.2.mlp.down_proj.weight"}
         assert stream.metadata()["format"] == "ke-patch"
 
 
 @pytest.mark.parametrize("keep", [0, 5, 100, 0.5, -1])
-def test_a_truncated_patch_is_refused_in_one_line(file, keep):
+def test_truncated_patch_is_a_one_line_error(file, keep):
     content = file.read_bytes()
     file.write_bytes(content[: int(len(content) * keep) if isinstance(keep, float) else keep])
     with pytest.raises(BadPatch, match="truncated") as caught:
@@ -75,7 +75,7 @@ def test_a_truncated_patch_is_refused_in_one_line(file, keep):
     assert "\n" not in caught.value.message
 
 
-def test_a_flipped_bit_is_noticed(file):
+def test_flipped_bit_is_detected(file):
     content = bytearray(file.read_bytes())
     content[-5] ^= 1
     file.write_bytes(content)
@@ -83,30 +83,30 @@ def test_a_flipped_bit_is_noticed(file):
         read_patch(file)
 
 
-def test_a_changed_description_is_noticed(file):
+def test_changed_metadata_is_detected(file):
     file.write_bytes(file.read_bytes().replace(b"an encyclopedia", b"an encyclopaedi"))
     with pytest.raises(BadPatch, match="its metadata was changed"):
         read_patch(file)
 
 
-def test_nan_is_refused_even_with_hashes_that_fit(file):
+def test_nan_is_refused_with_matching_hashes(file):
     left = load_file(file)[f"left/{DOWN}"]
     left[0, 0] = float("nan")
     with pytest.raises(BadPatch, match="NaN or infinity"):
         read_patch(rewritten(file, tensors={f"left/{DOWN}": left}))
 
 
-def test_a_wrong_shape_is_refused_even_with_hashes_that_fit(file):
+def test_wrong_shape_is_refused_with_matching_hashes(file):
     with pytest.raises(BadPatch, match="shape"):
         read_patch(rewritten(file, tensors={f"left/{DOWN}": torch.zeros(63, 2)}))
 
 
-def test_factors_that_do_not_meet_are_refused(file):
+def test_incompatible_factors_are_refused(file):
     with pytest.raises(BadPatch, match="shape"):
         read_patch(rewritten(file, tensors={f"left/{DOWN}": torch.zeros(64, 3)}))
 
 
-def test_a_tensor_too_many_is_refused(file):
+def test_unlisted_tensor_is_refused(file):
     with pytest.raises(BadPatch, match="does not list"):
         read_patch(rewritten(file, tensors={"dense/x": torch.zeros(1)}))
 
@@ -114,12 +114,12 @@ def test_a_tensor_too_many_is_refused(file):
 @pytest.mark.parametrize(
     ("raw", "words"), [("{", "is cut off"), ("[]", "format None"), ('{"schema": 99}', "format 99")]
 )
-def test_a_newer_format_and_a_broken_description_are_refused(file, raw, words):
+def test_newer_format_and_damaged_metadata_are_refused(file, raw, words):
     with pytest.raises(BadPatch, match=words):
         read_patch(rewritten(file, raw=raw))
 
 
-def test_a_missing_field_is_named(file):
+def test_missing_field_is_named(file):
     with pytest.raises(BadPatch, match="does not fit") as caught:
         read_patch(rewritten(file, change=lambda info: info["base"].pop("weights")))
     assert any("weights" in line for line in caught.value.details)
@@ -136,7 +136,7 @@ def test_other_safetensors_files_folders_and_nothing_are_refused(tmp_path):
             read_patch(path)
 
 
-def test_the_id_follows_edits_and_numbers(opened, kit):
+def test_id_depends_on_edits_and_numbers(opened, kit):
     model = opened()
     one = kit.make_patch(model, {DOWN: kit.low_rank()})
     assert one.id == kit.make_patch(model, {DOWN: kit.low_rank()}).id
@@ -144,7 +144,7 @@ def test_the_id_follows_edits_and_numbers(opened, kit):
     assert one.id != kit.make_patch(model, {DOWN: kit.low_rank()}, edits=(kit.fact("Someone"),)).id
 
 
-def test_low_rank_updates_of_one_weight_are_put_side_by_side(kit):
+def test_low_rank_updates_of_one_weight_are_concatenated(kit):
     parts = [kit.low_rank(seed=1), kit.low_rank(rank=3, seed=2)]
     total = combined(parts)
     assert isinstance(total, LowRank)
@@ -153,7 +153,7 @@ def test_low_rank_updates_of_one_weight_are_put_side_by_side(kit):
 
 
 @pytest.mark.parametrize(("out", "inner_"), [(64, 176), (176, 64)])
-def test_more_ranks_than_the_weight_has_are_compressed(kit, out, inner_):
+def test_rank_above_the_weights_rank_is_reduced(kit, out, inner_):
     parts = [kit.low_rank(rank=50, seed=seed, out=out, inner=inner_) for seed in range(3)]
     total = combined(parts)
     assert total.left.shape[1] == 64
@@ -161,7 +161,7 @@ def test_more_ranks_than_the_weight_has_are_compressed(kit, out, inner_):
     assert float((dense_tensor(total) - expected).norm() / expected.norm()) < 1e-6
 
 
-def test_compression_finds_the_rank_there_is(kit):
+def test_rank_reduction_finds_the_numerical_rank(kit):
     one = kit.low_rank(rank=3)
     total = combined([one] * 30)
     assert total.left.shape[1] == 3
@@ -173,7 +173,7 @@ def test_one_dense_update_makes_the_sum_dense(kit):
     assert torch.allclose(total.delta, dense_tensor(kit.low_rank()) + kit.dense().delta)
 
 
-def test_inner_products_of_factors_are_those_of_the_matrices(kit):
+def test_inner_products_of_factors_equal_those_of_matrices(kit):
     one, other = kit.low_rank(seed=1), kit.low_rank(rank=4, seed=2)
     for a, b in ((one, other), (one, kit.dense()), (kit.dense(), one)):
         assert inner(a, b) == pytest.approx(

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment leaves the model of a patch as it was."""
+"""Ctrl-C at any point leaves the model unchanged."""
 
 import random
 import signal
@@ -28,7 +28,7 @@ def patch(model, kit):
 
 
 def left_altered(model, run, moments):
-    """Where an interrupt was lost or left the model altered."""
+    """Yield the points at which an interrupt was lost or left the model changed."""
     before = dict(model.state())
     for at in moments:
         interrupter = Interrupter(packages=PACKAGES, at=at)
@@ -39,14 +39,14 @@ def left_altered(model, run, moments):
 
 
 def counted(run):
-    """The moments of ``run``, the second time: the first one fills caches."""
+    """Return the points of a second call of ``run``: the first one fills caches."""
     run()
     counter = Interrupter(packages=PACKAGES)
     assert not counter.interrupts(run)
     return counter.seen
 
 
-def test_an_applied_patch_at_every_kind_of_moment(model, patch):
+def test_interrupted_patch_restores_the_model(model, patch):
     def run():
         with applied(model, patch):
             pass
@@ -57,7 +57,7 @@ def test_an_applied_patch_at_every_kind_of_moment(model, patch):
 
 
 def opening(model, patch, kit):
-    """Each context that changes a model, opened and closed."""
+    """Return functions that open and close each context that changes a model."""
     layer = model.module.get_submodule(kit.weights["llama"][0].rpartition(".")[0])
 
     def chain():
@@ -82,13 +82,13 @@ def opening(model, patch, kit):
 
 
 @pytest.mark.parametrize("which", ["chain", "hooks", "stack"])
-def test_other_contexts_at_every_kind_of_moment(model, patch, kit, which):
+def test_other_interrupted_contexts_restore_the_model(model, patch, kit, which):
     model.module.requires_grad_(requires_grad=True)
     run = opening(model, patch, kit)[which]
     assert not list(left_altered(model, run, first_and_last(counted(run))))
 
 
-def test_a_reverted_checkpoint_at_every_kind_of_moment(model, patch, tmp_path, opened):
+def test_interrupted_revert_restores_the_model(model, patch, tmp_path, opened):
     folder = tmp_path / "edited"
     with applied(model, patch) as weights:
         write_checkpoint(model, folder, base=patch.info.base, patches=[patch], originals=weights.originals())
@@ -103,7 +103,7 @@ def test_a_reverted_checkpoint_at_every_kind_of_moment(model, patch, tmp_path, o
 
 @contextmanager
 def alarms():
-    """SIGALRM stands for Ctrl-C, since a timer can send it at any moment; the timer of others is set again."""
+    """Use SIGALRM instead of Ctrl-C, because a timer can send it at any point. Earlier timers are restored."""
     left, _interval = signal.getitimer(signal.ITIMER_REAL)
     pressed = []
 
@@ -121,7 +121,7 @@ def alarms():
 
 
 @pytest.mark.parametrize("again", [0.0, 0.0002])
-def test_an_applied_patch_at_random_moments(model, patch, again):
+def test_patch_interrupted_at_random_points_restores_the_model(model, patch, again):
     """``again``: seconds until a second interrupt."""
     draw, before = random.Random(0), dict(model.state())
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""``--force`` replaces a checkpoint: killed at any system call, it leaves one that is complete."""
+"""``--force`` killed at any system call leaves a complete checkpoint."""
 
 import json
 import subprocess
@@ -92,7 +92,7 @@ SCRIPT = textwrap.dedent("""
 """)
 
 
-def test_a_kill_at_any_system_call_of_a_forced_write_leaves_a_complete_checkpoint(tmp_path):
+def test_kill_at_any_system_call_leaves_a_complete_checkpoint(tmp_path):
     (tmp_path / "root").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "root")], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""While an editor's context is open, whoever asked learns the updates it made."""
+"""Recording of an editor's updates while its context is active."""
 
 import torch
 
@@ -8,7 +8,7 @@ from ke_plugin_hf.testing import tiny_model
 DOWN, UP = "model.layers.1.mlp.down_proj.weight", "model.layers.1.mlp.up_proj.weight"
 
 
-def test_updates_are_told_by_name_in_order_while_their_patch_is_open():
+def test_open_patches_report_updates_by_name_in_order():
     model = tiny_model("llama")
     with model.recording() as changes:
         with model.patch() as outer:
@@ -24,14 +24,14 @@ def test_updates_are_told_by_name_in_order_while_their_patch_is_open():
         assert changes.deltas() == {}
 
 
-def test_nothing_is_kept_when_nobody_asked():
+def test_updates_are_not_recorded_by_default():
     model = tiny_model("llama")
     with model.patch() as weights:
         weights.add(DOWN, Dense(delta=torch.ones(64, 176)))
         assert weights.made == []
 
 
-def test_a_recording_ends_and_is_of_its_own_model():
+def test_recording_ends_with_its_context_and_belongs_to_one_model():
     model, other = tiny_model("llama"), tiny_model("llama", seed=1)
     with model.recording() as changes, other.patch() as weights:
         weights.add(DOWN, Dense(delta=torch.ones(64, 176)))
@@ -41,7 +41,7 @@ def test_a_recording_ends_and_is_of_its_own_model():
         assert changes.deltas() == {}
 
 
-def test_what_was_told_does_not_follow_the_editors_tensor():
+def test_recorded_updates_are_copies():
     model, update = tiny_model("llama"), torch.ones(64, 176)
     with model.recording() as changes, model.patch() as weights:
         weights.add(DOWN, Dense(delta=update))
@@ -49,7 +49,7 @@ def test_what_was_told_does_not_follow_the_editors_tensor():
         assert float(changes.deltas()[DOWN][0].delta.sum()) == 64 * 176
 
 
-def test_a_refused_update_is_not_told():
+def test_refused_update_is_not_recorded():
     model = tiny_model("llama")
     with model.recording() as changes, model.patch() as weights:
         try:

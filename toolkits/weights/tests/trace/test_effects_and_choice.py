@@ -36,7 +36,7 @@ def test_roles_are_the_six_published_groups() -> None:
     }  # fmt: skip
 
 
-def test_a_subject_of_one_token_is_first_and_last_and_has_no_middle() -> None:
+def test_subject_of_one_token_is_first_and_last() -> None:
     found = effects([fact(3, (1, 2))])
     lines = found.lines["states"]
     assert lines["first subject"] == lines["last subject"]

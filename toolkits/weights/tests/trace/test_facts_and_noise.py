@@ -1,4 +1,4 @@
-"""Which tokens are the subject's, how they are corrupted, and which facts count as known."""
+"""Tokens of the subject, their corruption, and known facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fact(prompt: str, subject: str, attribute: str = "x") -> TraceFact:
 
 
 def walked(tokenizer: Any, ids: tuple[int, ...], subject: str) -> tuple[int, int]:
-    """The published rule: decode each token by itself and walk the lengths."""
+    """The published rule: decode each token separately and add the lengths."""
     pieces = [tokenizer.decode([token], skip_special_tokens=True) for token in ids]
     start = "".join(pieces).index(subject)
     end, ends = start + len(subject), np.cumsum([len(piece) for piece in pieces])
@@ -38,7 +38,7 @@ def walked(tokenizer: Any, ids: tuple[int, ...], subject: str) -> tuple[int, int
         ("The capital of Italy", "Italy"),
     ],
 )
-def test_the_subjects_tokens_are_those_of_the_published_walk(prompt: str, subject: str, *, bos: bool) -> None:
+def test_subject_tokens_equal_the_published_rule(prompt: str, subject: str, *, bos: bool) -> None:
     """A space before the subject belongs to its first token, BOS never does."""
     tokenizer = tiny_tokenizer(bos=bos)
     ids, found = tokens_of(tokenizer, fact(prompt, subject))
@@ -47,7 +47,7 @@ def test_the_subjects_tokens_are_those_of_the_published_walk(prompt: str, subjec
     assert tokenizer.decode(ids[slice(*found)]).strip() == subject
 
 
-def test_an_accent_split_over_two_tokens_does_not_shift_the_subject() -> None:
+def test_accent_split_over_two_tokens_does_not_shift_the_subject() -> None:
     tokenizer = tiny_tokenizer()
     ids, (start, end) = tokens_of(tokenizer, fact("The é of Zoë is é", "Zoë"))
     assert tokenizer.decode(ids[start:end]).strip() == "Zoë"
@@ -62,13 +62,12 @@ def test_noise_is_the_published_stream() -> None:
 
 @pytest.mark.parametrize(("uniform", "variance"), [(False, 0.09), (True, 0.03)])
 def test_noise_has_the_variance_of_its_rule(*, uniform: bool, variance: float) -> None:
-    """11."""
     drawn = Noise(rule="", sigma=0.3, uniform=uniform, seed=1).sample(10, 10, 1000)
     assert float(drawn.var()) == pytest.approx(variance, rel=0.05)
     assert not uniform or float(drawn.abs().max()) <= 0.3
 
 
-def test_s3_is_three_deviations_of_the_embeddings_of_all_subjects_tokens() -> None:
+def test_s3_is_three_standard_deviations_of_the_subject_embeddings() -> None:
     model = tiny_model("llama", bos=True)
     subjects = ["France", "Danielle Darrieux", "France"]
     noise = resolve_noise("s3", 1, find_parts(model.module), model.tokenizer, subjects)
@@ -78,12 +77,12 @@ def test_s3_is_three_deviations_of_the_embeddings_of_all_subjects_tokens() -> No
 
 
 @pytest.mark.parametrize(("rule", "kind", "size"), [("s3", "s", 3.0), ("0.025", "", 0.025), ("u0.1", "u", 0.1)])
-def test_rules_are_read(rule: str, kind: str, size: float) -> None:
+def test_noise_rules_are_parsed(rule: str, kind: str, size: float) -> None:
     assert check_rule(rule) == (kind, size)
 
 
 @pytest.mark.parametrize("rule", ["", "m", "t3", "s", "-1", "sx", "1e400x"])
-def test_rules_that_are_none_are_refused(rule: str) -> None:
+def test_invalid_noise_rules_are_refused(rule: str) -> None:
     with pytest.raises(BadConfig, match="not a noise rule"):
         check_rule(rule)
 
@@ -93,8 +92,7 @@ def tracer(**given: Any) -> Tracer:
     return Tracer.open(tiny_model("gpt2"), settings, ["France"])
 
 
-def test_what_the_model_answers_otherwise_is_skipped() -> None:
-    """12."""
+def test_facts_with_another_answer_are_skipped() -> None:
     for which in ("published", "first-token"):
         skipped = tracer(filter=which).trace(fact("The capital of France is", "France", "Nowhere"))
         assert (skipped.skipped, skipped.correct_prediction, skipped.scores) == (OTHERWISE, False, {})
@@ -102,7 +100,7 @@ def test_what_the_model_answers_otherwise_is_skipped() -> None:
         assert skipped.low_score is None
 
 
-def test_a_first_token_is_enough_but_must_be_probable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filter_first_token_requires_a_probable_first_token(monkeypatch: pytest.MonkeyPatch) -> None:
     from ke_weights.trace import tracer as module
 
     prompt = "The capital of France is"
@@ -118,11 +116,11 @@ def test_a_first_token_is_enough_but_must_be_probable(monkeypatch: pytest.Monkey
     assert tracer(filter="published").trace(longer).skipped == OTHERWISE
 
 
-def test_a_prompt_longer_than_the_context_is_skipped() -> None:
+def test_prompt_longer_than_the_context_is_skipped() -> None:
     assert tracer().trace(fact(f"France {'is ' * 1200}", "France")).skipped == TOO_LONG
 
 
-def test_the_published_file_is_read(ke_data_dir: Any) -> None:
+def test_published_file_is_read(ke_data_dir: Any) -> None:
     found = read_facts(ke_data_dir / "known_facts" / "known_1000.json")
     assert len(found.facts) == 1209
     assert found.facts[0] == TraceFact(

@@ -165,8 +165,8 @@ def test_severed_curve_equals_states_at_the_last_layer(traced: Traced) -> None:
         assert off(traced.swept(severed)[:, -1], traced.swept(STATES)[:, -1]) < 1e-12
 
 
-def test_a_severed_curve_needs_the_same_noise_in_both_passes(traced: Traced) -> None:
-    """At the last layer its effect is 0. Outputs recorded under other noise, as in the released code, give more."""
+def test_severed_curve_needs_the_same_noise_in_both_passes(traced: Traced) -> None:
+    """At the last layer its effect is 0. With outputs of other noise, as in the released code, it is larger."""
     noise = Noise(rule="0.4", sigma=0.4, uniform=False, seed=2)
     subject, severed = traced.end - 1, Curve("states", "mlp")
     other = record(

@@ -32,30 +32,17 @@ ROWS = 8  # of the table
 @shared.section(
     "Training",
     click.option("--data", required=True, metavar="FILE|DATASET", help="Edits to learn from, with paraphrases."),
-    click.option(
-        "--without",
-        multiple=True,
-        metavar="FILE|DATASET",
-        help="Leave out edits that share a prompt or question with this test data (repeatable).",
-    ),
-    click.option(
-        "--minutes",
-        type=click.FloatRange(min=0, min_open=True),
-        required=True,
-        metavar="N",
-        help="Total training time.",
-    ),
-    click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        metavar="FOLDER",
-        help="Where to save the checkpoint. [default: the folder where the editor looks for it]",
-    ),
+    click.option("--without", multiple=True, metavar="FILE|DATASET",
+                 help="Leave out edits that share a prompt or question with this test data (repeatable)."),
+    click.option("--minutes", type=click.FloatRange(min=0, min_open=True), required=True, metavar="N",
+                 help="Total training time."),
+    click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
+                 help="Where to save the checkpoint. [default: the folder where the editor looks for it]"),
     shared.seed_option,
     shared.data_dir,
     shared.component_options,
     shared.json_option,
-)
+)  # fmt: skip
 @shared.model_options
 @click.pass_obj
 def command(app: App, /, *, editor: str, minutes: float, as_json: bool, **given: Any) -> None:
@@ -73,17 +60,28 @@ def command(app: App, /, *, editor: str, minutes: float, as_json: bool, **given:
 
     console = err()
     with progress(console) as shown:
-        job = prepare(_request(editor, given), app.catalog, shown)
+        job = prepare(
+            editor,
+            model_choice(given),
+            given["data"],
+            app.catalog,
+            shown,
+            without=given["without"],
+            options=split_options(given["options"]),
+            out=given["out"],
+            seed=given["seed"],
+            data_dir=str(given["data_dir"] or ""),
+        )
         count = job.about["examples"]["count"]
-        console.print(_plain(f"training {editor} on {count:,} examples -> {job.folder}"), soft_wrap=True)
+        console.print(literal(f"training {editor} on {count:,} examples -> {job.folder}"), soft_wrap=True)
         if job.step:
-            console.print(_plain(f"  resuming after step {job.step}, {job.seconds / 60:.1f} min"))
+            console.print(literal(f"  resuming after step {job.step}, {job.seconds / 60:.1f} min"))
         with first_ctrl_c() as stopped:
             said = monotonic()
             for _step in train(job, minutes, stopped):
                 if monotonic() - said >= NOTE_SECONDS:
                     said = monotonic()
-                    console.print(_plain(f"  {_note(job)}"), soft_wrap=True)
+                    console.print(literal(f"  {_note(job)}"), soft_wrap=True)
     if as_json:
         shared.print_json(
             {
@@ -137,21 +135,6 @@ def _means(values: Sequence[float], count: int) -> list[float]:
     return [sum(values[low:high]) / (high - low) for low, high in pairwise(bounds)]
 
 
-def _request(editor: str, given: dict[str, Any]) -> Any:
-    from ke_weights.training import TrainRequest  # noqa: PLC0415  as above
-
-    return TrainRequest(
-        editor=editor,
-        model=model_choice(given),
-        data=given["data"],
-        without=given["without"],
-        options=split_options(given["options"]),
-        out=given["out"],
-        seed=given["seed"],
-        data_dir=str(given["data_dir"] or ""),
-    )
-
-
 def _note(job: TrainJob) -> str:
     losses = [line["loss"] for line in job.losses]
     recent = _means(losses, ROWS)[-1]
@@ -169,16 +152,9 @@ def _summary(job: TrainJob) -> RenderableType:
     columns = [_means([line[name] for line in job.losses], count) for name in names]
     for row, (low, high) in enumerate(pairwise(bounds)):
         steps = f"{int(job.losses[low]['step'])}-{int(job.losses[high - 1]['step'])}"
-        table.add_row(_plain(steps), *(_plain(f"{column[row]:.4g}") for column in columns))
+        table.add_row(literal(steps), *(literal(f"{column[row]:.4g}") for column in columns))
     return Group(
         titled(f"{job.editor}: {job.step} steps in {job.seconds / 60:.1f} min, means", table),
-        _plain(f"loss  {sparkline(losses)}  {max(losses):.3g} to {min(losses):.3g}"),
-        _plain(f"{job.folder}"),
+        literal(f"loss  {sparkline(losses)}  {max(losses):.3g} to {min(losses):.3g}"),
+        literal(f"{job.folder}"),
     )
-
-
-def _plain(text: str) -> Any:
-    return literal(text)
-
-
-__all__ = ["command", "first_ctrl_c", "sparkline"]

@@ -1,39 +1,22 @@
 """Reference implementation of target optimization, for tests of faster implementations.
 
 It processes one edit and one row at a time, with full forward passes, all logits, explicit loops and torch's Adam. It
-shares no code with ``ke_weights``: the caller names the module, and the subject's position follows from the tokens of
-the text up to its end. On a float64 model it is a float64 reference.
+does not use the code under test: the caller names the module, and the subject's position follows from the tokens of the
+text up to its end. On a float64 model it is a float64 reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from attrs import define, field, frozen
 from torch import Tensor, nn
 
 from ke_weights.covariance import KeyCovariance
-
-
-class ReferenceSettings(Protocol):
-    """Attributes that are read, as in ``TargetSettings``."""
-
-    steps: int
-    lr: float
-    kl: float
-    weight_decay: float
-    clamp: float
-    stop_loss: float
-
-
-class ReferenceEdit(Protocol):
-    """Attributes that are read, as in ``Rewrite``. ``span``: the subject's characters in ``prompt``."""
-
-    prompt: str
-    span: tuple[int, int]
-    target: str
+from ke_weights.optimize import TargetSettings
+from ke_weights.rewrites import Rewrite
 
 
 @frozen(kw_only=True, eq=False)
@@ -80,12 +63,11 @@ class ReferenceOptimizer:
     site: nn.Module
     swapped_kl: bool = field(default=False, kw_only=True)
 
-    def target(self, edit: ReferenceEdit, templates: Sequence[str], settings: ReferenceSettings) -> ReferenceTarget:
+    def target(self, edit: Rewrite, templates: Sequence[str], settings: TargetSettings) -> ReferenceTarget:
         """Return the target of one edit. Each template ends in ``{}``, and ``templates[0]`` is only that."""
         wanted: list[int] = self.tokenizer(f" {edit.target}", add_special_tokens=False)["input_ids"]
         lines = [self._line(edit, template, wanted) for template in templates]
-        subject = edit.prompt[slice(*edit.span)]
-        essence, at = self.ids(f"{subject} is a"), len(self.ids(subject)) - 1
+        essence, at = self.ids(f"{edit.subject} is a"), len(self.ids(edit.subject)) - 1
         _logs, clean = self.run(lines[0].ids, lines[0].index, None)
         before = self.run(essence, at, None)[0][at].detach()
         delta = torch.zeros_like(clean, requires_grad=True)
@@ -148,7 +130,8 @@ class ReferenceOptimizer:
             handle.remove()
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1), clean[0]
 
-    def _line(self, edit: ReferenceEdit, template: str, wanted: list[int]) -> _Line:
+    def _line(self, edit: Rewrite, template: str, wanted: list[int]) -> _Line:
+        assert edit.span is not None
         left = template.index("{}")
         text = template[:left] + edit.prompt
         ids = self.ids(text)

@@ -17,7 +17,9 @@ from torch import Tensor
 
 from ke_core.plugin import Edit
 from ke_weights.corpus import read_corpus
-from ke_weights.testing.reference import ReferenceOptimizer, ReferenceSettings, ReferenceTarget
+from ke_weights.optimize import TargetSettings
+from ke_weights.rewrites import Rewrite
+from ke_weights.testing.reference import ReferenceOptimizer, ReferenceTarget
 
 MODULE_NAMES = {
     "gpt2": ("transformer.h.{}", "mlp", "c_proj"),
@@ -31,15 +33,6 @@ TRANSPOSED = ("gpt2",)
 """Families that store the weight as [f, d]."""
 FLOAT32_PARTS = ("gptj", "llama", "qwen2")
 """Families that compute parts (norms, rotary angles) in float32 for every dtype, which limits the accuracy."""
-
-
-@define
-class _ReferenceEdit:
-    """An edit as ``ReferenceOptimizer`` sees it."""
-
-    prompt: str
-    span: tuple[int, int]
-    target: str
 
 
 @define(eq=False)
@@ -94,12 +87,12 @@ class ReferenceModel:
         value = self.weight(layer) @ key
         return value if bias is None else value + bias.detach()
 
-    def target(self, edit: Edit, layer: int, settings: ReferenceSettings, *, mlp: bool) -> ReferenceTarget:
+    def target(self, edit: Edit, layer: int, settings: TargetSettings, *, mlp: bool) -> ReferenceTarget:
         """Return the target of ``edit`` at the output of the MLP (ROME) or of the block."""
         assert edit.cloze is not None
         assert edit.after is not None
         site = self._projection(layer) if mlp else self._block(layer)
-        wish = _ReferenceEdit(edit.cloze.prompt, edit.cloze.span, edit.after.objects[0].label)
+        wish = Rewrite(id="", prompt=edit.cloze.prompt, span=edit.cloze.span, target=edit.after.objects[0].label)
         return ReferenceOptimizer(self.model.module, self.model.tokenizer, site).target(wish, self.templates, settings)
 
     def covariance(self, layer: int, tokens: int, longest: int) -> Tensor:
