@@ -26,6 +26,7 @@ SPEED_UPS = {
     "questions.py": "200 questions after shared demonstrations",
     "mello.py": "MeLLo, 100 questions, 2,786 edits",
     "targets.py": "optimized targets of 32 edits",
+    "tracing.py": "causal tracing of one fact",
     "second_moments.py": "key covariance of 5 layers",
     "groups.py": "MeLLo, each case edited separately",
 }

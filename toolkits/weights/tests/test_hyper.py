@@ -163,6 +163,8 @@ def test_option_trace_selects_the_traced_layers() -> None:
     layer = single_layer_settings(SingleLayerConfig(layer="trace"), model)["layer"]
     assert (window.value, layer.value) == ((5, 6, 7), 7)
     assert window.reason == layer.reason == "causal tracing: the largest effect"
+    model = facts_of("gptj", 28, 4096, 16384, trace=evolve(TRACE, rule="not traced (8 facts)", traced=False))
+    assert multi_layer_settings(MultiLayerConfig(layers="trace"), model)["layers"].reason == "not traced (8 facts)"
     for settings, config in (
         (multi_layer_settings, MultiLayerConfig(layers="trace")),
         (single_layer_settings, SingleLayerConfig(layer="trace")),

@@ -21,19 +21,20 @@ from ke_testing.fakes import make_session
 from ke_testing.interrupts import Interrupter, ctrl_c
 from ke_weights import targets
 from ke_weights.covariance import CovarianceCache, CovarianceSettings
-from ke_weights.facts import Suggestion, model_facts, store
+from ke_weights.facts import model_facts
 from ke_weights.modules import module_map
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite
 from ke_weights.targets import optimized_targets
 from ke_weights.templates import as_template, context_templates, explicit_templates
+from ke_weights.trace.suggestion import Suggestion, store
 
 MEMIT = ((10, 5),)
 ROME = ((5, 10), (10, 10))
 SETTINGS = TargetSettings(layer=1, steps=3, lr=0.5, kl=0.0625, weight_decay=0.5, clamp=0.75)
 
 
-SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="traced: x", facts=60)
+SUGGESTION = Suggestion(rome_layer=1, memit_layers=(0, 1), rule="not traced (8 facts, and 50 are needed)", facts=8)
 
 
 def chatty() -> HFModel:
@@ -133,7 +134,7 @@ def test_artifacts_of_plain_text_use_the_plain_digest(
         optimized_targets(session, modules, rewrites[:1], templates, SETTINGS)
         trace = model_facts(session, modules).trace()
         assert trace is not None
-        assert trace.layer == 1
+        assert (trace.layer, trace.traced) == (1, False)
     assert counted == [1]
     assert len(list(names(tmp_path))) == 3
 

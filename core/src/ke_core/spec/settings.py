@@ -33,11 +33,15 @@ class Shape:
 
 @frozen(kw_only=True)
 class Trace:
-    """Layers that causal tracing suggests: one for ROME, a range for MEMIT, and the rule that selected them."""
+    """Layers that causal tracing suggests: one for ROME, a range for MEMIT, and the rule that selected them.
+
+    ``traced``: the model's curves selected them. Otherwise ``rule`` gives the reason and the fallback.
+    """
 
     layer: int
     layers: tuple[int, ...]
     rule: str
+    traced: bool = True
 
 
 @frozen(kw_only=True)

@@ -192,7 +192,7 @@ def _traced(facts: ModelFacts, pick: Callable[[Trace], Any]) -> Setting:
     trace = facts.trace()
     if trace is None:
         raise BadConfig("no causal trace of this model was found", hint="run ke trace --model M --facts FILE first")
-    return Setting(pick(trace), f"causal tracing: {trace.rule}")
+    return Setting(pick(trace), f"causal tracing: {trace.rule}" if trace.traced else trace.rule)
 
 
 def _window(blocks: int) -> tuple[int, ...]:

@@ -34,13 +34,7 @@ class SubjectTokens:
 
 
 def locate(tokenizer: Any, text: str, span: tuple[int, int]) -> SubjectTokens:
-    """Encode ``text`` and find the last token of ``span``. See ``locate_span``."""
-    ids, tokens = locate_span(tokenizer, text, span)
-    return SubjectTokens(ids, tokens[-1])
-
-
-def locate_span(tokenizer: Any, text: str, span: tuple[int, int]) -> tuple[tuple[int, ...], range]:
-    """Encode ``text``. Return its ids, and the positions of the tokens of ``span``.
+    """Encode ``text`` and find the last token of ``span``.
 
     BOS is included if the tokenizer adds one, final special tokens are not. ``span`` are characters, end exclusive. A
     token that spans the subject's border belongs to the subject. Raises KEError for a tokenizer without offsets.
@@ -53,7 +47,7 @@ def locate_span(tokenizer: Any, text: str, span: tuple[int, int]) -> tuple[tuple
             f"no token of {text!r} belongs to its subject {text[start:end]!r}",
             hint="use other letters: the tokenizer drops these",
         )
-    return tuple(ids), range(inside[0], inside[-1] + 1)
+    return SubjectTokens(tuple(ids), inside[-1])
 
 
 def encode(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]]]:

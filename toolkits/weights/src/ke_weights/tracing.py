@@ -13,12 +13,13 @@ from attrs import frozen
 from ke_core.app import CHOOSE_OTHER_FOLDER, ModelRef
 from ke_core.plugin import BadData, BadRun, Progress, Session, to_json
 from ke_plugin_hf.model import HFModel
-from ke_weights.facts import Suggestion, store
+from ke_weights.facts import shape_of
 from ke_weights.trace.choice import choose
 from ke_weights.trace.effects import Effects, effects
 from ke_weights.trace.facts import TraceFacts
 from ke_weights.trace.folder import TraceFolder, TraceSpec
 from ke_weights.trace.settings import FactTrace, TraceSettings
+from ke_weights.trace.suggestion import Suggestion, store
 from ke_weights.trace.tracer import Tracer
 
 LABEL = "facts traced"
@@ -28,14 +29,14 @@ LABEL = "facts traced"
 class Traced:
     """Result of a trace. ``skipped``: number of facts by reason.
 
-    ``suggestion``: layers for editing, or the reason why there are none.
+    ``suggestion``: None if the required curves were not traced.
     """
 
     folder: TraceFolder
     effects: Effects
     skipped: Mapping[str, int]
     sigma: float
-    suggestion: Suggestion | str
+    suggestion: Suggestion | None
 
 
 def specify(model: HFModel, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
@@ -65,8 +66,8 @@ def trace(session: Session[HFModel], facts: TraceFacts, folder: TraceFolder, lim
             hint="trace a larger model, or use prompts that it completes correctly",
         )
     averaged = effects(found)
-    suggestion = choose(averaged.at_subject)
-    if isinstance(suggestion, Suggestion):
+    suggestion = choose(averaged.at_subject, shape_of(tracer.modules))
+    if suggestion:
         store(session.artifacts, folder.spec.model.digest, suggestion)
     traced = Traced(folder=folder, effects=averaged, skipped=skipped, sigma=tracer.noise.sigma, suggestion=suggestion)
     folder.write(_results(traced))
@@ -118,5 +119,5 @@ def _results(traced: Traced) -> dict[str, Any]:
             curve: {role: to_json(line) | {"best_layer": line.best} for role, line in lines.items()}
             for curve, lines in found.lines.items()
         },
-        "suggestion": to_json(traced.suggestion) if isinstance(traced.suggestion, Suggestion) else None,
+        "suggestion": to_json(traced.suggestion) if traced.suggestion else None,
     }

@@ -14,8 +14,8 @@ from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import EchoModel
 from ke_weights import hookimpls
 from ke_weights.cli.trace import CommaList
-from ke_weights.facts import Suggestion, suggested
 from ke_weights.trace import tracer
+from ke_weights.trace.suggestion import suggested
 
 PROMPTS = (
     ("France", "The capital of France is"),
@@ -104,7 +104,7 @@ def test_output_has_heat_maps_peaks_and_skipped_facts(ke, facts, tmp_path):
         assert words in flat
     for role in ("first subject token", "last subject token", "next token", "last token"):
         assert role in out
-    assert "no suggested layers: 3 facts, fewer than 50" in flat
+    assert "not traced (3 facts, fewer than 50)" in flat
     assert "saved in t" in err
 
 
@@ -129,22 +129,15 @@ def test_trace_file_is_reproducible(ke, facts, tmp_path):
     assert len(records[0]["scores"]["severed-mlp"]) == len(records[0]["input_ids"]) == len(records[0]["input_tokens"])
 
 
-@pytest.fixture
-def suggestion(monkeypatch):
-    """A suggestion, which needs 50 facts."""
-    made = Suggestion(rome_layer=1, memit_layers=(0, 1, 2), rule="traced: x", facts=3)
-    monkeypatch.setattr("ke_weights.tracing.choose", lambda _curves: made)
-    return made
-
-
-def test_suggested_layers_are_stored_for_editors(ke, facts, tmp_path, suggestion):
+def test_its_layers_are_kept_for_editors(ke, facts, tmp_path):
     assert ke(*TRACE)[0] == 0
     raw = json.loads((tmp_path / "t/trace.json").read_text())
-    assert raw["suggestion"]["memit_layers"] == [0, 1, 2]
-    assert suggested(ArtifactStore(tmp_path / "cache/artifacts"), raw["spec"]["model"]["digest"]) == suggestion
+    found = suggested(ArtifactStore(tmp_path / "cache/artifacts"), raw["spec"]["model"]["digest"])
+    assert list(found.memit_layers) == raw["suggestion"]["memit_layers"]
+    assert found.rome_layer == raw["suggestion"]["rome_layer"]
 
 
-def test_without_the_required_curves_no_layers_are_suggested(ke, facts):
+def test_without_the_curves_it_needs_no_layers_are_suggested(ke, facts):
     status, out, _err = ke(*TRACE, "--kinds", "states", "--sever", "none", "--tokens", "subject-last")
     assert status == 0
     assert "no suggested layers: they need --kinds states,mlp and --sever mlp" in out
@@ -218,13 +211,13 @@ def test_model_without_known_facts_is_an_error_with_counts(ke, facts, tmp_path):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "cannot read facts.json: no such file or directory"),
-        ("{", "facts.json, line 1 is cut off"),
-        ("[]", "facts facts.json are empty"),
-        ('[{"prompt": "a b", "subject": "a"}]', "facts.json, record 1: attribute is missing"),
-        ('[{"prompt": "a b", "subject": [], "attribute": "c"}]', "facts.json, record 1: subject is [], not a text"),
-        ('[{"prompt": "a b", "subject": "c", "attribute": "d"}]', "facts.json, record 1: subject 'c' is not in its"),
-        ("[3]", "facts.json, record 1 is not a JSON object"),
+        (None, "cannot read facts facts.json: no such file or directory"),
+        ("{", "facts facts.json is cut off"),
+        ("[]", "facts facts.json are not a non-empty list"),
+        ('[{"prompt": "a b", "subject": "a"}]', "record 1 of facts.json: field 'attribute' is missing"),
+        ('[{"prompt": "a b", "subject": 3, "attribute": "c"}]', "field 'subject' is not a non-empty string"),
+        ('[{"prompt": "a b", "subject": "c", "attribute": "d"}]', "record 1 of facts.json: subject 'c' is not in its"),
+        ("[3]", "record 1 of facts.json is not an object"),
     ],
 )  # fmt: skip
 def test_invalid_file_error_names_record_and_field(ke, tmp_path, content, told):
@@ -269,10 +262,11 @@ def test_plots_are_written_as_svg_and_png(ke, facts, tmp_path):
         assert (tmp_path / f"t/{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_suggested_layers_are_marked_in_the_terminal_and_in_plots(ke, facts, tmp_path, suggestion):
+def test_suggested_layers_are_marked_in_the_terminal_and_in_plots(ke, facts, tmp_path):
     pytest.importorskip("matplotlib")
     _status, out, _err = ke(*TRACE)
-    layers = suggestion.memit_layers
+    found = json.loads((tmp_path / "t/trace.json").read_text())["suggestion"]
+    layers = sorted({found["rome_layer"], *found["memit_layers"]})
     pointers = [line for line in out.splitlines() if line.startswith("suggested layers")]
     assert pointers
     assert {line.count("^") for line in pointers} == {2 * len(layers)}

@@ -61,7 +61,7 @@ def trace_page(traced: Traced) -> Group:
 def suggested_layers(traced: Traced) -> tuple[int, ...]:
     """Return the layers that the trace suggests for editing; empty without a suggestion."""
     found = traced.suggestion
-    return () if isinstance(found, str) else tuple(sorted({found.rome_layer, *found.memit_layers}))
+    return tuple(sorted({found.rome_layer, *found.memit_layers})) if found is not None else ()
 
 
 def heat_map(title: str, lines: Mapping[Role, EffectCurve], marked: Collection[int] = ()) -> Group:
@@ -134,8 +134,8 @@ def _peak(line: EffectCurve | None) -> str:
 
 def _suggestion(traced: Traced) -> list[str]:
     found = traced.suggestion
-    if isinstance(found, str):
-        return [f"no suggested layers: {found}"]
+    if found is None:
+        return ["no suggested layers: they need --kinds states,mlp and --sever mlp"]
     layers = ",".join(map(str, found.memit_layers))
     return [
         f"suggested: layer {found.rome_layer} for one edit, layers {layers} for a batch",
