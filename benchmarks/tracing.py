@@ -1,4 +1,4 @@
-"""Causal tracing: shared forward passes per token, against one forward pass for each token and layer.
+"""Causal tracing: one pass up the blocks per token, against one forward pass for each token and layer.
 
     OMP_NUM_THREADS=1 python benchmarks/tracing.py --model smollm2-135m --facts 1
 
@@ -22,8 +22,8 @@ from torch import Tensor
 from ke_core.engine.models import open_model
 from ke_plugin_hf.model import HFModel
 from ke_weights.modules import ModuleMap, find_parts
-from ke_weights.testing.reference_trace import reference_trace
 from ke_weights.trace.facts import read_facts, tokens_of
+from ke_weights.trace.naive import naive
 from ke_weights.trace.noise import resolve_noise
 from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, prompt, record
 from ke_weights.trace.settings import Curve, TraceSettings
@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 
 def ours(modules: ModuleMap, asked: TracePrompt, positions: Sequence[int]) -> tuple[Recording, dict[Curve, Tensor]]:
-    """Record once, and compute every curve with shared passes per token."""
+    """Record once, and compute every curve with one pass up the blocks per token."""
     found = record(modules, asked)
     return found, sweep(modules, found, SETTINGS.curves, positions, SETTINGS.window)
 
 
 def published(modules: ModuleMap, found: Recording, positions: Sequence[int]) -> dict[Curve, Tensor]:
     """Compute every curve with one forward pass for each token and layer."""
-    return {curve: reference_trace(modules, found, curve, positions, SETTINGS.window) for curve in SETTINGS.curves}
+    return {curve: naive(modules, found, curve, positions, SETTINGS.window) for curve in SETTINGS.curves}
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:

@@ -23,6 +23,7 @@ from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap
 from ke_weights.subject import SubjectTokens, padded
 
+NEEDED = frozenset(("past_key_values", "position_ids"))  # arguments of a forward pass that suffixes need
 AGREE = 1e-3  # maximum difference relative to a state's norm, in float32, to use suffixes
 ROUNDING = 16  # the same in roundings of the model's dtype
 SHARED = frozenset(("position_bias",))  # arguments of blocks without rows: MPT's has one entry per head
@@ -87,26 +88,28 @@ def open_tail(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> 
         return short if _agree(top, short_top, index, mask) else whole
 
 
-def continued_pass(cache: Cache, start: int, ids: Tensor) -> dict[str, Any]:
-    """Return arguments of a forward pass over ``ids`` [rows, T] that continues after the first ``start`` tokens.
+def calls_from(modules: ModuleMap, ids: Tensor, start: int, cache: Cache | None) -> tuple[Call, ...]:
+    """Return how the model calls each of its blocks for the tokens from ``start`` on of one row of ids [1, T].
 
-    Their keys and values are in ``cache``, whose rows all have these positions and repeat for each further set of rows.
+    The tokens before them are in ``cache``, whose rows all have these positions: the calls then work for any multiple
+    of its rows. ``start`` is 0 without a cache.
     """
-    prefix = DynamicCache()
-    at = torch.arange(start, device=ids.device)
-    prefix.layers = [_Fixed.of(kept.keys, kept.values, at.expand(len(kept.keys), -1)) for kept in cache.layers]
-    position = torch.arange(start, ids.shape[1], device=ids.device).expand(len(ids), -1)
-    return {"past_key_values": prefix, "use_cache": True, "position_ids": position}
+    more: dict[str, Any] = {}
+    if start:
+        assert cache is not None
+        prefix = DynamicCache()
+        at = torch.arange(start, device=ids.device)
+        prefix.layers = [_Fixed.of(kept.keys, kept.values, at.expand(len(kept.keys), -1)) for kept in cache.layers]
+        position = torch.arange(start, ids.shape[1], device=ids.device)[None]
+        more = {"past_key_values": prefix, "use_cache": True, "position_ids": position}
+    with frozen_module(modules.module):
+        tail, _top = _recorded(modules, ids[:, start:], torch.ones_like(ids), -1, more)
+    return tail.calls
 
 
 def keeps_keys(modules: ModuleMap) -> bool:
     """Return whether the model accepts keys and values to continue from."""
-    return accepts(modules, "past_key_values", "position_ids")
-
-
-def accepts(modules: ModuleMap, *names: str) -> bool:
-    """Return whether the model's forward pass has arguments with these names."""
-    return set(names) <= inspect.signature(modules.module.forward).parameters.keys()
+    return frozenset(inspect.signature(modules.module.forward).parameters) >= NEEDED
 
 
 def _recorded(modules: ModuleMap, ids: Tensor, mask: Tensor, layer: int, more: dict[str, Any]) -> tuple[Tail, Tensor]:

@@ -11,8 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from ke_core.app import CHOOSE_OTHER_FOLDER, ModelRef
-from ke_core.plugin import BadData, BadRun, Progress, Session, to_json
-from ke_plugin_hf.model import HFModel
+from ke_core.plugin import Artifacts, BadData, BadRun, NeedsWeights, Progress, to_json
 from ke_weights.facts import shape_of
 from ke_weights.trace.choice import choose
 from ke_weights.trace.effects import Effects, effects
@@ -27,7 +26,7 @@ LABEL = "facts traced"
 
 @frozen(kw_only=True)
 class Traced:
-    """Result of a trace. ``skipped``: number of facts by reason.
+    """Result of a trace. ``skipped``: number of facts by reason. ``exact``: one pass per intervention.
 
     ``suggestion``: None if the required curves were not traced.
     """
@@ -36,11 +35,17 @@ class Traced:
     effects: Effects
     skipped: Mapping[str, int]
     sigma: float
+    exact: bool
     suggestion: Suggestion | None
 
 
-def specify(model: HFModel, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
-    """Return what to trace."""
+def specify(model: Any, reference: ModelRef, facts: TraceFacts, settings: TraceSettings) -> TraceSpec:
+    """Return what to trace. Raises NeedsWeights for a model that is not in this process."""
+    if not hasattr(model, "module"):
+        raise NeedsWeights(
+            f"tracing needs the model's weights, and {model.id} is not in this process",
+            hint="use a model that is loaded locally (hf:...)",
+        )
     return TraceSpec(
         model=reference,
         attention=str(model.module.config._attn_implementation),  # noqa: SLF001  there is no public name
@@ -50,15 +55,16 @@ def specify(model: HFModel, reference: ModelRef, facts: TraceFacts, settings: Tr
     )
 
 
-def trace(session: Session[HFModel], facts: TraceFacts, folder: TraceFolder, limit: int | None) -> Traced:
+def trace(
+    model: Any, facts: TraceFacts, folder: TraceFolder, limit: int | None, *, artifacts: Artifacts, progress: Progress
+) -> Traced:
     """Trace the first ``limit`` facts that the model knows, or all, except those traced already.
 
     Raises BadData if the model knows none of them.
     """
-    model = session.model
     settings = folder.spec.settings
     tracer = Tracer.open(model, settings, [fact.subject for fact in facts.facts])
-    found = _all(tracer, facts, folder, limit, session.progress)
+    found = _all(tracer, facts, folder, limit, progress)
     skipped = Counter(fact.skipped for fact in found if fact.skipped)
     if skipped.total() == len(found):
         raise BadData(
@@ -68,8 +74,15 @@ def trace(session: Session[HFModel], facts: TraceFacts, folder: TraceFolder, lim
     averaged = effects(found)
     suggestion = choose(averaged.at_subject, shape_of(tracer.modules))
     if suggestion:
-        store(session.artifacts, folder.spec.model.digest, suggestion)
-    traced = Traced(folder=folder, effects=averaged, skipped=skipped, sigma=tracer.noise.sigma, suggestion=suggestion)
+        store(artifacts, folder.spec.model.digest, suggestion)
+    traced = Traced(
+        folder=folder,
+        effects=averaged,
+        skipped=skipped,
+        sigma=tracer.noise.sigma,
+        exact=tracer.exact,
+        suggestion=suggestion,
+    )
     folder.write(_results(traced))
     return traced
 
@@ -110,6 +123,7 @@ def _results(traced: Traced) -> dict[str, Any]:
     found = traced.effects
     return {
         "sigma": traced.sigma,
+        "exact": traced.exact,
         "traced": found.facts,
         "skipped": dict(traced.skipped),
         "high_score": found.high,

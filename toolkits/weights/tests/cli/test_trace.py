@@ -116,11 +116,12 @@ def test_trace_file_is_reproducible(ke, facts, tmp_path):
     assert raw["spec"]["model"]["digest"] == model.digest
     assert raw["spec"]["settings"] == {
         "kinds": ["states", "mlp", "attention"], "sever": ["mlp"], "tokens": "all", "filter": "published",
-        "noise": "s3", "samples": 2, "window": 10, "seed": 1,
+        "noise": "s3", "samples": 2, "window": 10, "seed": 1, "exact": False,
     }  # fmt: skip
     assert raw["spec"]["attention"] == "sdpa"
     assert raw["sigma"] > 0
     assert raw["skipped"] == {"answered otherwise": 1}
+    assert raw["exact"] is False
     line = raw["average_indirect_effect"]["states"]["last subject"]
     assert (len(line["effect"]), line["count"]) == (4, 3)
     records = lines(tmp_path / "t")
@@ -236,7 +237,7 @@ def test_invalid_file_error_names_record_and_field(ke, tmp_path, content, told):
         (("--kinds", "states,heads"), "'heads' is not one of states, mlp, attention"),
         (("--sever", ","), "',' is not one of mlp, attention, none"),
         (("--chat",), "ke trace uses plain prompts"),
-        (("--model", "tiny:echo"), "the weights of fake:echo are not in this process"),
+        (("--model", "tiny:echo"), "tracing needs the model's weights, and fake:echo is not in this process"),
     ],
 )
 def test_invalid_options_are_refused_before_tracing(ke, facts, tmp_path, options, told):

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
-from attrs import fields
 
 from ke_core.app import App, console, err, literal, model_choice, progress
 from ke_core.app import options as shared
-from ke_core.plugin import BadConfig, KEError
+from ke_core.plugin import ArtifactStore, BadConfig, KEError, cache_dir
 from ke_weights.trace.settings import PARTS, Filter, Positions, Restored, TraceSettings
 
 if TYPE_CHECKING:
+    from ke_weights.trace.folder import TraceSpec
     from ke_weights.tracing import Traced
 
 ROOT = Path("traces")
@@ -46,41 +46,87 @@ class CommaList(click.ParamType[tuple[str, ...]]):
 @click.command("trace")
 @shared.section(
     "Facts",
-    click.option("--facts", required=True, type=click.Path(path_type=Path), metavar="FILE",
-                 help="Facts: a JSON list of records with prompt, subject and attribute."),
-    click.option("--limit", type=click.IntRange(1), metavar="N",
-                 help="Trace the first N facts that the model knows."),
-    click.option("--filter", type=click.Choice(get_args(Filter)), default=DEFAULT.filter, show_default=True,
-                 help="Test whether the model knows a fact. first-token: its next token is the object's first token, "
-                 "with a probability of at least 0.1. published: its next token is the whole object, which "
-                 "excludes objects of several tokens."),
-)  # fmt: skip
+    click.option(
+        "--facts",
+        required=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Facts: a JSON list of records with prompt, subject and attribute.",
+    ),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="Trace the first N facts that the model knows."),
+    click.option(
+        "--filter",
+        "which",
+        type=click.Choice(get_args(Filter)),
+        default=DEFAULT.filter,
+        show_default=True,
+        help="Test whether the model knows a fact. first-token: its next token is the object's first token, "
+        "with a probability of at least 0.1. published: its next token is the whole object, which "
+        "excludes objects of several tokens.",
+    ),
+)
 @shared.section(
     "Tracing",
-    click.option("--kinds", type=CommaList(get_args(Restored)), default=",".join(DEFAULT.kinds), show_default=True,
-                 help="Activations to restore."),
-    click.option("--sever", type=CommaList(PARTS, none=True), default=",".join(DEFAULT.sever), show_default=True,
-                 help="Also restore states while these modules keep their corrupted outputs; none to skip this."),
-    click.option("--tokens", type=click.Choice(get_args(Positions)), default=DEFAULT.tokens, show_default=True,
-                 help="Restore at every token, or only at the subject's last token, which is enough to choose "
-                 "layers."),
-    click.option("--noise", default=DEFAULT.noise, show_default=True, metavar="RULE",
-                 help="Noise. s3: three standard deviations of the subjects' embeddings; 0.1: this standard "
-                 "deviation; u0.1: uniform."),
-    click.option("--samples", type=click.IntRange(1), default=DEFAULT.samples, show_default=True,
-                 help="Corrupted runs per prompt."),
-    click.option("--window", type=click.IntRange(1), default=DEFAULT.window, show_default=True,
-                 help="Number of layers whose MLP or attention is restored together."),
-    click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT.seed, show_default=True,
-                 help="Random seed of the noise."),
-)  # fmt: skip
+    click.option(
+        "--kinds",
+        type=CommaList(get_args(Restored)),
+        default=",".join(DEFAULT.kinds),
+        show_default=True,
+        help="Activations to restore.",
+    ),
+    click.option(
+        "--sever",
+        type=CommaList(PARTS, none=True),
+        default=",".join(DEFAULT.sever),
+        show_default=True,
+        help="Also restore states while these modules keep their corrupted outputs; none to skip this.",
+    ),
+    click.option(
+        "--tokens",
+        type=click.Choice(get_args(Positions)),
+        default=DEFAULT.tokens,
+        show_default=True,
+        help="Restore at every token, or only at the subject's last token, which is enough to choose layers.",
+    ),
+    click.option(
+        "--noise",
+        default=DEFAULT.noise,
+        show_default=True,
+        metavar="RULE",
+        help="Noise. s3: three standard deviations of the subjects' embeddings; 0.1: this standard "
+        "deviation; u0.1: uniform.",
+    ),
+    click.option(
+        "--samples",
+        type=click.IntRange(1),
+        default=DEFAULT.samples,
+        show_default=True,
+        help="Corrupted runs per prompt.",
+    ),
+    click.option(
+        "--window",
+        type=click.IntRange(1),
+        default=DEFAULT.window,
+        show_default=True,
+        help="Number of layers whose MLP or attention is restored together.",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**32 - 1),
+        default=DEFAULT.seed,
+        show_default=True,
+        help="Random seed of the noise.",
+    ),
+    click.option("--exact", is_flag=True, help="Use one forward pass per token and layer. Slow, same numbers."),
+)
 @shared.model_options
 @shared.section(
     "Output",
-    click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
-                 help="Output folder. [default: traces/MODEL-ID]"),
+    click.option(
+        "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Output folder. [default: traces/MODEL-ID]"
+    ),
     shared.json_option,
-)  # fmt: skip
+)
 @click.pass_obj
 def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, as_json: bool, **given: Any) -> None:
     """Find the layers that store a fact (causal tracing).
@@ -105,6 +151,8 @@ def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, as
     else:
         console.out().print(trace_page(traced))
     aside = console.err()
+    if traced.exact and not given["exact"]:
+        aside.print(literal("every intervention ran the whole model, because its blocks cannot be resumed"))
     try:
         plot(traced)
     except KEError as error:  # the numbers are saved, only the plots are missing
@@ -113,20 +161,31 @@ def command(app: App, /, *, facts: Path, limit: int | None, out: Path | None, as
 
 
 def _traced(app: App, file: Path, limit: int | None, out: Path | None, given: Mapping[str, Any]) -> Traced:
-    from ke_weights.editing import open_local_session  # noqa: PLC0415  torch, seconds
-    from ke_weights.trace.facts import read_facts  # noqa: PLC0415  as above
-    from ke_weights.trace.folder import TraceFolder  # noqa: PLC0415  as above
-    from ke_weights.trace.noise import check_rule  # noqa: PLC0415  as above
-    from ke_weights.tracing import specify, trace  # noqa: PLC0415  as above
+    from ke_weights.trace.facts import read_facts  # noqa: PLC0415
+    from ke_weights.trace.folder import TraceFolder  # noqa: PLC0415
+    from ke_weights.trace.noise import check_rule  # noqa: PLC0415
+    from ke_weights.tracing import specify, trace  # noqa: PLC0415  torch, seconds
 
     if given["chat"]:
         raise BadConfig("ke trace uses plain prompts", hint="leave out --chat")
-    settings = TraceSettings(**{one.name: given[one.name] for one in fields(TraceSettings)})
+    settings = _settings(given)
     check_rule(settings.noise)
     facts = read_facts(file)
     chosen = model_choice(given)
     with progress(err()) as shown:
-        session = open_local_session(chosen, app.catalog, shown)
-        spec = specify(session.model, chosen.describe(app.catalog, session.model), facts, settings)
-        place = ROOT / f"{spec.model.id.replace('/', '-')}-{spec.id[:8]}"
-        return trace(session, facts, TraceFolder.create(out or place, spec), limit)
+        model = chosen.load(app.catalog, shown)
+        spec = specify(model, chosen.describe(app.catalog, model), facts, settings)
+        folder = TraceFolder.create(out or _place(spec), spec)
+        store = ArtifactStore(cache_dir() / "artifacts")
+        return trace(model, facts, folder, limit, artifacts=store, progress=shown)
+
+
+def _settings(given: Mapping[str, Any]) -> TraceSettings:
+    return TraceSettings(
+        filter=given["which"],
+        **{name: given[name] for name in ("kinds", "sever", "tokens", "noise", "samples", "window", "seed", "exact")},
+    )
+
+
+def _place(spec: TraceSpec) -> Path:
+    return ROOT / f"{spec.model.id.replace('/', '-')}-{spec.id[:8]}"

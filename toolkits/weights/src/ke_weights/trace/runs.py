@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from attrs import frozen
@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache
 
 from ke_core.plugin import KEError
-from ke_weights.hooks import Hooks, forward, frozen_module
+from ke_weights.hooks import Hooks, first, forward, frozen_module, hidden_in
 from ke_weights.modules import Layer, ModuleMap
 from ke_weights.tail import keeps_keys
 from ke_weights.trace.noise import Noise
-from ke_weights.trace.settings import Restored
+from ke_weights.trace.settings import PARTS, Part
+
+HEAD_ROWS = 64  # rows whose logits are computed at a time
 
 
 @frozen(kw_only=True, eq=False)
@@ -54,26 +56,25 @@ def prompt(ids: Sequence[int], subject: tuple[int, int], noise: Noise, samples: 
 
 @frozen(kw_only=True, eq=False)
 class Recording:
-    """One pass over a prompt, row 0 clean and the others corrupted.
+    """Outputs of the blocks, row 0 clean and the others corrupted.
 
-    ``embeddings`` [1 + samples, T, d]; ``outputs``: of each block (``states``), and of its MLP and attention, with the
-    same shape. ``answer`` is the clean run's next token, ``high`` and ``low`` its probability in the clean and, on
-    average, in the corrupted rows. ``cache``: keys and values of the corrupted rows, if the model can continue from
-    them.
+    ``entering``: input of each block, and output of the last, n + 1 tensors [1 + samples, T, d]; ``outputs``: of each
+    block's MLP and attention. ``answer`` is the clean run's next token, ``high`` and ``low`` its probability in the
+    clean and, on average, in the corrupted rows. ``cache``: keys and values of the corrupted rows.
     """
 
     prompt: TracePrompt
-    embeddings: Tensor
-    outputs: dict[Restored, tuple[Tensor, ...]]
+    entering: tuple[Tensor, ...]
+    outputs: dict[Part, tuple[Tensor, ...]]
     answer: int
     high: float
     low: float
     cache: Cache | None
 
 
-def module_of(layer: Layer, kind: Restored) -> nn.Module:
-    """Return the module with the output of a block, or of its MLP or attention."""
-    return {"states": layer.block, "mlp": layer.mlp, "attention": layer.attention_out}[kind]
+def part_of(layer: Layer, part: Part) -> nn.Module:
+    """Return the module with the output of a block's MLP or attention."""
+    return layer.mlp if part == "mlp" else layer.attention_out
 
 
 def embedding_of(modules: ModuleMap) -> nn.Module:
@@ -91,26 +92,27 @@ def clean_answer(modules: ModuleMap, ids: Sequence[int]) -> tuple[int, float]:
 
 
 def record(modules: ModuleMap, trace_prompt: TracePrompt) -> Recording:
-    """Run the clean row and its corrupted copies together, and record the outputs of every block."""
+    """Run the clean row and its corrupted copies together, and record inputs and outputs of every block."""
     ids = trace_prompt.rows(modules.device)
-    embeddings: list[Tensor] = []
-    outputs: dict[Restored, list[Tensor]] = {kind: [] for kind in get_args(Restored)}
+    entering: list[Tensor] = []
+    outputs: dict[Part, list[Tensor]] = {part: [] for part in PARTS}
     cache = DynamicCache() if keeps_keys(modules) else None
     more: dict[str, Any] = {"past_key_values": cache, "use_cache": True} if cache is not None else {}
     with frozen_module(modules.module), Hooks() as hooks:
         hooks.change(embedding_of(modules), trace_prompt.corrupt)
-        hooks.after(embedding_of(modules), embeddings.append)
         for layer in modules.layers:
-            for kind, found in outputs.items():
-                hooks.after(module_of(layer, kind), _keep(found, ids.shape))
+            hooks.before(layer.block, lambda args, kwargs: entering.append(hidden_in(args, kwargs)))
+            for part in PARTS:
+                hooks.after(part_of(layer, part), _keep(outputs[part], ids.shape))
+        hooks.after(modules.layers[-1].block, entering.append)
         logits = forward(modules.module, ids, torch.ones_like(ids), **more).logits[:, -1]
     answer, high = _top(logits[0], modules.dtype)
     for kept in cache.layers if cache is not None else ():
         kept.keys, kept.values = kept.keys[1:], kept.values[1:]
     return Recording(
         prompt=trace_prompt,
-        embeddings=embeddings[0],
-        outputs={kind: tuple(found) for kind, found in outputs.items()},
+        entering=tuple(entering),
+        outputs={part: tuple(found) for part, found in outputs.items()},
         answer=answer,
         high=high,
         low=float(probability(logits[1:], answer, modules.dtype).mean()),
@@ -123,9 +125,15 @@ def probability(logits: Tensor, answer: int, dtype: torch.dtype) -> Tensor:
     return logits.to(dtype).softmax(-1)[:, answer]
 
 
+def state_probability(modules: ModuleMap, states: Tensor, answer: int) -> Tensor:
+    """Return the probability of ``answer`` for states of the last block [rows, d]."""
+    some = (states[start : start + HEAD_ROWS] for start in range(0, len(states), HEAD_ROWS))
+    return torch.cat([probability(modules.logits(rows), answer, modules.dtype) for rows in some])
+
+
 def _keep(into: list[Tensor], shape: torch.Size) -> Callable[[Tensor], None]:
     """Return a hook that records outputs; some families' layers return [tokens, d], others [rows, T, d]."""
-    return lambda output: into.append(output.reshape(*shape, -1))
+    return lambda output: into.append(first(output).reshape(*shape, -1))
 
 
 def _top(logits: Tensor, dtype: torch.dtype) -> tuple[int, float]:

@@ -31,9 +31,7 @@ class Curve:
         return f"severed-{self.severed}" if self.severed else self.restored
 
     def window(self, layer: int, blocks: int, width: int) -> range:
-        """Return the blocks to restore for ``layer``: itself, or a window around it, narrower at the borders."""
-        if self.restored == "states":
-            return range(layer, layer + 1)
+        """Return the blocks to restore for ``layer``: the window around it, narrower at the borders."""
         return range(max(0, layer - width // 2), min(blocks, layer - width // 2 + width))
 
 
@@ -42,7 +40,7 @@ class TraceSettings:
     """The published values, except for ``filter``.
 
     ``noise``: ``s3`` (three standard deviations of the embeddings of all subjects), a number (that standard deviation)
-    or ``u0.1`` (uniform between -0.1 and 0.1).
+    or ``u0.1`` (uniform between -0.1 and 0.1). ``exact``: one forward pass per intervention.
     """
 
     kinds: tuple[Restored, ...] = ("states", "mlp", "attention")
@@ -53,6 +51,7 @@ class TraceSettings:
     samples: int = field(default=10, validator=validators.ge(1))
     window: int = field(default=10, validator=validators.ge(1))
     seed: int = field(default=1, validator=validators.in_(range(2**32)))
+    exact: bool = False
 
     @property
     def curves(self) -> tuple[Curve, ...]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 from torch import Tensor
 
 from ke_weights.modules import ModuleMap, find_parts
 from ke_weights.subject import target_ids
 from ke_weights.trace.facts import TraceFact, tokens_of
+from ke_weights.trace.naive import naive
 from ke_weights.trace.noise import Noise, resolve_noise
 from ke_weights.trace.runs import Recording, clean_answer, embedding_of, prompt, record
 from ke_weights.trace.settings import SURE, FactTrace, TraceSettings
-from ke_weights.trace.sweep import can_continue, sweep
+from ke_weights.trace.sweep import agrees, sweep
 
 OTHERWISE = "answered otherwise"
 UNSURE = f"answered with a probability below {SURE}"
@@ -24,13 +25,18 @@ DIGITS = 7  # significant digits of a float32
 
 @define(eq=False)
 class Tracer:
-    """One model and its noise. ``continues``: its passes can continue from kept keys, as the first fact showed."""
+    """One model and its noise.
+
+    ``exact``: one pass per intervention, because the user set it or because ``sweep`` gave other numbers on the first
+    fact.
+    """
 
     model: Any
     settings: TraceSettings
     modules: ModuleMap
     noise: Noise
-    continues: bool | None = field(default=None, init=False)
+    exact: bool
+    _checked: bool = field(default=False, init=False)
 
     @classmethod
     def open(cls, model: Any, settings: TraceSettings, subjects: Sequence[str]) -> Tracer:
@@ -40,7 +46,7 @@ class Tracer:
         """
         modules = find_parts(model.module)
         noise = resolve_noise(settings.noise, settings.seed, modules, model.tokenizer, subjects)
-        return cls(model, settings, modules, noise)
+        return cls(model, settings, modules, noise, settings.exact)
 
     def trace(self, fact: TraceFact) -> FactTrace:
         """Return one fact, traced, or skipped with the reason."""
@@ -70,12 +76,13 @@ class Tracer:
         )
 
     def _tables(self, found: Recording, positions: Sequence[int]) -> dict[str, Tensor]:
-        if self.continues is None:
-            self.continues = can_continue(self.modules, found)
-        if not self.continues:
-            found = evolve(found, cache=None)
-        tables = sweep(self.modules, found, self.settings.curves, positions, self.settings.window)
-        return {curve.name: table for curve, table in tables.items()}
+        curves, window = self.settings.curves, self.settings.window
+        if not self.exact and not self._checked:
+            self.exact = not agrees(self.modules, found, curves, window)
+            self._checked = True
+        if self.exact:
+            return {curve.name: naive(self.modules, found, curve, positions, window) for curve in curves}
+        return {curve.name: table for curve, table in sweep(self.modules, found, curves, positions, window).items()}
 
     def _unknown(self, fact: TraceFact, answer: int, high: float) -> str:
         """Return why the model does not know the fact; empty if it does."""

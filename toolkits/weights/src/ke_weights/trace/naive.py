@@ -1,7 +1,7 @@
-"""Reference implementation of causal tracing: a forward pass of the clean and corrupted rows per token and layer.
+"""Causal tracing with one forward pass of the clean and the corrupted rows for every token and layer.
 
 This is the released code's procedure, except for severed curves: there the released code samples new noise for its
-second pass, and here both passes have the same noise.
+second pass, and here both passes have the same noise. It is slow; tests compare ``sweep`` with it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from torch import Tensor
 
 from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap
-from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, module_of, probability
+from ke_weights.trace.runs import Recording, TracePrompt, embedding_of, part_of, probability
 from ke_weights.trace.settings import Curve, Part
 
 
-def reference_trace(
-    modules: ModuleMap, found: Recording, curve: Curve, positions: Iterable[int], window: int
-) -> Tensor:
-    """Return the probability of the answer for each of ``positions`` and each layer, float64 [positions, n]."""
+def naive(modules: ModuleMap, found: Recording, curve: Curve, positions: Iterable[int], window: int) -> Tensor:
+    """Probability of the answer for each of ``positions`` and each layer, float64 [positions, n]."""
     return torch.tensor(
         [
             [restored(modules, found, curve, token, layer, window=window) for layer in range(len(modules.layers))]
@@ -31,13 +29,16 @@ def reference_trace(
 
 
 def restored(modules: ModuleMap, found: Recording, curve: Curve, token: int, layer: int, *, window: int) -> float:
-    """Return p(answer), averaged over the corrupted rows, with one intervention: P*_{t,l}."""
+    """p(answer), averaged over the corrupted rows, with one intervention: P*_{t,l}."""
     trace_prompt = found.prompt
     ids = trace_prompt.rows(modules.device)
     with frozen_module(modules.module), Hooks() as hooks:
         hooks.change(embedding_of(modules), trace_prompt.corrupt)
-        for at in curve.window(layer, len(modules.layers), window):
-            hooks.change(module_of(modules.layers[at], curve.restored), _clean(trace_prompt, token))
+        if curve.restored == "states":
+            hooks.change(modules.layers[layer].block, _clean(trace_prompt, token))
+        else:
+            for at in curve.window(layer, len(modules.layers), window):
+                hooks.change(part_of(modules.layers[at], curve.restored), _clean(trace_prompt, token))
         if curve.severed:
             _hold(hooks, modules, found, curve.severed, token)
         logits = forward(modules.module, ids, torch.ones_like(ids)).logits
@@ -64,4 +65,4 @@ def _hold(hooks: Hooks, modules: ModuleMap, found: Recording, part: Part, token:
             states[1:, token] = corrupted[1:, token]
             return states.reshape(output.shape)
 
-        hooks.change(module_of(layer, part), make)
+        hooks.change(part_of(layer, part), make)
