@@ -182,9 +182,7 @@ from ke_core.storage.files import (
     write_value,
 )
 from ke_core.storage.json_reading import (
-    DECODER,
     TOO_DEEPLY_NESTED,
-    check_parsed,
     error_line,
     loads,
     parse_json,
@@ -199,7 +197,7 @@ from ke_core.storage.json_reading import (
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "CHOOSE_WRITABLE", "CONDITION", "CONSISTENT", "CONTINUATION_FORMAT", "COUNTERFACTUALS_PERPLEXITY", "DECODER",
+    "CHOOSE_WRITABLE", "CONDITION", "CONSISTENT", "CONTINUATION_FORMAT", "COUNTERFACTUALS_PERPLEXITY",
     "DEFAULT_LOADING", "DEFAULT_SOURCE", "EDITS_WITHHELD", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE",
     "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "LOCALITY", "NAME_PATTERN", "NOT_ON_RECORD", "NOT_SUPPORT", "NO_SUBJECT",
     "NO_THOUGHTS", "PARAPHRASE", "PHASES", "PORTABILITY", "PROBABILITY", "QUERY_TAG", "QUESTION_ENTITIES", "SHARE",
@@ -218,7 +216,7 @@ __all__ = [
     "ServerRefused", "Session", "Setting", "Settings", "Shape", "SourcedEdit", "Spec", "Step", "SubQuestion",
     "SupportsConcurrentSolve", "SupportsSave", "Trace", "TrainStep", "Trainer", "TrainerSpec", "Training",
     "TrainingExample", "UninterruptibleContext", "UnknownComponent", "UnsupportedChange", "UnsupportedEdit", "Usage",
-    "Value", "Verdict", "Victims", "across_lines", "cache_dir", "canonical", "check_parsed", "continuation",
+    "Value", "Verdict", "Victims", "across_lines", "cache_dir", "canonical", "continuation",
     "continued", "contradicting", "cut_at_stops", "cut_in_echo", "data_places", "digest", "distinct", "error_line",
     "expected", "file_errors", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl",
     "json_type_only", "loads", "locked", "noun", "observed", "one_slot", "parse_json", "parse_object",

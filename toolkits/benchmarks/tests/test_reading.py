@@ -1,26 +1,15 @@
-"""A published file is read record by record, strictly, and in memory for one record."""
+"""Records of a published file are read strictly: no value is converted to another type."""
 
 from __future__ import annotations
 
 import json
-import tracemalloc
-from itertools import islice
 
 import pytest
 from attrs import field, frozen
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ke_benchmarks import has_label, not_blank, some_not_blank
-from ke_benchmarks.files import records as stream
-from ke_benchmarks.files.records import json_values, read_records
-from ke_core.plugin import BadData, loads, parse_json
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
+from ke_benchmarks.files.records import read_records
+from ke_core.plugin import BadData, parse_json
 
 
 @frozen(kw_only=True)
@@ -50,68 +39,32 @@ def refused(path, **how) -> str:
     return str(caught.value).removeprefix(str(path))
 
 
-@given(values=st.lists(VALUES, max_size=6), indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
-def test_any_list_is_read_as_the_whole_text_is_however_it_is_cut_into_pieces(
-    tmp_path_factory, values, indent, ascii_only
-) -> None:
-    path = tmp_path_factory.mktemp("any") / "list.json"
-    path.write_text(json.dumps(values, indent=indent, ensure_ascii=ascii_only), encoding="utf-8", errors="ignore")
-    expected = loads(path.read_bytes())
-    for piece in (1, 2, 7, 1 << 16):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(stream, "PIECE", piece)
-            assert list(json_values(path)) == expected
-
-
-@given(text=st.text(alphabet='[]{}",:0123456789eE+-. \n\\utrufalsnNI', max_size=24))
-def test_what_the_reader_of_whole_texts_refuses_is_refused_and_nothing_else(tmp_path_factory, text) -> None:
-    path = write(tmp_path_factory.mktemp("odd") / "odd.json", f"[{text}".encode())
-    try:
-        expected = loads(f"[{text}")
-    except ValueError:
-        with pytest.raises(BadData):
-            list(json_values(path))
-    else:
-        assert list(json_values(path)) == expected
-
-
 def test_one_record_a_line_is_read_where_a_family_says_so(tmp_path) -> None:
     lines = "".join(json.dumps(thing(name)) + "\n" for name in "abc").encode()
     path = write(tmp_path / "lines.json", lines)
     assert [one.id for one in read_records(path, Thing, key="id", lines=True)] == ["a", "b", "c"]
-    assert refused(path) == " contains an object, not a list of cases"
+    assert refused(path) == " is not JSON: extra data (line 2, column 1)"
+
+
+@pytest.mark.parametrize(("content", "message"), [
+    (b'[{"id": oops}]', " is not JSON: expecting value (column 9)"),
+    (b'[\n{"id": "a", "labels": ["A"]},\n{"id', " is cut off (line 3, column 2)"),
+    (b"", " is empty"),
+    (b"{}", " contains an object, not a list of cases"),
+    (b"[]", " contains no case"),
+])  # fmt: skip
+def test_invalid_file_is_reported_with_the_position(tmp_path, content, message) -> None:
+    assert refused(write(tmp_path / "invalid.json", content)) == message
+
+
+def test_invalid_json_line_is_reported_with_its_number(tmp_path) -> None:
+    path = write(tmp_path / "lines.json", b'{"id": "a", "labels": ["A"]}\n{"id"')
+    assert refused(path, lines=True) == ", line 2 is cut off (column 6)"
 
 
 def test_a_byte_order_mark_is_no_content(tmp_path) -> None:
     path = write(tmp_path / "bom.json", b"\xef\xbb\xbf" + json.dumps([thing()]).encode())
     assert len(list(read_records(path, Thing, key="id"))) == 1
-
-
-def test_line_and_column_are_those_of_the_whole_file(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(stream, "PIECE", 16)
-    text = json.dumps([thing(name) for name in "abcdef"], indent=1)
-    damaged = text.replace('"f"', "oops")
-    with pytest.raises(json.JSONDecodeError) as known:
-        json.loads(damaged)
-    where = f"(line {known.value.lineno}, column {known.value.colno})"
-    assert refused(write(tmp_path / "damaged.json", damaged.encode())) == f" is not JSON {where}"
-
-
-def test_records_before_the_damage_are_given_out(tmp_path) -> None:
-    whole = json.dumps([thing(name) for name in "abc"]).encode()
-    path = write(tmp_path / "cut.json", whole[:-10])
-    assert [one.id for one in islice(read_records(path, Thing, key="id"), 2)] == ["a", "b"]
-    assert " is cut off (line 1, column " in refused(path)
-
-
-def test_a_damaged_record_at_the_front_does_not_read_the_rest(tmp_path, monkeypatch) -> None:
-    path = write(tmp_path / "front.json", b'[{"id": oops}, ' + b'"x", ' * 400_000 + b'"x"]')
-    read = []
-    monkeypatch.setattr(
-        stream.JsonStreamReader, "_read", lambda self, old=stream.JsonStreamReader._read: (read.append(1), old(self))[1]
-    )
-    assert " is not JSON (line 1, column 9)" in refused(path)
-    assert len(read) == 1
 
 
 @pytest.mark.parametrize(("item", "said_"), [
@@ -146,37 +99,6 @@ def test_a_small_file_is_parsed_at_once(tmp_path) -> None:
     assert parse_json(b'{"a": [1]}', tmp_path / "small.json") == {"a": [1]}
     with pytest.raises(BadData, match=r"small\.json is cut off \(column 2\)"):
         parse_json(b"{ ", tmp_path / "small.json")
-
-
-@pytest.fixture(scope="module")
-def hundred_megabytes(tmp_path_factory):
-    path = tmp_path_factory.mktemp("big") / "big.json"
-    record = json.dumps(thing("NAME", note="n" * 4000))
-    with path.open("w") as out:
-        out.write("[")
-        for number in range(25_000):
-            out.write((",\n" if number else "") + record.replace("NAME", f"t{number}"))
-        out.write("]")
-    assert path.stat().st_size > 100_000_000
-    yield path
-    path.unlink()
-
-
-def test_the_first_records_of_a_file_of_100_mb_take_little_memory(hundred_megabytes) -> None:
-    tracemalloc.start()
-    first = list(islice(read_records(hundred_megabytes, Thing, key="id"), 3))
-    _now, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert [one.id for one in first] == ["t0", "t1", "t2"]
-    assert peak < 4_000_000
-
-
-def test_a_file_of_100_mb_is_gone_through_in_memory_for_a_few_records(hundred_megabytes) -> None:
-    tracemalloc.start()
-    assert sum(1 for _ in json_values(hundred_megabytes)) == 25_000
-    _now, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 4_000_000
 
 
 @frozen(kw_only=True)
