@@ -289,11 +289,3 @@ def test_a_file_of_ones_own_must_be_named(toy: Any) -> None:
     with pytest.raises(BadData, match="needs a file") as caught:
         list(toy.made().cases())
     assert "ripple-edits.file=FILE" in caught.value.hint
-
-
-def test_cases_come_one_by_one(tmp_path: Path, toy: Any, record: dict[str, Any]) -> None:
-    import json
-
-    path = tmp_path / "own.json"
-    path.write_text(json.dumps([record, record])[:-1] + ", nonsense", encoding="utf-8")
-    assert next(toy.made(file=str(path)).cases()).id == "1"
