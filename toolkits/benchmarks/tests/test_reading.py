@@ -39,7 +39,7 @@ def refused(path, **how) -> str:
     return str(caught.value).removeprefix(str(path))
 
 
-def test_one_record_a_line_is_read_where_a_family_says_so(tmp_path) -> None:
+def test_json_lines_are_read_if_enabled(tmp_path) -> None:
     lines = "".join(json.dumps(thing(name)) + "\n" for name in "abc").encode()
     path = write(tmp_path / "lines.json", lines)
     assert [one.id for one in read_records(path, Thing, key="id", lines=True)] == ["a", "b", "c"]
@@ -62,7 +62,7 @@ def test_invalid_json_line_is_reported_with_its_number(tmp_path) -> None:
     assert refused(path, lines=True) == ", line 2 is cut off (column 6)"
 
 
-def test_a_byte_order_mark_is_no_content(tmp_path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path) -> None:
     path = write(tmp_path / "bom.json", b"\xef\xbb\xbf" + json.dumps([thing()]).encode())
     assert len(list(read_records(path, Thing, key="id"))) == 1
 
@@ -80,22 +80,22 @@ def test_a_byte_order_mark_is_no_content(tmp_path) -> None:
     ({"id": 3, "labels": ["A"]}, "record 2: id: must be a text, not a whole number"),
     (thing("b"), "record 2: id: b occurs twice"),
 ])  # fmt: skip
-def test_a_wrong_record_is_named_with_its_field(tmp_path, item, said_) -> None:
+def test_invalid_record_error_names_the_field(tmp_path, item, said_) -> None:
     assert said_ in refused(write(tmp_path / "wrong.json", [thing("b"), item]))
 
 
-def test_values_of_the_right_types_are_kept_as_they_are(tmp_path) -> None:
+def test_valid_values_are_unchanged(tmp_path) -> None:
     item = thing(weight=0.5, note=None, parts={"k": [1, 2]}, main="Q1", unknown={"left": "alone"})
     (found,) = read_records(write(tmp_path / "good.json", [item]), Thing, key="id")
     assert found == Thing(id="a", labels=("A",), weight=0.5, parts={"k": (1, 2)}, main="Q1")
 
 
-def test_a_whole_number_is_a_number(tmp_path) -> None:
+def test_integer_is_accepted_as_a_number(tmp_path) -> None:
     (found,) = read_records(write(tmp_path / "number.json", [thing(weight=2)]), Thing, key="id")
     assert found.weight == 2
 
 
-def test_a_small_file_is_parsed_at_once(tmp_path) -> None:
+def test_parse_json_reports_a_truncated_file(tmp_path) -> None:
     assert parse_json(b'{"a": [1]}', tmp_path / "small.json") == {"a": [1]}
     with pytest.raises(BadData, match=r"small\.json is cut off \(column 2\)"):
         parse_json(b"{ ", tmp_path / "small.json")
@@ -107,6 +107,6 @@ class Renamed:
     parts: tuple[str, ...] = field(default=(), metadata={"key": "2nd-parts"})
 
 
-def test_a_field_may_have_another_name_in_the_file(tmp_path) -> None:
+def test_field_can_have_another_name_in_the_file(tmp_path) -> None:
     path = write(tmp_path / "renamed.json", [{"id": "a", "2nd-parts": ["x"]}, {"id": "b", "parts": ["y"]}])
     assert [one.parts for one in read_records(path, Renamed, key="id")] == [("x",), ()]

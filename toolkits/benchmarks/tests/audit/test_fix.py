@@ -1,4 +1,4 @@
-"""Fixing, selecting, and questions that leave out a piece, on cases made manually."""
+"""Fixes, selections and missing information, on small constructed cases."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_minority_of_a_conflict_and_duplicates_are_dropped(make):
     assert conflicts(found.cases) == duplicates(found.cases) == ()
 
 
-def test_a_selection_is_maximal_clean_by_every_rule_and_within_its_bound(make):
+def test_selection_is_maximal_and_clean_by_every_rule(make):
     cases = [*conflicted(make), make("far", [("Moon", "mayor", "Ann")], [("Moon", "mayor", "Bo")], 0)]
     found = select(cases)
     ids = [case.id for case in found.cases]
@@ -57,7 +57,7 @@ def test_a_selection_is_maximal_clean_by_every_rule_and_within_its_bound(make):
     assert conflicts(found.cases) == duplicates(found.cases) == ()
 
 
-def test_a_question_that_leaves_out_a_relation_is_flagged(make):
+def test_question_without_a_relation_of_its_chain_is_flagged(make):
     cases = [
         make(str(n), [(f"Place{n}", "country", "France"), ("France", relation, "X")],
              [(f"Place{n}", "country", "Italy"), ("Italy", relation, "Y")], 0)
@@ -79,7 +79,7 @@ def test_stems(word, stem_):
     assert stem(word) == stem_
 
 
-def test_every_flagged_case_is_told_with_its_reason(make):
+def test_every_flagged_case_is_listed_with_its_reason(make):
     cases = [*conflicted(make), make("6", [("Rome", "mayor", "Ed"), OLD[0]], [("Rome", "mayor", "Flo"), OLD[0]], 0)]
     told = [line.plain for line in flagged_cases(Audit.of("d", cases, edited=(6,), rule="question"))]
     assert told[0] == (
@@ -90,7 +90,7 @@ def test_every_flagged_case_is_told_with_its_reason(make):
     assert "case 5: duplicate of case 1" in told
 
 
-def test_what_cannot_be_audited_is_refused_with_the_reason(make):
+def test_dataset_that_cannot_be_audited_is_rejected_with_the_reason(make):
     from attrs import evolve
 
     whole = make("1", OLD, TO_ITALY, 0)
