@@ -193,9 +193,7 @@ from ke_core.storage.files import (
     write_value,
 )
 from ke_core.storage.json_reading import (
-    DECODER,
     TOO_DEEPLY_NESTED,
-    check_parsed,
     error_line,
     loads,
     parse_json,
@@ -210,7 +208,7 @@ from ke_core.storage.json_reading import (
 hookimpl = pluggy.HookimplMarker("ke")
 
 __all__ = [
-    "CHOOSE_WRITABLE", "CONDITION", "CONSISTENT", "CONTINUATION_FORMAT", "COUNTERFACTUALS_PERPLEXITY", "DECODER",
+    "CHOOSE_WRITABLE", "CONDITION", "CONSISTENT", "CONTINUATION_FORMAT", "COUNTERFACTUALS_PERPLEXITY",
     "DEFAULT_LOADING", "DEFAULT_SOURCE", "EDITS_WITHHELD", "EFFICACY", "FACTS_PERPLEXITY", "FACT_LABELS", "FACT_UNSURE",
     "FLUENCY", "INCONSISTENT", "JUDGE_UNSURE", "LOCALITY", "NAME_PATTERN", "NOT_ON_RECORD", "NOT_SUPPORT", "NO_SUBJECT",
     "NO_THOUGHTS", "PARAPHRASE", "PHASES", "PORTABILITY", "PROBABILITY", "QUERY_TAG", "QUESTION_ENTITIES", "SHARE",
@@ -229,9 +227,9 @@ __all__ = [
     "ServerRefused", "Session", "Setting", "Settings", "Shape", "SourcedEdit", "Spec", "Step", "SubQuestion",
     "SupportsConcurrentSolve", "SupportsSave", "Trace", "TrainStep", "Trainer", "TrainerSpec", "Training",
     "TrainingExample", "UninterruptibleContext", "UnknownComponent", "UnsupportedChange", "UnsupportedEdit", "Usage",
-    "Value", "Verdict", "Victims", "across_lines", "cache_dir", "canonical", "check_parsed", "continuation",
-    "continued", "contradicting", "cut_at_stops", "cut_in_echo", "data_places", "digest", "distinct", "error_line",
-    "expected", "file_errors", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl",
+    "Value", "Verdict", "Victims", "across_lines", "cache_dir", "canonical", "continuation", "continued",
+    "contradicting", "cut_at_stops", "cut_in_echo", "data_places", "digest", "distinct", "error_line", "expected",
+    "file_errors", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl",
     "json_type_only", "loads", "locked", "log_probabilities", "measured", "noun", "observed", "one_slot", "outcome_of",
     "parse_json", "parse_object", "parse_reference", "parse_toml", "problem", "prompt_text", "put", "read_at_most",
     "read_error_body", "read_json", "read_object", "read_toml", "read_value", "refuse_other_types", "sentences",

@@ -7,7 +7,7 @@ import pytest
 from ke_benchmarks import read_cases, read_header
 
 
-def test_the_audit_is_a_table_with_the_time_beside_it(ke):
+def test_audit_prints_a_table_and_the_time(ke):
     status, out, err = ke("audit", "toy")
     assert status == 0
     assert "toy: 2 cases, rule question, seed 100" in out
@@ -15,7 +15,7 @@ def test_the_audit_is_a_table_with_the_time_beside_it(ke):
     assert "audited in" in err
 
 
-def test_json_goes_to_standard_output(ke):
+def test_json_is_written_to_standard_output(ke):
     status, out, _err = ke("audit", "toy", "--json", "--num-edited", "2")
     assert status == 0
     found = json.loads(out)
@@ -23,11 +23,11 @@ def test_json_goes_to_standard_output(ke):
     assert sorted(found["contamination"][0]["ids"]) == ["1", "2"]
 
 
-def test_fixed_and_selected_cases_are_files_that_can_be_evaluated(ke, tmp_path):
+def test_fix_and_select_write_readable_files(ke, tmp_path):
     status, _out, err = ke("audit", "toy", "--fix", "fixed.jsonl", "--select", "together.jsonl")
     assert status == 0
     assert "2 of 2 cases selected (upper bound 2" in err
-    assert (tmp_path / "fixed.changes.jsonl").read_text() == ""
+    assert (tmp_path / "fixed.dropped.jsonl").read_text() == ""
     for name, how in (("fixed", "fixed"), ("together", "selected")):
         assert read_header(tmp_path / f"{name}.jsonl").name == f"toy-{how}"
         assert [case.id for case in read_cases(tmp_path / f"{name}.jsonl")] == ["1", "2"]
@@ -37,7 +37,7 @@ def test_fixed_and_selected_cases_are_files_that_can_be_evaluated(ke, tmp_path):
     assert ke("audit", "toy", "--fix", "fixed.jsonl", "--force")[0] == 0
 
 
-def test_questions_can_be_scored_against_corrected_ones(ke):
+def test_missing_information_is_compared_with_the_corrected_dataset(ke):
     out = ke("audit", "toy", "--corrected", "toy")[1]
     assert "against the corrected questions of 2 cases: precision" in out
 
@@ -52,7 +52,7 @@ def test_questions_can_be_scored_against_corrected_ones(ke):
         (("--corrected", "nowhere"), "nowhere"),
     ],
 )
-def test_bad_input_is_one_line_without_a_traceback(ke, arguments, words):
+def test_invalid_arguments_give_an_error_without_a_traceback(ke, arguments, words):
     status, _out, err = ke("audit", "toy", *arguments)
     assert status != 0
     assert words in err

@@ -1,4 +1,4 @@
-"""What a model is asked while a benchmark is built, and which of its answers count."""
+"""Recall checks and question rewriting during a build."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ ASKED = RecallProbe(question="What is the capital of France?", cloze="The capita
         ("", False),
     ],
 )
-def test_the_first_words_decide(answer: str, *, right: bool) -> None:
+def test_only_the_first_words_of_an_answer_count(answer: str, *, right: bool) -> None:
     assert names_first(answer, PARIS) == right
 
 
-def test_a_fact_is_known_if_question_or_cloze_is_answered() -> None:
+def test_fact_is_recalled_if_question_or_cloze_is_answered() -> None:
     model = ScriptedModel(lambda prompt: " Paris." if prompt.startswith("The capital") else " I do not know")
     other = RecallProbe(
         question="What is the capital of Peru?", cloze="Of Peru", gold=Gold(entities=(Entity(label="Lima"),))
@@ -49,11 +49,11 @@ def test_a_fact_is_known_if_question_or_cloze_is_answered() -> None:
         ("", False),
     ],
 )
-def test_a_rewriting_is_a_question_with_the_same_names(new: str, *, good: bool) -> None:
+def test_rewrite_must_be_a_question_with_the_same_names(new: str, *, good: bool) -> None:
     assert sound("What is the capital of France?", new) == good
 
 
-def test_a_question_that_is_not_rewritten_well_stays_and_is_counted() -> None:
+def test_unusable_rewrite_is_discarded_and_counted() -> None:
     kept: list[int] = []
     model = ScriptedModel([" Which city is the capital of France?", " Paris!"])
     phrase = phrase_with(BatchingEngine(model), lambda: kept.append(1))
@@ -62,7 +62,7 @@ def test_a_question_that_is_not_rewritten_well_stays_and_is_counted() -> None:
     assert kept == [1]
 
 
-def test_a_rewriting_that_loses_a_word_may_have_lost_a_hop() -> None:
+def test_rewrite_that_loses_a_word_is_unusable() -> None:
     old = "Can you name the capital of the largest neighbor of Kenya?"
     assert sound(old, "Of the largest neighbor of Kenya, what is the capital?")
     assert not sound(old, "Which country is the largest neighbor of Kenya?")

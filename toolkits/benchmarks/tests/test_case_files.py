@@ -1,4 +1,4 @@
-"""A file of cases holds every valid case as it is, and says where it is wrong."""
+"""Files of cases preserve every valid case, and errors name the position."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def dumped(path: Path, lines: list[Any]) -> Path:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(cases=st.lists(ours.cases, max_size=2))
-def test_any_valid_case_survives_the_file_and_back(tmp_path_factory: pytest.TempPathFactory, cases: list[Case]) -> None:
+def test_cases_round_trip(tmp_path_factory: pytest.TempPathFactory, cases: list[Case]) -> None:
     path = tmp_path_factory.mktemp("cases") / "any.jsonl"
     write_cases(path, CaseHeader(name="any", cases=len(cases)), cases)
     assert list(read_cases(path)) == cases
     assert len(path.read_bytes().splitlines(keepends=True)) >= 1 + len(cases)
 
 
-def test_the_header_survives(tmp_path: Path) -> None:
+def test_header_round_trips(tmp_path: Path) -> None:
     header = CaseHeader(
         name="toy", title="Toy", license="CC0-1.0", source="here", cite="nobody", styles=("direct",),
         aspects=("efficacy",), judge="alias", metrics=("multi-hop",), cases=2, sha256="0" * 64,
@@ -60,13 +60,13 @@ def test_format_and_schema_are_always_written(tmp_path: Path) -> None:
     assert raw(written(tmp_path / "f"))[0] == {"format": "ke-cases", "schema": 1, "name": "toy", "cases": 2}
 
 
-def test_what_stands_at_its_default_is_left_out(tmp_path: Path) -> None:
+def test_default_values_are_omitted(tmp_path: Path) -> None:
     first = raw(written(tmp_path / "f"))[1]
     assert "aliases" not in first["facts_after"][1]["objects"][0]
     assert "given" not in first["probes"][0]
 
 
-def test_a_short_file_written_by_hand_is_enough(tmp_path: Path) -> None:
+def test_minimal_file_is_read(tmp_path: Path) -> None:
     query = {"id": "q", "texts": ["Who?"], "gold": {"entities": [{"label": "Ann"}]}}
     probe = {"id": "p", "aspect": "x", "queries": [query]}
     path = dumped(tmp_path / "f", [{"format": "ke-cases", "name": "mine"}, {"id": "1", "probes": [probe]}])
@@ -74,19 +74,19 @@ def test_a_short_file_written_by_hand_is_enough(tmp_path: Path) -> None:
     assert list(read_cases(path)) == [Case(id="1", probes=(Probe(id="p", aspect="x", queries=(asked,)),))]
 
 
-def test_a_byte_order_mark_and_blank_lines_are_no_matter(tmp_path: Path) -> None:
+def test_byte_order_mark_and_blank_lines_are_ignored(tmp_path: Path) -> None:
     path = written(tmp_path / "f")
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n\r\n"))
     assert tuple(read_cases(path)) == CASES
 
 
-def test_a_line_separator_inside_a_text_ends_no_line(tmp_path: Path) -> None:
+def test_line_separator_in_a_text_does_not_end_the_line(tmp_path: Path) -> None:
     gold = Gold(entities=(Entity(label="a\u2028b\u0085c\x0bd"),))
     case = Case(id="1", probes=(Probe(id="p", aspect="x", queries=(Query(id="q", texts=("?",), gold=gold),)),))
     assert tuple(read_cases(written(tmp_path / "f", HEADER, (case, case)))) == (case, case)
 
 
-def test_half_a_surrogate_pair_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+def test_lone_surrogate_is_rejected_and_no_file_remains(tmp_path: Path) -> None:
     gold = Gold(entities=(Entity(label="\ud83d"),))
     case = Case(id="7", probes=(Probe(id="p", aspect="x", queries=(Query(id="q", texts=("?",), gold=gold),)),))
     with pytest.raises(BadData, match="case 7 cannot be written in UTF-8"):
@@ -94,7 +94,7 @@ def test_half_a_surrogate_pair_is_refused_and_nothing_is_left(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_writing_leaves_the_old_file_whole(tmp_path: Path) -> None:
+def test_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
     path = written(tmp_path / "f")
 
     def breaking() -> Any:
@@ -146,7 +146,7 @@ WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 
 
 @pytest.mark.parametrize(("change", "what"), WRONG, ids=[what for _change, what in WRONG])
-def test_a_wrong_field_is_one_line_with_file_line_and_field(
+def test_invalid_field_error_names_file_line_and_field(
     tmp_path: Path, change: Callable[[dict[str, Any]], object], what: str
 ) -> None:
     path = dumped(tmp_path / "f.jsonl", [{"format": "ke-cases", "name": "mine"}, spoil(change)])
@@ -168,7 +168,7 @@ def test_a_wrong_field_is_one_line_with_file_line_and_field(
         (b"[" * 100_000 + b"\n", "line 2 is not JSON: it is nested more than 100 levels deep"),
     ],
 )
-def test_a_line_that_is_no_record(tmp_path: Path, line: bytes, what: str) -> None:
+def test_invalid_line_is_reported(tmp_path: Path, line: bytes, what: str) -> None:
     path = tmp_path / "f"
     path.write_bytes(b'{"format": "ke-cases", "name": "mine"}\n' + line)
     with pytest.raises(BadData) as wrong:
@@ -190,7 +190,7 @@ def test_a_line_that_is_no_record(tmp_path: Path, line: bytes, what: str) -> Non
         ("not json", "line 1 is not JSON: expecting value (column 1)"),
     ],
 )
-def test_a_wrong_header_is_one_line_that_shows_a_right_one(tmp_path: Path, line: str, what: str) -> None:
+def test_invalid_header_error_shows_a_valid_one(tmp_path: Path, line: str, what: str) -> None:
     path = tmp_path / "f"
     path.write_text(line, encoding="utf-8")
     with pytest.raises(BadData) as wrong:
@@ -199,12 +199,12 @@ def test_a_wrong_header_is_one_line_that_shows_a_right_one(tmp_path: Path, line:
     assert '{"format": "ke-cases", "schema": 1, "name": "..."}' in wrong.value.hint
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_missing_file_gives_a_one_line_error(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"cannot read .*: no such file"):
         list(read_cases(tmp_path / "f"))
 
 
-def test_a_file_cut_off_between_two_lines_is_noticed(tmp_path: Path) -> None:
+def test_missing_lines_are_detected(tmp_path: Path) -> None:
     path = written(tmp_path / "f")
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     found = read_cases(path)
@@ -213,7 +213,7 @@ def test_a_file_cut_off_between_two_lines_is_noticed(tmp_path: Path) -> None:
         next(found)
 
 
-def test_scanning_goes_on_behind_a_wrong_line(tmp_path: Path) -> None:
+def test_scan_continues_after_an_invalid_line(tmp_path: Path) -> None:
     lines = raw(written(tmp_path / "f"))
     path = dumped(tmp_path / "g", [{**lines[0], "cases": 3}, lines[1], {"id": "x"}, lines[2]])
     found = list(scan_cases(path))
@@ -221,7 +221,7 @@ def test_scanning_goes_on_behind_a_wrong_line(tmp_path: Path) -> None:
     assert "line 3 (case x): probes: missing" in str(found[1])
 
 
-def test_the_first_cases_of_a_large_file_come_at_once_in_bounded_memory(tmp_path: Path) -> None:
+def test_first_cases_of_a_large_file_need_little_memory(tmp_path: Path) -> None:
     path = written(tmp_path / "f")
     head, *cases = path.read_bytes().splitlines(keepends=True)
     with path.open("wb") as stream:

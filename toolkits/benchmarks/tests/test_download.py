@@ -61,14 +61,14 @@ def rest_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.{SHA256[:12]}.part")
 
 
-def test_a_file_is_fetched_once(server, tmp_path):
+def test_file_is_downloaded_once(server, tmp_path):
     url, seen = server
     for _ in range(2):
         assert fetch(f"{url}/file", SHA256, tmp_path / "file").read_bytes() == CONTENT
     assert len(seen) == 1
 
 
-def test_an_interrupted_download_goes_on_where_it_stopped(server, tmp_path):
+def test_interrupted_download_resumes(server, tmp_path):
     url, seen = server
     with pytest.raises(BadData, match=rf"stopped after {len(CONTENT) // 2} of {len(CONTENT)} bytes"):
         fetch(f"{url}/short", SHA256, tmp_path / "file")
@@ -78,17 +78,17 @@ def test_an_interrupted_download_goes_on_where_it_stopped(server, tmp_path):
     assert not rest_of(tmp_path / "file").exists()
 
 
-def test_a_server_without_ranges_sends_it_all_again(server, tmp_path):
+def test_download_restarts_if_the_server_has_no_ranges(server, tmp_path):
     rest_of(tmp_path / "file").write_bytes(b"the beginning")
     assert fetch(f"{server[0]}/plain", SHA256, tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_rest_that_was_complete_is_fetched_anew(server, tmp_path):
+def test_complete_partial_file_is_downloaded_again(server, tmp_path):
     rest_of(tmp_path / "file").write_bytes(b"x" * len(CONTENT))
     assert fetch(f"{server[0]}/file", SHA256, tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_another_file_than_the_pinned_one_names_both_checksums_and_leaves_nothing(server, tmp_path):
+def test_wrong_checksum_is_reported_and_the_file_removed(server, tmp_path):
     with pytest.raises(BadData) as wrong:
         fetch(f"{server[0]}/other", SHA256, tmp_path / "file")
     assert SHA256 in wrong.value.message
@@ -97,7 +97,7 @@ def test_another_file_than_the_pinned_one_names_both_checksums_and_leaves_nothin
 
 
 @pytest.mark.parametrize("address", ["/missing", None])
-def test_what_cannot_be_reached_is_one_line(server, tmp_path, address):
+def test_unreachable_address_gives_a_one_line_error(server, tmp_path, address):
     url = f"{server[0]}{address}" if address else "http://127.0.0.1:9/file"
     with pytest.raises(BadData, match="cannot download") as wrong:
         fetch(url, SHA256, tmp_path / "file")
@@ -105,7 +105,7 @@ def test_what_cannot_be_reached_is_one_line(server, tmp_path, address):
     assert url not in wrong.value.message  # its host is enough
 
 
-def test_data_is_found_in_the_given_folder_then_the_environment_then_the_cache(tmp_path, monkeypatch):
+def test_data_is_searched_in_folder_environment_and_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("KE_DATA_DIR", str(tmp_path / "own"))
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     expected = []
@@ -116,7 +116,7 @@ def test_data_is_found_in_the_given_folder_then_the_environment_then_the_cache(t
         assert find_data("family", "file.json", explicit=tmp_path / "given") == expected[-1]
 
 
-def test_data_that_is_nowhere_says_where_to_put_it(tmp_path, monkeypatch):
+def test_missing_data_error_says_where_to_put_it(tmp_path, monkeypatch):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
     with pytest.raises(BadData, match=r"file\.json of family is missing") as wrong:
@@ -125,7 +125,7 @@ def test_data_that_is_nowhere_says_where_to_put_it(tmp_path, monkeypatch):
     assert str(tmp_path / "data" / "family" / "file.json") in wrong.value.hint
 
 
-def test_pinned_data_is_fetched_into_the_cache(server, tmp_path, monkeypatch):
+def test_pinned_data_is_downloaded_to_the_cache(server, tmp_path, monkeypatch):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
     found = find_data("family", "file.json", url=f"{server[0]}/file", sha256=SHA256)

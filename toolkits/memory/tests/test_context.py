@@ -1,4 +1,4 @@
-"""What in-context methods share: which facts a question is shown, how they read, how they come before a prompt."""
+"""Shared code of in-context methods: choice of facts, wording, position in the prompt."""
 
 from __future__ import annotations
 
@@ -41,35 +41,35 @@ def told(choice, ask=ASK, edits=(MOVE_GATE, MOVE_TOWER), k=1):
         ("none", 1, ()),
     ],
 )
-def test_which_facts_are_shown(choice, k, facts) -> None:
+def test_choice_determines_the_shown_facts(choice, k, facts) -> None:
     assert told(choice, k=k) == " ".join(f"{fact}." for fact in facts)
 
 
 @pytest.mark.parametrize("choice", ["own", "all", "retrieved", "none"])
-def test_what_is_hidden_is_never_shown_and_nothing_else_is_lost(choice) -> None:
+def test_only_hidden_facts_are_omitted(choice) -> None:
     assert GATE not in told(choice, evolve(ASK, hidden=frozenset({MOVE_GATE.id})), k=2)
     shown = told(choice, evolve(ASK, hidden=frozenset({MOVE_GATE.id})), k=2)
     assert shown == ("" if choice == "none" else f"{TOWER}.")
 
 
 @pytest.mark.parametrize("choice", ["all", "retrieved"])
-def test_m5_a_fact_is_hidden_by_its_id_and_never_by_its_words(choice) -> None:
+def test_facts_are_hidden_by_id_not_by_text(choice) -> None:
     ask = evolve(ASK, hidden=frozenset({MOVE_TOWER.id}))
     assert told(choice, ask, edits=(MOVE_TOWER, evolve(MOVE_TOWER, id="twin")), k=2) == f"{TOWER}."
 
 
 @pytest.mark.parametrize("choice", ["all", "retrieved"])
-def test_m8_facts_of_other_cases_are_shown_too(choice) -> None:
+def test_facts_of_other_cases_are_shown(choice) -> None:
     assert GATE in told(choice, k=2)
 
 
-def test_own_facts_stand_in_the_order_of_the_case_and_all_in_that_of_the_edits() -> None:
+def test_order_of_own_and_of_all_facts() -> None:
     both = evolve(ASK, own=(MOVE_TOWER.id, MOVE_GATE.id))
     assert told("own", both) == f"{TOWER}. {GATE}."
     assert told("all", both) == f"{GATE}. {TOWER}."
 
 
-def test_a_fact_is_held_once_and_may_come_and_go() -> None:
+def test_facts_are_unique_and_can_be_removed() -> None:
     model = telling([MOVE_TOWER, MOVE_TOWER], "retrieved", k=3)
     assert model.details == {"facts": 1, "shown": "retrieved", "k": 3, "encoder": "fake:words-256"}
     model.change(add=[MOVE_GATE], remove=[MOVE_TOWER.id, "unknown"])
@@ -77,7 +77,7 @@ def test_a_fact_is_held_once_and_may_come_and_go() -> None:
     assert telling([MOVE_TOWER], "all").details == {"facts": 1, "shown": "all"}
 
 
-def test_a_look_up_is_on_record_before_the_methods_own_steps() -> None:
+def test_look_up_step_precedes_the_steps_of_the_method() -> None:
     shown = QuestionContext(facts=(), steps=(Step(kind="retrieved", text="q"),))
     assert [step.kind for step in shown.with_steps(Answer(text="", steps=(Step(kind="own", text=""),))).steps] == [
         "retrieved",
@@ -87,22 +87,22 @@ def test_a_look_up_is_on_record_before_the_methods_own_steps() -> None:
 
 
 @pytest.mark.parametrize("choice", ["own", "all", "none"])
-def test_nothing_is_encoded_where_nothing_is_looked_up(choice) -> None:
+def test_encoder_is_not_loaded_without_retrieval(choice) -> None:
     session = evolve(make_session(EchoModel()), encoder=None)
     assert Telling(session, [MOVE_TOWER], choice=choice, k=1, encoder="x").details["facts"] == 1
 
 
-def test_a_likelihood_without_wording_is_looked_up_by_its_prompt() -> None:
+def test_likelihood_without_wording_is_searched_by_its_prompt() -> None:
     ask = Likelihood(id="l", case="c", prompt="The Eiffel Tower is in", continuations=(" Rome",))
     assert told("retrieved", ask) == f"{TOWER}."
 
 
 @pytest.mark.parametrize(("fact", "expected"), [("A is B", "A is B."), ("A is B.", "A is B."), ("Is A B?", "Is A B?")])
-def test_a_fact_ends_with_one_full_stop(fact, expected) -> None:
+def test_fact_ends_with_one_period(fact, expected) -> None:
     assert sentence(fact) == expected
 
 
-def test_text_comes_before_the_prompt_and_nothing_else_changes() -> None:
+def test_before_prompt_changes_only_the_prompt() -> None:
     likelihood = Likelihood(id="l", case="c", prompt="p", continuations=(" a",))
     assert before_prompt(likelihood, "x ") == evolve(likelihood, prompt="x p")
     put = before_prompt(ASK, "x ")
@@ -110,6 +110,6 @@ def test_text_comes_before_the_prompt_and_nothing_else_changes() -> None:
     assert evolve(put, prompt=ASK.prompt) == ASK
 
 
-def test_a_whole_text_is_looked_up_by_its_own_words() -> None:
+def test_whole_text_is_searched_by_its_continuation() -> None:
     ask = Likelihood(id="l", case="c", texts=("",), continuations=("The Eiffel Tower is in Rome.",))
     assert told("retrieved", ask) == f"{TOWER}."

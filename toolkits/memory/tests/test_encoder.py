@@ -1,4 +1,4 @@
-"""Sentence vectors do not depend on the batch they were made in."""
+"""Sentence encoders: pooling, batching, loading and errors."""
 
 import json
 from types import SimpleNamespace
@@ -65,7 +65,7 @@ def states(encoder: SentenceEncoder, text: str):
         return encoder.model(input_ids=ids).last_hidden_state[0].numpy()
 
 
-def test_batched_and_one_by_one_agree(folder):
+def test_batched_and_single_texts_agree(folder):
     encoder = load_encoder(str(folder))
     texts = TEXTS
     together = encoder.embed(texts * 40)
@@ -76,7 +76,7 @@ def test_batched_and_one_by_one_agree(folder):
         np.testing.assert_allclose(together[start : start + 5], alone, atol=1e-6)
 
 
-def test_a_vector_is_the_mean_over_attended_tokens(folder):
+def test_vector_is_the_mean_over_attended_tokens(folder):
     encoder = load_encoder(str(folder))
     assert (encoder.pooling, encoder.normalized) == ("mean", False)
     texts = [text for text in TEXTS if text]
@@ -84,7 +84,7 @@ def test_a_vector_is_the_mean_over_attended_tokens(folder):
     np.testing.assert_allclose(encoder.embed(texts), expected, atol=1e-6)
 
 
-def test_declared_pooling_length_and_normalization_are_taken(declared):
+def test_declared_pooling_length_and_normalization_are_used(declared):
     encoder = load_encoder(str(declared))
     assert (encoder.pooling, encoder.normalized, encoder.longest) == ("mean", True, 4)
     found = encoder.embed(["the capital of france is paris", "the capital of france"])
@@ -96,7 +96,7 @@ def test_declared_pooling_length_and_normalization_are_taken(declared):
     np.testing.assert_allclose(encoder.embed(["paris is the capital"])[0], first / np.linalg.norm(first), atol=1e-6)
 
 
-def test_the_id_names_weights_pooling_and_length(folder, declared):
+def test_id_depends_on_weights_pooling_and_length(folder, declared):
     one, two = load_encoder(str(folder)), load_encoder(str(declared))
     assert one.id != two.id
     assert one.id == load_encoder(str(folder)).id
@@ -107,7 +107,7 @@ def test_the_id_names_weights_pooling_and_length(folder, declared):
     assert other.id != two.id
 
 
-def test_of_an_encoder_decoder_the_encoder_is_taken(folder, tmp_path):
+def test_encoder_of_an_encoder_decoder_is_used(folder, tmp_path):
     """sentence-t5, gtr-t5: positions are relative, so that the configuration names no longest text."""
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
     config = T5Config(vocab_size=32, d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=0)
@@ -118,7 +118,7 @@ def test_of_an_encoder_decoder_the_encoder_is_taken(folder, tmp_path):
     assert encoder.longest == 512
 
 
-def test_no_texts_are_no_vectors(folder):
+def test_no_texts_give_no_vectors(folder):
     assert load_encoder(str(folder)).embed([]).shape == (0, 16)
 
 
@@ -154,14 +154,14 @@ def test_a_dense_layer_is_applied_between_pooling_and_normalization(declared, sa
     assert encoder.id != plain.id
 
 
-def test_an_activation_that_is_not_known_is_refused(declared):
+def test_unknown_activation_is_rejected(declared):
     with_dense(declared, "torch.nn.modules.activation.Softshrink")
     with pytest.raises(ModelUnavailable, match="the activation Softshrink of 2_Dense is not supported"):
         load_encoder(str(declared))
 
 
 @pytest.mark.parametrize("kinds", [("Transformer", "Pooling", "LayerNorm"), ("Transformer", "Normalize", "Pooling")])
-def test_modules_that_are_not_known_in_this_order_are_refused(declared, kinds):
+def test_unsupported_modules_are_rejected(declared, kinds):
     (declared / "modules.json").write_text(json.dumps([{"path": "", "type": f"x.{kind}"} for kind in kinds]))
     with pytest.raises(
         ModelUnavailable, match=f"has the modules {', '.join(kinds)}; supported are Transformer, Pooling"
@@ -190,7 +190,7 @@ def test_out_of_memory_halves_a_batch(folder, monkeypatch):
         encoder.embed(TEXTS)
 
 
-def test_it_computes_where_the_model_does(folder, monkeypatch, tmp_path):
+def test_encoder_uses_the_device_of_the_model(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     given = []
     plugins = empty_manager()
@@ -204,7 +204,7 @@ def test_it_computes_where_the_model_does(folder, monkeypatch, tmp_path):
     assert str(load_encoder(str(folder), device="meta").model.device) == "meta"
 
 
-def test_processes_of_one_machine_take_turns_at_its_accelerators(monkeypatch):
+def test_processes_are_distributed_over_accelerators(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for rank, wanted in ((0, "cuda:0"), (1, "cuda:1"), (2, "cuda:0")):
@@ -212,13 +212,13 @@ def test_processes_of_one_machine_take_turns_at_its_accelerators(monkeypatch):
         assert encoder_module._accelerator() == wanted
 
 
-def test_a_pooling_that_is_not_known_is_refused(declared):
+def test_unknown_pooling_is_rejected(declared):
     (declared / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_lasttoken": True}))
     with pytest.raises(ModelUnavailable, match="is not supported"):
         load_encoder(str(declared))
 
 
-def test_what_cannot_be_loaded_is_one_line(tmp_path):
+def test_loading_failure_gives_a_one_line_error(tmp_path):
     with pytest.raises(ModelUnavailable, match="cannot load the sentence encoder") as wrong:
         load_encoder(str(tmp_path))
     assert "\n" not in wrong.value.message
@@ -226,7 +226,7 @@ def test_what_cannot_be_loaded_is_one_line(tmp_path):
         load_encoder("smollm2-135m")
 
 
-def test_the_module_offers_nothing_else():
+def test_facade_rejects_unknown_names():
     with pytest.raises(AttributeError):
         _ = ke_memory.plugin.Nothing
 

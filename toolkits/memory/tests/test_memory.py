@@ -1,4 +1,4 @@
-"""The memory finds the nearest facts, hides rows per question, and ties never depend on chance."""
+"""The fact memory returns the nearest facts deterministically and hides facts per question."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ def memory() -> FactMemory:
     return FactMemory(WordEncoder(), FACTS)
 
 
-def test_the_nearest_come_first_with_their_dot_products():
+def test_nearest_facts_come_first_with_their_dot_products():
     found = memory().search(["the capital of Japan", "currency of Peru is"], k=3, hidden=[NOTHING] * 2)
     assert [hits[0].id for hits in found] == ["e1", "e7"]
     for question, hits in zip(("the capital of Japan", "currency of Peru is"), found, strict=True):
@@ -45,7 +45,7 @@ def test_the_nearest_come_first_with_their_dot_products():
         assert all(dict(FACTS)[hit.id] == hit.text for hit in hits)
 
 
-def test_questions_together_and_one_by_one_agree():
+def test_batched_and_single_queries_agree():
     questions = [text.removesuffix(text.split()[-1]) for _, text in FACTS]
     hidden = [frozenset({f"e{(i * 7) % 20}", f"e{i}"}) if i % 2 else NOTHING for i in range(len(questions))]
     together = memory().search(questions, k=5, hidden=hidden)
@@ -55,7 +55,7 @@ def test_questions_together_and_one_by_one_agree():
         assert [hit.score for hit in alone] == pytest.approx([hit.score for hit in hits], abs=1e-6)
 
 
-def test_more_questions_than_fit_one_product_agree(monkeypatch):
+def test_chunked_and_whole_products_agree(monkeypatch):
     from ke_memory import memory as module
 
     questions = [text for _, text in FACTS]
@@ -66,7 +66,7 @@ def test_more_questions_than_fit_one_product_agree(monkeypatch):
     ]
 
 
-def test_a_memory_of_another_kind_says_how_near_and_the_rest_is_as_ever(monkeypatch):
+def test_subclass_can_redefine_the_score(monkeypatch):
     """Empty and hidden rows, and how much is compared at once, are no business of its own."""
 
     class Shortest(FactMemory):
@@ -88,7 +88,7 @@ def test_a_memory_of_another_kind_says_how_near_and_the_rest_is_as_ever(monkeypa
     assert lines == [["short", "long"], ["hidden", "short", "long"]]
 
 
-def test_hidden_rows_are_hidden_from_that_question_alone():
+def test_facts_are_hidden_per_question():
     found = memory().search(["capital of Japan"] * 3, k=1, hidden=[NOTHING, frozenset({"e1", "not there"}), NOTHING])
     assert [hits[0].id for hits in found] == ["e1", found[1][0].id, "e1"]
     assert found[1][0].id != "e1"
@@ -102,14 +102,14 @@ def test_masking_equals_a_memory_without_those_rows():
     assert [(hit.id, round(hit.score, 6)) for hit in masked] == [(hit.id, round(hit.score, 6)) for hit in without]
 
 
-def test_fewer_are_left_than_asked_for():
+def test_fewer_hits_are_returned_if_fewer_facts_are_left():
     small = FactMemory(WordEncoder(), FACTS[:3])
     hidden = [NOTHING, frozenset({"e0"}), frozenset({"e0", "e1", "e2"})]
     assert [len(hits) for hits in small.search(["q"] * 3, k=9, hidden=hidden)] == [3, 2, 0]
     assert [len(hits) for hits in small.search(["q"] * 3, k=2, hidden=hidden)] == [2, 2, 0]
 
 
-def test_an_empty_memory_finds_nothing_and_embeds_nothing():
+def test_empty_memory_returns_no_hits_and_embeds_nothing():
     encoder = Given({})
     empty = FactMemory(encoder)
     assert empty.search(["q", "r"], k=3, hidden=[NOTHING] * 2) == [(), ()]
@@ -117,7 +117,7 @@ def test_an_empty_memory_finds_nothing_and_embeds_nothing():
     assert memory().search([], k=1, hidden=[]) == []
 
 
-def test_m3_ties_stand_in_insertion_order():
+def test_ties_are_ordered_by_insertion():
     vectors = {"q": [1, 0], "far": [0, 1]} | {f"t{i}": [1, 0] for i in range(50)}
     names = [f"t{(i * 17) % 50}" for i in range(50)]
     tied = FactMemory(Given(vectors), [("far", "far"), *((name, name) for name in names)])
@@ -126,14 +126,14 @@ def test_m3_ties_stand_in_insertion_order():
         assert [hit.id for hit in hits] == [*names, "far"][:k]
 
 
-def test_m3_ties_are_not_decided_by_the_last_bits_of_a_sum():
+def test_ties_do_not_depend_on_rounding_errors():
     third = 1 / 3
     vectors = {"q": [1, 1, 1], "a": [third, third, third - 1e-8], "b": [third, third, third]}
     (hits,) = FactMemory(Given(vectors), [("a", "a"), ("b", "b")]).search(["q"], k=2, hidden=[NOTHING])
     assert [hit.id for hit in hits] == ["a", "b"]
 
 
-def test_m3_two_hash_seeds_agree():
+def test_results_do_not_depend_on_the_hash_seed():
     code = (
         "from ke_memory.plugin import FactMemory; from ke_testing.fakes import WordEncoder\n"
         "facts = [(f'e{i}', f'fact about {i % 4}') for i in range(40)]\n"
@@ -151,7 +151,7 @@ def test_m3_two_hash_seeds_agree():
     assert b"e8" in outputs.pop()
 
 
-def test_facts_are_kept_once_in_order_and_only_new_ones_are_embedded():
+def test_facts_are_unique_and_only_new_ones_are_embedded():
     encoder = Given({"one": [1, 0], "two": [0, 1], "three": [1, 1], "q": [0, 1]})
     grown = FactMemory(encoder, [("a", "one"), ("b", "two"), ("a", "three")])
     assert grown.facts == (("a", "one"), ("b", "two"))
@@ -163,7 +163,7 @@ def test_facts_are_kept_once_in_order_and_only_new_ones_are_embedded():
     ]
 
 
-def test_removing_equals_never_having_added():
+def test_removed_facts_leave_no_trace():
     less = memory()
     less.remove(["e3", "e19", "not there"])
     other = FactMemory(WordEncoder(), [fact for fact in FACTS if fact[0] not in {"e3", "e19"}])
@@ -179,7 +179,7 @@ def test_removing_equals_never_having_added():
     assert less.search(["q"], k=1, hidden=[NOTHING])[0][0].id == "n"
 
 
-def test_a_change_whose_facts_cannot_be_embedded_changes_nothing():
+def test_failed_embedding_changes_nothing():
     some = memory()
     some.encoder = Given({})
     with pytest.raises(KeyError):
@@ -187,13 +187,13 @@ def test_a_change_whose_facts_cannot_be_embedded_changes_nothing():
     assert some.facts == tuple(FACTS)
 
 
-def test_a_change_gives_a_removed_id_to_another_fact():
+def test_removed_id_can_be_added_again_in_one_change():
     some = memory()
     some.change(add=[("e3", "The capital of Kenya is elsewhere"), ("e4", "unheard")], remove=["e3"])
     assert dict(some.facts) == dict(FACTS) | {"e3": "The capital of Kenya is elsewhere"}
 
 
-def test_a_large_memory_finds_what_sorting_every_score_finds():
+def test_large_memory_agrees_with_sorting_all_scores():
     """Hidden and removed rows, equal vectors, many facts and few: the short cut to the k best changes nothing."""
     draw = np.random.default_rng(0)
     for count in (50, 700, 5000):
@@ -212,7 +212,7 @@ def test_a_large_memory_finds_what_sorting_every_score_finds():
             assert [hit.id for hit in hits] == expected[:k]
 
 
-def test_one_by_one_equals_all_at_once():
+def test_incremental_changes_equal_one_addition():
     """Rows are added where there is room, emptied, and packed; none of it shows."""
     grown = FactMemory(WordEncoder())
     for at, fact in enumerate(FACTS):
@@ -230,7 +230,7 @@ def test_one_by_one_equals_all_at_once():
     assert (grown.facts, len(grown)) == ((), 0)
 
 
-def test_a_memory_with_empty_rows_is_saved_without_them(tmp_path):
+def test_empty_rows_are_not_saved(tmp_path):
     some = memory()
     some.remove(["e0", "e7"])
     some.save(tmp_path / "m")
@@ -240,7 +240,7 @@ def test_a_memory_with_empty_rows_is_saved_without_them(tmp_path):
     assert again.search(["currency of Peru is new"], k=1, hidden=[NOTHING])[0][0].id == "new"
 
 
-def test_a_saved_memory_is_loaded_without_embedding(tmp_path):
+def test_saved_memory_is_loaded_without_embedding(tmp_path):
     encoder = Given({"öne": [1, 0], "two": [0, 1]})
     FactMemory(encoder, [("a", "öne"), ("b", "two")]).save(tmp_path / "m.safetensors")
     again = FactMemory.load(tmp_path / "m.safetensors", encoder)
@@ -251,7 +251,7 @@ def test_a_saved_memory_is_loaded_without_embedding(tmp_path):
     assert len(FactMemory.load(tmp_path / "empty.safetensors", encoder)) == 0
 
 
-def test_a_memory_of_another_encoder_or_a_damaged_one_is_refused(tmp_path):
+def test_memory_of_another_encoder_or_damaged_memory_is_rejected(tmp_path):
     memory().save(tmp_path / "m")
     with pytest.raises(BadData, match="was not made with the encoder"):
         FactMemory.load(tmp_path / "m", WordEncoder(64))
@@ -262,7 +262,7 @@ def test_a_memory_of_another_encoder_or_a_damaged_one_is_refused(tmp_path):
         FactMemory.load(tmp_path / "absent", WordEncoder())
 
 
-def test_a_memory_alone_loads_no_torch():
+def test_fact_memory_does_not_import_torch():
     code = "import sys; from ke_memory.plugin import FactMemory; "
     code += "print([m for m in ('torch', 'transformers') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Where a name ends at the end of a sentence (M2)."""
+"""Removal of the period at the end of a sentence, but not of a name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ke_memory.plugin import without_period
 
 
 @pytest.mark.parametrize("name", ["W. G.", "Liverpool F.C.", "Fiat S.p.A.", "Apple Inc.", "M. L. King Jr.", "Q"])
-def test_m2_a_name_keeps_a_period_of_its_own(name) -> None:
+def test_period_of_a_name_is_kept(name) -> None:
     assert without_period(f" {name}\n") == name
 
 
@@ -21,10 +21,10 @@ def test_m2_a_name_keeps_a_period_of_its_own(name) -> None:
         ("Windows 7.", "Windows 7"),
     ],
 )
-def test_the_period_that_closes_the_sentence_goes(said, name) -> None:
+def test_period_of_the_sentence_is_removed(said, name) -> None:
     assert without_period(said) == name
 
 
 @pytest.mark.parametrize("said", ["", " ", ".", " . "])
-def test_nothing_stays_nothing(said) -> None:
+def test_blank_text_becomes_empty(said) -> None:
     assert without_period(said) == ""

@@ -1,4 +1,4 @@
-"""Every check has advice, and no advice is left over."""
+"""Every check has advice, and all advice belongs to a check."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ TESTS = {
 }
 
 
-def test_every_check_has_advice_and_no_advice_is_without_a_check():
+def test_checks_and_advice_match():
     assert set(advice()) == TESTS
 
 
 @pytest.mark.parametrize("name", sorted(TESTS))
-def test_advice_is_a_step_in_one_line(name):
+def test_advice_is_one_line(name):
     said = advice_for(name)
     assert len(said.splitlines()) == 1
     assert not said.endswith(".")
     assert not re.search(r"test_", said)
 
 
-def test_the_name_of_a_check_in_words():
+def test_readable_name_of_a_check():
     assert readable_name("test_no_requests_no_replies") == "no requests no replies"
     assert readable_name("test_it_leaks[float32-exception]") == "it leaks (float32-exception)"
 
 
-def test_pytest_starts_without_torch_where_the_test_kit_is_installed(tmp_path):
+def test_pytest_with_the_fixtures_does_not_import_torch(tmp_path):
     (tmp_path / "test_one.py").write_text(
         "import sys\ndef test_one(ke_cache_dir):\n"
         "    assert not {'torch', 'transformers', 'numpy', 'ke_core.plugin'} & set(sys.modules)\n"

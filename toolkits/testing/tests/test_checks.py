@@ -1,4 +1,4 @@
-"""Promises that a plausible plugin breaks unseen: here are plugins that do."""
+"""Contracts detect plausible mistakes of plugins."""
 
 from __future__ import annotations
 
@@ -87,26 +87,26 @@ def contract(*, needs_weights=False):
 
 
 @pytest.mark.parametrize("edited", [Told, Declines, PassthroughModel])
-def test_taking_edits_off_and_on_is_tried(edited, tmp_path):
+def test_valid_change_passes_the_contract(edited, tmp_path):
     session = make_session(EchoModel(), root=tmp_path)
     contract().test_adding_and_removing_an_edit_restores_the_edited_model(Editor(edited), session)
 
 
 @pytest.mark.parametrize("edited", [KeepsAll, AddsNothing, DeclinesTooLate])
-def test_a_change_that_is_not_made_is_seen(edited, tmp_path):
+def test_broken_change_fails_the_contract(edited, tmp_path):
     session = make_session(EchoModel(), root=tmp_path)
     with pytest.raises(AssertionError):
         contract().test_adding_and_removing_an_edit_restores_the_edited_model(Editor(edited), session)
 
 
-def test_a_prompt_that_differs_is_told_however_few_words_are_asked_for():
+def test_checksum_model_distinguishes_prompts():
     telling = ChecksumModel()
     said = [telling.generate([Generate(prompt=f"{fact}\nIn which city?", max_tokens=2)])[0].text for fact in "ab"]
     assert [text.partition("#")[0] for text in said] == [" In", " In"]
     assert said[0] != said[1]
 
 
-def test_a_weight_that_is_written_without_an_edit_is_seen(tmp_path):
+def test_weight_written_without_edits_is_detected(tmp_path):
     session = make_session(tiny_model(), root=tmp_path)
     contract(needs_weights=True).test_no_edits_change_nothing(Writes(anyway=False), session)
     with pytest.raises(AssertionError):
@@ -127,7 +127,7 @@ class Counts:
 
 
 @pytest.mark.parametrize("verdict", [Verdict.WRONG, Verdict.STALE])
-def test_a_metric_that_leaves_out_what_is_wrong_is_seen(verdict):
+def test_metric_that_omits_wrong_answers_is_detected(verdict):
     MetricContract().test_every_verdict_yields_a_value_or_a_reason(Counts(*Verdict), toy_record(), verdict)
     with pytest.raises(AssertionError):
         MetricContract().test_every_verdict_yields_a_value_or_a_reason(Counts(Verdict.RIGHT), toy_record(), verdict)
@@ -136,10 +136,10 @@ def test_a_metric_that_leaves_out_what_is_wrong_is_seen(verdict):
 @pytest.mark.parametrize(
     "line", ["    except torch.cuda.OutOfMemoryError:", "x = 1  # on cuda and elsewhere", 'kind == "cuda"']
 )
-def test_what_is_said_of_a_kind_of_device_names_none(line):
+def test_device_types_are_allowed(line):
     assert not MACHINE.search(line)
 
 
 @pytest.mark.parametrize("line", ['model.to("cuda:0")', "tensor.cuda()", "open('/home/me/facts.json')"])
-def test_a_device_by_its_number_and_a_path_of_somebodys_are_found(line):
+def test_device_numbers_and_machine_paths_are_found(line):
     assert MACHINE.search(line)

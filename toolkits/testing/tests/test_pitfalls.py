@@ -1,4 +1,4 @@
-"""Each promise of editors catches the mistake that it is named after: here are editors that make them."""
+"""Each check of editors detects the mistake that it is named after."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("promise", MISTAKES)
-def test_a_mistake_breaks_its_promise_and_the_right_way_keeps_it(tries, promise):
+def test_mistake_fails_its_check_and_correct_code_passes(tries, promise):
     tries(promise, Right)
     with pytest.raises(AssertionError):
         tries(promise, MISTAKES[promise])
@@ -194,32 +194,32 @@ def test_a_mistake_breaks_its_promise_and_the_right_way_keeps_it(tries, promise)
 @pytest.mark.parametrize(
     ("editor", "named"), [(LeavesTheFolder, "the working directory"), (SeedsTheProcess, "of random")]
 )
-def test_what_is_left_changed_in_the_process_is_named(tries, editor, named):
+def test_changed_process_state_is_named(tries, editor, named):
     tries("test_process_state_is_restored", Right)
     with pytest.raises(AssertionError, match=named):
         tries("test_process_state_is_restored", editor)
 
 
-def test_a_check_that_changes_the_model_is_seen(tries):
+def test_check_that_changes_the_model_is_detected(tries):
     tries("test_check_changes_nothing", Right, model=tiny_model())
     with pytest.raises(AssertionError, match="the model is not restored"):
         tries("test_check_changes_nothing", ChecksWithItsHands, model=tiny_model())
 
 
-def test_a_senseless_number_that_crashes_breaks_the_promise_and_a_validator_keeps_it(tries):
+def test_crash_on_an_invalid_number_fails_and_a_validator_passes(tries):
     promise = "test_invalid_number_is_rejected_or_harmless"
     tries(promise, Divides, config=CheckedConfig)
     with pytest.raises(ZeroDivisionError):
         tries(promise, Divides)
 
 
-def test_an_odd_edit_that_crashes_breaks_the_promise(tries):
+def test_crash_on_an_unusual_edit_fails(tries):
     tries("test_unusual_edit_is_rejected_or_applied", Right, which=TEXT_ONLY.id)
     with pytest.raises(AssertionError, match="no cloze"):
         tries("test_unusual_edit_is_rejected_or_applied", Crashes, which=TEXT_ONLY.id)
 
 
-def test_an_edit_that_check_refuses_must_be_refused_by_edit_too(tries):
+def test_edit_rejected_by_check_must_be_rejected_by_edit(tries):
     class SaysNo(Right):
         def check(self, session, edits):
             return {edit.id: "no" for edit in edits}

@@ -10,5 +10,5 @@ def held_to(contract: type) -> set[str]:
     return {name for name in dir(contract) if name.startswith("test_") and callable(getattr(contract, name))}
 
 
-def test_a_profile_is_held_to_the_behavior_and_to_nothing_else() -> None:
+def test_profile_contract_contains_only_behavioral_tests() -> None:
     assert held_to(EditorProfileContract) == set(BEHAVIOR) < held_to(EditorContract)

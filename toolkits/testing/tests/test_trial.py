@@ -1,4 +1,4 @@
-"""What one try of a component finds, before its contract: said once, with what to do about it."""
+"""The first use of a component selects its contract and reports a failure once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def failing(error):
     return build
 
 
-def test_what_can_be_tried_is_held_to_the_whole_contract():
+def test_usable_component_gets_its_full_contract():
     for build, more in ((lambda _config: Edits(), {}), (lambda _config: Wants(), {"oracle": lambda _c: ("answers",)})):
         found = find("editor", EditorSpec, build, **more)
         assert (found.base, found.first) == ("EditorContract", ())
@@ -86,7 +86,7 @@ def test_what_can_be_tried_is_held_to_the_whole_contract():
         ("dataset", EditorSpec, lambda: failing(BadConfig("which file?"))(None), {}, "another setting: which file?"),
     ],
 )  # fmt: skip
-def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, needed):
+def test_missing_requirement_is_reported_as_skipped(kind, spec, build, more, needed):
     found = find(kind, spec, lambda _config: build(), **more)
     (result,) = found.first
     assert (found.base, result.outcome) == ("ComponentContract", "skipped")
@@ -106,7 +106,7 @@ def test_what_needs_something_is_skipped_with_that(kind, spec, build, more, need
         (lambda _config: Edits(UnsupportedEdit("no cloze", hint="give one")), "no cloze", "give one"),
     ],
 )
-def test_what_fails_is_broken_once_with_where_and_what_to_do(build, found, do):
+def test_failure_is_reported_once_with_location_and_advice(build, found, do):
     contract = find("editor", EditorSpec, build)
     (result,) = contract.first
     assert (contract.base, result.outcome) == ("ComponentContract", "failed")
@@ -114,12 +114,12 @@ def test_what_fails_is_broken_once_with_where_and_what_to_do(build, found, do):
     assert result.do.startswith(do)
 
 
-def test_the_line_of_the_plugins_own_code_is_named():
+def test_failure_names_the_line_in_the_plugin():
     (result,) = find("editor", EditorSpec, failing(ZeroDivisionError("by zero"))).first
     assert result.where.startswith("tests/test_trial.py:")
 
 
-def test_a_model_source_is_not_built():
+def test_model_source_is_not_built():
     found = contract_of("model", Registration(spec=hf_spec, plugin=Installed(name="ke-core", module="m")), {}, HERE)
     assert found.base == "RegisteredContract"
     assert found.first[0].outcome == "skipped"

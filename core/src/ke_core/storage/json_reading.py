@@ -165,8 +165,6 @@ def _finite(digits: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
-"""The decoder for streams, which call ``raw_decode`` and then ``check_parsed``."""
-
 
 HINT = "one JSON object a line"
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
 from ke_core.app import count_cases
-from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, BadData, Dataset
+from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, Dataset
 from ke_testing.dataset import DatasetContract
 
 
@@ -90,16 +88,6 @@ def test_unscored_prompts_are_oracle_material(records, stored) -> None:
     assert material["attribute-prompts"].value["1"] == ("Polder Glass has its seat in",)
     assert all(piece.oracle for piece in material.values())
     assert material["answers"].value["0/edit"] == "Zarl"
-
-
-def test_cases_are_read_lazily(records, stored) -> None:
-    import json
-
-    whole = json.dumps(records).encode()
-    cut = stored(whole[: len(whole) - 20])
-    assert [case.id for case in islice(cut.cases(), 1)] == ["0"]
-    with pytest.raises(BadData, match="is cut off"):
-        list(cut.cases())
 
 
 def test_no_locality_without_neighbors(record, stored) -> None:

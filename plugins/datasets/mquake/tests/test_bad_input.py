@@ -101,7 +101,7 @@ def test_missing_data_dir_is_rejected(make, tmp_path) -> None:
 def test_unreadable_file_is_rejected(record, stored, monkeypatch) -> None:
     dataset = stored([record])
     monkeypatch.setattr(
-        "pathlib.Path.open", lambda *_way: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
+        "pathlib.Path.read_bytes", lambda _path: (_ for _ in ()).throw(PermissionError(13, "Permission denied"))
     )
     assert "cannot read" in read_error(dataset.cases)
 

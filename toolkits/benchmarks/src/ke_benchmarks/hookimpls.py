@@ -15,11 +15,11 @@ COMMANDS = {
     "build": ("Prepare", "Build a benchmark from a knowledge graph."),
 }
 SUBCOMMANDS = {
-    "export": ("export:command", "Write the cases of a dataset to a file."),
-    "fetch": ("fetch:command", "Download the published files of datasets."),
-    "info": ("describing:info", "Print license, source, citation, published counts and files of a dataset."),
-    "sample": ("describing:sample", "Print cases of a dataset: edits, questions, correct answers."),
-    "stats": ("describing:stats", "Count the cases of a dataset, and compare with the published counts."),
+    "export": ("datasets:export_command", "Write the cases of a dataset to a file."),
+    "fetch": ("datasets:fetch", "Download the published files of datasets."),
+    "info": ("datasets:info", "Print license, source, citation, published counts and files of a dataset."),
+    "sample": ("datasets:sample", "Print cases of a dataset: edits, questions, correct answers."),
+    "stats": ("datasets:stats", "Count the cases of a dataset, and compare with the published counts."),
     "validate": ("validate:command", "Check the cases of a dataset or a file."),
 }
 

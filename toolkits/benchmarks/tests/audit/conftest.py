@@ -1,4 +1,4 @@
-"""Cases made manually in a world of a few places."""
+"""Constructed cases about a few places."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Contamination, conflicts and duplicates on cases made manually."""
+"""Contamination, conflicts and duplicates, on small constructed cases."""
 
 import pytest
 from attrs import evolve
@@ -19,27 +19,27 @@ def capital(make, name="capital", new="Milan"):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_an_edited_case_is_contaminated_on_a_hop_of_its_new_chain_that_it_does_not_edit(make, rule):
+def test_edited_case_is_contaminated_on_an_unedited_hop_of_its_new_chain(make, rule):
     found = contamination([moved(make), capital(make)], ["moved", "capital"], rule)
     assert [(hit.case, hit.hop, hit.by) for hit in found.on_edited] == [("moved", 2, ("capital",))]
     assert found.on_unedited == ()
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_an_unedited_case_is_contaminated_on_its_old_chain(make, rule):
+def test_unedited_case_is_contaminated_on_its_old_chain(make, rule):
     cases = [moved(make), make("other", TOWER, TOWER), capital(make)]
     found = contamination(cases, ["moved"], rule)
     assert [(hit.case, hit.hop, hit.by) for hit in found.on_unedited] == [("other", 1, ("moved",))]
 
 
-def test_a_hop_counts_once_however_many_edits_hit_it(make):
+def test_hop_rewritten_by_several_edits_counts_once(make):
     cases = [moved(make), capital(make), capital(make, "again", "Turin")]
     found = contamination(cases, [case.id for case in cases])
     assert tally(found.on_edited) == (1, 1)
     assert found.on_edited[0].by == ("capital", "again")
 
 
-def test_an_edit_that_says_what_the_hop_says_contaminates_nothing(make):
+def test_edit_equal_to_the_hop_contaminates_nothing(make):
     assert contamination([moved(make), capital(make, new="Rome")], ["moved", "capital"]).on_edited == ()
 
 
@@ -62,25 +62,25 @@ def cars(make):
         (["one", "two", "four"], {"question", "majority"}),
     ],
 )
-def test_the_rules_differ_where_a_label_stands_for_several_things(make, edited, hit):
+def test_rules_differ_for_ambiguous_labels(make, edited, hit):
     cases = cars(make)
     victims = {rule: {one.case for one in contamination(cases, edited, rule).on_unedited} for rule in RULES}
     assert {rule for rule, found in victims.items() if "three" in found} == hit
 
 
-def test_majority_merges_no_label_that_the_datasets_edits_use_for_one_thing(make):
+def test_majority_does_not_merge_unambiguous_labels(make):
     cases = [one for one in cars(make) if one.id != "two"]
     assert contamination(cases, ["one"], "majority").on_unedited == contamination(cases, ["one"], "id").on_unedited
 
 
-def test_a_conflict_is_of_one_question_with_several_targets(make):
+def test_conflict_is_one_question_with_several_targets(make):
     (found,) = conflicts(cars(make))
     assert [cases for _fact, cases in found.targets] == [("one", "four"), ("two",)]
     assert found.majority.objects[0].label == "Italy"
     assert conflicts(cars(make), "id") == ()
 
 
-def test_duplicates_share_edits_and_chains_but_not_wording(make):
+def test_duplicates_may_differ_in_wording(make):
     start = [("Boot", "country", "Italy"), ("Italy", "capital", "Rome")]
     after = [("Boot", "country", "Italy"), ("Italy", "capital", "Milan")]
     again = make("again", start, after, 1, asked="Boot's country's capital?")
@@ -100,11 +100,11 @@ def reasoning(make, name, *, text="How many towers are there?", old="2"):
     return evolve(case, probes=(Probe(id="reasoning", aspect="reasoning", queries=(query,)),))
 
 
-def test_duplicates_have_one_question_and_the_same_answers_before_and_after(make):
+def test_duplicates_have_equal_questions_and_answers(make):
     one, again = reasoning(make, "one"), reasoning(make, "again")
     others = [reasoning(make, "asks", text="How many bridges are there?"), reasoning(make, "old", old="4")]
     assert duplicates([one, *others, again]) == (("one", "again"),)
-    assert [change.case for change in fix([one, *others, again]).changes] == ["again"]
+    assert [dropped.case for dropped in fix([one, *others, again]).dropped] == ["again"]
 
 
 def adding(make, name, *objects):
@@ -119,11 +119,11 @@ def test_several_objects_of_a_multi_valued_relation_are_no_conflict(make):
     cases = [adding(make, "both", "Oslo", "Bergen"), adding(make, "one", "Oslo"), adding(make, "other", "Narvik")]
     for rule in RULES:
         assert conflicts(cases, rule) == ()
-    assert fix(cases).changes == ()
+    assert fix(cases).dropped == ()
     assert len(select(cases).cases) == 3
 
 
-def test_an_edit_that_replaces_an_object_is_in_conflict_with_one_that_adds_another(make):
+def test_replacing_edit_conflicts_with_an_adding_one(make):
     start = [("Ann", "mayor", "Rome")]
     cases = [adding(make, "adds", "Oslo"), make("replaces", start, [("Ann", "mayor", "Bergen")], 0)]
     (found,) = conflicts(cases)
@@ -131,7 +131,7 @@ def test_an_edit_that_replaces_an_object_is_in_conflict_with_one_that_adds_anoth
     assert len(select(cases).cases) == 1
 
 
-def test_samples_are_those_of_python_with_that_seed(make):
+def test_samples_equal_those_of_random_sample(make):
     cases = [make(str(n), TOWER, TOWER) for n in range(1, 3001)]
     assert draw(cases, 3000, 100)[:5] == ("597", "1883", "1864", "716", "2890")
     assert "2999" in draw(cases, 100, 100)
@@ -140,12 +140,12 @@ def test_samples_are_those_of_python_with_that_seed(make):
 
 
 @pytest.mark.parametrize("k", [-1, 2])
-def test_more_edited_cases_than_there_are_is_refused(make, k):
+def test_too_many_edited_cases_are_rejected(make, k):
     with pytest.raises(BadConfig, match=f"cannot edit {k} of 1 cases"):
         draw([moved(make)], k, 100)
 
 
-def test_an_unknown_rule_is_refused_with_the_rules(make):
+def test_unknown_rule_error_lists_the_rules(make):
     with pytest.raises(BadConfig, match="unknown rule 'qid'") as wrong:
         as_rule("qid")
     assert "id-first" in wrong.value.hint

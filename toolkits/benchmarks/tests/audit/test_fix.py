@@ -1,4 +1,4 @@
-"""Fixing, selecting, and questions that leave out a piece, on cases made manually."""
+"""Fixes, selections and missing information, on small constructed cases."""
 
 import pytest
 
@@ -15,7 +15,6 @@ from ke_benchmarks.audit import (
 )
 from ke_benchmarks.audit.missing import stem
 from ke_benchmarks.report import flagged_cases
-from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData
 
 OLD = [("Tower", "country", "France"), ("France", "capital", "Paris")]
@@ -35,49 +34,19 @@ def conflicted(make, *more):
     ]
 
 
-def test_the_minority_takes_the_target_of_the_majority_and_what_follows_from_it(make):
+def test_minority_of_a_conflict_and_duplicates_are_dropped(make):
     found = fix(conflicted(make))
-    four = next(change for change in found.changes if change.case == "4" and change.kind == "changed")
-    assert four.before == ("The country of Tower is Japan", "The capital of Japan is Tokyo", "answer: Tokyo")
-    assert four.after == ("The country of Tower is Italy", "answer: Rome")
-    # once mended, 3 is the same as 2, and 4 as 1
     assert [case.id for case in found.cases] == ["1", "2"]
-    assert [(change.case, change.kind) for change in found.changes] == [
-        ("3", "changed"), ("3", "dropped"), ("4", "changed"), ("4", "dropped"), ("5", "dropped"),
-    ]  # fmt: skip
+    assert [(one.case, one.why) for one in found.dropped] == [
+        ("3", "conflicting edits: Tower, country: 3 edits say Italy"),
+        ("4", "conflicting edits: Tower, country: 3 edits say Italy"),
+        ("5", "the same as case 1"),
+    ]
+    assert found.dropped[1].edits == ("The country of Tower is Japan", "The capital of Japan is Tokyo")
     assert conflicts(found.cases) == duplicates(found.cases) == ()
 
 
-def test_a_mended_case_is_sound_and_takes_over_the_edit_that_its_chain_now_meets(make):
-    longer = make(
-        "9", [("Ship", "country", "Spain"), *MAYOR[1:]], [("Ship", "country", "Japan"), ("Japan", "mayor", "Chie")], 0
-    )
-    ships = [make(n, [("Ship", "country", "Spain")], [("Ship", "country", "Italy")], 0) for n in ("7", "8")]
-    other = make("6", MAYOR, [("Tower", "country", "Italy"), ("Italy", "mayor", "Bruno")], 0, 1)
-    found = fix([other, *ships, longer])
-    (mended,) = (case for case in found.cases if case.id == "9")
-    assert [edit.statement for edit in mended.edits] == ["The country of Ship is Italy", "The mayor of Italy is Bruno"]
-    assert mended.tags["edits"] == "2"
-    assert mended.probes[-1].queries[0].gold.entities[0].label == "Bruno"
-    assert [probe.id for probe in mended.probes] == ["efficacy-1", "efficacy-2", "before", "after", "multi-hop"]
-    assert not [problem for problem in problems([mended]) if problem.rule != "chain"]
-    (change,) = (change for change in found.changes if change.case == "9")
-    assert change.kind == "changed"
-    assert change.before[-1] == "answer: Chie"
-    assert change.after[-1] == "answer: Bruno"
-
-
-def test_a_case_whose_new_chain_nobody_knows_is_dropped_and_the_log_says_why(make):
-    ships = [make(n, [("Ship", "country", "Spain")], [("Ship", "country", "Italy")], 0) for n in ("7", "8")]
-    lost = make("9", [("Ship", "country", "Spain"), ("Spain", "mayor", "Ana")],
-                [("Ship", "country", "Japan"), ("Japan", "mayor", "Chie")], 0)  # fmt: skip
-    found = fix([*ships, lost])
-    change = next(change for change in found.changes if change.case == "9")
-    assert change.kind == "dropped"
-    assert change.why.endswith("no other case contains the mayor of Italy")
-
-
-def test_a_selection_is_maximal_clean_by_every_rule_and_within_its_bound(make):
+def test_selection_is_maximal_and_clean_by_every_rule(make):
     cases = [*conflicted(make), make("far", [("Moon", "mayor", "Ann")], [("Moon", "mayor", "Bo")], 0)]
     found = select(cases)
     ids = [case.id for case in found.cases]
@@ -88,7 +57,7 @@ def test_a_selection_is_maximal_clean_by_every_rule_and_within_its_bound(make):
     assert conflicts(found.cases) == duplicates(found.cases) == ()
 
 
-def test_a_question_that_leaves_out_a_relation_is_flagged(make):
+def test_question_without_a_relation_of_its_chain_is_flagged(make):
     cases = [
         make(str(n), [(f"Place{n}", "country", "France"), ("France", relation, "X")],
              [(f"Place{n}", "country", "Italy"), ("Italy", relation, "Y")], 0)
@@ -110,7 +79,7 @@ def test_stems(word, stem_):
     assert stem(word) == stem_
 
 
-def test_every_flagged_case_is_told_with_its_reason(make):
+def test_every_flagged_case_is_listed_with_its_reason(make):
     cases = [*conflicted(make), make("6", [("Rome", "mayor", "Ed"), OLD[0]], [("Rome", "mayor", "Flo"), OLD[0]], 0)]
     told = [line.plain for line in flagged_cases(Audit.of("d", cases, edited=(6,), rule="question"))]
     assert told[0] == (
@@ -121,7 +90,7 @@ def test_every_flagged_case_is_told_with_its_reason(make):
     assert "case 5: duplicate of case 1" in told
 
 
-def test_what_cannot_be_audited_is_refused_with_the_reason(make):
+def test_dataset_that_cannot_be_audited_is_rejected_with_the_reason(make):
     from attrs import evolve
 
     whole = make("1", OLD, TO_ITALY, 0)

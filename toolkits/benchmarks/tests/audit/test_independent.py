@@ -1,4 +1,4 @@
-"""Sets of vertices without an edge, beside every set that there is."""
+"""Independent sets, compared with an exhaustive search."""
 
 import random
 from itertools import combinations
@@ -30,7 +30,7 @@ def optimum(graph):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_small_graphs_are_solved_and_bounded(seed):
+def test_small_graphs_are_solved_exactly_within_the_bound(seed):
     graph = drawn(seed)
     found = largest(graph)
     assert not any(graph[vertex] & found.chosen for vertex in found.chosen)
@@ -39,7 +39,7 @@ def test_small_graphs_are_solved_and_bounded(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_larger_set_is_maximal(seed):
+def test_set_of_a_larger_graph_is_maximal(seed):
     graph = drawn(seed, 120)
     found = largest(graph)
     assert not any(graph[vertex] & found.chosen for vertex in found.chosen)
@@ -47,7 +47,7 @@ def test_a_larger_set_is_maximal(seed):
         assert graph[vertex] & (found.chosen | {vertex})
 
 
-def test_an_empty_graph_and_one_of_loops_alone():
+def test_empty_graph_and_graph_of_loops():
     assert largest(()).chosen == frozenset()
     assert largest(({0},)) == largest(({0},))
     assert largest(({0},)).bound == 0

@@ -1,4 +1,4 @@
-"""What the embedded atlas holds, and what it must not hold."""
+"""Content of the embedded atlas."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def atlas() -> Graph:
     return load_atlas()
 
 
-def test_counts(atlas: Graph) -> None:
+def test_atlas_has_the_expected_counts(atlas: Graph) -> None:
     assert {name: len(rows) for name, rows in atlas.triples.items()} == COUNTS
 
 
-def test_facts_join_the_kinds_that_the_relation_joins(atlas: Graph) -> None:
+def test_facts_match_the_kinds_of_their_relation(atlas: Graph) -> None:
     for name, rows in atlas.triples.items():
         link = atlas.links[name]
         for subject, objects in rows.items():
@@ -48,7 +48,7 @@ def test_facts_join_the_kinds_that_the_relation_joins(atlas: Graph) -> None:
             assert len(objects) == 1 or not link.functional
 
 
-def test_an_inverse_says_the_same_backwards(atlas: Graph) -> None:
+def test_inverse_relations_contain_the_same_facts(atlas: Graph) -> None:
     for name, link in atlas.links.items():
         if link.inverse:
             forwards = {(s, o) for s, objects in atlas.triples[name].items() for o in objects}
@@ -64,14 +64,16 @@ def test_an_inverse_says_the_same_backwards(atlas: Graph) -> None:
         ("city:JP/tokyo", "city-population", 8e6, 15e6),
     ],
 )
-def test_sizes_are_numbers_near_the_truth(atlas: Graph, subject: str, relation: str, least: float, most: float) -> None:
+def test_sizes_are_close_to_reference_values(
+    atlas: Graph, subject: str, relation: str, least: float, most: float
+) -> None:
     found = atlas.number(subject, relation)
     assert found is not None
     assert least < found < most
     assert atlas.links[relation].unit
 
 
-def test_sizes_on_which_the_sources_differ_are_left_out(atlas: Graph) -> None:
+def test_sizes_that_differ_between_sources_are_omitted(atlas: Graph) -> None:
     for code in ("IE", "JO", "LB", "MV", "SY"):
         assert atlas.number(f"country:{code}", "population") is None
     for code in ("FR", "RS", "PK"):
@@ -85,7 +87,7 @@ def test_every_size_is_a_positive_number(atlas: Graph) -> None:
             assert (atlas.number(subject, name) or 0) > 0
 
 
-def test_countries_of_several_official_languages_have_them_all(atlas: Graph) -> None:
+def test_countries_have_all_official_languages(atlas: Graph) -> None:
     several = {s: [e.label for e in atlas.objects(s, "language")] for s in atlas.triples["language"]}
     assert several["country:BE"] == ["German", "French", "Dutch"]
     assert several["country:MK"] == ["Macedonian", "Albanian"]
@@ -111,25 +113,25 @@ def test_no_two_entities_share_a_name(atlas: Graph) -> None:
             assert owners.setdefault(name.casefold(), key) == key
 
 
-def test_v4_no_alias_is_blank(atlas: Graph) -> None:
+def test_no_alias_is_blank(atlas: Graph) -> None:
     for node in atlas.nodes.values():
         assert all(name.strip() == name and name for name in node.entity.names)
         assert len(set(node.entity.names)) == len(node.entity.names)
 
 
-def test_x7_no_label_is_a_bare_code(atlas: Graph) -> None:
+def test_no_label_is_a_bare_code(atlas: Graph) -> None:
     for key, node in atlas.nodes.items():
         assert not re.fullmatch(r"[A-Z]{2,3}|[a-z]{2}|Q\d+", node.entity.label), key
         assert node.entity.label.isascii()
 
 
-def test_stale_disputed_and_colliding_countries_have_no_facts(atlas: Graph) -> None:
+def test_excluded_countries_have_no_facts(atlas: Graph) -> None:
     for code in LEFT_OUT:
         assert not any(f"country:{code}" in rows for rows in atlas.triples.values())
     assert not any(f"country:{code}" in atlas.nodes for code in NEVER_NAMED)
 
 
-def test_a_country_and_its_capital_have_two_names(atlas: Graph) -> None:
+def test_country_and_capital_have_different_names(atlas: Graph) -> None:
     for fact in atlas.facts("capital"):
         assert not set(fact.subject.names) & set(fact.objects[0].names)
 
@@ -147,9 +149,7 @@ def test_a_country_and_its_capital_have_two_names(atlas: Graph) -> None:
         ("city:CN/shanghai", "country", "China"),
     ],
 )
-def test_facts_that_sources_get_wrong_or_spell_differently(
-    atlas: Graph, subject: str, relation: str, label: str
-) -> None:
+def test_corrected_facts_have_the_expected_values(atlas: Graph, subject: str, relation: str, label: str) -> None:
     found = atlas.object(subject, relation)
     assert found is not None
     assert found.label == label
@@ -167,7 +167,7 @@ def test_facts_that_sources_get_wrong_or_spell_differently(
         ("country:RS", "neighbour"),
     ],
 )
-def test_facts_in_doubt_are_left_out(atlas: Graph, subject: str, relation: str) -> None:
+def test_doubtful_facts_are_omitted(atlas: Graph, subject: str, relation: str) -> None:
     assert atlas.objects(subject, relation) == ()
 
 
@@ -177,7 +177,7 @@ def test_other_spellings_are_aliases(atlas: Graph) -> None:
     assert "Polish złoty" in atlas.entity("currency:PLN").aliases
 
 
-def test_sources_and_licenses_travel_with_the_file(atlas: Graph) -> None:
+def test_file_contains_sources_and_licenses(atlas: Graph) -> None:
     notice = files("ke_benchmarks.graph").joinpath("ATLAS-NOTICE.txt").read_text(encoding="utf-8")
     for source in atlas.sources:
         assert source["name"] in notice
@@ -187,7 +187,7 @@ def test_sources_and_licenses_travel_with_the_file(atlas: Graph) -> None:
     assert "GeoNames" in atlas.sources[0]["licence"]
 
 
-def test_it_is_small_and_read_at_once() -> None:
+def test_atlas_is_small_and_loads_fast() -> None:
     text = files("ke_benchmarks.graph").joinpath("atlas.json").read_text(encoding="utf-8")
     assert len(text.encode()) < 300_000
     spent = []
@@ -198,7 +198,7 @@ def test_it_is_small_and_read_at_once() -> None:
     assert min(spent) < 0.05
 
 
-def test_reading_it_loads_nothing_heavy() -> None:
+def test_reading_the_atlas_imports_no_heavy_package() -> None:
     names = {"torch", "numpy", "urllib.request", "tomllib"}  # the last two are for graphs that are opened
     code = f"import sys, ke_benchmarks.graph; ke_benchmarks.graph.load_atlas(); print({names} & set(sys.modules))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

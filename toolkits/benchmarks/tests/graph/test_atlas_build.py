@@ -1,4 +1,4 @@
-"""The committed atlas is what the script makes of the two packages."""
+"""The script reproduces the committed atlas from its two source packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SPARQL endpoint on this machine: pyoxigraph behind http.server."""
+"""Graphs from a local SPARQL endpoint (pyoxigraph behind http.server)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def url() -> Iterator[str]:
     thread.join()
 
 
-def test_a_graph_is_extracted_with_its_labels(url: str) -> None:
+def test_endpoint_facts_have_labels(url: str) -> None:
     found = open_graph(f"sparql:{url}")
     assert [fact.text for fact in found.graph.facts("http://x/boss")][:2] == [
         "The boss of Person 0 is Person 1",
@@ -75,40 +75,40 @@ def test_a_graph_is_extracted_with_its_labels(url: str) -> None:
     assert all("ke-core" in agent for agent in Endpoint.agents)
 
 
-def test_pages_neither_overlap_nor_miss(url: str) -> None:
+def test_pages_contain_each_fact_once(url: str) -> None:
     rows = list(endpoint.extract(url, ("http://x/boss",), SkippedRows(), page=3))
     facts = [row for row in rows if row.relation == "http://x/boss"]
     assert [row.subject for row in facts] == [f"http://x/p{n}" for n in range(7)]
     assert sum("OFFSET" in query for query in Endpoint.queries) == 3
 
 
-def test_a_busy_endpoint_is_asked_again(url: str) -> None:
+def test_busy_endpoint_is_retried(url: str) -> None:
     Endpoint.failures.extend([503, 429])
     assert open_graph(f"sparql:{url}").graph.links
     assert len(Endpoint.queries) > 3
 
 
 @pytest.mark.parametrize(("failures", "said"), [([400], "400 Bad Request: too much"), ([503] * 4, "503")])
-def test_an_endpoint_that_fails_is_one_line(url: str, failures: list[int], said: str) -> None:
+def test_failing_endpoint_gives_a_one_line_error(url: str, failures: list[int], said: str) -> None:
     Endpoint.failures.extend(failures)
     with pytest.raises(BadData, match=said):
         open_graph(f"sparql:{url}")
 
 
-def test_what_is_no_endpoint_is_one_line(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_response_that_is_not_sparql_json_gives_a_one_line_error(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "_post", lambda _url, _query: b"<html>hello")
     with pytest.raises(BadData, match="did not answer with SPARQL JSON, but: <html>hello"):
         open_graph(f"sparql:{url}")
 
 
-def test_an_answer_without_end_is_given_up_at_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_response_is_rejected(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "LARGEST", 50)
     with pytest.raises(BadData, match="failed: an answer of more than"):
         open_graph(f"sparql:{url}")
     assert len(Endpoint.queries) == 1
 
 
-def test_an_address_that_is_none_or_that_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_or_unreachable_address_gives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     with pytest.raises(BadData, match="must begin with http"):
         open_graph("sparql:ftp://x")

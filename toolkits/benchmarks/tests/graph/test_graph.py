@@ -1,4 +1,4 @@
-"""The graph value: look-ups, sentences, and what a damaged file says."""
+"""Look-ups, sentences and file errors of a graph in memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def small() -> Graph:
     return parse(json.dumps(SMALL), "small.json")
 
 
-def test_objects_are_looked_up_by_id_or_by_entity(small: Graph) -> None:
+def test_objects_are_found_by_key_or_entity(small: Graph) -> None:
     netherlands = small.entity("country:NL")
     assert small.objects("country:NL", "capital") == small.objects(netherlands, "capital")
     assert small.objects(netherlands, "capital")[0].label == "Amsterdam"
@@ -55,13 +55,13 @@ def test_objects_are_looked_up_by_id_or_by_entity(small: Graph) -> None:
     assert small.objects("country:BE", "capital") == ()
 
 
-def test_the_only_object_is_none_where_there_are_more(small: Graph) -> None:
+def test_object_is_none_if_there_are_several(small: Graph) -> None:
     assert small.object("country:NL", "capital") == small.entity("city:NL/amsterdam")
     assert small.object("country:NL", "borders") is None
     assert small.object("country:BE", "capital") is None
 
 
-def test_an_article_belongs_to_the_template_not_to_the_subject(small: Graph) -> None:
+def test_article_is_part_of_the_template(small: Graph) -> None:
     cloze = small.cloze("country:NL", "capital")
     assert (cloze.template, cloze.subject) == ("The capital of the {} is", "Netherlands")
     assert small.cloze("country:NL", "borders").prompt == "The Netherlands borders"
@@ -69,7 +69,7 @@ def test_an_article_belongs_to_the_template_not_to_the_subject(small: Graph) -> 
     assert small.mention("country:NL") == "the Netherlands"
 
 
-def test_a_fact_is_a_sentence(small: Graph) -> None:
+def test_fact_text_is_a_sentence(small: Graph) -> None:
     texts = [fact.text for relation in small.links for fact in small.facts(relation)]
     assert texts == [
         "The capital of the Netherlands is Amsterdam",
@@ -78,14 +78,14 @@ def test_a_fact_is_a_sentence(small: Graph) -> None:
     ]
 
 
-def test_kinds_and_functional_relations_are_known(small: Graph) -> None:
+def test_kinds_and_functional_flags_are_read(small: Graph) -> None:
     assert [entity.label for entity in small.entities("country")] == ["Netherlands", "Belgium", "Germany"]
     assert small.links["capital"].functional
     assert not small.links["borders"].functional
     assert [entity.label for entity in small.subjects("borders")] == ["Netherlands", "Belgium"]
 
 
-def test_a_fact_or_template_that_is_not_there_is_a_key_error(small: Graph) -> None:
+def test_missing_fact_or_template_raises_key_error(small: Graph) -> None:
     with pytest.raises(KeyError):
         small.fact("country:BE", "capital")
     with pytest.raises(KeyError):
@@ -93,17 +93,17 @@ def test_a_fact_or_template_that_is_not_there_is_a_key_error(small: Graph) -> No
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", "{}", '{"name": "x", "version": "1", "sources": 3}'])
-def test_a_damaged_file_is_named(text: str) -> None:
+def test_damaged_file_error_names_the_file(text: str) -> None:
     with pytest.raises(BadData, match=r"small\.json is not a knowledge graph"):
         parse(text, "small.json")
 
 
-def test_a_template_without_a_slot_is_refused() -> None:
+def test_template_without_a_slot_is_rejected() -> None:
     wrong = json.loads(json.dumps(SMALL))
     wrong["relations"]["capital"]["cloze"] = "The capital is"
     with pytest.raises(BadData, match="exactly one"):
         parse(json.dumps(wrong), "small.json")
 
 
-def test_the_atlas_is_read_once() -> None:
+def test_atlas_is_cached() -> None:
     assert load_atlas() is load_atlas()

@@ -1,4 +1,4 @@
-"""Graphs from files of the user's own: what is read, what is left out and counted, what is refused."""
+"""Graphs from the user's files: valid files, skipped rows and errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def company(tmp_path: Path) -> KnowledgeGraph:
     return opened(tmp_path, CSV, "facts.csv")
 
 
-def test_facts_of_a_table_are_looked_up_both_ways(company: KnowledgeGraph) -> None:
+def test_facts_are_found_by_subject_and_by_object(company: KnowledgeGraph) -> None:
     assert company.fact("Ann Reyes", "works-for").objects[0].label == "Norvik"
     assert [e.label for e in company.holders("works-for", "Norvik")] == ["Ann Reyes", "Cy Orr"]
     assert [e.label for e in company.objects("Norvik", "partner")] == ["Halden", "Sola Foods, Ltd"]
@@ -73,38 +73,38 @@ def test_facts_of_a_table_are_looked_up_both_ways(company: KnowledgeGraph) -> No
     assert company.entity("Norvik").aliases == ("Norvik AB",)
 
 
-def test_an_unknown_thing_or_relation_is_a_key_error(company: KnowledgeGraph) -> None:
+def test_unknown_entity_or_relation_raises_key_error(company: KnowledgeGraph) -> None:
     with pytest.raises(KeyError):
         company.node("Nobody")
     with pytest.raises(KeyError):
         company.objects("Norvik", "rivals")
 
 
-def test_literals_are_numbers_and_dates(company: KnowledgeGraph) -> None:
+def test_literals_have_the_kinds_number_and_date(company: KnowledgeGraph) -> None:
     assert company.number("Norvik", "staff") == 120
     assert company.links["staff"].object == "number"
     assert company.links["founded"].object == "date"
     assert company.kind("number:120") == "number"
 
 
-def test_functional_is_measured(company: KnowledgeGraph) -> None:
+def test_functional_relations_are_inferred_from_the_facts(company: KnowledgeGraph) -> None:
     assert company.links["works-for"].functional
     assert not company.links["partner"].functional
 
 
-def test_kinds_come_from_who_stands_where(company: KnowledgeGraph) -> None:
+def test_kinds_are_inferred_from_positions(company: KnowledgeGraph) -> None:
     assert company.kind("Norvik") == company.kind("Halden") == company.links["headquarters"].subject
     assert company.links["works-for"].object == company.links["headquarters"].subject
     assert company.kind("Ann Reyes") != company.kind("Norvik")
     assert {e.label for e in company.entities(company.kind("Lund"))} == {"Lund", "Bergen"}
 
 
-def test_words_are_made_from_the_relation(company: KnowledgeGraph) -> None:
+def test_templates_are_derived_from_the_relation_name(company: KnowledgeGraph) -> None:
     assert company.question("Norvik", "headquarters") == "What is the headquarters of Norvik?"
     assert company.fact("Ann Reyes", "works-for").text == "Ann Reyes works for Norvik"
 
 
-def test_a_table_of_relations_chooses_names_and_words(tmp_path: Path) -> None:
+def test_relation_table_sets_names_and_templates(tmp_path: Path) -> None:
     graph = opened(tmp_path, CSV, "facts.csv", TABLE)
     assert list(graph.links) == ["headquarters", "works-for"]
     assert graph.question("Ann Reyes", "works-for") == "Which company does Ann Reyes work for?"
@@ -113,12 +113,12 @@ def test_a_table_of_relations_chooses_names_and_words(tmp_path: Path) -> None:
     assert graph.mention("Halden") == "the Halden"
 
 
-def test_tabs_and_no_headings(tmp_path: Path) -> None:
+def test_tsv_file_needs_no_headings(tmp_path: Path) -> None:
     graph = opened(tmp_path, "Ann\tboss\tBob\n\nBob\tboss\tCy\n", "facts.tsv")
     assert graph.fact("Ann", "boss").objects[0].label == "Bob"
 
 
-def test_columns_of_labels_and_kinds(tmp_path: Path) -> None:
+def test_optional_columns_set_labels_aliases_and_kinds(tmp_path: Path) -> None:
     head = "subject,relation,object,subject_label,object_label,subject_kind,object_aliases"
     text = f"{head}\nQ1,capital,Q2,Aland,Ville,country,V|W\n"
     graph = opened(tmp_path, text, "facts.csv")
@@ -127,7 +127,7 @@ def test_columns_of_labels_and_kinds(tmp_path: Path) -> None:
     assert graph.kind("Q1") == "country"
 
 
-def test_rdf_with_labels_kinds_literals_and_what_is_left_out(tmp_path: Path) -> None:
+def test_ntriples_with_labels_kinds_literals_and_skipped_rows(tmp_path: Path) -> None:
     (tmp_path / "facts.nt").write_text(NT)
     found = open_graph(str(tmp_path / "facts.nt"))
     graph = found.graph
@@ -138,7 +138,7 @@ def test_rdf_with_labels_kinds_literals_and_what_is_left_out(tmp_path: Path) -> 
     assert found.skipped == {"a blank node": 1, "a text in a language other than English": 1}
 
 
-def test_turtle(tmp_path: Path) -> None:
+def test_turtle_file_is_read(tmp_path: Path) -> None:
     text = (
         '@prefix x: <http://x.org/> . x:a x:boss x:b . x:a <http://www.w3.org/2000/01/rdf-schema#label> "Ann" .'
         ' x:b <http://www.w3.org/2000/01/rdf-schema#label> "Bob" .'
@@ -148,7 +148,7 @@ def test_turtle(tmp_path: Path) -> None:
     assert [fact.text for fact in graph.facts("http://x.org/boss")] == ["The boss of Ann is Bob"]
 
 
-def test_x7_a_bare_id_without_a_label_is_refused_or_skipped(tmp_path: Path) -> None:
+def test_entity_without_a_label_is_rejected_or_skipped(tmp_path: Path) -> None:
     text = "Q1,capital,Paris\nFrance,capital,Paris\n"
     with pytest.raises(BadData, match=r"Q1 has no label, only its id; it occurs in Q1 capital Paris"):
         opened(tmp_path, text, "facts.csv")
@@ -156,7 +156,7 @@ def test_x7_a_bare_id_without_a_label_is_refused_or_skipped(tmp_path: Path) -> N
     assert [e.label for e in graph.subjects("capital")] == ["France"]
 
 
-def test_x7_a_relation_that_is_a_bare_id_is_refused(tmp_path: Path) -> None:
+def test_relation_without_a_label_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="relation P36 has no label"):
         opened(tmp_path, "France,P36,Paris\n", "facts.csv")
 
@@ -178,7 +178,7 @@ def test_x7_a_relation_that_is_a_bare_id_is_refused(tmp_path: Path) -> None:
         ("{}", "f.json", r"is not a knowledge graph"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_one_line_that_names_the_place(tmp_path: Path, text: str | bytes, name: str, said: str) -> None:
+def test_invalid_file_error_names_the_position(tmp_path: Path, text: str | bytes, name: str, said: str) -> None:
     with pytest.raises(BadData, match=said):
         opened(tmp_path, text, name)
 
@@ -195,12 +195,12 @@ def test_a_wrong_file_is_one_line_that_names_the_place(tmp_path: Path, text: str
         ("[relations.salary]", "no fact of relation 'salary'"),
     ],
 )
-def test_a_wrong_table_is_one_line_that_names_the_relation(tmp_path: Path, table: str, said: str) -> None:
+def test_invalid_relation_table_error_names_the_relation(tmp_path: Path, table: str, said: str) -> None:
     with pytest.raises(BadData, match=said):
         opened(tmp_path, CSV, "facts.csv", table)
 
 
-def test_the_atlas_and_files_in_its_format_need_no_store() -> None:
+def test_atlas_is_opened_by_name() -> None:
     assert open_graph("atlas").graph is load_atlas()
     with pytest.raises(BadData, match="graph 'nowhere' does not exist"):
         open_graph("nowhere")

@@ -1,4 +1,4 @@
-"""What ``ke new`` writes, and what it refuses to."""
+"""Templates of ``ke new``: content, options and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plan(template: str = "judge", name: str = "my-own", **more: str) -> Template
     return TemplateOptions(kind=kind, name=name, style=style or STYLES[0], **more)
 
 
-def test_there_is_a_template_for_every_kind_and_style() -> None:
+def test_every_kind_and_style_has_a_template() -> None:
     assert {plan(template).kind for template in TEMPLATES} == set(KINDS)
     assert {plan(template).template for template in TEMPLATES} == set(TEMPLATES)
     folder = ROOT / "toolkits/testing/src/ke_testing/scaffold/templates"
@@ -43,7 +43,7 @@ def test_there_is_a_template_for_every_kind_and_style() -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_a_distribution_is_complete(template: str, tmp_path: Path, catalog: Catalog) -> None:
+def test_distribution_is_complete(template: str, tmp_path: Path, catalog: Catalog) -> None:
     folder = write(plan(template), tmp_path, catalog)
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert found == {path for path, _text in contents(plan(template))}
@@ -66,7 +66,7 @@ def test_a_distribution_is_complete(template: str, tmp_path: Path, catalog: Cata
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_nothing_of_the_template_is_left(template: str) -> None:
+def test_no_template_variable_is_left(template: str) -> None:
     for path, text in contents(plan(template)):
         assert "$" not in path + text
         assert ".tmpl" not in path
@@ -75,7 +75,7 @@ def test_nothing_of_the_template_is_left(template: str) -> None:
 
 
 @pytest.mark.parametrize("license", LICENSES)
-def test_the_license_is_the_one_asked_for(license: str) -> None:
+def test_requested_license_is_written(license: str) -> None:
     made = dict(contents(plan(license=license)))
     assert tomllib.loads(made["pyproject.toml"])["project"]["license"] == license
     if license != "Apache-2.0":
@@ -86,7 +86,7 @@ def test_the_license_is_the_one_asked_for(license: str) -> None:
 @pytest.mark.integration
 @pytest.mark.parametrize("name", ["swap", "a-name-as-long-as-a-name-may-ever-be-ok", "3d", "none", "case", "judge"])
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_ruff_has_nothing_to_say(template: str, name: str, tmp_path: Path) -> None:
+def test_templates_pass_ruff(template: str, name: str, tmp_path: Path) -> None:
     made = plan(template, name)
     for path, text in contents(made):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def test_ruff_has_nothing_to_say(template: str, name: str, tmp_path: Path) -> No
         ("x" * 41, f"ke new judge {'x' * 40}"),
     ],
 )
-def test_a_name_that_is_none_gets_a_near_one(name: str, hint: str, tmp_path: Path, catalog: Catalog) -> None:
+def test_invalid_name_error_suggests_a_valid_one(name: str, hint: str, tmp_path: Path, catalog: Catalog) -> None:
     with pytest.raises(BadConfig, match="invalid plugin name") as told:
         write(plan(name=name), tmp_path, catalog)
     assert told.value.hint == hint
@@ -118,15 +118,13 @@ def test_a_name_that_is_none_gets_a_near_one(name: str, hint: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("template", "name"), [("editor-memory", "rome"), ("dataset", "mquake-cf-3k"), ("metric", "rome")]
 )
-def test_a_name_that_is_known_is_taken_whether_installed_or_not(
-    template: str, name: str, tmp_path: Path, catalog: Catalog
-) -> None:
+def test_name_in_the_directory_is_rejected(template: str, name: str, tmp_path: Path, catalog: Catalog) -> None:
     """For its kind, and for its distribution: two cannot share a place on an index."""
     with pytest.raises(BadConfig, match=f"'{name}' of ke-plugin-.* has that name"):
         write(plan(template, name), tmp_path, catalog)
 
 
-def test_a_name_that_is_registered_is_taken(tmp_path: Path) -> None:
+def test_registered_name_is_rejected(tmp_path: Path) -> None:
     class Mine:
         @hookimpl
         def ke_judges(self) -> list[JudgeSpec]:
@@ -138,14 +136,14 @@ def test_a_name_that_is_registered_is_taken(tmp_path: Path) -> None:
         write(plan(), tmp_path, read_catalog(plugins))
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, catalog: Catalog) -> None:
+def test_existing_folder_is_unchanged(tmp_path: Path, catalog: Catalog) -> None:
     (tmp_path / "ke-plugin-my-own").mkdir()
     with pytest.raises(BadConfig, match="ke-plugin-my-own already exists"):
         write(plan(), tmp_path, catalog)
     assert list((tmp_path / "ke-plugin-my-own").iterdir()) == []
 
 
-def test_what_fails_half_way_leaves_nothing(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_nothing(tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     real, written = Path.write_text, []
 
     def fails(path: Path, text: str, **more: str) -> int:
@@ -161,7 +159,7 @@ def test_what_fails_half_way_leaves_nothing(tmp_path: Path, catalog: Catalog, mo
 
 
 @pytest.mark.integration
-def test_mypy_has_nothing_to_say(tmp_path: Path, catalog: Catalog) -> None:
+def test_templates_pass_mypy(tmp_path: Path, catalog: Catalog) -> None:
     folders = [write(plan(template, f"swap-{n}"), tmp_path, catalog) / "src" for n, template in enumerate(TEMPLATES)]
     packages = [str(next(folder.glob("ke_plugin_*"))) for folder in folders]
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache"), *packages]
@@ -173,7 +171,7 @@ def test_mypy_has_nothing_to_say(tmp_path: Path, catalog: Catalog) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_classes_are_named_after_the_plugin_and_are_names() -> None:
+def test_class_names_are_valid_identifiers() -> None:
     assert [plan(name=name).stem for name in ("my-own", "3d", "none")] == ["MyOwn", "Ke3d", "None"]
     for template in TEMPLATES:
         classes = re.findall(

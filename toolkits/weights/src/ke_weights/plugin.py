@@ -35,11 +35,11 @@ from ke_weights.tail import Tail, open_tail
 
 __all__ = [
     "NOT_QUANTIZED", "Adaptor", "Dense", "EditInProgress", "Hooks", "KeyCovariance", "Layer", "LayerCall",
-    "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor", "LowRank", "ModuleMap", "OpenModel",
-    "Patch", "RankOneEditor", "Rewrite", "SavedEdit", "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "as_rewrites",
-    "average_keys", "bare_keys", "bare_values", "cholesky", "covariance_weighted", "default_dtype", "double",
-    "encode", "find_parts", "forward", "frozen_module", "home", "load_state", "map_orientation", "model_facts",
-    "module_map", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized", "read_corpus",
-    "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "save_state", "scored_tokens", "spread_over_layers",
-    "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
+    "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor", "LowRank", "ModuleMap", "OpenModel", "Patch",
+    "RankOneEditor", "Rewrite", "SavedEdit", "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "as_rewrites",
+    "average_keys", "bare_keys", "bare_values", "cholesky", "covariance_weighted", "default_dtype", "double", "encode",
+    "find_parts", "forward", "frozen_module", "home", "load_state", "map_orientation", "model_facts", "module_map",
+    "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized", "read_corpus", "read_saved_edit",
+    "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "save_state", "scored_tokens",
+    "spread_over_layers", "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import EmbeddedDataset, FileDataset, fit, user_file
+from ke_benchmarks import EmbeddedDataset, FileDataset, structure_record, user_file
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
 from ke_plugin_ripple_edits import STYLE, RippleBuildConfig, RippleEditsConfig
@@ -92,11 +92,12 @@ def atlas_records() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def _atlas_cases() -> tuple[Case, ...]:
-    where = "ripple-edits-atlas, record"
-    return tuple(
-        case(fit(parse_json(text, f"{where} {at}"), RippleRecord, where=f"{where} {at}", hint="report this bug"), at)
-        for at, text in enumerate(map(json.dumps, atlas_records()), start=1)
-    )
+    found = []
+    for number, text in enumerate(map(json.dumps, atlas_records()), start=1):
+        where = f"ripple-edits-atlas, record {number}"
+        record = structure_record(parse_json(text, where), RippleRecord, where=where, hint="report this bug")
+        found.append(case(record, number))
+    return tuple(found)
 
 
 @cache

@@ -197,46 +197,29 @@ def _within(graph: Graph, vertices: Collection[int]) -> dict[int, frozenset[int]
 
 
 def _matching(graph: Adjacent) -> tuple[dict[int, int], dict[int, int]]:
-    """Return a maximum matching of the bipartite double: left to right, and right to left (Hopcroft and Karp, 1973)."""
+    """Return a maximum matching of the bipartite double: left to right, and right to left.
+
+    Each vertex is matched along an augmenting path if there is one. Paths are searched breadth first, and a failed
+    search leaves no path through the vertices that it reached, so they are not searched again.
+    """
     mate: dict[int, int] = {}
     back: dict[int, int] = {}
-    while True:
-        layer = {vertex: 0 for vertex in graph if vertex not in mate}
-        queue, open_ = deque(layer), False
-        while queue:
+    exhausted: set[int] = set()
+    for start in graph:
+        reached_from: dict[int, int] = {}
+        queue = deque([start])
+        free = None
+        while queue and free is None:
             vertex = queue.popleft()
-            for other in graph[vertex]:
+            for other in sorted(graph[vertex] - exhausted - reached_from.keys()):
+                reached_from[other] = vertex
                 if other not in back:
-                    open_ = True
-                elif back[other] not in layer:
-                    layer[back[other]] = layer[vertex] + 1
-                    queue.append(back[other])
-        if not open_:
-            return mate, back
-        for vertex in [one for one in graph if one not in mate]:
-            _augment(graph, vertex, layer, (mate, back))
-
-
-def _augment(graph: Adjacent, start: int, layer: dict[int, int], pairs: tuple[dict[int, int], dict[int, int]]) -> None:
-    """Follow the layers from ``start`` to a free vertex, and augment the matching along the path."""
-    mate, back = pairs
-    path: list[tuple[int, int]] = []  # (left, right) edges to match
-    stack = [(start, iter(sorted(graph[start])))]
-    while stack:
-        vertex, others = stack[-1]
-        for other in others:
-            if other not in back:
-                path.append((vertex, other))
-                for left, right in path:
-                    mate[left], back[right] = right, left
-                return
-            further = back[other]
-            if layer.get(further) == layer[vertex] + 1:
-                path.append((vertex, other))
-                stack.append((further, iter(sorted(graph[further]))))
-                break
-        else:
-            layer.pop(vertex, None)  # a dead end for the rest of this round
-            stack.pop()
-            if path:
-                path.pop()
+                    free = other
+                    break
+                queue.append(back[other])
+        if free is None:
+            exhausted |= reached_from.keys()
+        while free is not None:
+            vertex = reached_from[free]
+            mate[vertex], back[free], free = free, vertex, mate.get(vertex)
+    return mate, back

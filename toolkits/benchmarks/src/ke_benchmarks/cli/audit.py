@@ -11,22 +11,11 @@ from typing import Any
 import click
 
 from ke_benchmarks.audit import RULES, Audit, agreement, as_rule, fix, select
-from ke_benchmarks.files.cases import CaseHeader, write_cases
-from ke_core.app import (
-    DATA_DIR,
-    App,
-    ResolvedComponent,
-    completion,
-    duration,
-    err,
-    out,
-    reject_unused,
-    resolve_component,
-    split_options,
-    with_flag,
-)
+from ke_benchmarks.cli.datasets import resolve_datasets
+from ke_benchmarks.files.cases import export
+from ke_core.app import App, ResolvedComponent, completion, duration, err, out
 from ke_core.app import options as shared
-from ke_core.plugin import Case, DatasetSpec, to_json, write_atomic
+from ke_core.plugin import Case, to_json, write_atomic
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -77,7 +66,7 @@ def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tu
         "fix_to",
         type=FILE,
         metavar="FILE",
-        help="Write a dataset without conflicting edits and duplicates, and the log FILE.changes.jsonl.",
+        help="Write a dataset without conflicting and duplicate cases, and the dropped ones to FILE.dropped.jsonl.",
     ),
     click.option(
         "--select",
@@ -123,7 +112,7 @@ def command(
     for path in filter(None, [fix_to, select_to, fix_to and _log_of(fix_to)]):
         if path.exists() and not force:
             raise click.UsageError(f"{path} exists: add --force to replace it")
-    source, other = _chosen(app, (name, *filter(None, [corrected])), options, data_dir)
+    source, *others = resolve_datasets(app, (name, *filter(None, [corrected])), options, data_dir)
     dataset = source.build()
     began = time.perf_counter()
     cases = tuple(dataset.cases())
@@ -131,7 +120,7 @@ def command(
     published = dataset.info().audit
     wanted = num_edited or (tuple(published.on_unedited) if published and seed == published.seed else ())
     audit = Audit.of(name, cases, edited=wanted, seed=seed, rule=chosen_rule)
-    agreed = agreement(cases, audit.missing, other.build().cases()) if other is not None else None
+    agreed = agreement(cases, audit.missing, others[0].build().cases()) if others else None
     done = time.perf_counter()
     if as_json:
         shared.print_json(audit_json(name, audit, published, agreed))
@@ -146,30 +135,17 @@ def command(
         _select(source, cases, select_to)
 
 
-def _chosen(
-    app: App, names: Sequence[str], given: Sequence[str], data_dir: Path | None
-) -> tuple[ResolvedComponent[Any], ResolvedComponent[Any] | None]:
-    """Resolve the dataset and the corrected one, with the options of both."""
-    specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
-    reject_unused(options, specs)
-    found = [
-        resolve_component(app.catalog, "dataset", spec.name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
-        for spec in specs
-    ]
-    return found[0], found[1] if len(found) > 1 else None
-
-
 def _fix(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path) -> None:
     from ke_benchmarks.report import fix_report  # noqa: PLC0415
 
     found = fix(cases)
     log = _log_of(to)
     _write_cases(source, found.cases, to, "fixed")
-    lines = (json.dumps(to_json(change), ensure_ascii=False) + "\n" for change in found.changes)
+    lines = (json.dumps(to_json(one), ensure_ascii=False) + "\n" for one in found.dropped)
     write_atomic(log, "".join(lines).encode())
     for line in fix_report(found):
         err().print(line, soft_wrap=True)
-    err().print(f"{to}: {len(found.cases)} cases; {log}: every change", markup=False, soft_wrap=True)
+    err().print(f"{to}: {len(found.cases)} cases; {log}: the dropped cases", markup=False, soft_wrap=True)
 
 
 def _select(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path) -> None:
@@ -184,24 +160,8 @@ def _select(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path) -> 
 
 
 def _write_cases(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path, how: str) -> None:
-
-    assert isinstance(source.spec, DatasetSpec)
-    about, spec = source.build().info(), source.spec.for_config(source.config)
-    header = CaseHeader(
-        name=f"{spec.name}-{how}",
-        title=f"{about.title} ({how} by ke audit)",
-        license=about.license,
-        source=about.source,
-        cite=about.cite,
-        styles=spec.styles,
-        aspects=tuple(dict.fromkeys(probe.aspect for case in cases for probe in case.probes)),
-        judge=spec.judge,
-        metrics=spec.metrics,
-        cases=len(cases),
-        sha256=about.sha256,
-    )
-    write_cases(to, header, cases)
+    export(source.build(), source.spec.for_config(source.config), cases, to, how=how)
 
 
 def _log_of(to: Path) -> Path:
-    return to.with_name(f"{to.stem}.changes.jsonl")
+    return to.with_name(f"{to.stem}.dropped.jsonl")

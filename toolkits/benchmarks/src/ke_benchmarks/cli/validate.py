@@ -10,7 +10,7 @@ from attrs import frozen
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ke_benchmarks.cli.resolving import resolve_dataset
+from ke_benchmarks.cli.datasets import resolve_dataset
 from ke_benchmarks.files.cases import scan_cases
 from ke_benchmarks.soundness import Problem, Soundness
 from ke_core.app import DONE, FAILED, App, count_noun, literal, out, plain_table

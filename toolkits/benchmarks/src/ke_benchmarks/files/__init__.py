@@ -17,14 +17,14 @@ right type; unknown fields are ignored. Validators and ``__attrs_post_init__`` r
         answers: tuple[str, ...] = field(validator=some_not_blank)  # JSON lists are tuples
         note: str | None = None                                     # may be absent or null
 
-``dataset.py`` is imported on use. ``self.records(Record)`` streams the file; an invalid record raises BadData with
+``dataset.py`` is imported on use. ``self.records(Record)`` reads the file; an invalid record raises BadData with
 file, record and field. ``hides``, ``split``, ``material`` and ``info`` are implemented; ``find`` downloads files with a
 known checksum::
 
     @frozen(kw_only=True)
     class Toy(FileDataset):
         def cases(self) -> Iterator[Case]:
-            return map(case, self.records(Record))          # lazy: yields the first case at once
+            return map(case, self.records(Record))
 
         def prompt(self, query: Query, style: str) -> Prompt | None: ...
 

@@ -12,7 +12,7 @@ errors.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -150,27 +150,20 @@ def _sparse() -> Converter:
     return make_converter(omit_if_default=True)
 
 
-def export(dataset: Dataset, spec: DatasetSpec, path: Path) -> CaseHeader:
-    """Write every case of ``dataset`` to ``path``, and return its header.
-
-    Reads the dataset twice, to count and to write, so that no case is kept in memory.
-    """
-    about, aspects, number = dataset.info(), dict[str, None](), 0
-    for case in dataset.cases():
-        number += 1
-        aspects |= dict.fromkeys(probe.aspect for probe in case.probes)
+def export(dataset: Dataset, spec: DatasetSpec, cases: Sequence[Case], path: Path, *, how: str = "") -> None:
+    """Write ``cases`` of ``dataset`` to ``path``. ``how`` they were chosen is added to the name and title."""
+    about = dataset.info()
     header = CaseHeader(
-        name=spec.name,
-        title=about.title,
+        name=f"{spec.name}-{how}" if how else spec.name,
+        title=f"{about.title} ({how} by ke audit)" if how else about.title,
         license=about.license,
         source=about.source,
         cite=about.cite,
         styles=spec.styles,
-        aspects=tuple(aspects),
+        aspects=tuple(dict.fromkeys(probe.aspect for case in cases for probe in case.probes)),
         judge=spec.judge,
         metrics=spec.metrics,
-        cases=number,
+        cases=len(cases),
         sha256=about.sha256,
     )
-    write_cases(path, header, dataset.cases())
-    return header
+    write_cases(path, header, cases)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ke_benchmarks.graph import opening  # noqa: PLC0415  as said above
+    from ke_benchmarks.graph import opening  # noqa: PLC0415  see above
 
     return getattr(opening, name)
 

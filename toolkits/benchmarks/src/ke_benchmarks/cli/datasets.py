@@ -1,19 +1,39 @@
-"""``ke datasets info``, ``stats`` and ``sample``: describe a benchmark, count its cases, print some."""
+"""``ke datasets info``, ``stats``, ``sample``, ``export`` and ``fetch``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from ke_benchmarks.cli.resolving import resolve_dataset
+from ke_benchmarks.files.download import find_data
 from ke_benchmarks.files.published import LocalFile, file_state, local_file
-from ke_core.app import DATA_DIR, App, Plan, count_cases, count_noun, literal, out, plain_table, select
+from ke_core.app import (
+    DATA_DIR,
+    DONE,
+    FAILED,
+    App,
+    Plan,
+    ResolvedComponent,
+    completion,
+    count_cases,
+    count_noun,
+    err,
+    literal,
+    out,
+    plain_table,
+    reject_unused,
+    resolve_component,
+    select,
+    split_options,
+    with_flag,
+)
 from ke_core.app import options as shared
 from ke_core.plugin import Case, DataFile, Dataset, DatasetInfo, Entity, Probe, Query, data_places, to_json
 
@@ -186,3 +206,83 @@ def _named(entity: Entity) -> str:
 def _when(probe: Probe) -> str:
     when = {"before": "before the edit", "after": "after the edit", "both": "before and after the edit"}[probe.phase]
     return f"{when}, {probe.require} of {len(probe.queries)}" if len(probe.queries) > 1 else when
+
+
+def resolve_dataset(app: App, name: str, given: tuple[str, ...], data_dir: Path | None) -> ResolvedComponent[Any]:
+    """Resolve a dataset by its name, with its options."""
+    return resolve_datasets(app, (name,), given, data_dir)[0]
+
+
+def resolve_datasets(
+    app: App, names: Sequence[str], given: Sequence[str], data_dir: Path | None
+) -> list[ResolvedComponent[Any]]:
+    """Resolve several datasets with the options of all of them."""
+    specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
+    reject_unused(options, specs)
+    return [
+        resolve_component(app.catalog, "dataset", spec.name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
+        for spec in specs
+    ]
+
+
+@click.command("export")
+@shared.dataset_argument
+@click.option("--out", "to", type=click.Path(dir_okay=False, path_type=Path), required=True, metavar="FILE",
+              help="Output file, in JSON lines.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@shared.component_options
+@shared.data_dir
+@click.pass_obj
+def export_command(
+    app: App, name: str, *, to: Path, force: bool, options: tuple[str, ...], data_dir: Path | None
+) -> None:
+    """Write the cases of a dataset to a file.
+
+    docs/datasets.md describes the format. Use the file with other tools, or edit it and evaluate on it: `ke eval
+    --dataset cases -o cases.file=FILE`.
+
+    \b
+    Example: ke datasets export atlas --out atlas.jsonl
+    """  # fmt: skip
+    from ke_benchmarks.files.cases import export  # noqa: PLC0415  imports cattrs
+
+    if to.exists() and not force:
+        raise click.UsageError(f"{to} exists: add --force to replace it")
+    source = resolve_dataset(app, name, options, data_dir)
+    dataset = source.build()
+    cases = tuple(dataset.cases())
+    export(dataset, source.spec.for_config(source.config), cases, to)
+    out().print(f"{to}: {count_noun(len(cases), 'case')} of {name}", markup=False, soft_wrap=True)
+
+
+@click.command("fetch")
+@click.argument("names", nargs=-1, required=True, metavar="DATASET...",
+                shell_complete=completion.component("dataset"))  # fmt: skip
+@shared.data_dir
+@click.pass_obj
+def fetch(app: App, names: tuple[str, ...], data_dir: Path | None) -> int:
+    """Download the published files of datasets.
+
+    Missing files are downloaded to the cache and compared with a pinned checksum. The same command resumes an
+    interrupted download. For a file without a pinned checksum, the command prints where it is published and where to
+    put it. The exit status is 1 if a local file differs from the published one.
+
+    \b
+    Example: ke datasets fetch mquake-cf-3k
+    """
+    status = DONE
+    for name in names:
+        files = resolve_dataset(app, name, (), None).build().info().files
+        if not files:
+            out().print(f"{name} comes with its package: nothing to download", markup=False)
+        for file in files:
+            found = local_file(file, data_dir)
+            if found is None:
+                if file.pinned:
+                    err().print(f"downloading {file.url}", markup=False, soft_wrap=True)
+                find_data(file.family, file.name, explicit=data_dir, url=file.url, sha256=file.sha256)
+                found = local_file(file, data_dir)
+            assert found is not None
+            out().print(literal(f"{file.name}: {file_state(file, found)}"), soft_wrap=True)
+            status = FAILED if found.is_published is False else status
+    return status

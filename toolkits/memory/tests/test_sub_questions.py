@@ -1,4 +1,4 @@
-"""The walk over sub-questions that a dataset gives: whose hops, how it ends, and what is on record."""
+"""The walk over the sub-questions of a dataset: hops, outcomes and recorded steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def walked(ask=ASK, *, procedure=plain, hops=HOPS, cap=None):
     return reply
 
 
-def test_hop_after_hop_and_the_last_answer_is_the_answer() -> None:
+def test_answer_is_that_of_the_last_hop() -> None:
     reply = walked()
     assert (reply.text, reply.raw, reply.outcome) == ("G", " Paris G", "answered")
     assert [(step.kind, step.text) for step in reply.steps] == [
@@ -41,12 +41,12 @@ def test_hop_after_hop_and_the_last_answer_is_the_answer() -> None:
     ]  # fmt: skip
 
 
-def test_a_control_is_asked_the_hops_of_the_old_world() -> None:
+def test_control_uses_the_hops_before_the_edits() -> None:
     assert walked(evolve(ASK, own=())).text == "H"
 
 
 @pytest.mark.parametrize("outcome", ["unparsed", "length", "hop-cap"])
-def test_a_hop_without_an_answer_ends_it(outcome) -> None:
+def test_hop_without_an_answer_ends_the_walk(outcome) -> None:
     def lost(_ask):
         def hop(_given, _said):
             return SubQuestionResult(steps=(Step(kind="unparsed", text="?"),), text=" ?", outcome=outcome)
@@ -59,18 +59,18 @@ def test_a_hop_without_an_answer_ends_it(outcome) -> None:
     )
 
 
-def test_more_hops_than_the_cap_are_not_begun() -> None:
+def test_question_with_more_hops_than_the_cap_makes_no_call() -> None:
     assert walked(cap=2).outcome == "answered"
     reply = walked(cap=1)
     assert (reply.outcome, reply.steps) == ("hop-cap", (Step(kind="hop-cap", text="2 sub-questions"),))
 
 
-def test_a_question_that_was_not_taken_apart_is_a_failure_and_scores_are_declined() -> None:
+def test_question_without_sub_questions_and_likelihood_raise() -> None:
     assert walked(hops={}) == Failure(error="LookupError", message="the dataset has no sub-questions for this question")
     assert walked(Likelihood(id="l", case="c", prompt="p", continuations=(" a",))).unscored
 
 
-def test_a_dataset_without_sub_questions_is_refused_by_the_options_name() -> None:
+def test_dataset_without_sub_questions_error_names_the_option() -> None:
     with pytest.raises(BadConfig, match=r"toy\.decomposition=oracle: this dataset has no sub-questions"):
         dataset_sub_questions(make_session(EchoModel()), editor="toy")
     material = {SUB_QUESTIONS: Material(value=HOPS, oracle=True)}
