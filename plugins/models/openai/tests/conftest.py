@@ -1,4 +1,4 @@
-"""A server that does what it is told, rudely if need be, and a model that asks it."""
+"""A configurable, possibly misbehaving server, and a model behind it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def serve(monkeypatch):
 
 @pytest.fixture
 def ask():
-    """``ask(server, **settings)``: a model behind it that does not wait long."""
+    """``ask(server, **settings)``: a model behind the server, with short waits."""
     made = []
 
     def make(server, **settings):
@@ -137,7 +137,7 @@ def ask():
 
 @pytest.fixture
 def say():
-    """How answers are written: ``say.completion(text)``, ``say.message(text)``."""
+    """Builders of answers: ``say.completion(text)``, ``say.message(text)``."""
     return type("Say", (), {"completion": staticmethod(completion), "message": staticmethod(message), "KEY": KEY})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field, frozen
 
-from ke_core.app import Batch, Catalog, Component, Judged, Probed, Replied, RunFolder, recorded_run
+from ke_core.app import Batch, Component, Judged, Probed, Replied, RunFolder
 from ke_core.plugin import Case, Dataset, Judgment, Phase, Reply, Usage
 
 QueryKey = tuple[str, Phase, str]
@@ -35,12 +35,6 @@ class RunDataset:
     dataset: Dataset | None = None
     cases: tuple[Case, ...] = ()
     why_not: str = ""
-
-
-def run_dataset(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> RunDataset:
-    """Return the dataset of a run, unchanged. Raises KEErrors if it is missing or has changed."""
-    known = recorded_run(folder, catalog, data_dir)
-    return RunDataset(dataset=known.dataset, cases=tuple(known.cases))
 
 
 def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:

@@ -73,7 +73,7 @@ class Connection(H11Protocol):
         self._stop()
 
     def drop(self) -> None:
-        """Close the connection now, whatever is unsent."""
+        """Close the connection now, even with unsent data."""
         self._stop()
         self.connections.discard(self)  # the transport does that only later
         self.transport.abort()

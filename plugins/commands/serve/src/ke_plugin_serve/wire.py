@@ -124,7 +124,7 @@ def listed(value: object, name: str, most: int) -> Sequence[Any]:
     if not value:
         refuse(name, "is empty")
     if len(value) > most:
-        refuse(name, f"has {len(value)} items, and at most {most} are taken")
+        refuse(name, f"has {len(value)} items, but at most {most} are allowed")
     return value
 
 

@@ -21,8 +21,7 @@ from attrs import Factory, define, field, frozen
 
 from ke_core.plugin import KEError, ModelUnavailable, ServerDown, ServerFailed, loads
 from ke_plugin_openai.endpoints import count
-from ke_plugin_openai.faults import CHARGED, Transient, Unreachable, fault, fault_in_answer
-from ke_plugin_openai.words import quoted, whole
+from ke_plugin_openai.faults import CHARGED, Transient, Unreachable, fault, fault_in_answer, quoted, whole
 
 T = TypeVar("T")
 LARGEST = (

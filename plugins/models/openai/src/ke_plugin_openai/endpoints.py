@@ -23,8 +23,7 @@ from ke_core.plugin import (
     cut_at_stops,
     cut_in_echo,
 )
-from ke_plugin_openai.faults import CHARGED, NOT_FOUND, Transient, answer_message
-from ke_plugin_openai.words import Clean, whole
+from ke_plugin_openai.faults import CHARGED, NOT_FOUND, Clean, Transient, answer_message, whole
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 STOPS = 4  # the public API accepts no more; the others are applied here only

@@ -1,16 +1,15 @@
-"""Server errors as one-line messages, and which of them are worth a retry."""
+"""Server errors as one-line messages, which of them are worth a retry, and the removal of the key from texts."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ke_core.plugin import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused, loads
-from ke_plugin_openai.words import Clean
 
 SHOWN = 200  # maximum characters of a server's own message
 CHARGED = 3  # tries of a request that the server may have processed, and charged, each time
@@ -128,3 +127,25 @@ def retry_after(headers: Mapping[str, str]) -> float:
         return max(0.0, (when - datetime.now(UTC)).total_seconds())
     except (ValueError, OverflowError):  # a time zone with an invalid offset
         return 0.0
+
+
+Clean = Callable[[str], str]
+SECRET = 8  # a shorter key is a placeholder ("EMPTY", "none") and may occur in any text
+NOTHING = re.compile(r"(?!)")
+
+
+def whole(text: str) -> str:
+    """Join surrogate pairs in ``text``, and replace a lone surrogate by U+FFFD, because UTF-8 cannot encode it.
+
+    A token limit may split an emoji, and JSON can contain the half that is left.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def quoted(key: str) -> re.Pattern[str]:
+    r"""Return a pattern for ``key`` as plain text and as JSON may write it, also nested: ``\/``, ``\u002f``,
+    ``\\u002F``.
+    """
+    if len(key) < SECRET:
+        return NOTHING
+    return re.compile("".join(rf"\\{{0,9}}(?:{re.escape(one)}|(?i:u{ord(one):04x}))" for one in key))

@@ -185,7 +185,7 @@ class ApiModel:
             return breaker.error
         try:
             outcome: Outcome = self._score(request) if isinstance(request, Score) else self._generate(request)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is this request's
+        except Exception as error:  # noqa: BLE001  every error belongs to this request
             outcome = error
         breaker.note(outcome)
         return outcome
