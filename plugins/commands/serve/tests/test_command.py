@@ -137,7 +137,7 @@ def test_the_token_is_not_sent_to_other_hosts(ke, plugins, monkeypatch, status):
         url = ("--url", f"http://127.0.0.1:{server.server_port}")
         for words in (("list",), ("add", "Water is dry")):
             code, _out, err = ke("serve", "edits", *words, *url, plugins=plugins)
-            assert (code, f"says: {status}" in err, "redirects are not followed" in err) == (2, True, True)
+            assert (code, f": {status}" in err, "redirects are not followed" in err) == (2, True, True)
         server.shutdown()
     assert asked == ["/edits?offset=0", "/edits"]
 
