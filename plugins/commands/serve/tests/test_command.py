@@ -71,7 +71,7 @@ def test_edits_from_the_command_line(site, ke, plugins, tmp_path):
 
 @pytest.mark.parametrize(("editor", "can"), [("engraver", False), ("recall", True)])
 def test_the_start_message_tells_whether_edits_can_change(facts, toys, monkeypatch, ke, editor, can):
-    def listened(_served, _manner, _address, _limits, *, window, listening):
+    def listened(_served, _settings, _address, _limits, *, window, listening):
         listening("http://127.0.0.1:1", None)
         return server.ShutdownReport(questions=0, batches=0, busy=False)
 

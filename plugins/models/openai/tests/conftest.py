@@ -126,7 +126,7 @@ def ask():
     def make(server, **settings):
         url = server if isinstance(server, str) else server.url
         model = ApiModel.open(ModelRequest(**{"id": "m", "base_url": url, "timeout": 5.0, **settings}), url)
-        model.client.patience = RetryPolicy(attempts=3, first=0.01, most=0.02, asked=2.0)
+        model.client.patience = RetryPolicy(attempts=3, first=0.01, most=0.02, total_wait=2.0)
         made.append(model)
         return model
 

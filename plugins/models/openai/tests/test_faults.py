@@ -243,7 +243,7 @@ class Gate:
 def test_rate_limited_requests_are_all_answered(serve, ask, say):
     server = serve(Gate(say, 0.02))
     model = ask(server, concurrency=8)
-    model.client.patience = evolve(model.client.patience, asked=60.0)
+    model.client.patience = evolve(model.client.patience, total_wait=60.0)
     assert all(isinstance(one, Generated) for one in model.generate(MANY))
     assert model.usage.requests == len(MANY)
     assert model.usage.retries == len(server.asked) - len(MANY)
@@ -252,7 +252,7 @@ def test_rate_limited_requests_are_all_answered(serve, ask, say):
 def test_endless_rate_limiting_fails_in_the_end(serve, ask):
     server = serve((429, {"error": {"message": "slow down"}}, {"Retry-After": "0.01"}))
     model = ask(server, concurrency=2)
-    model.client.patience = evolve(model.client.patience, asked=0.3)
+    model.client.patience = evolve(model.client.patience, total_wait=0.3)
     assert {failure(error).error for error in model.generate(MANY)} == {"ServerDown"}
     assert 2 * DOWN < len(server.asked) < 2 * len(MANY)  # each more than once, and not all of them
 

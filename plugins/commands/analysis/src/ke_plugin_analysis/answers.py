@@ -61,8 +61,8 @@ def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, Answer
     for place, line in lines.items():
         case = found.setdefault(line.case, AnsweredCase())
         case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
-        said = judged[place].judgments if place in judged else {}
-        case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in said.items()}
+        judgments = judged[place].judgments if place in judged else {}
+        case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in judgments.items()}
     for batch in batches.values():
         for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
             case = found.setdefault(name, AnsweredCase())

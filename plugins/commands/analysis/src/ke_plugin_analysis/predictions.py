@@ -115,14 +115,14 @@ def _phase(given: str, place: SourceLine) -> Phase:
 
 def _query(given: str, case: Case, phase: Phase, place: SourceLine) -> str:
     """Return the id of the query with that id or that text. ``given`` has no white space around it."""
-    asked = list(queries_of(case, phase))
-    named = [query for query in asked if query.id == given] or [query for query in asked if given in _texts(query)]
+    queries = list(queries_of(case, phase))
+    named = [query for query in queries if query.id == given] or [query for query in queries if given in _texts(query)]
     if len(named) == 1:
         if named[0].continuations:
             raise place.wrong("query", f"{given!r} of case {case.id} needs log-probabilities, not a text")
         return named[0].id
     what = "matches several queries" if named else "is not a query"
-    ids = [query.id for query in asked]
+    ids = [query.id for query in queries]
     near = get_close_matches(given, ids, n=3) or ids[:8]
     raise place.wrong(
         "query",

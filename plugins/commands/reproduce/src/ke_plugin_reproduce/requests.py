@@ -140,12 +140,12 @@ class Planner:
         for each in wanted.setups:
             setup = evolve(each, options={**mapped.options, **each.options})
             try:
-                need, said = self._needed(setup, wanted.pick, mapped.choice)
+                need, differences = self._needed(setup, wanted.pick, mapped.choice)
             except KEError as error:
                 return PartPlan(wanted=wanted, why=str(error))
             if need not in needs:  # one dataset may take the place of several
                 needs.append(need)
-            notes |= dict.fromkeys(said)
+            notes |= dict.fromkeys(differences)
         return PartPlan(wanted=wanted, needs=tuple(needs), notes=tuple(notes))
 
     def _needed(self, setup: Setup, pick: Pick, model: ModelChoice | None) -> tuple[RequiredRun, list[str]]:
@@ -289,8 +289,8 @@ def _mapped(label: str, model: PaperModel, own: ModelChoice | None, other: Model
     if own is not None:
         dtype = own.how.dtype
         changed = f"{label} in {dtype}, not {model.dtype}" if model.dtype and model.dtype != dtype else ""
-        asked = evolve(own, how=evolve(own.how, chat=model.chat))
-        return MappedModel(choice=asked, options=model.options, note=changed)
+        chosen = evolve(own, how=evolve(own.how, chat=model.chat))
+        return MappedModel(choice=chosen, options=model.options, note=changed)
     if model.gone:
         return MappedModel(why=f"{label}: {model.gone}")
     if other is None:

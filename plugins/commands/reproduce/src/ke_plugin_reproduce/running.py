@@ -176,12 +176,12 @@ def counted(cases: Sequence[Case]) -> dict[str, float]:
 
     It adds ``tested queries per case`` and their mean per aspect (``... and aspect``).
     """
-    asked = Counter(probe.aspect for case in cases for probe in case.probes for _query in probe.queries)
-    each = {f"{PER_CASE}: {aspect}": number / len(cases) for aspect, number in asked.items()}
+    queries = Counter(probe.aspect for case in cases for probe in case.probes for _query in probe.queries)
+    each = {f"{PER_CASE}: {aspect}": number / len(cases) for aspect, number in queries.items()}
     tests = [probe for case in cases for probe in case.probes if probe.asked("after") and probe.aspect != EFFICACY]
     tested = sum(len(probe.queries) for probe in tests) / len(cases)
     mean = {TESTED: tested, TESTED_EACH: tested / len({probe.aspect for probe in tests})} if tests else {}
-    return {**count_cases(cases), PER_CASE: asked.total() / len(cases), **each, **mean}
+    return {**count_cases(cases), PER_CASE: queries.total() / len(cases), **each, **mean}
 
 
 def audited(cases: Sequence[Case], edited: int) -> dict[str, float]:

@@ -75,8 +75,8 @@ class StandInModel:
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
         """Return the test's reply. A text becomes an ``Answer``."""
         real = self.answers.name
-        said = (self.reply(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
-        return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in said]
+        replies = (self.reply(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
+        return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in replies]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Raises UnsupportedChange."""

@@ -96,9 +96,9 @@ def command(context: click.Context, /, **given: Any) -> None:
       ke serve --adaptor ./edited
     """  # fmt: skip
     if context.invoked_subcommand is not None:
-        said = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-        if said:
-            raise click.UsageError(f"--{said[0].replace('_', '-')} is an option of ke serve, not of ke serve edits")
+        options = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if options:
+            raise click.UsageError(f"--{options[0].replace('_', '-')} is an option of ke serve, not of ke serve edits")
         return
     app: App = context.obj
     _serve(app, given, _model_of(context, given) if given["adaptor"] else model_choice(given))

@@ -92,7 +92,7 @@ def _answer(reply: Reply) -> Answer:
         raise BadRequest(reply.message, code="content_filter")
     known = getattr(errors, reply.error, None)
     is_ke_error = isinstance(known, type) and issubclass(known, errors.KEError)  # other messages may reveal too much
-    said = f"the model gave no answer: {reply.error}" + (f": {reply.message}" if is_ke_error else "")
+    message = f"the model gave no answer: {reply.error}" + (f": {reply.message}" if is_ke_error else "")
     if reply.error == errors.ServerDown.__name__:
-        raise BadRequest(said, status=503, kind="server_error", code="server_busy", retry_after=AGAIN)
-    raise BadRequest(said, status=502, kind="server_error", code="no_answer")
+        raise BadRequest(message, status=503, kind="server_error", code="server_busy", retry_after=AGAIN)
+    raise BadRequest(message, status=502, kind="server_error", code="no_answer")

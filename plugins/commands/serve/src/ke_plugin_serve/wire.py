@@ -111,10 +111,10 @@ def words(value: object, name: str) -> str:
 
 def text(value: object, name: str) -> str:
     """Return a text that is not blank."""
-    said = words(value, name)
-    if not said.strip():
+    found = words(value, name)
+    if not found.strip():
         refuse(name, "is empty")
-    return said
+    return found
 
 
 def listed(value: object, name: str, most: int) -> Sequence[Any]:
