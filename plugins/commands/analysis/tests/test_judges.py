@@ -143,7 +143,7 @@ def test_a_judge_with_a_model_judges_and_its_own_metrics_are_computed(ke, asking
     scores = json.loads((evaluated / "scores.json").read_text(encoding="utf-8"))
     assert [metric["component"]["name"] for metric in scores["metrics"]] == ["goodness"]
     assert scores["judge"]["model"]["id"] == "fair"
-    assert "asking fair" in " ".join(ke("report", "done", "--full")[1].split())
+    assert "model fair" in " ".join(ke("report", "done", "--full")[1].split())
 
 
 def test_the_judge_gets_the_facts_of_the_case(ke, asking, evaluated):

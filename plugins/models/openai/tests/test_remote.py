@@ -197,7 +197,7 @@ def hasty(monkeypatch):
     from ke_plugin_openai import client
 
     monkeypatch.setattr(
-        client.RetryPolicy.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "asked": 1.0}
+        client.RetryPolicy.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "total_wait": 1.0}
     )
 
 
