@@ -124,7 +124,7 @@ def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
     """Run the server in a thread and return its URL."""
     started: dict[str, Any] = {}
     ready = threading.Event()
-    manner = ChatFormat(
+    settings = ChatFormat(
         model="m", turns=False, ignored=ignored_fields(served.spec), max_tokens=4096, default_tokens=options.tokens
     )
     limits = Limits(concurrent=max(options.clients) + 1)
@@ -134,7 +134,7 @@ def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
         ready.set()
 
     def run() -> None:
-        serve(served, manner, Address(port=0), limits, window=options.window / MILLI, listening=listening)
+        serve(served, settings, Address(port=0), limits, window=options.window / MILLI, listening=listening)
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -23,7 +23,7 @@ from ke_core.runner.session import ModelChoice
 from ke_plugin_hf.spec import HFModelConfig
 from ke_plugin_serve.client import ServeClient
 from ke_plugin_serve.limits import Limits
-from ke_plugin_serve.rendering import ChatFormat, left_aside
+from ke_plugin_serve.rendering import ChatFormat, ignored_fields
 from ke_plugin_serve.server import Address, serve
 from ke_plugin_serve.startup import ServedModel, ServeRequest, opened
 from ke_testing.fakes import ScriptedModel, SilentProgress, WordEncoder
@@ -67,8 +67,9 @@ def serving(
         ready.set()
 
     with opened(request, read_catalog(plugins), SilentProgress()) as served:
-        manner = ChatFormat(model="fake", turns=served.turns, aside=left_aside(served.spec), most=500, usual=200)
-        arguments = (served, manner, Address(port=0), Limits())
+        ignored = ignored_fields(served.spec)
+        settings = ChatFormat(model="fake", turns=served.turns, ignored=ignored, max_tokens=500, default_tokens=200)
+        arguments = (served, settings, Address(port=0), Limits())
         thread = threading.Thread(target=lambda: serve(*arguments, window=0.005, listening=listening), daemon=True)
         thread.start()
         assert ready.wait(20)

@@ -1,4 +1,4 @@
-"""A real browser without a window: Chromium, spoken to through a pipe, so that no other package is needed."""
+"""Headless Chromium, controlled through a pipe without further packages."""
 
 import json
 import os
@@ -23,7 +23,7 @@ KEYS = {"Tab": 9, "Enter": 13, " ": 32, "/": 191, "j": 74, "k": 75, "]": 221, "[
 
 
 class Chromium:
-    """One browser and one page of it. ``requests``: what it has asked for; ``errors``: what its console said."""
+    """A browser with one page. ``requests``: its requests; ``errors``: the messages of its console."""
 
     def __init__(self, program, profile):
         to_read, to_write = os.pipe()
@@ -43,7 +43,7 @@ class Chromium:
             self._call(f"{domain}.enable")
 
     def open(self, path, fragment="", *, width=1280, height=900, dark=False):
-        """Load a file; a phone is narrow and has a finger."""
+        """Load a file; ``phone``: with a narrow touch screen."""
         phone = width < 600
         self._call(
             "Emulation.setDeviceMetricsOverride",
@@ -68,13 +68,13 @@ class Chromium:
             self._receive()
 
     def __call__(self, script):
-        """The value of a JavaScript expression in the page; promises are waited for."""
+        """Return the value of a JavaScript expression in the page, after its promises."""
         found = self._call("Runtime.evaluate", {"expression": script, "returnByValue": True, "awaitPromise": True})
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
     def press(self, *keys):
-        """Real keys, one after another."""
+        """Press keys one after another."""
         for name in keys:
             text = "\r" if name == "Enter" else name if len(name) == 1 else ""
             about = {"key": name, "windowsVirtualKeyCode": KEYS[name], "code": name if len(name) > 1 else ""}
@@ -82,12 +82,12 @@ class Chromium:
             self._call("Input.dispatchKeyEvent", {"type": "keyUp", **about})
 
     def type(self, text):
-        """Text into what has the focus; then as long as the page waits for more of it."""
+        """Type text into the focused element, and wait as long as the page waits for more."""
         self._call("Input.insertText", {"text": text})
         self("new Promise((done) => setTimeout(done, 300))")
 
     def shot(self, path, *, whole=False):
-        """A PNG of what is seen, or of the whole page."""
+        """Return a PNG of the viewport or of the whole page."""
         found = self._call("Page.captureScreenshot", {"format": "png", "captureBeyondViewport": whole})
         Path(path).write_bytes(b64decode(found["data"]))
 
@@ -129,7 +129,7 @@ class Chromium:
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory):
-    """Skips where there is no Chromium."""
+    """Skip the test without Chromium."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("no chromium on the path: apt-get install chromium")

@@ -1,4 +1,4 @@
-"""``ke annotate``: a sheet for manual labels, and what comes back."""
+"""``ke annotate``: write a sheet for manual labels, and read it."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ from ke_plugin_analysis.kappa import measure_agreement
 
 @pytest.fixture
 def sheet(ke, evaluated, tmp_path):
-    """The rows of a sheet of all answers of a run that says Rome to everything, and a way to write them back."""
+    """The rows of a sheet for a run that always answers Rome, and a function that writes them back."""
     assert ke("annotate", "done", "--out", "sheet.csv")[0] == 0
     with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as stream:
         return list(csv.DictReader(stream))

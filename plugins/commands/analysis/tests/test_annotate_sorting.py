@@ -1,4 +1,4 @@
-"""``ke annotate`` with metrics that sort answers: manual labels, and agreement with the metric's own labels."""
+"""``ke annotate`` with metrics that label answers: agreement with manual labels."""
 
 import csv
 
@@ -17,7 +17,7 @@ class Options:
 
 
 class Kinds:
-    """Wrong answers of the edited model: old where they are that word, else noise."""
+    """Labels wrong answers of the edited model: ``old`` for one word, otherwise ``noise``."""
 
     def __init__(self, config):
         self.word = config.word
@@ -47,7 +47,7 @@ class Sorts:
 
 @pytest.fixture
 def sheet(ke, plugins, evaluated, tmp_path):
-    """Rows of all answers of a run that says Rome to everything."""
+    """Rows for all answers of a run that always answers Rome."""
     plugins.register(Sorts(), "sorts")
     assert ke("annotate", "done", "--out", "sheet.csv")[0] == 0
     with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as stream:
@@ -68,7 +68,7 @@ def read(ke, tmp_path):
 
 
 def labeled(rows, kinds):
-    """All rows labeled as the judge does, and the wrong answers after editing labeled manually, in turn."""
+    """Label all rows like the judge, and the wrong answers after editing with ``kinds`` in turn."""
     kinds = iter(kinds)
     for row in rows:
         right = row["answer"] in row["right"].split(" / ")
@@ -94,7 +94,7 @@ def test_fractions_and_agreement_with_the_metric_are_reported(sheet, read):
 
 
 def test_kappa_with_the_metric_resamples_cases(sheet, read, ke):
-    """With another word everything is noise: all ten say so, and kappa has no chance to be undefined but here."""
+    """With another word, all labels are ``noise``, so kappa is undefined."""
     rows = list(labeled(sheet, ["noise"] * 10))
     assert (
         "kinds: kappa undefined, every label is the same (n 10), 10 of 10 equal" in read(rows, "-o", "kinds.word=x")[1]

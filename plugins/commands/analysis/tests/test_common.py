@@ -1,4 +1,4 @@
-"""A metric over the queries that every one of several runs has a value of."""
+"""A metric over the queries that have a value in every run."""
 
 from attrs import frozen
 
@@ -14,7 +14,7 @@ SPEC = MetricSpec(
 
 @frozen
 class Said:
-    """Values of a case by the style of its batch's name; a skipped case has one without a style."""
+    """Values with the style named like the batch; a skipped case has a value without a style."""
 
     def values(self, record):
         if record.skipped:

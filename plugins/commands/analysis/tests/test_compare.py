@@ -1,4 +1,4 @@
-"""``ke compare``: pairs of two runs and more, and what cannot be paired."""
+"""``ke compare``: two or more runs, and runs that cannot be compared."""
 
 import json
 
@@ -9,7 +9,7 @@ RUN = ("eval", "--dataset", "toy", "--model", "echo:1")
 
 @pytest.fixture
 def two(ke):
-    """Run ``a`` says Rome to everything, ``b`` Italy: the edit's own fact of case 1 against its multi-hop question."""
+    """Run ``a`` always answers Rome, which is right for the edit of case 1; ``b`` always Italy (multi-hop question)."""
     for name, word in (("a", "Rome"), ("b", "Italy")):
         assert ke(*RUN, "--editor", "sayer", "-o", f"sayer.word={word}", "--out", name)[0] == 0
 
@@ -155,7 +155,7 @@ def test_different_judges_are_an_error(ke, two, tmp_path):
 
 
 def test_an_unfinished_run_is_compared_on_the_common_cases_with_a_note(ke, two, tmp_path):
-    """The second case's batch, and everything after it, is not on record."""
+    """Remove the records of the second case's batch and everything after it."""
     file = tmp_path / "b" / "records.jsonl"
     lines = file.read_text().splitlines(keepends=True)
     kept = [line for line in lines if '"batch":"batch-2"' not in line]

@@ -1,4 +1,4 @@
-"""The same numbers as HTML, LaTeX, CSV and Markdown; whatever a model or a file says stays text in each."""
+"""Exports as HTML, LaTeX, CSV and Markdown have the same numbers and escape all texts."""
 
 import csv
 import io
@@ -222,7 +222,7 @@ def test_tooltips_show_n_and_interval_and_escape_names():
 
 @frozen(kw_only=True)
 class Asks:
-    """A dataset as the browser needs it."""
+    """A dataset for the list of cases."""
 
     shots: str = "Q: An example? A: Yes\n"
 
@@ -344,7 +344,7 @@ def test_failures_log_probabilities_and_refusals_are_marked():
 
 
 class Seen(HTMLParser):
-    """What a page holds: its elements, its scripts' texts."""
+    """The elements of a page and the texts of its scripts."""
 
     def __init__(self, page):
         super().__init__()

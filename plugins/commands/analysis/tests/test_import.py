@@ -1,4 +1,4 @@
-"""``ke import``: others' predictions become a run like any other; every mistake has its file and line."""
+"""``ke import``: external predictions become a run; errors name file and line."""
 
 import json
 
@@ -53,7 +53,7 @@ class Flipped:
 
 
 class Spaced(Toy):
-    """The toy dataset; every question ends with a space, as some of MQuAKE's do."""
+    """The toy dataset with a space after every question, as in parts of MQuAKE."""
 
     def cases(self):
         for case in super().cases():
@@ -165,15 +165,15 @@ def test_a_file_with_only_pre_edit_answers_is_refused(take, tmp_path, editors):
         ("[1]", "line 2 is not a JSON object"),
         (line(case="9"), "line 2: case '9' is not in toy"),
         ({"query": "hop-1", "text": "x"}, "line 2: case is missing or empty"),
-        (line(query="hop-9"), "line 2: query 'hop-9' is no query of case 1 after editing"),
-        (line(query="hop-1-before"), "line 2: query 'hop-1-before' is no query of case 1 after editing"),
+        (line(query="hop-9"), "line 2: query 'hop-9' is not a query of case 1 after editing"),
+        (line(query="hop-1-before"), "line 2: query 'hop-1-before' is not a query of case 1 after editing"),
         ({"case": "1", "query": "hop-2"}, "line 2: text is missing"),
         (line(query="hop-2", text=3), "line 2: text is not a text"),
         (line(query="hop-2", phase="later"), "line 2: phase 'later' is unknown: use one of before, after"),
         (line(query="hop-2", style="loud"), "line 2: style 'loud' is unknown: use one of direct, cot, own"),
         (line(query="hop-2", answer="x"), "line 2: 'answer' is not a field of a prediction"),
         (line(), "line 2: query 'hop-1' of case 1 is already answered in theirs.jsonl, line 1"),
-        (line(query="hop-2", batch="b"), "line 2: batch or edited of case 1 are not what theirs.jsonl, line 1 says"),
+        (line(query="hop-2", batch="b"), "line 2: batch or edited of case 1 differ from theirs.jsonl, line 1"),
         (line(query="hop-2", edited="no"), "line 2: edited is neither true nor false"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A judge that agrees too little with manual labels is a warning at every table that rests on it, in every format."""
+"""A warning about low agreement is at every judged table, in every format."""
 
 import csv
 import io
@@ -53,7 +53,7 @@ def checked(kappa):
 
 
 def drawn(group):
-    """A page of the terminal as one line of words."""
+    """Return the terminal output as one line."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=200)

@@ -1,4 +1,4 @@
-"""``ke judges``, and judging with a judge that asks a model."""
+"""``ke judges``, and judging with a model."""
 
 import json
 import re
@@ -31,7 +31,7 @@ class NoConfig:
 
 
 class Asker:
-    """Asks the model about each answer; a word that is no label is unsure, with the word."""
+    """Asks the model about each answer; an unknown label is unsure."""
 
     def judge(self, session, items):
         found = session.engine.run({str(at): self.one(item) for at, item in enumerate(items)})
@@ -56,7 +56,7 @@ class Goodness:
 
 
 class Judges:
-    """A judge that asks, and models to ask. ``asked`` is every prompt; ``fail`` stands in the one that fails."""
+    """A judge with a model, and its models. ``asked``: all prompts; ``fail``: text of the prompt that fails."""
 
     def __init__(self):
         self.asked = []
@@ -120,7 +120,7 @@ def written(path, items):
 
 
 def sheet(path, wrong=0, n=60):
-    """Items half good and half bad; of the bad ones ``wrong`` look fine to the fair model."""
+    """Half good and half bad items; the model accepts ``wrong`` of the bad ones."""
     items = [{"thoughts": f"it is fine {at}", "label": "good"} for at in range(n // 2)]
     items += [{"thoughts": f"it is {'fine' if at < wrong else 'foul'} {at}", "label": "bad"} for at in range(n // 2)]
     return written(path, items)
@@ -143,7 +143,7 @@ def test_a_judge_with_a_model_judges_and_its_own_metrics_are_computed(ke, asking
     scores = json.loads((evaluated / "scores.json").read_text(encoding="utf-8"))
     assert [metric["component"]["name"] for metric in scores["metrics"]] == ["goodness"]
     assert scores["judge"]["model"]["id"] == "fair"
-    assert "asking fair" in " ".join(ke("report", "done", "--full")[1].split())
+    assert "model fair" in " ".join(ke("report", "done", "--full")[1].split())
 
 
 def test_the_judge_gets_the_facts_of_the_case(ke, asking, evaluated):
@@ -212,7 +212,7 @@ def test_eval_refuses_a_judge_that_needs_a_model(ke, asking):
 
 
 def test_check_prints_kappa_and_disagreements(ke, asking, tmp_path):
-    """3 of 30 bad items look fine: agreed .95, chance .5, kappa .9."""
+    """3 of 30 bad items are accepted: agreed .95, chance .5, kappa .9."""
     status, out, err = ke("judges", "check", "asker", "--items", sheet(tmp_path / "s.jsonl", wrong=3), *FAIR)
     flat = " ".join(out.split())
     assert status == 0
@@ -222,7 +222,7 @@ def test_check_prints_kappa_and_disagreements(ke, asking, tmp_path):
 
 
 def test_low_agreement_is_a_warning_in_every_report(ke, asking, evaluated, tmp_path):
-    """12 of 30 look fine: agreed .8, kappa .6 is enough; 13 give .57, which is not."""
+    """With 12 of 30 accepted, kappa is .6, which suffices; with 13 it is .57."""
     ke("judge", "done", "--judge", "asker", *FAIR)
     told = " ".join(ke("report", "done", "--full")[1].split())
     assert "warning: judge asker has not been checked: ke judges check asker --judge-model scripted:fair" in told

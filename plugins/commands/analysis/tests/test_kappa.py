@@ -6,7 +6,7 @@ from ke_plugin_analysis.kappa import measure_agreement
 
 
 def labels(yes_yes, yes_no, no_yes, no_no):
-    """By hand and by judge, from the four counts of a table."""
+    """Return manual and judge labels from the four counts of a table."""
     by_hand = ["yes"] * (yes_yes + yes_no) + ["no"] * (no_yes + no_no)
     return by_hand, ["yes"] * yes_yes + ["no"] * yes_no + ["yes"] * no_yes + ["no"] * no_no
 

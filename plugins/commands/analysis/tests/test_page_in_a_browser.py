@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens, is searched, filtered and read by keyboard, fits a phone, obeys nothing."""
+"""The page in a real browser: search, filters, keyboard, phone layout, and no execution of model output."""
 
 import re
 import time
@@ -214,7 +214,7 @@ def test_model_output_with_html_is_shown_as_text(chromium, tmp_path):
 
 
 def test_html_from_judges_methods_and_servers_is_shown_as_text(chromium, tmp_path):
-    """Not only answers are written by models: so are sub-questions, what a judge gives as its reason, errors."""
+    """Models also write sub-questions, reasons of judges and errors."""
     one = case(0)
     step = Step(kind="subquestion", text=f"step {EVIL}", retrieved=("tower-0",), scores=(0.5,), answer=f"hop {EVIL}")
     finding = Finding(item=f"item {EVIL}", label="fact-unsure", note=f"note {EVIL}")

@@ -13,7 +13,7 @@ CASE = next(Toy().cases())
 
 
 class Given:
-    """The values of one case after another."""
+    """Return the values case by case."""
 
     def __init__(self, values):
         self._values = iter(values)
@@ -27,7 +27,7 @@ def spec(**more):
 
 
 def seen(values, batch=""):
-    """Observations of one case (named by its key) after another; ``batch``: all of them shared one model."""
+    """Return observations by case; ``batch``: all cases shared one model."""
     from attrs import evolve
 
     records = [CaseRecord(case=evolve(CASE, id=name), batch=batch or name) for name in values]
@@ -78,7 +78,7 @@ def test_a_difference_uses_only_complete_pairs():
 
 
 def test_pairing_narrows_the_interval():
-    """Where both runs fail at the same cases, only the few that differ are left to chance."""
+    """If both runs fail at the same cases, only the differing cases add variance."""
     from ke_core.app import bootstrap
 
     hard = {str(n): float(n % 2) for n in range(200)}
@@ -98,7 +98,7 @@ def test_the_order_of_cases_has_no_effect():
 
 
 def test_questions_of_one_case_are_one_resampling_unit():
-    """40 cases whose ten questions go the same way are worth 40 observations, not 400."""
+    """40 cases with ten equal questions count as 40 observations, not 400."""
     each = {str(n): one(*[float(n % 2)] * 10) for n in range(40)}
     none = {str(n): one(*[0.0] * 10) for n in range(40)}
     (made,) = found(seen(none), seen(each)).values()
@@ -107,7 +107,7 @@ def test_questions_of_one_case_are_one_resampling_unit():
 
 
 def test_the_metric_can_set_the_resampling_unit():
-    """The same edit in two cases stands and falls together: one statement, no interval."""
+    """One edit in two cases is one resampling unit, which has no interval."""
     same = {"1": one(0.0, unit="e"), "2": one(0.0, unit="e")}
     better = {"1": one(1.0, unit="e"), "2": one(1.0, unit="e")}
     (made,) = found(seen(same), seen(better)).values()
@@ -115,7 +115,7 @@ def test_the_metric_can_set_the_resampling_unit():
 
 
 def test_a_batch_in_either_run_is_one_resampling_unit():
-    """The first run edits case by case, the second all at once: what the second did depends on one model."""
+    """The first run edits case by case, the second all cases at once in one model."""
     values = {str(n): one(float(n % 2)) for n in range(8)}
     alone = {str(n): one(0.0) for n in range(8)}
     (made,) = found(seen(alone), seen(values, batch="all")).values()
@@ -184,7 +184,7 @@ def test_p_values_are_corrected_over_runs_and_not_over_aspects():
 
 @pytest.mark.parametrize("gap", [0.0, 1.0])
 def test_identical_pairs_have_no_interval(gap):
-    """Every draw would be the same: twenty unchanged cases do not prove that nothing changes."""
+    """All resamples are equal, but twenty unchanged cases do not prove that nothing changes."""
     before = {str(n): one(0.0) for n in range(20)}
     after = {str(n): one(gap) for n in range(20)}
     (made,) = found(seen(before), seen(after)).values()

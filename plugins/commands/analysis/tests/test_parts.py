@@ -1,4 +1,4 @@
-"""A total with its parts in one table, as published tables have it."""
+"""Totals with their parts in one table, as in published tables."""
 
 import io
 
@@ -66,7 +66,7 @@ def test_the_three_buckets_of_cf_6334_recombine():
 
 
 def test_a_sequential_run_has_a_row_per_evaluation():
-    """Each score is looked up, not looked for: by 3,000 steps that is seconds or minutes."""
+    """Scores are found by key: a search would cost minutes for 3,000 steps."""
     steps = [score(n / 3000, n, **{"edits made": str(n)}) for n in range(1, 3001)]
     (grid,) = slice_grids([reported(score(0.5, 10), *steps)])
     assert [(line.names[0], line.scores[0].n) for line in grid.lines] == [(str(n), n) for n in range(1, 3001)]

@@ -1,4 +1,4 @@
-"""``ke report`` writes files: whole, one or several at once, and clear lines where it cannot."""
+"""``ke report`` writes one or several files."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet opens as it is meant, and what people save it as."""
+"""CSV files for spreadsheets, and the formats that spreadsheets save."""
 
 import csv
 import io

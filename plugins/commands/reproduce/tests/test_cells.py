@@ -1,4 +1,4 @@
-"""Many evaluations in one process: one load of each model, resumed cell by cell, and none stops the others."""
+"""Many evaluations in one process: models are loaded once, cells are resumed, failures stay separate."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,7 @@ def sick():
 
 @pytest.fixture
 def world(fakes, ke_cache_dir, tmp_path, sick):
-    """A catalog, and what was loaded and read: ``fake:gone`` cannot be loaded, ``bug`` raises within its edit."""
+    """A catalog that counts loads and reads: ``fake:gone`` cannot be loaded, ``bug`` raises while it edits."""
     seen = SimpleNamespace(loaded=[], read=[], models=[])
 
     def build(request):
@@ -126,11 +126,11 @@ def test_a_finished_cell_is_neither_loaded_nor_run_again(world):
     world.go(cells)
     before = {path: path.read_bytes() for cell in cells for path in cell.folder.iterdir()}
     world.seen.loaded.clear()
-    told = []
-    results = world.go(cells, told=lambda cell, result: told.append((cell.name, result and result.known)))
+    calls = []
+    results = world.go(cells, report=lambda cell, result: calls.append((cell.name, result and result.known)))
     assert [(result.status, result.known) for result in results] == [("done", True)] * 2
     assert world.seen.loaded == []
-    assert told == [
+    assert calls == [
         ("overwrite-cities", None),
         ("overwrite-cities", True),
         ("notes-cities", None),

@@ -1,4 +1,4 @@
-"""The order of a leaderboard: the way that its aspect goes, over the cases that a published score counts."""
+"""The order of a leaderboard: direction of the score, and the cases of published scores."""
 
 import csv
 import io

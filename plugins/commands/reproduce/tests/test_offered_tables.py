@@ -1,4 +1,4 @@
-"""Tables that plugins offer: listed, checked, and refused where they are none."""
+"""Published tables of plugins are listed, checked, and refused if invalid."""
 
 from pathlib import Path
 
@@ -34,13 +34,13 @@ TABLE = (Path(__file__).parents[4] / "docs/examples/reproduction.py").read_text(
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "told"),
+    ("text", "status", "expected"),
     [
         (TABLE, 0, "further checks: 1 passed"),
         ("x", 1, "failed: teams/table-1 can be read found: teams/table-1 is not TOML"),
     ],
 )
-def test_plugins_check_includes_published_tables(ke, plugins, text, status, told):
+def test_plugins_check_includes_published_tables(ke, plugins, text, status, expected):
     class Tables:
         @hookimpl(optionalhook=True)
         def ke_reproductions(self):
@@ -50,4 +50,4 @@ def test_plugins_check_includes_published_tables(ke, plugins, text, status, told
     assert "hook ke_reproductions" in " ".join(ke("plugins")[1].split())
     ended, out, _err = ke("plugins", "check", "tables")
     assert ended == status
-    assert told in " ".join(out.split())
+    assert expected in " ".join(out.split())

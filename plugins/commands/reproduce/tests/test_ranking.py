@@ -1,4 +1,4 @@
-"""Ranks by intervals: a range wherever the order is not known."""
+"""Ranks from intervals are ranges if the order is uncertain."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""``ke reproduce``: a published table is run, and each number stands beside the printed one with what that comes to."""
+"""``ke reproduce``: a published table is run, and each number is compared with the published one."""
 
 import json
 
@@ -116,7 +116,7 @@ def plugins(plugins):
 
 @pytest.fixture
 def table(ke, tmp_path):
-    """The rows of table 1, run with one model that is none of the paper's."""
+    """The rows of table 1, run with a model that is not in the paper."""
     status, out, err = ke("reproduce", "toy/table-1", *MODEL, "--limit", "2")
     assert status == 0, err
     raw = json.loads((tmp_path / "runs/reproduce/toy/table-1.json").read_text())

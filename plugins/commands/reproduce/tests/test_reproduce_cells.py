@@ -1,4 +1,4 @@
-"""``ke reproduce``, cell by cell: what is not in the paper, what belongs to one model, who is edited of a few cases."""
+"""``ke reproduce``: absent cells, options of models, and limited samples."""
 
 import json
 
@@ -61,7 +61,7 @@ def plugins(plugins):
 
 @pytest.fixture
 def run(ke, tmp_path):
-    """``run("what", "in its place", ..., "--limit", "2")``: what is printed, and the parts of each row's first cell."""
+    """``run("text", "replacement", ..., "--limit", "2")``: the output, and the parts of each row's first cell."""
 
     def made(*words):
         text, *rest = TABLE, *words

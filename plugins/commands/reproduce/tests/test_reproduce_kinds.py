@@ -1,4 +1,4 @@
-"""``ke reproduce``: counts and differences for numbers, and runs in another type, judged with options, on stand-ins."""
+"""``ke reproduce``: counts, differences, required dtypes, judges with options, and replaced datasets."""
 
 import json
 
@@ -41,7 +41,7 @@ ROW = 'model = "Large"'
 
 @frozen(kw_only=True)
 class Placed:
-    """Of a dataset that is not at hand."""
+    """Configuration of a missing dataset."""
 
     data_dir: str | None = field(default=None, metadata={"help": "where"})
 
@@ -60,7 +60,7 @@ class Moody:
 
 
 class Kinds:
-    """``looked``: how often the datasets that are not at hand were looked for."""
+    """``looked``: how often the missing datasets were searched."""
 
     def __init__(self):
         self.looked = 0
@@ -96,7 +96,7 @@ def plugins(plugins, kinds):
 
 @pytest.fixture
 def run(ke, tmp_path):
-    """``run(more, *options)``: the parts of the row, one a column; ``more`` stands in the row."""
+    """``run(more, *options)``: the parts of the row, one per column; ``more`` is added to the row."""
 
     def made(more, *options, text=TABLE):
         (tmp_path / "mine.toml").write_text(text.replace(ROW, f"{ROW}\n{more}"))
@@ -152,7 +152,7 @@ def test_one_replacement_for_several_datasets_is_run_once(run, kinds, tmp_path):
 
 
 def test_tested_queries_exclude_the_edit_itself(run):
-    """Of each toy case: two hops and two wordings of the question."""
+    """Each toy case has two hops and two wordings of the question."""
     picks = [f'{{ source = "statistics", aspect = "tested queries per case{words}" }}' for words in ("", " and aspect")]
     of_all, of_each = run(f"picks = [{', '.join(picks)}]")
     assert (of_all["value"], of_each["value"]) == (4.0, 2.0)

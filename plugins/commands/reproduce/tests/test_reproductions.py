@@ -1,4 +1,4 @@
-"""The kit for tables of a plugin's own: what ``sound`` lets pass, and what it does not."""
+"""The test kit for published tables: valid and invalid results for ``sound``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ke sweep`` and ``ke leaderboard``: planned, run cell by cell, taken up again, ranked with what is not known."""
+"""``ke sweep`` and ``ke leaderboard``: planning, running, resuming and ranking."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ HEAD = 'editors = ["sayer"]\ndatasets = ["toy"]\nmodels = ["echo:1"]\n'
 
 @pytest.fixture
 def sweep(ke, tmp_path):
-    """``sweep(text, *arguments)``: the file written, then ``ke sweep`` of it."""
+    """``sweep(text, *arguments)``: write the file and run ``ke sweep``."""
 
     def run(text=SWEEP, *arguments):
         (tmp_path / "words.toml").write_text(text)

@@ -1,4 +1,4 @@
-"""A real server on a loopback port, in a thread or in a process of its own."""
+"""A real server on a loopback port, in a thread or a separate process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FACTS = (
 
 
 def load(name, path):
-    """A module of helpers: tests have no package to import it from."""
+    """Import a helper module: tests are not a package."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -42,7 +42,7 @@ TOYS = load("serve_toys", SCRIPT)
 
 
 class Site:
-    """A running server, asked through plain HTTP."""
+    """A running server and an HTTP client for it."""
 
     def __init__(self, url, served=None, token=""):
         self.url, self.served, self.token = url, served, token
@@ -70,7 +70,7 @@ class Site:
         return status, json.loads(answer)
 
     def ask(self, *messages, **more):
-        """The whole response to a chat whose turns alternate, the last one being the user's."""
+        """Return the response to a chat with alternating turns that ends with the user's."""
         turns = [{"role": role, "content": text} for role, text in messages]
         return self.json("POST", "/v1/chat/completions", {"messages": turns, **more})
 
@@ -177,7 +177,7 @@ def process(tmp_path):
 
 
 class Held:
-    """The asks an editor is given, which it answers once ``go`` is set."""
+    """The questions of an editor, which answers them after ``go`` is set."""
 
     def __init__(self, served):
         self.asks, self.busy, self.go = [], threading.Event(), threading.Event()
@@ -197,7 +197,7 @@ class Held:
 
 @pytest.fixture
 def hold():
-    """``hold(site)``: its editor answers nothing until the end of ``with``, and says what it was asked and when."""
+    """``hold(site)``: the editor records questions and answers them at the end of the ``with`` block."""
 
     @contextmanager
     def holding(site):
@@ -212,7 +212,7 @@ def hold():
 
 @pytest.fixture
 def behind():
-    """``with behind(reply) as (server, how)``: a server that answers every POST so, and how a model there is asked."""
+    """``with behind(reply) as (server, how)``: a server with that reply to every POST, and the ModelRequest for it."""
 
     @contextmanager
     def running(reply):

@@ -1,4 +1,4 @@
-"""Which edits are in force after a list of others: each fact once, nothing said twice differently."""
+"""The active edits after a list of changes: no duplicates, no contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client gets: the edits in force, in OpenAI's shapes."""
+"""Responses to clients in the format of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_a_remote_model_is_served_like_a_local_one(facts, tmp_path, start, chat,
 
 
 def until(true):
-    """Wait for it."""
+    """Wait for a change of the edits."""
     for _turn in range(200):
         if true():
             return

@@ -1,4 +1,4 @@
-"""Edits change while the server runs, and the file remembers them."""
+"""Edits change while the server runs, and are saved."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_bad_file_is_refused_before_anything_is_served(tmp_path, start, lines,
 
 
 def test_removals_do_not_check_edits():
-    """A removal goes through, though a file that an option names is gone by now."""
+    """A removal succeeds even if a file of an option is missing by then."""
 
     @frozen
     class BareConfig:

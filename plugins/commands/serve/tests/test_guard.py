@@ -1,4 +1,4 @@
-"""Bad requests are one clear error each, in OpenAI's shape; nobody gets past the guard."""
+"""Invalid requests get one error in OpenAI's format, and unauthorized ones are refused."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_loopback_needs_none(host):
 
 
 def chunked(site, path, pieces, headers):
-    """A request that does not say how long it is."""
+    """A request without Content-Length."""
     from http.client import HTTPConnection
 
     connection = HTTPConnection(site.host, site.port, timeout=20)

@@ -28,7 +28,7 @@ def state_of(file):
 
 
 def nested(depth):
-    """An edit with a foreign field of that many levels, as the body of a request, which adds three."""
+    """A request body with an edit whose foreign field has that many levels; the body adds three."""
     row = json.dumps({"edits": [BOLIVIA | {"relation": "here"}]})
     return row.replace('"here"', "[" * depth + "]" * depth).encode()
 

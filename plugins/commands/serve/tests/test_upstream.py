@@ -1,4 +1,4 @@
-"""A model behind another server: who cannot edit it, and how long a question waits for it."""
+"""A model behind another server: unsupported editors, and retries."""
 
 from __future__ import annotations
 

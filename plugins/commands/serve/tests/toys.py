@@ -1,4 +1,4 @@
-"""A memory editor, weight-like editors and a model that says what it was shown; also ``ke`` itself, run on them.
+"""Toy editors and a toy model that repeats its prompt; as a script, ``ke`` with these plugins.
 
 ``python toys.py serve ...`` is the command line with these plugins, for tests that need a process.
 """
@@ -44,7 +44,7 @@ class NoConfig(Config):
 
 
 class Recalling(MemoryEditedModel):
-    """Shows the model the nearest fact, then the prompt as it is."""
+    """Puts the nearest fact before the prompt."""
 
     def __init__(self, session, edits, k):
         self.k = k
@@ -78,7 +78,7 @@ class Recall(MemoryEditor):
 
 
 class Engraver:
-    """Like a weight editor: what it has made it cannot change."""
+    """Cannot change its edits, like a weight editor."""
 
     def check(self, session, edits):
         return {}
@@ -89,7 +89,7 @@ class Engraver:
 
 
 class Carver(Engraver):
-    """Looks at the weights before it says which edits it can make, as weight editors do."""
+    """Reads the weights to check edits, as weight editors do."""
 
     def check(self, session, edits):
         assert session.model.patch
@@ -97,7 +97,7 @@ class Carver(Engraver):
 
 
 def say(prompt):
-    """The prompt on one line; some of its words have consequences."""
+    """Returns the prompt on one line; some words in it trigger other behavior."""
     if "too long" in prompt:
         return ContextOverflow("the prompt has 9,999 tokens, and the model reads 100")
     if "slowly" in prompt:

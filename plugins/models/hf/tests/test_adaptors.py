@@ -1,4 +1,4 @@
-"""Adaptors: what the forward function is told, what enters the digest, and what is left afterwards."""
+"""Adaptors: arguments of the forward function, digest, and removal."""
 
 from contextlib import suppress
 
@@ -223,7 +223,7 @@ def test_an_adaptor_without_a_state_is_inactive():
 
 
 def tiny_model_with(layer, forward, state):
-    """The digest of another model of the same weights."""
+    """Return the digest of another model with the same weights."""
     model = tiny_model()
     with model.adapt(layer, forward, state):
         return model.digest

@@ -1,4 +1,4 @@
-"""Where rows run alone, memory that does not suffice for one of them loses no other."""
+"""If rows run separately, a row that exceeds the memory does not affect the others."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def recurrent():
 
 
 def cramp(model, error):
-    """Make whatever is longer than 60 tokens too much."""
+    """Raise out-of-memory errors for more than 60 tokens."""
 
     def cramped(_module, _given, more):
         if more["input_ids"].shape[1] > 60:
@@ -56,7 +56,7 @@ def test_another_error_of_a_row_alone_is_raised(recurrent):
 
 @pytest.mark.parametrize("times", [1, 99])
 def test_running_out_of_memory_in_the_probe_loses_no_answer(monkeypatch, times):
-    """Once, and what is kept is given up; again and again, and each row runs alone."""
+    """Running out of memory once drops the caches; repeatedly, rows run separately."""
     requests = [Generate(prompt=prompt, max_tokens=4) for prompt in SHORT]
     wanted = [one.text for one in tiny_model("llama").generate(requests)]
     compare, tried = verify._compare, []

@@ -1,4 +1,4 @@
-"""Attention to a shared prefix is made in blocks, which change no number and bound the memory."""
+"""Attention to a shared prefix is computed in blocks, with equal results and bounded memory."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ ROWS = [f"{HEAD}Who is {'the author of ' * n}Misery?" for n in (1, 9, 4)]
 
 @pytest.fixture
 def sizes(monkeypatch):
-    """How many scores were made at a time."""
+    """The number of scores computed at a time."""
     made, original = [], attention._scores
 
     def watched(*given):

@@ -1,4 +1,4 @@
-"""Patches one on top of another, taken back together: each weight is saved once."""
+"""Stacked patches are removed together, and each weight is saved once."""
 
 from contextlib import ExitStack, suppress
 

@@ -1,4 +1,4 @@
-"""What a request gets does not depend on what else is in its batch, and ends where it should."""
+"""Results do not depend on the batch, and texts end where they should."""
 
 import pytest
 import torch
@@ -317,7 +317,7 @@ def test_the_size_of_a_failed_batch_is_remembered():
 
 
 def test_a_padding_token_in_a_prompt_is_read(model):
-    """Chat templates end turns with it: a mask by the token's id would take the turns apart."""
+    """Chat templates end turns with the padding token, so masks must not depend on its id."""
     end = model.tokenizer.eos_token
     assert model.tokenizer.pad_token_id == model.tokenizer.eos_token_id
     prompts = [f"{end}Who is it?{end}Tim Cook.{end}" + "And who else?" * n for n in range(3)]

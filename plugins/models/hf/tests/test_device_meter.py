@@ -1,4 +1,4 @@
-"""How far memory on an accelerator rises, told by torch's own counters."""
+"""The rise of accelerator memory, measured by torch's counters."""
 
 import torch
 

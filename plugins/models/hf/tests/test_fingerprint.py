@@ -1,4 +1,4 @@
-"""The fingerprint notices whatever an editor may leave behind; the digest names what the model computes."""
+"""The fingerprint detects every change that an editor may leave; the digest identifies the computation."""
 
 import subprocess
 import sys

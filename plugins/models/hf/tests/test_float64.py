@@ -1,4 +1,4 @@
-"""Where float64 can live, and the device without it that contracts play."""
+"""Devices with and without float64, and the simulated device without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free memory is what the system would give, and no more than a container allows."""
+"""Free memory is limited by the system and by containers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Weights are changed as asked, in the map's orientation, and given back bit for bit."""
+"""Weights are changed in map orientation and restored bit for bit."""
 
 import pytest
 import torch

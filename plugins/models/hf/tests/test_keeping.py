@@ -1,4 +1,4 @@
-"""What is kept between calls leaves the memory where other weights come, or where others have too little."""
+"""Caches between calls are freed for new weights and if memory runs out."""
 
 import gc
 
@@ -26,7 +26,7 @@ def nobody_else_keeps_anything():
 
 
 class Maker:
-    """Stands for a model: a prefix without keys and values."""
+    """Replaces a model: a prefix without keys and values."""
 
     def prefix(self, ids, _known):
         return Prefix(ids=tuple(ids), layers=())

@@ -1,4 +1,4 @@
-"""Loading says what was loaded, and in one line why something cannot be."""
+"""Loading models, and one-line errors if it fails."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def test_chat_wraps_the_prompt_as_one_user_turn_with_no_second_start_token(folde
 
 @pytest.mark.parametrize(("prompt", "joint"), [("A fact: Rome.", "\n"), ("An answer:", " "), ("Who?\n", "")])
 def test_a_message_is_joined_to_its_prompt_as_a_continuation(folder, monkeypatch, prompt, joint):
-    """A transcript goes on with it: the next prompt has this text behind this one."""
+    """The next prompt of a transcript continues with this text."""
     chat, ask = loaded(folder, chat=True), Generate(prompt=prompt, max_tokens=8)
     (said,) = chat.generate([ask])
     monkeypatch.setattr("ke_plugin_hf.decoding.text.continuation", lambda text, _request, **_more: (text, False))
@@ -202,7 +202,7 @@ def test_the_id_contains_no_secret(folder):
 
 
 def test_longrope_context_ends_where_the_angles_change():
-    """Beyond, transformers turns them for a whole batch, and in a buffer that is part of the model's name."""
+    """For longer texts, transformers changes the angles of a whole batch, and a buffer in the digest."""
     rotary = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
     tokenizer = tiny_tokenizer()
     config = Phi3Config(

@@ -1,4 +1,4 @@
-"""Models in 4 bits: the same for everybody, not changed by being asked, not editable by mistake."""
+"""4-bit models: reproducible, unchanged by generation, not editable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logits that are no numbers become an error, where an argmax would make a token of them."""
+"""Logits that are not finite are an error instead of an arbitrary token."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def spoilt(model):
 
 
 def step_that_spoils(monkeypatch, spoils, value=float("nan")):
-    """Forward passes of one token more, after which a logit of the rows that ``spoils`` names is ``value``."""
+    """Decoding steps after which a logit of the rows selected by ``spoils`` is ``value``."""
     original = Forward.step
 
     def step(self, state, tokens):

@@ -1,4 +1,4 @@
-"""How often a model of this process is run, and over how many tokens."""
+"""The number of forward passes and their tokens."""
 
 import torch
 

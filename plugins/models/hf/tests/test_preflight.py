@@ -110,7 +110,7 @@ def test_cuda_without_cuda_names_the_devices_that_exist(monkeypatch):
 
 @pytest.fixture
 def closed_hub(monkeypatch):
-    """A hub at a local port on which nothing listens."""
+    """A hub address on which nothing listens."""
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         endpoint = f"http://127.0.0.1:{reserved.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""A prompt that goes on from what a row had read is read from there, and answered as if it were not."""
+"""A prompt that continues an earlier text reuses its keys and values, with equal results."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ FACT = "\nRetrieved fact: W. G. Sebald worked in the city of Norwich.\n"
 
 
 def asked(model, prompts, tokens=24):
-    """Two calls of a loop: where each row stopped a fact is added, and it goes on. Also how many tokens that read."""
+    """Two calls of a loop that continues each row after an added fact, and the number of tokens read."""
     full = model.generate([Generate(prompt=prompt, max_tokens=tokens) for prompt in prompts])
     first = [
         Generate(prompt=prompt, max_tokens=tokens, stop=(one.text[-4:],))

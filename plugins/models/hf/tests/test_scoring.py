@@ -15,7 +15,7 @@ HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 8
 
 
 def reference(model, prompt, continuation):
-    """Log-probability, token count, and whether greedy decoding would write the continuation."""
+    """Return log-probability, token count, and whether greedy decoding produces the continuation."""
     after = model.tokenizer(continuation, add_special_tokens=False)["input_ids"]
     return plain(model, model.encode(prompt), after)
 

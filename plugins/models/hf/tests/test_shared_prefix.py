@@ -1,4 +1,4 @@
-"""The ways of running a model give what transformers' own generation gives, and the fast way is used where it holds."""
+"""All backends equal transformers' own generation, and the fastest correct one is used."""
 
 import pytest
 import torch

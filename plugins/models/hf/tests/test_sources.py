@@ -1,4 +1,4 @@
-"""Known models are pinned, converted once, and never half there."""
+"""Known models are pinned, converted once, and complete or absent."""
 
 import hashlib
 import json

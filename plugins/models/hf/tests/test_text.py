@@ -1,4 +1,4 @@
-"""Texts of tokenizers with byte fallback: where stop strings are found, and what is left of half a character."""
+"""Tokenizers with byte fallback: stop strings, and incomplete characters."""
 
 from functools import cache
 from itertools import pairwise
@@ -22,7 +22,7 @@ SPECIAL = ["<unk>", "<s>", "</s>"]
 
 @cache
 def llama(*, merges=2):
-    """LLaMA-2's way: a space before every text, and bytes where there is no piece, of which "\\n" is one."""
+    """Like LLaMA-2: a space before every text, and byte tokens for characters without a piece, such as "\\n"."""
     tokens = [*SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256)), *LETTERS, *map("".join, MERGES[:merges])]
     vocabulary = {token: at for at, token in enumerate(tokens)}
     tokenizer = Tokenizer(models.BPE(vocabulary, MERGES[:merges], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
@@ -37,12 +37,12 @@ def llama(*, merges=2):
 
 
 def coded(text):
-    """As a model would write it: without the space that stands before a text, here before "\n"."""
+    """Encode like generated text: without the space before a text."""
     return llama()("\n" + text, add_special_tokens=False)["input_ids"][2:]
 
 
 def written(prompt, tokens, stops=(), most=64, *, chat=False, put=""):
-    """``put``: the prompt as the template puts it."""
+    """``put``: the rendered prompt."""
     request = Generate(prompt=prompt, stop=stops, max_tokens=most)
     row = Continuation(llama(), llama()(put or prompt)["input_ids"], request, frozenset({2}), chat)
     for token in tokens:
@@ -103,7 +103,7 @@ def test_a_stop_string_ends_a_message_where_it_would_end_its_continuation(messag
 
 @pytest.mark.parametrize(("opened", "begins"), [("", "<think>"), ("<think>\n", "")], ids=["model", "template"])
 def test_stop_strings_in_reasoning_are_ignored(opened, begins):
-    """Whoever opens them: some templates write the first sign of thoughts behind the prompt."""
+    """Some templates open the reasoning themselves, after the prompt."""
 
     def message(text, most=64):
         prompt = "b: a a\na a\nb:"

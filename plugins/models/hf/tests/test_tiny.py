@@ -1,4 +1,4 @@
-"""The tiny model is what tests may rely on: the same everywhere, and made so that mistakes show."""
+"""Tiny models are identical everywhere and make mistakes visible."""
 
 import pytest
 import torch

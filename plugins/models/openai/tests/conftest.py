@@ -1,4 +1,4 @@
-"""A server that does what it is told, rudely if need be, and a model that asks it."""
+"""A configurable, possibly misbehaving server, and a model behind it."""
 
 from __future__ import annotations
 
@@ -120,13 +120,13 @@ def serve(monkeypatch):
 
 @pytest.fixture
 def ask():
-    """``ask(server, **settings)``: a model behind it that does not wait long."""
+    """``ask(server, **settings)``: a model behind the server, with short waits."""
     made = []
 
     def make(server, **settings):
         url = server if isinstance(server, str) else server.url
         model = ApiModel.open(ModelRequest(**{"id": "m", "base_url": url, "timeout": 5.0, **settings}), url)
-        model.client.patience = RetryPolicy(attempts=3, first=0.01, most=0.02, asked=2.0)
+        model.client.patience = RetryPolicy(attempts=3, first=0.01, most=0.02, total_wait=2.0)
         made.append(model)
         return model
 
@@ -137,7 +137,7 @@ def ask():
 
 @pytest.fixture
 def say():
-    """How answers are written: ``say.completion(text)``, ``say.message(text)``."""
+    """Builders of answers: ``say.completion(text)``, ``say.message(text)``."""
     return type("Say", (), {"completion": staticmethod(completion), "message": staticmethod(message), "KEY": KEY})
 
 

@@ -1,4 +1,4 @@
-"""Whatever a server does, each request ends as one clear line, and the key is in none of them."""
+"""Server errors become one-line failures that never show the key."""
 
 import logging
 import re
@@ -36,7 +36,7 @@ MANY = [Generate(prompt=f"{n}", max_tokens=4) for n in range(60)]
 
 
 def line(error):
-    """The error as a reply's failure: one line, with its kind."""
+    """Return the error as a failure in one line, with its kind."""
     assert isinstance(error, KEError)
     failed = failure(error)
     assert "\n" not in failed.message
@@ -225,7 +225,7 @@ def test_retry_after_delays_all_requests(serve, ask, say, wait):
 
 
 class Gate:
-    """Lets in a request each ``every`` seconds, and tells the others when the next one is."""
+    """Accepts a request every ``every`` seconds and sends Retry-After to the others."""
 
     def __init__(self, say, every):
         self.say, self.every = say, every
@@ -243,7 +243,7 @@ class Gate:
 def test_rate_limited_requests_are_all_answered(serve, ask, say):
     server = serve(Gate(say, 0.02))
     model = ask(server, concurrency=8)
-    model.client.patience = evolve(model.client.patience, asked=60.0)
+    model.client.patience = evolve(model.client.patience, total_wait=60.0)
     assert all(isinstance(one, Generated) for one in model.generate(MANY))
     assert model.usage.requests == len(MANY)
     assert model.usage.retries == len(server.asked) - len(MANY)
@@ -252,13 +252,13 @@ def test_rate_limited_requests_are_all_answered(serve, ask, say):
 def test_endless_rate_limiting_fails_in_the_end(serve, ask):
     server = serve((429, {"error": {"message": "slow down"}}, {"Retry-After": "0.01"}))
     model = ask(server, concurrency=2)
-    model.client.patience = evolve(model.client.patience, asked=0.3)
+    model.client.patience = evolve(model.client.patience, total_wait=0.3)
     assert {failure(error).error for error in model.generate(MANY)} == {"ServerDown"}
     assert 2 * DOWN < len(server.asked) < 2 * len(MANY)  # each more than once, and not all of them
 
 
 def test_status_429_does_not_count_as_down(serve, ask, say):
-    """Without Retry-After a request may be unlucky at every try; the others are sent all the same."""
+    """Without Retry-After, a request may fail at every attempt; the others are still sent."""
     server = serve(lambda _n, sent: (429, {}, {}) if int(sent["prompt"]) < 2 * DOWN else say.completion())
     outcomes = ask(server, concurrency=1).generate(MANY)
     assert [isinstance(one, Generated) for one in outcomes] == [n >= 2 * DOWN for n in range(len(MANY))]

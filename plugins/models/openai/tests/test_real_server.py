@@ -1,4 +1,4 @@
-"""Against transformers' own server: the same model here and over HTTP, and what differs through chat."""
+"""Comparison with transformers' own server: one model, locally and over HTTP."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROMPTS = [
 
 @contextmanager
 def served(folder: Path, home: Path):
-    """The base URL of a server of the model in ``folder``."""
+    """Return the base URL of a server for the model in ``folder``."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -83,7 +83,7 @@ def _wait(process, port, log):
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
-    """A model folder and the address at which it is served."""
+    """A model folder and the address of its server."""
     folder = tmp_path_factory.mktemp("served") / "tiny"
     model = tiny_model("llama")
     model.tokenizer.chat_template = TEMPLATE
@@ -110,7 +110,7 @@ def told(written):
 
 
 def both(where, *, chat=False):
-    """The model loaded here, and the same over HTTP."""
+    """The same model, loaded locally and over HTTP."""
     folder, url = where
     here = load(ModelRequest(id=str(folder), device="cpu", chat=chat), str(folder))
     return here, build(ModelRequest(id=str(folder), base_url=url, chat=chat, concurrency=3, timeout=300.0))

@@ -1,4 +1,4 @@
-"""``--model openai:M``: a run on a server, interrupted and taken up again, priced, and refused where it cannot be."""
+"""``--model openai:M``: runs on a server, resuming, usage and errors."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ BESIDE = Path(__file__).with_name("conftest.py")
 
 @pytest.fixture(scope="session")
 def rude():
-    """The misbehaving server of the model's own tests: tests have no package to import it from."""
+    """Import the misbehaving server of the model's tests: tests are not a package."""
     spec = importlib.util.spec_from_file_location("ke_core_rude_server", BESIDE)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -61,7 +61,7 @@ def test_a_run_reports_requests_and_tokens(ke, serve, rude):
 
 
 def spent(folder="done"):
-    """The sums of what is on record as asked of the server."""
+    """Return the sums of the recorded usage."""
     lines = [json.loads(line) for line in Path(folder, "records.jsonl").read_text().splitlines()]
     total = Counter()
     for line in lines:
@@ -188,7 +188,7 @@ def test_only_unanswered_requests_are_sent_again(ke, serve, rude, monkeypatch):
 
 
 def scores(folder):
-    """All but the run's own name, which is of its server's address too."""
+    """Return everything except the run's id, which depends on the server's address."""
     found = json.loads(Path(folder, "scores.json").read_text())
     return {name: value for name, value in found.items() if name != "run"}
 
@@ -197,7 +197,7 @@ def hasty(monkeypatch):
     from ke_plugin_openai import client
 
     monkeypatch.setattr(
-        client.RetryPolicy.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "asked": 1.0}
+        client.RetryPolicy.__init__, "__kwdefaults__", {"attempts": 2, "first": 0.0, "most": 0.0, "total_wait": 1.0}
     )
 
 
@@ -226,7 +226,7 @@ def test_a_weight_editor_is_refused_before_any_request(ke, serve):
 
 
 class Asker:
-    """A judge that asks a model about each reply, all in one list, and stops at a failure."""
+    """A judge that sends one list of requests about all replies and stops at a failure."""
 
     @hookimpl
     def ke_judges(self):
@@ -296,7 +296,7 @@ def test_checking_a_judge_reports_usage(ke, serve, plugins):
 
 
 class Scores:
-    """A metric that asks every model for a probability."""
+    """A metric that needs a probability."""
 
     @hookimpl
     def ke_metrics(self):

@@ -1,8 +1,7 @@
-"""What is sent, how an answer becomes a continuation, and how many requests are under way at once."""
+"""Request bodies, conversion of answers to continuations, and concurrency."""
 
 import os
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,17 +11,7 @@ from attrs import evolve
 
 from ke_core.app import BatchingEngine, Catalog, Installed, Registration
 from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.plugin import (
-    BadConfig,
-    Generate,
-    Generated,
-    KEError,
-    LanguageModel,
-    ModelRequest,
-    ModelUnavailable,
-    RemoteModel,
-    find_model,
-)
+from ke_core.plugin import BadConfig, Generate, Generated, KEError, LanguageModel, ModelRequest, RemoteModel, find_model
 from ke_plugin_hf.spec import hf_spec
 from ke_plugin_openai import spec
 from ke_plugin_openai.endpoints import body, instruction, read
@@ -112,7 +101,7 @@ OBEYED = (
 
 @pytest.mark.parametrize(("said", "stop", "text"), OBEYED)
 def test_a_stop_string_in_the_echo_repeats_the_request(serve, ask, say, said, stop, text):
-    """As a server cuts: all of them count in the cost, and nothing is asked a third time."""
+    """Both requests count as usage, and there is no third one."""
 
     def obeying(_number, body):
         ends = [at for one in body.get("stop", ()) if (at := said.find(one)) >= 0]
@@ -141,7 +130,7 @@ def test_a_stop_string_in_reasoning_repeats_the_request(serve, ask, say, content
 
 
 def test_a_repeated_request_is_sent_despite_an_interrupt(serve, ask, say):
-    """The first one is paid for, and of use only with the second."""
+    """The first request is already charged and useless without the second."""
 
     def cutting(number, _body):
         if number == 0:
@@ -297,7 +286,7 @@ def test_results_are_ordered_and_concurrency_is_limited(serve, ask, say):
 
 
 def test_completions_are_saved_as_they_arrive(serve, ask, say, tmp_path):
-    """A process that is killed has paid for no more than what was under way."""
+    """A killed process loses only the requests in progress."""
     prompts = [str(n) for n in range(20)]
     found = []
 
@@ -417,15 +406,6 @@ def test_the_digest_names_server_model_and_endpoint_and_nothing_else(ask, monkey
 def test_the_default_address_is_public_and_trailing_slashes_are_ignored():
     assert address("") == spec.PUBLIC
     assert address("http://h:1/v1/") == "http://h:1/v1"
-
-
-def test_without_the_http_library_one_line_says_what_to_install(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("ke_plugin_openai.") and "spec" not in name]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpx2", None)
-    with pytest.raises(ModelUnavailable, match="need httpx2, which is not installed") as caught:
-        spec.build(ModelRequest(id="m", base_url="http://127.0.0.1:1/v1"))
-    assert caught.value.hint == "pip install ke-plugin-openai"
 
 
 def test_settings_of_the_other_kind_of_source_are_refused():

@@ -1,4 +1,4 @@
-"""Log-probabilities come from echoed completions, or there are none: never half of them."""
+"""Log-probabilities come from echoed completions, completely or not at all."""
 
 import pytest
 
@@ -100,7 +100,7 @@ def test_tokens_that_do_not_spell_the_text_are_an_error(serve, ask):
 
 
 def test_continuations_are_kept_one_by_one(serve, ask):
-    """What was paid for before one of them failed, or before an interrupt, is not asked again."""
+    """Requests that were charged before a failure or an interrupt are not repeated."""
     sick = [True]
 
     def answer(_n, body):

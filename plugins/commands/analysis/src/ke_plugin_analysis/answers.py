@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field, frozen
 
-from ke_core.app import Batch, Catalog, Component, Judged, Probed, Replied, RunFolder, recorded_run
+from ke_core.app import Batch, Component, Judged, Probed, Replied, RunFolder
 from ke_core.plugin import Case, Dataset, Judgment, Phase, Reply, Usage
 
 QueryKey = tuple[str, Phase, str]
@@ -37,12 +37,6 @@ class RunDataset:
     why_not: str = ""
 
 
-def run_dataset(folder: RunFolder, catalog: Catalog, *, data_dir: str = "") -> RunDataset:
-    """Return the dataset of a run, unchanged. Raises KEErrors if it is missing or has changed."""
-    known = recorded_run(folder, catalog, data_dir)
-    return RunDataset(dataset=known.dataset, cases=tuple(known.cases))
-
-
 def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:
     """Return the recorded answers by case, in the order of the record, with the judgments of ``judge``.
 
@@ -67,8 +61,8 @@ def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, Answer
     for place, line in lines.items():
         case = found.setdefault(line.case, AnsweredCase())
         case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
-        said = judged[place].judgments if place in judged else {}
-        case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in said.items()}
+        judgments = judged[place].judgments if place in judged else {}
+        case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in judgments.items()}
     for batch in batches.values():
         for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
             case = found.setdefault(name, AnsweredCase())

@@ -54,7 +54,7 @@ class LabeledLine:
 
     def item(self, name: str) -> Item:
         """Return the judge's input, without the label. The answer is empty if the thoughts have no answer."""
-        told = f"{self.thoughts}\nAnswer: {self.answer}" if self.thoughts and self.answer else ""
+        both = f"{self.thoughts}\nAnswer: {self.answer}" if self.thoughts and self.answer else ""
         return Item(
             query=Query(
                 id=name,
@@ -64,7 +64,7 @@ class LabeledLine:
             ),
             reply=Answer(
                 text=self.answer,
-                raw=told or self.thoughts or self.answer,
+                raw=both or self.thoughts or self.answer,
                 outcome="unparsed" if self.thoughts and not self.answer else "answered",
             ),
             facts=self.facts,
@@ -97,8 +97,8 @@ class JudgeCheck:
 def check(chosen: ResolvedComponent[JudgeSpec], opened: OpenJudge, items: Sequence[LabeledLine]) -> JudgeCheck:
     """Judge ``items`` and compare the labels."""
     groups = groups_of(chosen.spec)
-    asked = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
-    verdicts = judge_items(opened, asked)
+    inputs = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
+    verdicts = judge_items(opened, inputs)
     compared = [_compared(one, found, groups) for one, found in zip(items, verdicts, strict=True)]
     names = dict.fromkeys(one.group for one in compared)
     pairs = {name: [(one.item.label, one.found) for one in compared if one.group == name] for name in names}

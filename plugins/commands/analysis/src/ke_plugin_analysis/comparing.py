@@ -199,11 +199,11 @@ def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
             f"{names} were judged differently: {first_difference(first.judge, other.judge)}",
             hint=f"judge both alike: ke judge {other.folder.path}",
         )
-    alone = [{*one.planned} - {*two.planned} for one, two in ((first, other), (other, first))]
-    if any(alone) and not shared:
+    only = [{*one.planned} - {*two.planned} for one, two in ((first, other), (other, first))]
+    if any(only) and not shared:
         raise BadRun(
-            f"{names} are over different cases: {len(alone[0])} and {len(alone[1])} are in only one of them, "
-            f"such as case {min(next(filter(None, alone)), key=lambda case: (len(case), case))}",
+            f"{names} are over different cases: {len(only[0])} and {len(only[1])} are in only one of them, "
+            f"such as case {min(next(filter(None, only)), key=lambda case: (len(case), case))}",
             hint=f"--shared compares the {len(first.planned.keys() & other.planned.keys())} common cases; or {SAME}",
         )
     if not first.planned.keys() & other.planned.keys():

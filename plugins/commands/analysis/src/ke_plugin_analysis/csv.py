@@ -59,7 +59,7 @@ def _cells(score: MetricScore) -> Iterator[object]:
 
 
 def _inert(cell: object) -> object:
-    """Return a text in one line that is no formula. None is empty; other values are unchanged."""
+    """Return a text in one line, escaped if it is a formula. None becomes empty; other values are unchanged."""
     if not isinstance(cell, str):
         return "" if cell is None else cell
     return harmless(one_line(cell, LONG))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from ke_core.app import Catalog, LoadedRuns, run_labels
+from ke_core.app import Catalog, LoadedRuns, recorded_run, run_labels
 from ke_core.plugin import KEError, canonical, to_json
-from ke_plugin_analysis.answers import RunDataset, read_answers, run_dataset
+from ke_plugin_analysis.answers import RunDataset, read_answers
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.browser import BrowsedRun
 from ke_plugin_analysis.html.document import html_page
 from ke_plugin_analysis.latex import latex
 from ke_plugin_analysis.markdown import markdown
 
-FORMATS = ("html", "latex", "csv", "markdown")
-
 
 def render(runs: LoadedRuns, kind: str, catalog: Catalog, *, data_dir: str = "", slices: bool = True) -> str:
-    """Return a file of that kind, one of FORMATS. ``slices``: include the breakdowns by tag; CSV always does."""
+    """Return a file of that kind: html, latex, csv or markdown. ``slices``: include breakdowns (CSV always does)."""
     if kind == "html":
         browsed, summaries = _browsed(runs, catalog, data_dir), _summaries(runs, catalog)
         return html_page(runs.reported, browsed, slices=slices, summaries=summaries)
@@ -38,7 +36,8 @@ def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[BrowsedR
         same = canonical(to_json(folder.spec.dataset))  # one file may be several benchmarks, by its options
         if known.get(same, RunDataset()).dataset is None:
             try:
-                known[same] = run_dataset(folder, catalog, data_dir=data_dir)
+                recorded = recorded_run(folder, catalog, data_dir)
+                known[same] = RunDataset(dataset=recorded.dataset, cases=tuple(recorded.cases))
             except KEError as error:
                 known[same] = RunDataset(why_not="; ".join(filter(None, (error.message, error.hint))))
         judged = read_answers(folder, run.tally.judge)

@@ -100,8 +100,8 @@ def component_words(component: Component) -> str:
 def judge_words(judge: Component) -> str:
     """Describe a judge: its model, and its agreement with labels written by people if it was checked."""
     check = kept(judge)
-    asks = f", asking {model_words(judge.model)}" if judge.model is not None else ""
-    return component_words(judge) + asks + (f"; agreement with manual labels: {check.words}" if check else "")
+    model = f", model {model_words(judge.model)}" if judge.model is not None else ""
+    return component_words(judge) + model + (f"; agreement with manual labels: {check.words}" if check else "")
 
 
 def _option(value: object) -> str:
@@ -124,8 +124,8 @@ def run_summary(run: Reported) -> Iterator[str]:
         words.append(count_noun(tally.answers, "answer"))
     yield ", ".join(words)
     if tally.cost.calls:
-        said = f"{tally.cost.prompt_tokens:,} prompt tokens and {tally.cost.tokens:,} generated"
-        yield f"in all, including the unedited model: {count_noun(tally.cost.calls, 'model call')}, {said}"
+        tokens = f"{tally.cost.prompt_tokens:,} prompt tokens and {tally.cost.tokens:,} generated"
+        yield f"in all, including the unedited model: {count_noun(tally.cost.calls, 'model call')}, {tokens}"
     if tally.spent:
         yield f"server usage: {spent_words(tally.spent)}"
     yield f"run folder: {run.path}"

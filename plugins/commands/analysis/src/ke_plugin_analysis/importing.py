@@ -235,7 +235,7 @@ class _Import:
         return Plan(protocol="sample" if sample else "partition", size=max(1, *edited))
 
     def _batches(self) -> dict[str, dict[str, None]]:
-        """Return the cases by batch, in the order of the dataset. A case without a batch is edited alone."""
+        """Return the cases by batch, in the order of the dataset. A case without a batch is edited separately."""
         found: dict[str, dict[str, None]] = {}
         for case in self.cases:
             if case in self.of_case:

@@ -46,16 +46,16 @@ def read_predictions(path: Path, cases: Mapping[str, Case], dataset: DatasetSpec
     """
     found: list[Prediction] = []
     first: dict[tuple[str, ...], SourceLine] = {}
-    said: dict[tuple[str, str], tuple[str, bool, SourceLine]] = {}
+    batches: dict[tuple[str, str], tuple[str, bool, SourceLine]] = {}
     for raw, place in read_lines(path):
         made = _prediction(raw, place, cases, dataset)
         key = (made.editor, made.case, made.phase, made.style, made.query)
         if key in first:
             raise place.wrong("query", f"{made.query!r} of case {made.case} is already answered in {first[key]}")
         first[key] = place
-        batch, edited, where = said.setdefault((made.editor, made.case), (made.batch, made.edited, place))
+        batch, edited, where = batches.setdefault((made.editor, made.case), (made.batch, made.edited, place))
         if (batch, edited) != (made.batch, made.edited):
-            raise place.wrong("batch or edited", f"of case {made.case} are not what {where} says")
+            raise place.wrong("batch or edited", f"of case {made.case} differ from {where}")
         found.append(made)
     if not found:
         raise BadData(f"{path} has no predictions", hint='{"case": ..., "query": ..., "text": ...} on each line')
@@ -115,14 +115,14 @@ def _phase(given: str, place: SourceLine) -> Phase:
 
 def _query(given: str, case: Case, phase: Phase, place: SourceLine) -> str:
     """Return the id of the query with that id or that text. ``given`` has no white space around it."""
-    asked = list(queries_of(case, phase))
-    named = [query for query in asked if query.id == given] or [query for query in asked if given in _texts(query)]
+    queries = list(queries_of(case, phase))
+    named = [query for query in queries if query.id == given] or [query for query in queries if given in _texts(query)]
     if len(named) == 1:
         if named[0].continuations:
             raise place.wrong("query", f"{given!r} of case {case.id} needs log-probabilities, not a text")
         return named[0].id
-    what = "stands for several queries" if named else "is no query"
-    ids = [query.id for query in asked]
+    what = "matches several queries" if named else "is not a query"
+    ids = [query.id for query in queries]
     near = get_close_matches(given, ids, n=3) or ids[:8]
     raise place.wrong(
         "query",

@@ -72,16 +72,16 @@ def unfinished(folder: RunFolder) -> str:
     if folder.complete:
         return ""
     edits: dict[str, int] = {}  # by batch, because several processes may record the same one
-    asked: set[str] = set()
+    evaluated: set[str] = set()
     try:
         for record in chain(folder.read(), *map(read_records, folder.parts())):
             if isinstance(record, Batch):
                 edits[record.batch] = record.edits
             if isinstance(record, Replied) and record.phase == "after":
-                asked.add(record.case)
+                evaluated.add(record.case)
     except BadRun as error:
         return f"damaged: {error.message}"
-    return f"unfinished: {sum(edits.values()):,} edits applied, {len(asked):,} cases evaluated"
+    return f"unfinished: {sum(edits.values()):,} edits applied, {len(evaluated):,} cases evaluated"
 
 
 def _why(path: Path) -> str:

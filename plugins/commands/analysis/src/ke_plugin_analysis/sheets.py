@@ -58,7 +58,7 @@ def read_sheet(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping
 
 
 def harmless(text: str) -> str:
-    """Return ``text`` as a cell that is no formula, without control characters, cut to LONGEST."""
+    """Return ``text`` as a cell: formulas escaped, without control characters, cut to LONGEST."""
     shown = "".join(mark if mark in "\n\t" or mark.isprintable() else " " for mark in text)
     cut = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
     return f"'{cut}" if cut.lstrip()[:1] in RISKY and len(cut.strip()) > 1 else cut  # a single sign is harmless

@@ -61,20 +61,20 @@ def _part_grids(runs: Sequence[Reported]) -> list[Grid]:
         if not any((key, value) in tags for value in parts):
             continue
         whole = (TESTED, "yes") if key == BUCKET else None
-        asked: list[tuple[str, tuple[str, str] | None]] = [("total", whole)]
-        asked += [(name, (key, value)) for value, name in parts.items()]
+        tags_of_columns: list[tuple[str, tuple[str, str] | None]] = [("total", whole)]
+        tags_of_columns += [(name, (key, value)) for value, name in parts.items()]
         lines = tuple(
             Line(
                 names=(_heading(rows, column), row.label, prompt_name(row.style)),
-                scores=tuple(row.score(column, tag) for _, tag in asked),
+                scores=tuple(row.score(column, tag) for _, tag in tags_of_columns),
             )
             for column in metric_columns(runs)
             if not column.table
             for row in rows
-            if any(row.score(column, tag) for _, tag in asked[1:])
+            if any(row.score(column, tag) for _, tag in tags_of_columns[1:])
         )
         title = f"total ({', '.join(parts.values())}), after editing: value in % (n)"
-        heads = tuple(ColumnHeader(words=name) for name, _ in asked)
+        heads = tuple(ColumnHeader(words=name) for name, _ in tags_of_columns)
         made.append(Grid(title=title, names=("score", "editor", PROMPT), heads=heads, lines=lines, by=key))
     return [grid for grid in made if grid.lines]
 

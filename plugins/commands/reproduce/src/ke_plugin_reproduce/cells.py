@@ -66,7 +66,7 @@ class Result:
     details: str = ""
 
 
-Told = Callable[[Cell, Result | None], object]
+ReportProgress = Callable[[Cell, Result | None], object]
 """Called with a cell and None when it starts, and with its result when it ends."""
 
 
@@ -121,7 +121,7 @@ class CellRunner:
     _broken: dict[ModelChoice, Exception] = field(factory=dict)
     """Why models could not be loaded. Further cells fail without another attempt."""
 
-    def run(self, cells: Sequence[Cell], *, told: Told = lambda _cell, _result: None) -> list[Result]:
+    def run(self, cells: Sequence[Cell], *, report: ReportProgress = lambda _cell, _result: None) -> list[Result]:
         """Run the unfinished cells, model by model, and return the results in the order of ``cells``.
 
         A failed cell does not stop the others; the next call resumes it. Only an interrupt stops all. Raises BadRun if
@@ -132,9 +132,9 @@ class CellRunner:
             raise BadRun(f"two cells have the same folder: {twice}", hint="use a folder per cell")
         results: dict[str, Result] = {}
         for cell in _by_model(cells):
-            told(cell, None)
+            report(cell, None)
             results[str(cell.folder)] = found = self._result(cell)
-            told(cell, found)
+            report(cell, found)
         return [results[str(cell.folder)] for cell in cells]
 
     def _result(self, cell: Cell) -> Result:
@@ -142,7 +142,7 @@ class CellRunner:
         started = perf_counter()
         try:
             made = self._run(cell)
-        except Exception as error:  # noqa: BLE001  whatever is wrong with one cell, the others must still run
+        except Exception as error:  # noqa: BLE001  an error of one cell must not stop the others
             made = _failed(cell, error)
         return evolve(made, seconds=perf_counter() - started)
 
@@ -158,7 +158,7 @@ class CellRunner:
         try:
             ended = evaluate(run, RunFolder.create(cell.folder, run.spec, run.files))
         except BaseException:
-            self._choice = self._model = None  # nobody knows what it did to the model: the next cell loads it afresh
+            self._choice = self._model = None  # the state of the model is unknown: the next cell loads it again
             raise
         return Result(cell=cell, failures=ended.failures)
 

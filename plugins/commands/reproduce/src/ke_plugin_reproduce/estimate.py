@@ -72,33 +72,33 @@ def workload_of(found: ResolvedRun, model: str, seen: set[int]) -> Workload:
     """
     plan, made = found.spec.plan, found.groups
     asked = [stage.asked for stage in stages(made, plan)] if plan.sequential else made
-    asker = RequestBuilder.of(found.spec, found.editor_spec, found.dataset)
+    builder = RequestBuilder.of(found.spec, found.editor_spec, found.dataset)
     own = sum(len(measure.asks) for measure in found.measures)
     models = len(asked) if plan.sequential else len(made)
     unedited = 0
     if found.editor_spec.needs_model:
-        for ask in _before(asker, made):
+        for ask in _before(builder, made):
             key = hash((model, *_content(ask)))
             unedited += key not in seen
             seen.add(key)
-        unedited += own + (_count(asker.control, made) if found.editor_spec.own_before else 0)
+        unedited += own + (_count(builder.control, made) if found.editor_spec.own_before else 0)
     return Workload(
         cases=len({case.id for group in asked for case in group.cases}),
         edits=sum(len({edit.id for case in group.edited for edit in case.edits}) for group in made),
         unedited=unedited,
-        edited=models * own + sum(_after(asker, group) for group in asked),
+        edited=models * own + sum(_after(builder, group) for group in asked),
     )
 
 
-def _before(asker: RequestBuilder, made: Sequence[Group]) -> Iterator[Ask]:
+def _before(builder: RequestBuilder, made: Sequence[Group]) -> Iterator[Ask]:
     for group in made:
         for case in group.cases:
-            for unit in asker.before(case):
+            for unit in builder.before(case):
                 yield from unit.questions
 
 
-def _after(asker: RequestBuilder, group: Group) -> int:
-    return _count(lambda case: asker.after(case, {}, edited=group.edits(case)), [group])
+def _after(builder: RequestBuilder, group: Group) -> int:
+    return _count(lambda case: builder.after(case, {}, edited=group.edits(case)), [group])
 
 
 def _count(units_of: Callable[[Case], list[RequestGroup]], made: Sequence[Group]) -> int:
@@ -149,7 +149,7 @@ def _rates(folders: Iterable[RunFolder]) -> Rates:
         try:
             _add(total, folder)
         except BadRun:
-            continue  # a damaged run says nothing of others
+            continue  # skip damaged runs
     return total
 
 

@@ -215,7 +215,7 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
     ]
     rows.sort(key=lambda row: (row[2].value or 0.0) if less else -(row[2].value or 0.0))
     order = ranks([score.interval for _name, _style, score, _path in rows], more_is_better=not less)
-    asked = {(run.spec.plan.limit, run.spec.plan.eval_limit, _drawn_with(run)) for run in runs}
+    samples = {(run.spec.plan.limit, run.spec.plan.eval_limit, _drawn_with(run)) for run in runs}
     return LeaderboardTable(
         dataset=dataset,
         model=model,
@@ -225,7 +225,7 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
             for rank, (name, style, score, path) in zip(order, rows, strict=True)
         ),
         less=less,
-        alike=len(asked) == 1,
+        alike=len(samples) == 1,
     )
 
 

@@ -36,15 +36,15 @@ class Footnotes:
     """
 
     def __init__(self, filled: FilledTable) -> None:
-        said = [[(_said(cell), _ran(cell)) for cell in row] for row in filled.cells]
-        common = _shared([pair for row in said for pair in row])
+        cell_notes = [[(_notes(cell), _ran(cell)) for cell in row] for row in filled.cells]
+        common = _shared([pair for row in cell_notes for pair in row])
         self.everywhere = list(dict.fromkeys((*filled.notes, *common)))
-        by_column = [_without(_shared(list(column)), common) for column in zip(*said, strict=True)]
+        by_column = [_without(_shared(list(column)), common) for column in zip(*cell_notes, strict=True)]
         self._letters: dict[str, str] = {}
         self.columns = [self._mark(notes) for notes in by_column]
         self.rows: list[str] = []
         self.cells: list[list[str]] = []
-        for row in said:
+        for row in cell_notes:
             by_row = _without(_shared(row), common)
             self.rows.append(self._mark(by_row))
             above = [{*self.everywhere, *by_row, *notes} for notes in by_column]
@@ -213,7 +213,7 @@ def _printed(printed: Printed) -> str:
     return printed or "-"
 
 
-def _said(cell: Sequence[CellPart]) -> list[str]:
+def _notes(cell: Sequence[CellPart]) -> list[str]:
     return list(dict.fromkeys(note for part in cell for note in ((part.why,) if part.why else part.notes)))
 
 
@@ -223,7 +223,7 @@ def _ran(cell: Sequence[CellPart]) -> bool:
 
 def _shared(cells: Sequence[tuple[list[str], bool]]) -> list[str]:
     """Return the notes that all run cells have in common, or all cells if none was run. Empty for a single cell."""
-    notes = [said for said, ran in cells if ran] or [said for said, _ran in cells]
+    notes = [each for each, ran in cells if ran] or [each for each, _ran in cells]
     return [note for note in notes[0] if all(note in other for other in notes)] if len(notes) > 1 else []
 
 

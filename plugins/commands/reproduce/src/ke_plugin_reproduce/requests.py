@@ -122,43 +122,43 @@ class Planner:
 
     table: Reproduction
     catalog: Catalog
-    means: Resources
-    shelf: DatasetCache
+    resources: Resources
+    datasets: DatasetCache
 
     def rows(self) -> list[list[tuple[PartPlan, ...]]]:
         """Return the parts of every cell, row by row. Options of unused components are omitted."""
         return [[tuple(self._part(cell, wanted) for wanted in cell.wanted) for cell in row] for row in self._cells]
 
     def _part(self, cell: CellPlan, wanted: RunNumber) -> PartPlan:
-        seat = self._seats.get(cell.model, MappedModel())
+        mapped = self._models.get(cell.model, MappedModel())
         if wanted.printed == ABSENT:
             return PartPlan(wanted=wanted)
-        if why := cell.row.unclear or seat.why:
+        if why := cell.row.unclear or mapped.why:
             return PartPlan(wanted=wanted, why=why)
-        notes = dict.fromkeys((*cell.notes, *([seat.note] if seat.note else [])))
+        notes = dict.fromkeys((*cell.notes, *([mapped.note] if mapped.note else [])))
         needs: list[RequiredRun] = []
         for each in wanted.setups:
-            setup = evolve(each, options={**seat.options, **each.options})
+            setup = evolve(each, options={**mapped.options, **each.options})
             try:
-                need, said = self._needed(setup, wanted.pick, seat.choice)
+                need, differences = self._needed(setup, wanted.pick, mapped.choice)
             except KEError as error:
                 return PartPlan(wanted=wanted, why=str(error))
             if need not in needs:  # one dataset may take the place of several
                 needs.append(need)
-            notes |= dict.fromkeys(said)
+            notes |= dict.fromkeys(differences)
         return PartPlan(wanted=wanted, needs=tuple(needs), notes=tuple(notes))
 
     def _needed(self, setup: Setup, pick: Pick, model: ModelChoice | None) -> tuple[RequiredRun, list[str]]:
         """Return the run of a cell and its differences from the paper."""
         asks_model = self._asks_model(setup.judge)
-        if asks_model and self.means.judge_model is None:
+        if asks_model and self.resources.judge_model is None:
             raise BadConfig(f"judge {setup.judge} needs a model to ask: say --judge-model")
         if pick.source == "scores" and not setup.editor:
             raise BadConfig("the cell has no editor", hint=HINT)
         request = self._request(setup, pick, model, later=setup.judge if asks_model else "")
-        request, notes = self._at_hand(request)
+        request, notes = self._available(request)
         if pick.source == "scores":
-            request, cut = _cut(request, len(self.shelf.cases(request)))
+            request, cut = _cut(request, len(self.datasets.cases(request)))
             notes += cut
         if not asks_model:
             return RequiredRun(request=request), notes
@@ -169,12 +169,12 @@ class Planner:
         return EvalRequest(
             editor=setup.editor,
             dataset=setup.dataset,
-            model=_typed(model or self.means.models[0], setup.dtype),
+            model=_typed(model or self.resources.models[0], setup.dtype),
             options=self._options(evolve(setup, judge="") if later else setup),
             plan=Plan(
                 protocol=setup.protocol,
                 size=setup.edited if setup.protocol == "sample" or pick.source == "audit" else setup.batch,
-                limit=self.means.limit if pick.source == "scores" else None,
+                limit=self.resources.limit if pick.source == "scores" else None,
                 eval_limit=setup.eval_limit,
             ),
             styles=setup.styles,
@@ -183,21 +183,21 @@ class Planner:
             metrics=self._metrics,
             seed=setup.seed,
             prompts=setup.prompts,
-            data_dir=self.means.data_dir,
+            data_dir=self.resources.data_dir,
         )
 
-    def _at_hand(self, request: EvalRequest) -> tuple[EvalRequest, list[str]]:
+    def _available(self, request: EvalRequest) -> tuple[EvalRequest, list[str]]:
         """Return the settings with the dataset or its replacement. Raises KEError if both are missing."""
-        if request.prompts and not self.shelf.holds(request) and self.shelf.holds(evolve(request, prompts="")):
+        if request.prompts and not self.datasets.holds(request) and self.datasets.holds(evolve(request, prompts="")):
             return evolve(request, prompts=""), [f"{request.prompts} prompts are missing: our own are used"]
         try:
-            self.shelf.cases(request)
+            self.datasets.cases(request)
         except BadData:
-            if not self.means.fallback:
+            if not self.resources.fallback:
                 raise
         else:
             return request, []
-        name = self.means.fallback
+        name = self.resources.fallback
         unknown = self.catalog.spec("dataset", request.dataset).prefix
         kept = {prefix: given for prefix, given in request.options.items() if prefix != unknown}
         where = request.data_dir if DATA_DIR in fields_dict(self.catalog.spec("dataset", name).config) else ""
@@ -239,8 +239,8 @@ class Planner:
         return tuple(dict.fromkeys(name for name in named if name))
 
     @cached_property
-    def _seats(self) -> Mapping[str, MappedModel]:
-        return map_models(self.table.models, self.means.models)
+    def _models(self) -> Mapping[str, MappedModel]:
+        return map_models(self.table.models, self.resources.models)
 
 
 def _typed(model: ModelChoice, dtype: str) -> ModelChoice:
@@ -282,15 +282,15 @@ def map_models(models: Mapping[str, PaperModel], given: Sequence[ModelChoice]) -
     others = [choice for choice in given if choice not in own.values()]
     free = [label for label, model in models.items() if label not in own and not model.gone]
     pairs = dict.fromkeys(free, others[0]) if len(others) == 1 else dict(zip(free, others, strict=False))
-    return {label: _seat(label, model, own.get(label), pairs.get(label)) for label, model in models.items()}
+    return {label: _mapped(label, model, own.get(label), pairs.get(label)) for label, model in models.items()}
 
 
-def _seat(label: str, model: PaperModel, own: ModelChoice | None, other: ModelChoice | None) -> MappedModel:
+def _mapped(label: str, model: PaperModel, own: ModelChoice | None, other: ModelChoice | None) -> MappedModel:
     if own is not None:
         dtype = own.how.dtype
         changed = f"{label} in {dtype}, not {model.dtype}" if model.dtype and model.dtype != dtype else ""
-        asked = evolve(own, how=evolve(own.how, chat=model.chat))
-        return MappedModel(choice=asked, options=model.options, note=changed)
+        chosen = evolve(own, how=evolve(own.how, chat=model.chat))
+        return MappedModel(choice=chosen, options=model.options, note=changed)
     if model.gone:
         return MappedModel(why=f"{label}: {model.gone}")
     if other is None:

@@ -21,7 +21,7 @@ from ke_core.app import (
     score_folder,
 )
 from ke_core.plugin import EFFICACY, BadData, Case, KEError, MetricScore, Progress, digest
-from ke_plugin_reproduce.cells import Cell, CellRunner, Result, Told
+from ke_plugin_reproduce.cells import Cell, CellRunner, ReportProgress, Result
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Measured, Status, mean, part, picked
 from ke_plugin_reproduce.reading import ABSENT
 from ke_plugin_reproduce.requests import DatasetCache, PartPlan, Planner, RequiredRun, Resources
@@ -45,10 +45,10 @@ class PlannedTable:
         return {need.key: need for part in self.parts() if part.wanted.pick.source == "scores" for need in part.needs}
 
 
-def planned(tables: Mapping[str, Reproduction], catalog: Catalog, means: Resources) -> list[PlannedTable]:
+def planned(tables: Mapping[str, Reproduction], catalog: Catalog, resources: Resources) -> list[PlannedTable]:
     """Plan every number of every table without running anything. Raises BadData."""
-    shelf = DatasetCache(catalog)
-    planners = {name: Planner(table, catalog, means, shelf) for name, table in tables.items()}
+    datasets = DatasetCache(catalog)
+    planners = {name: Planner(table, catalog, resources, datasets) for name, table in tables.items()}
     return [PlannedTable(name=name, planner=planner, rows=planner.rows()) for name, planner in planners.items()]
 
 
@@ -64,7 +64,7 @@ class RequiredRuns:
     """The runs of tables in ``root``. Each is made once, and resumed after an interrupt."""
 
     catalog: Catalog
-    means: Resources
+    resources: Resources
     root: Path
     progress: Progress
     _runner: CellRunner = field(init=False)
@@ -78,20 +78,20 @@ class RequiredRuns:
         """The runner of all tables, which often share a model."""
         return CellRunner(catalog=self.catalog, progress=self.progress)
 
-    def make(self, needs: Mapping[str, RequiredRun], *, told: Told) -> bool:
+    def make(self, needs: Mapping[str, RequiredRun], *, report: ReportProgress) -> bool:
         """Run the unfinished runs. A failure is recorded with its reason and does not stop the others.
 
         Returns whether any run failed.
         """
         new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
-        results = self._runner.run([cell(need, self.root) for need in new.values()], told=told)
+        results = self._runner.run([cell(need, self.root) for need in new.values()], report=report)
         for (key, need), result in zip(new.items(), results, strict=True):
             self._read(key, need, result)
         return any(key in self._why for key in needs)
 
     def filled(self, plan: PlannedTable) -> FilledTable:
         """Return the table with the numbers of all finished runs."""
-        limit = self.means.limit
+        limit = self.resources.limit
         return FilledTable(
             name=plan.name,
             table=plan.planner.table,
@@ -117,9 +117,9 @@ class RequiredRuns:
 
     def _judge(self, folder: RunFolder, need: RequiredRun) -> None:
         """Judge the run with a judge that needs a model."""
-        assert self.means.judge_model is not None
+        assert self.resources.judge_model is not None
         request = need.request
-        asking = JudgeModel(model=self.means.judge_model, progress=self.progress)
+        asking = JudgeModel(model=self.resources.judge_model, progress=self.progress)
         where = request.data_dir
         judge_folder(folder, self.catalog, name=need.judge, options=need.options, data_dir=where, asking=asking)
         score_folder(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
@@ -139,7 +139,7 @@ class RequiredRuns:
                 return Measured(value=None, n=0, why=self._why[need.key])
             found, warned = picked(self._scores[need.key], pick), self._warned[need.key]
             return evolve(found, notes=(*found.notes, f"warning: {warned}")) if warned else found
-        cases = plan.planner.shelf.cases(need.request)
+        cases = plan.planner.datasets.cases(need.request)
         try:
             numbers = self._numbers(pick.source, need, cases)
         except KEError as error:
@@ -176,12 +176,12 @@ def counted(cases: Sequence[Case]) -> dict[str, float]:
 
     It adds ``tested queries per case`` and their mean per aspect (``... and aspect``).
     """
-    asked = Counter(probe.aspect for case in cases for probe in case.probes for _query in probe.queries)
-    each = {f"{PER_CASE}: {aspect}": number / len(cases) for aspect, number in asked.items()}
+    queries = Counter(probe.aspect for case in cases for probe in case.probes for _query in probe.queries)
+    each = {f"{PER_CASE}: {aspect}": number / len(cases) for aspect, number in queries.items()}
     tests = [probe for case in cases for probe in case.probes if probe.asked("after") and probe.aspect != EFFICACY]
     tested = sum(len(probe.queries) for probe in tests) / len(cases)
     mean = {TESTED: tested, TESTED_EACH: tested / len({probe.aspect for probe in tests})} if tests else {}
-    return {**count_cases(cases), PER_CASE: asked.total() / len(cases), **each, **mean}
+    return {**count_cases(cases), PER_CASE: queries.total() / len(cases), **each, **mean}
 
 
 def audited(cases: Sequence[Case], edited: int) -> dict[str, float]:

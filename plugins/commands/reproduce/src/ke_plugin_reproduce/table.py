@@ -10,8 +10,10 @@ from attrs import Attribute, field, frozen
 from ke_core.plugin import Form, Phase
 
 Printed = float | str | None
-"""A number; words in its place (``<1``, ``OOM``); None where nothing is printed (a figure's points), and no words
-where the table has no cell: that is not run."""
+"""A number; words instead of a number (``<1``, ``OOM``); None if nothing is printed (points of a figure).
+
+An empty text: the paper does not have this cell, and it is not run.
+"""
 Source = Literal["scores", "statistics", "audit"]
 
 

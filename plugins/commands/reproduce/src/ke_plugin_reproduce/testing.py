@@ -28,7 +28,7 @@ from ke_plugin_reproduce.running import RequiredRuns, planned
 from ke_plugin_reproduce.table import Reproduction
 from ke_testing.fakes import ScriptedModel, SilentProgress
 
-Says = Callable[[str, Ask], Reply | str]
+ReplyFunction = Callable[[str, Ask], Reply | str]
 """Returns the reply of an editor to a request. The test knows the gold answers of ``ask.case`` and ``ask.query``."""
 SOURCE = "stand-in"
 ANSWERS = "answers"
@@ -49,7 +49,7 @@ class StandIn:
     """
 
     name: str
-    says: Says
+    reply: ReplyFunction
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Accept every edit."""
@@ -60,7 +60,7 @@ class StandIn:
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[StandInModel]:
         """Change nothing."""
         del edits
-        yield StandInModel(name=self.name, says=self.says, answers=session.material[ANSWERS].value)
+        yield StandInModel(name=self.name, reply=self.reply, answers=session.material[ANSWERS].value)
 
 
 @frozen(kw_only=True)
@@ -68,15 +68,15 @@ class StandInModel:
     """The model that a ``StandIn`` has edited."""
 
     name: str
-    says: Says
+    reply: ReplyFunction
     answers: ByOpaqueId[str]
     details: Mapping[str, Any] = field(factory=dict)
 
     def answer(self, asks: Sequence[Ask]) -> list[Reply]:
         """Return the test's reply. A text becomes an ``Answer``."""
         real = self.answers.name
-        said = (self.says(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
-        return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in said]
+        replies = (self.reply(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
+        return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in replies]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Raises UnsupportedChange."""
@@ -91,7 +91,7 @@ def tables_of(specs: Iterable[ReproductionSpec]) -> dict[str, Reproduction]:
 
 def tried(
     specs: Iterable[ReproductionSpec],
-    says: Says,
+    reply: ReplyFunction,
     *,
     root: Path,
     limit: int | None = 3,
@@ -106,13 +106,13 @@ def tried(
     of a prompt; judges with a model use it too. Raises AssertionError for a failed run.
     """
     tables = tables_of(specs)
-    catalog = _catalog(tables, says, model)
+    catalog = _catalog(tables, reply, model)
     choice = ModelChoice(reference=f"{SOURCE}:1")
-    means = Resources(models=(choice,), judge_model=choice, limit=limit, fallback=fallback, data_dir=data_dir)
-    runs = RequiredRuns(catalog=catalog, means=means, root=root, progress=SilentProgress())
+    resources = Resources(models=(choice,), judge_model=choice, limit=limit, fallback=fallback, data_dir=data_dir)
+    runs = RequiredRuns(catalog=catalog, resources=resources, root=root, progress=SilentProgress())
     found = {}
-    for plan in planned(tables, catalog, means):
-        failed = runs.make(plan.needs(), told=lambda _cell, _result: None)
+    for plan in planned(tables, catalog, resources):
+        failed = runs.make(plan.needs(), report=lambda _cell, _result: None)
         found[plan.name] = runs.filled(plan)
         assert not failed, f"{plan.name}: {unrun(found[plan.name])}"
     return found
@@ -129,7 +129,7 @@ def sound(filled: Mapping[str, FilledTable], *, absent: Collection[str] = ()) ->
             if part.status is Status.ABSENT:
                 continue
             if part.status is Status.NOT_RUN:
-                assert part.why, f"{name}: a cell is empty, and nothing says why"
+                assert part.why, f"{name}: a cell is empty without a reason"
                 missed = any(words in part.why for words in NOTHING) and part.why not in absent
                 assert not missed, f"{name}: {part.why}"
             else:
@@ -154,20 +154,20 @@ def _parts(table: FilledTable) -> Iterator[CellPart]:
     return (part for row in table.cells for parts in row for part in parts)
 
 
-def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[str], str]) -> Catalog:
+def _catalog(tables: Mapping[str, Reproduction], reply: ReplyFunction, model: Callable[[str], str]) -> Catalog:
     """Return the installed components with stand-ins for the tables' editors and a source of scripted models."""
     installed = read_catalog(discover())
     options = _options(tables)
     here = Installed(name=SOURCE, module=__name__)
     editors = {
         name: Registration(
-            spec=_editor(installed, name, options.get(name, set()), says, own=OWN in styles), plugin=here
+            spec=_editor(installed, name, options.get(name, set()), reply, own=OWN in styles), plugin=here
         )
         for name, styles in _editors(tables).items()
     }
     source: ModelSpec = ModelSpec(
         name=SOURCE,
-        summary="says what a test says",
+        summary="replies from the test",
         config=StandInModelConfig,
         build=lambda _request: ScriptedModel(model),
     )
@@ -175,11 +175,11 @@ def _catalog(tables: Mapping[str, Reproduction], says: Says, model: Callable[[st
     return evolve(installed, offers={**installed.offers, "editor": editors, "model": models})
 
 
-def _editor(installed: Catalog, name: str, options: set[str], says: Says, *, own: bool) -> EditorSpec:
+def _editor(installed: Catalog, name: str, options: set[str], reply: ReplyFunction, *, own: bool) -> EditorSpec:
     offer = installed.offers["editor"].get(name)
 
     def build(_config: object) -> Editor:
-        return StandIn(name=name, says=says)
+        return StandIn(name=name, reply=reply)
 
     if offer is None:
         fields = {option: field(default="", type=str) for option in sorted(options)}

@@ -49,7 +49,7 @@ class ServedEdit:
         return (cloze.template.strip(), cloze.subject) if cloze else None
 
     @cached_property
-    def said(self) -> str:
+    def statement_key(self) -> str:
         """The content of an edit, independent of its format. It is unique among active edits."""
         return normalize_statement(self.edit.statement)
 
@@ -109,7 +109,7 @@ class ActiveEdits:
         gone: dict[str, ServedEdit] = {}
         for one in kept:
             clashes = index.clashes(one)
-            others = [old for old in clashes if old.said != one.said]
+            others = [old for old in clashes if old.statement_key != one.statement_key]
             if clashes and not others:
                 known.append(clashes[0].edit.id)
                 continue
@@ -125,7 +125,7 @@ class ActiveEdits:
 
     def removal(self, names: Sequence[str]) -> EditChange:
         """Return the change that removes edits by id or statement. Raises UnknownEdit if one is not active."""
-        by_statement = {one.said: one for one in self.edits.values()}
+        by_statement = {one.statement_key: one for one in self.edits.values()}
         found: dict[str, ServedEdit] = {}
         for name in names:
             one = self.edits.get(name) or by_statement.get(normalize_statement(name))
@@ -144,7 +144,7 @@ class ActiveEdits:
         return len(self.edits)
 
 
-KEYS = (attrgetter("edit.id"), attrgetter("said"), attrgetter("about"))
+KEYS = (attrgetter("edit.id"), attrgetter("statement_key"), attrgetter("about"))
 """Keys that only one active edit may have."""
 
 

@@ -77,8 +77,8 @@ class Routes:
     ) -> Response:
         async with self._intake.body(request, self.limits.body) as body:
             wanted = read(wire.parsed(body), self.settings)
-            said = await while_there(request, self.batcher.answer(wanted.questions))
-        found = replies.response(kind, wanted, said, self.settings.model)
+            answers = await while_there(request, self.batcher.answer(wanted.questions))
+        found = replies.response(kind, wanted, answers, self.settings.model)
         if wanted.stream:
             return StreamingResponse(
                 replies.events(found, usage=wanted.usage),
@@ -138,12 +138,12 @@ class Routes:
         return await self._change(request, self._removal, self._removed)
 
     async def _change(
-        self, request: Request, read: Callable[[bytes], EditChange], told: Callable[[EditChange], Response]
+        self, request: Request, read: Callable[[bytes], EditChange], respond: Callable[[EditChange], Response]
     ) -> Response:
         """Change the model between two batches, then the state file.
 
-        Bodies are read concurrently; lists are parsed and applied one at a time. ``read`` and ``told`` need seconds for
-        a long list, so they run in a thread while the event loop answers other requests.
+        Bodies are read concurrently; lists are parsed and applied one at a time. ``read`` and ``respond`` run in a
+        thread, because they need seconds for a long list.
         """
         async with self._intake.body(request, self.limits.edits) as body:
             if not self._changeable:  # before the list is parsed: no correction of the list would help
@@ -155,7 +155,7 @@ class Routes:
                 change = await asyncio.to_thread(read, body)
                 if change:
                     await self.batcher.alone(lambda: self._changed(change))
-            return await asyncio.to_thread(told, change)
+            return await asyncio.to_thread(respond, change)
 
     def _addition(self, body: bytes) -> EditChange:
         raw = wire.parsed(body)
@@ -233,9 +233,9 @@ def _user_error(_request: Request, error: Exception) -> Response:
     """Report an error that the user can fix, with its hint."""
     assert isinstance(error, KEError)
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
-    said = str(error) + (f" ({error.hint})" if error.hint else "")
+    message = str(error) + (f" ({error.hint})" if error.hint else "")
     kind = "server_error" if status == 500 else "invalid_request_error"
-    return answer(BadRequest(said, status, code=type(error).__name__, kind=kind))
+    return answer(BadRequest(message, status, code=type(error).__name__, kind=kind))
 
 
 def _no_route(request: Request, error: Exception) -> Response:

@@ -95,20 +95,20 @@ class Batcher:
             return
         self.batches += bool(answered)
         self.questions += len(answered)
-        for reply, said in answered:
+        for reply, answer in answered:
             if not reply.done():
-                reply.set_result(said)
+                reply.set_result(answer)
 
     def _answered(self, batch: Sequence[Waiting]) -> list[tuple[asyncio.Future[Reply], Reply]]:
         """Return one reply per question whose client still waits. Raises PluginBroken if their number differs.
 
         It runs in the model's thread. Since the batch was formed, edits may have changed and clients disconnected.
         """
-        asked = [one for one in batch if not one[1].cancelled()]
-        if not asked:
+        waiting = [one for one in batch if not one[1].cancelled()]
+        if not waiting:
             return []
         own = tuple(self.own_edits())
-        replies = self.edited.answer([evolve(question, own=own) for question, _reply in asked])
-        if len(replies) != len(asked):
-            raise PluginBroken(f"the editor returned {len(replies)} replies to {len(asked)} questions")
-        return [(reply, said) for (_question, reply), said in zip(asked, replies, strict=True)]
+        replies = self.edited.answer([evolve(question, own=own) for question, _reply in waiting])
+        if len(replies) != len(waiting):
+            raise PluginBroken(f"the editor returned {len(replies)} replies to {len(waiting)} questions")
+        return [(reply, answer) for (_question, reply), answer in zip(waiting, replies, strict=True)]

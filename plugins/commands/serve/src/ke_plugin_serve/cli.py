@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from ke_plugin_serve.startup import ServeRequest
 
 TOKEN = "KE_SERVE_TOKEN"  # noqa: S105  the name of a variable
-NEEDS = ("starlette", "uvicorn")
 MILLISECOND = 1e-3
 url_option = click.option(
     "--url", default="http://127.0.0.1:8000", show_default=True, metavar="URL", help="Address of the server."
@@ -98,12 +96,11 @@ def command(context: click.Context, /, **given: Any) -> None:
       ke serve --adaptor ./edited
     """  # fmt: skip
     if context.invoked_subcommand is not None:
-        said = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-        if said:
-            raise click.UsageError(f"--{said[0].replace('_', '-')} is an option of ke serve, not of ke serve edits")
+        options = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if options:
+            raise click.UsageError(f"--{options[0].replace('_', '-')} is an option of ke serve, not of ke serve edits")
         return
     app: App = context.obj
-    _need_server()
     _serve(app, given, _model_of(context, given) if given["adaptor"] else model_choice(given))
 
 
@@ -192,14 +189,6 @@ def _name(reference: str) -> str:
     """Return the name of the model for clients: the value of ``--model``, or the name of the folder."""
     folder = Path(reference.removeprefix("hf:")).expanduser()
     return folder.resolve().name if folder.is_dir() else reference
-
-
-def _need_server() -> None:
-    missing = [name for name in NEEDS if find_spec(name) is None]
-    if missing:
-        from ke_core.plugin import KEError  # noqa: PLC0415  no need for it otherwise
-
-        raise KEError(f"ke serve needs {' and '.join(missing)}", hint="pip install ke-plugin-serve")
 
 
 @command.group("edits")

@@ -62,7 +62,7 @@ class ServeClient:
                 found = loads(read_at_most(answer, LARGEST))
         except HTTPError as error:
             with error:
-                raise KEError(f"{base} says: {_said(error)}", hint=_hint(error.code)) from error
+                raise KEError(f"error of {base}: {_said(error)}", hint=_hint(error.code)) from error
         except (OSError, HTTPException) as error:
             why = getattr(error, "reason", None) or error
             raise KEError(f"cannot reach {base}: {why}", hint="is ke serve running there? see --url") from error

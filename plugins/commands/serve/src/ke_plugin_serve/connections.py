@@ -8,22 +8,15 @@ from typing import ClassVar, Literal
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-try:
-    import resource
-except ImportError:  # pragma: no cover  Windows has no such limit
-    resource = None  # type: ignore[assignment]
-
 Wait = Literal["head", "rest", "read", "body"]
 SECONDS: dict[Wait, float] = {"head": 10.0, "rest": 5.0, "read": 60.0}
 """How long a connection waits for its client: for a request's head, for the rest of a body after the response, and
 until the client has read what was sent. The body of a request that is not answered yet has its own timeout.
 """
 ORDER: tuple[Wait, ...] = ("head", "rest", "read", "body")
-"""Which connections are closed first where there are too many."""
+"""The order in which connections are closed if there are too many."""
 WAITING = 256  # connections beyond those whose requests are answered
-BACKLOG = 128  # connections that the system queues until they are accepted
-ACCEPTED = 16  # connections accepted before others are read: far fewer than may be open, see `Connection`
-UNLIMITED = 1 << 20
+BACKLOG = 64  # connections that the system queues until they are accepted
 
 
 class Connection(H11Protocol):
@@ -31,7 +24,7 @@ class Connection(H11Protocol):
 
     If more than ``most`` are open, the one that has waited longest for its client is closed. New connections are always
     accepted, so a client that sends its request immediately is answered even if many others are silent. asyncio accepts
-    up to twice ``ACCEPTED`` connections before it reads from the first, so ``most`` must leave room for them.
+    up to twice ``BACKLOG`` connections before it reads from the first, so ``most`` must leave room for them.
     """
 
     most: ClassVar[int]
@@ -73,7 +66,7 @@ class Connection(H11Protocol):
         self._stop()
 
     def drop(self) -> None:
-        """Close the connection now, whatever is unsent."""
+        """Close the connection now, even with unsent data."""
         self._stop()
         self.connections.discard(self)  # the transport does that only later
         self.transport.abort()
@@ -109,21 +102,9 @@ class Connection(H11Protocol):
 
 
 def connection_class(answered: int) -> type[Connection]:
-    """Return the class of connections of a server that answers at most ``answered`` requests at once.
-
-    They use at most half of the process's file descriptors. The rest is for accepted connections that are not counted
-    yet.
-    """
+    """Return the class of connections of a server that answers at most ``answered`` requests at once."""
 
     class Limited(Connection):
-        most = min(answered + WAITING, _descriptors() // 2)
+        most = answered + WAITING
 
     return Limited
-
-
-def _descriptors() -> int:
-    if resource is not None:
-        found: int = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if found != resource.RLIM_INFINITY:
-            return found
-    return UNLIMITED

@@ -52,14 +52,6 @@ class ChatFormat:
 
 
 @frozen(kw_only=True)
-class RenderedRequest:
-    """A question and the full prompt."""
-
-    said: str
-    prompt: str
-
-
-@frozen(kw_only=True)
 class CompletionRequest:
     """A request. ``unused``: decoding fields that the editor ignores."""
 
@@ -81,12 +73,13 @@ def chat(raw: Mapping[str, Any], settings: ChatFormat) -> CompletionRequest:
     turns = _turns(listed(raw.get("messages"), "messages", MESSAGES))
     if turns[-1][0] != "user":
         refuse("messages", f"must end with the user's question, not with a message of the {turns[-1][0]}")
-    said = turns[-1][1]
+    question = turns[-1][1]
     alone = settings.turns and len(turns) == 1
     lines = [f"{ROLES[role]}{content}" for role, content in turns]
-    prompt = said if alone else "\n".join([*lines, ASSISTANT.rstrip()])
-    put = RenderedRequest(said=said, prompt=prompt)
-    return _asked(raw, settings, [put], form="question", stops=() if alone else (f"\n{USER.rstrip()}",))
+    prompt = question if alone else "\n".join([*lines, ASSISTANT.rstrip()])
+    return _request(
+        raw, settings, [(question, prompt)], form="question", stops=() if alone else (f"\n{USER.rstrip()}",)
+    )
 
 
 def plain(raw: Mapping[str, Any], settings: ChatFormat) -> CompletionRequest:
@@ -95,14 +88,19 @@ def plain(raw: Mapping[str, Any], settings: ChatFormat) -> CompletionRequest:
     several = listed(given, "prompt", PROMPTS) if isinstance(given, list) else [given]
     if any(isinstance(one, int | list) for one in several):
         refuse("prompt", "must be a text or texts: token ids mean nothing to an editor", code="invalid_type")
-    put = [RenderedRequest(said=one, prompt=one) for one in (text(one, "prompt") for one in several)]
-    return _asked(raw, settings, put, form="cloze", stops=())
+    rendered = [(one, one) for one in (text(one, "prompt") for one in several)]
+    return _request(raw, settings, rendered, form="cloze", stops=())
 
 
-def _asked(
-    raw: Mapping[str, Any], settings: ChatFormat, put: Sequence[RenderedRequest], *, form: Form, stops: tuple[str, ...]
+def _request(
+    raw: Mapping[str, Any],
+    settings: ChatFormat,
+    rendered: Sequence[tuple[str, str]],
+    *,
+    form: Form,
+    stops: tuple[str, ...],
 ) -> CompletionRequest:
-    """Convert the fields of both kinds of requests."""
+    """Convert the fields of both kinds of requests. ``rendered``: pairs of a question and its prompt."""
     _model(raw.get("model"), settings.model)
     for name, harmless in NEUTRAL.items():
         value = raw.get(name)
@@ -120,14 +118,14 @@ def _asked(
         refuse("stream_options", "must be an object", code="invalid_type")
     questions = tuple(
         Question(
-            id=f"{uuid4().hex if seed is None else f'seed {seed}/{digest([one.prompt])}'}/{number_}",
+            id=f"{uuid4().hex if seed is None else f'seed {seed}/{digest([prompt])}'}/{number_}",
             case="serve",
             query="",
-            texts=(one.said,),
+            texts=(question,),
             form=form,
-            prompt=Prompt(text=one.prompt, decoding=decoding, parse=WHOLE),
+            prompt=Prompt(text=prompt, decoding=decoding, parse=WHOLE),
         )
-        for number_, one in enumerate(put)
+        for number_, (question, prompt) in enumerate(rendered)
     )
     unused = tuple(name for name in settings.ignored if raw.get(name) is not None)
     return CompletionRequest(questions=questions, stream=stream, usage=flag(options, "include_usage"), unused=unused)
@@ -139,8 +137,8 @@ def _turns(messages: Sequence[object]) -> list[tuple[str, str]]:
     """
     *context, last = [_turn(message, f"messages[{place}]") for place, message in enumerate(messages)]
     question = text(last[1], f"messages[{len(context)}].content")
-    said = [(role, content) for role, content in context if content is not None and content.strip()]
-    return [*said, (last[0], question)]
+    turns = [(role, content) for role, content in context if content is not None and content.strip()]
+    return [*turns, (last[0], question)]
 
 
 def _turn(message: object, where: str) -> tuple[str, str | None]:

@@ -20,7 +20,7 @@ DONE = b"data: [DONE]\n\n"
 AGAIN = 20  # seconds in the header Retry-After
 
 
-def response(kind: Kind, asked: CompletionRequest, replies: Sequence[Reply], model: str) -> dict[str, Any]:
+def response(kind: Kind, request: CompletionRequest, replies: Sequence[Reply], model: str) -> dict[str, Any]:
     """Return the body of a response. Raises BadRequest if a reply is not an answer.
 
     The additional field ``ke`` holds the outcome of each answer and the ids of its retrieved edits. ``usage`` sums all
@@ -45,7 +45,7 @@ def response(kind: Kind, asked: CompletionRequest, replies: Sequence[Reply], mod
                 }
                 for answer in answers
             ],
-            "not_used": list(asked.unused),
+            "not_used": list(request.unused),
         },
     }
 
@@ -77,7 +77,7 @@ def _choice(kind: Kind, place: int, answer: Answer) -> dict[str, Any]:
     about = {"index": place, "finish_reason": reason, "logprobs": None}
     if kind == "chat.completion":
         return {**about, "message": {"role": "assistant", "content": answer.text, "refusal": None}}
-    # a completion goes on where the prompt ends, space and all, unless the editor has cut an answer out of it
+    # a completion continues the prompt, with its spaces, unless the editor has extracted an answer from it
     return {**about, "text": answer.raw if answer.text == WHOLE(answer.raw)[0] else answer.text}
 
 
@@ -91,8 +91,8 @@ def _answer(reply: Reply) -> Answer:
     if reply.error == errors.ContentRefused.__name__:
         raise BadRequest(reply.message, code="content_filter")
     known = getattr(errors, reply.error, None)
-    ours = isinstance(known, type) and issubclass(known, errors.KEError)  # other messages may reveal too much
-    said = f"the model gave no answer: {reply.error}" + (f": {reply.message}" if ours else "")
+    is_ke_error = isinstance(known, type) and issubclass(known, errors.KEError)  # other messages may reveal too much
+    message = f"the model gave no answer: {reply.error}" + (f": {reply.message}" if is_ke_error else "")
     if reply.error == errors.ServerDown.__name__:
-        raise BadRequest(said, status=503, kind="server_error", code="server_busy", retry_after=AGAIN)
-    raise BadRequest(said, status=502, kind="server_error", code="no_answer")
+        raise BadRequest(message, status=503, kind="server_error", code="server_busy", retry_after=AGAIN)
+    raise BadRequest(message, status=502, kind="server_error", code="no_answer")

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from ke_core.plugin import BadConfig, KEError
 from ke_plugin_serve.app import Routes, build_app
 from ke_plugin_serve.batcher import Batcher
-from ke_plugin_serve.connections import ACCEPTED, BACKLOG, connection_class
+from ke_plugin_serve.connections import BACKLOG, connection_class
 from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.rendering import ChatFormat
 from ke_plugin_serve.startup import ServedModel
@@ -53,12 +53,6 @@ class ShutdownReport:
 
 class HttpServer(uvicorn.Server):
     """uvicorn's server. It does not raise the signal again that ended it."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen."""
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -100,7 +94,7 @@ def serve(
     config = uvicorn.Config(
         build_app(routes, address.token),
         http=connection_class(limits.concurrent),
-        backlog=ACCEPTED,  # asyncio also uses it as the number of connections to accept at once
+        backlog=BACKLOG,
         lifespan="off",
         log_config=None,
         access_log=False,  # requests are not logged

@@ -151,10 +151,10 @@ def check(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequen
     """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
     refused = spec.refused(editor, session, edits)
     if refused:
-        said: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
+        statements: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
         raise UnsupportedEdit(
             f"{spec.name} cannot make {len(refused)} of {len(edits)} edits",
-            details=tuple(f"{identity}: {said[identity]!r}: {why}" for identity, why in refused.items()),
+            details=tuple(f"{identity}: {statements[identity]!r}: {why}" for identity, why in refused.items()),
             hint="fix or remove these edits; no edit was applied",
         )
 

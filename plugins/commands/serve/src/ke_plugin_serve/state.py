@@ -65,8 +65,8 @@ def first_edits(state: StateFile | None, edits: Path | None) -> tuple[ActiveEdit
         return bank, f"using the state file {state.path}"
     if _sha256(edits) == state.input_sha256:
         return bank, f"using the state file {state.path}, not {edits}"
-    active = {one.said for one in bank.edits.values()}
-    missing = sum(one.said not in active for one in given.edits.values())
+    active = {one.statement_key for one in bank.edits.values()}
+    missing = sum(one.statement_key not in active for one in given.edits.values())
     return bank, (
         f"using the state file {state.path}, but {edits} has changed since that was created: {missing} of its "
         f"{len(given)} edits are not active. To add them: ke serve edits add --edits {edits}. "

@@ -111,10 +111,10 @@ def words(value: object, name: str) -> str:
 
 def text(value: object, name: str) -> str:
     """Return a text that is not blank."""
-    said = words(value, name)
-    if not said.strip():
+    found = words(value, name)
+    if not found.strip():
         refuse(name, "is empty")
-    return said
+    return found
 
 
 def listed(value: object, name: str, most: int) -> Sequence[Any]:
@@ -124,7 +124,7 @@ def listed(value: object, name: str, most: int) -> Sequence[Any]:
     if not value:
         refuse(name, "is empty")
     if len(value) > most:
-        refuse(name, f"has {len(value)} items, and at most {most} are taken")
+        refuse(name, f"has {len(value)} items, but at most {most} are allowed")
     return value
 
 

@@ -66,23 +66,16 @@ class RecordedUpdates:
     Copies, in their original precision, because an editor may change its tensors later.
     """
 
-    _patches: list[Patch] = field(factory=list, init=False)
+    patches: list[Patch] = field(factory=list, init=False)
+    """The open patches."""
 
     def deltas(self) -> dict[str, list[Delta]]:
         """Return the active updates by parameter name, in order of first use and of addition."""
         found: dict[str, list[Delta]] = {}
-        for patch in self._patches:
+        for patch in self.patches:
             for name, delta in patch.made:
                 found.setdefault(name, []).append(delta)
         return found
-
-    def opened(self, patch: Patch) -> None:
-        """Register that ``patch`` is open: record its updates."""
-        self._patches.append(patch)
-
-    def closed(self, patch: Patch) -> None:
-        """Register that ``patch`` has removed its updates."""
-        self._patches.remove(patch)
 
 
 @define(eq=False)
@@ -94,7 +87,8 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
     module: nn.Module
     _saved: dict[str, Tensor] = field(factory=dict, init=False)
     _since: dict[str, Tensor] = field(factory=dict, init=False)
-    _open: list[Patch] = field(factory=list, init=False)
+    patches: list[Patch] = field(factory=list, init=False)
+    """The open patches. Each removes its own updates until they are settled."""
 
     def _begin(self) -> PatchStack:
         return self
@@ -102,7 +96,7 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
     @uninterruptible
     def settle(self) -> None:
         """Leave the removal of the open patches' updates so far to ``undo`` or the end of the chain."""
-        for patch in self._open:
+        for patch in self.patches:
             for name, tensor in patch.release().items():
                 self._since.setdefault(name, tensor)
 
@@ -130,7 +124,7 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
     def suspended(self) -> Iterator[None]:
         """Restore the original weights in the block, and the updated ones after it, both bit for bit."""
         originals: dict[str, Tensor] = {}
-        for saved in (self._saved, self._since, *(patch.originals() for patch in self._open)):
+        for saved in (self._saved, self._since, *(patch.originals() for patch in self.patches)):
             originals = {**saved, **originals}
         updated = {name: _find(self.module, name)[1].detach().clone() for name in originals}
         _restore(self.module, originals)
@@ -138,14 +132,6 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
             yield
         finally:
             _restore(self.module, updated)
-
-    def opened(self, patch: Patch) -> None:
-        """Register that ``patch`` is open: until it is settled it removes its own updates."""
-        self._open.append(patch)
-
-    def closed(self, patch: Patch) -> None:
-        """Register that ``patch`` ended; its settled updates stay."""
-        self._open.remove(patch)
 
     def _end(self, _error: BaseException | None) -> None:
         self.settle()  # also updates of a patch whose context was never closed
@@ -170,7 +156,7 @@ class Patch(UninterruptibleContext["Patch"]):
 
     def _begin(self) -> Patch:
         for listener in self._listeners:
-            listener.opened(self)
+            listener.patches.append(self)
         return self
 
     @uninterruptible
@@ -227,7 +213,7 @@ class Patch(UninterruptibleContext["Patch"]):
         self._saved.clear()
         self.made.clear()
         for listener in self._listeners:
-            listener.closed(self)
+            listener.patches.remove(self)
 
     @property
     def _listeners(self) -> tuple[RecordedUpdates | PatchStack, ...]:

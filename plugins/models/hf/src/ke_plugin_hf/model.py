@@ -228,10 +228,10 @@ def _around(module: Any, coder: PromptTokenizer, ends: frozenset[int]) -> str:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
     template = (tokenizer.chat_template, CONTINUATION_FORMAT, "scored as it is written") if coder.chat else None
-    told: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
+    parts: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
     if ends != _ids(config.get("eos_token_id")) or coder.begin != config.get("bos_token_id"):
-        told += (sorted(ends), coder.begin)
-    return hashlib.sha256(repr(told).encode()).hexdigest()
+        parts += (sorted(ends), coder.begin)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _context(module: Any, tokenizer: Any) -> int:

@@ -21,8 +21,7 @@ from attrs import Factory, define, field, frozen
 
 from ke_core.plugin import KEError, ModelUnavailable, ServerDown, ServerFailed, loads
 from ke_plugin_openai.endpoints import count
-from ke_plugin_openai.faults import CHARGED, Transient, Unreachable, fault, fault_in_answer
-from ke_plugin_openai.words import quoted, whole
+from ke_plugin_openai.faults import CHARGED, Transient, Unreachable, fault, fault_in_answer, quoted, whole
 
 T = TypeVar("T")
 LARGEST = (
@@ -38,14 +37,14 @@ HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
 class RetryPolicy:
     """``attempts`` that may fail, with pauses of ``first``, 2 ``first`` ... at most ``most`` seconds.
 
-    ``asked``: the total time that a server may delay a request. A delay because of a rate limit is not a failed
+    ``total_wait``: the total time that a server may delay a request. A delay because of a rate limit is not a failed
     attempt.
     """
 
     attempts: int = 7
     first: float = 0.5
     most: float = 30.0
-    asked: float = 900.0
+    total_wait: float = 900.0
 
     def pause(self, failed: int) -> float:
         """Return the seconds to wait after that number of failed attempts."""
@@ -192,8 +191,8 @@ class ApiClient:
                 last = failed >= min(self.patience.attempts, trouble.tries)
                 if last or not self._put_off(trouble.wait, failed, begun):
                     busy = trouble.busy and not trouble.wait
-                    told = f"{trouble.message} (last of {sent} tries)"
-                    raise ServerDown(told, hint="run the same command again later", busy=busy) from None
+                    message = f"{trouble.message} (last of {sent} tries)"
+                    raise ServerDown(message, hint="run the same command again later", busy=busy) from None
                 self.usage.add(retries=1)
 
     def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -214,7 +213,7 @@ class ApiClient:
             self._pause(self.patience.pause(failed))
             return True
         until = monotonic() + wait
-        if until - begun > self.patience.asked:
+        if until - begun > self.patience.total_wait:
             return False
         self._not_before = max(self._not_before, until)
         return True

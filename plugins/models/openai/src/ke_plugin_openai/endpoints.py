@@ -23,8 +23,7 @@ from ke_core.plugin import (
     cut_at_stops,
     cut_in_echo,
 )
-from ke_plugin_openai.faults import CHARGED, NOT_FOUND, Transient, answer_message
-from ke_plugin_openai.words import Clean, whole
+from ke_plugin_openai.faults import CHARGED, NOT_FOUND, Clean, Transient, answer_message, whole
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 STOPS = 4  # the public API accepts no more; the others are applied here only
@@ -55,15 +54,15 @@ def body(request: Generate, *, chat: bool, limit: str = "max_tokens", stops: boo
 
     ``top_k`` is not part of OpenAI's API: it is sent only if it matters, and a server without it rejects the request.
     """
-    asked: dict[str, Any] = {limit: request.max_tokens, "temperature": request.temperature, "stream": False}
+    fields: dict[str, Any] = {limit: request.max_tokens, "temperature": request.temperature, "stream": False}
     if stops and (named := [stop for stop in request.stop if stop][:STOPS]):
-        asked["stop"] = named
+        fields["stop"] = named
     if request.temperature > 0:
-        asked |= {"seed": request.seed % SEEDS} if request.seed is not None else {}
-        asked |= {"top_k": request.top_k} if request.top_k else {}
+        fields |= {"seed": request.seed % SEEDS} if request.seed is not None else {}
+        fields |= {"top_k": request.top_k} if request.top_k else {}
     if chat:
-        return asked | {"messages": [{"role": "user", "content": instruction() + request.prompt}]}
-    return asked | {"prompt": request.prompt}
+        return fields | {"messages": [{"role": "user", "content": instruction() + request.prompt}]}
+    return fields | {"prompt": request.prompt}
 
 
 def read(
@@ -181,8 +180,8 @@ def _choice(raw: Mapping[str, Any], clean: Clean) -> Mapping[str, Any]:
         raise Transient("the server's answer contains no choice", tries=CHARGED)
     choice: Mapping[str, Any] = choices[0]
     if choice.get("error") or choice.get("finish_reason") in BROKEN_OFF:
-        told = answer_message(choice.get("error") or choice["finish_reason"], clean)
-        raise Transient(f"the server aborted its answer: {told}", tries=CHARGED)
+        reason = answer_message(choice.get("error") or choice["finish_reason"], clean)
+        raise Transient(f"the server aborted its answer: {reason}", tries=CHARGED)
     return choice
 
 
@@ -192,8 +191,8 @@ def _message(choice: Mapping[str, Any], clean: Clean) -> object:
     if not isinstance(message, dict):
         return None
     if message.get("refusal"):
-        said = " ".join(clean(str(message["refusal"])).split())[:200]
-        raise ContentRefused(f"the model declined: {said}", charged=True)
+        refusal = " ".join(clean(str(message["refusal"])).split())[:200]
+        raise ContentRefused(f"the model declined: {refusal}", charged=True)
     content = message.get("content")
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))

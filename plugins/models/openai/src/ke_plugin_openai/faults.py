@@ -1,16 +1,15 @@
-"""Server errors as one-line messages, and which of them are worth a retry."""
+"""Server errors as one-line messages, which of them are worth a retry, and the removal of the key from texts."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ke_core.plugin import ContentRefused, ContextOverflow, KEError, ServerFailed, ServerRefused, loads
-from ke_plugin_openai.words import Clean
 
 SHOWN = 200  # maximum characters of a server's own message
 CHARGED = 3  # tries of a request that the server may have processed, and charged, each time
@@ -51,17 +50,17 @@ class Unreachable(Transient):
 
 def fault(status: int, headers: Mapping[str, str], body: str, *, key: str, clean: Clean) -> KEError | Transient:
     """Return the error for an answer other than 200. ``key`` describes whether a key was sent; ``clean`` hides it."""
-    words = said(body, clean)
-    told = f": {words}" if words else ""
-    if refused := _refused(status, body, told, key):
+    words = server_message(body, clean)
+    suffix = f": {words}" if words else ""
+    if refused := _refused(status, body, suffix, key):
         return refused
     if status in AGAIN or status >= 500:
-        return Transient(f"the server returned status {status}{told}", wait=retry_after(headers), busy=status == BUSY)
+        return Transient(f"the server returned status {status}{suffix}", wait=retry_after(headers), busy=status == BUSY)
     if REFUSED.search(body):
-        return ContentRefused(f"the server withheld its answer ({status}){told}")
+        return ContentRefused(f"the server withheld its answer ({status}){suffix}")
     if status == 413 or (status in (400, 422) and TOO_LONG.search(body)):
-        return ContextOverflow(f"the prompt is too long for the server's model ({status}){told}")
-    return ServerFailed(f"the server rejected the request ({status}){told}")
+        return ContextOverflow(f"the prompt is too long for the server's model ({status}){suffix}")
+    return ServerFailed(f"the server rejected the request ({status}){suffix}")
 
 
 def fault_in_answer(error: object, body: str, *, key: str, clean: Clean) -> KEError | Transient:
@@ -74,18 +73,18 @@ def fault_in_answer(error: object, body: str, *, key: str, clean: Clean) -> KEEr
         status = 400
     if status is not None:
         return fault(status, {}, body, key=key, clean=clean)
-    return Transient(f"the server returned an error: {said(body, clean)}")
+    return Transient(f"the server returned an error: {server_message(body, clean)}")
 
 
-def _refused(status: int, body: str, told: str, key: str) -> ServerRefused | None:
+def _refused(status: int, body: str, suffix: str, key: str) -> ServerRefused | None:
     """Return the error of a rejection that affects every request."""
     if status in (401, 403) and not REFUSED.search(body):
-        return ServerRefused(f"the server rejected the request ({status}); {key}{told}", status=status, hint=KEY)
+        return ServerRefused(f"the server rejected the request ({status}); {key}{suffix}", status=status, hint=KEY)
     if status == UNPAID or (status == BUSY and "insufficient_quota" in body):
-        return ServerRefused(f"the account has no credit left ({status}){told}", status=status, hint=ACCOUNT)
+        return ServerRefused(f"the account has no credit left ({status}){suffix}", status=status, hint=ACCOUNT)
     if status == 404:
         return ServerRefused(
-            f"the server does not know this model or endpoint (404){told}", status=status, hint=NOT_FOUND
+            f"the server does not know this model or endpoint (404){suffix}", status=status, hint=NOT_FOUND
         )
     if 300 <= status < 400:
         return ServerRefused(f"the server redirects to another address ({status})", status=status, hint=REDIRECTED)
@@ -98,7 +97,7 @@ REDIRECTED = "correct --base-url: redirects are not followed, to protect the key
 NOT_FOUND = "check --model and --base-url (which often ends in /v1); chat models need --chat, others --no-chat"
 
 
-def said(body: str, clean: Clean) -> str:
+def server_message(body: str, clean: Clean) -> str:
     """Return the server's message in one short line: the ``message`` of an error object, or the start of the text."""
     try:
         raw: Any = loads(body, surrogates=True)
@@ -128,3 +127,25 @@ def retry_after(headers: Mapping[str, str]) -> float:
         return max(0.0, (when - datetime.now(UTC)).total_seconds())
     except (ValueError, OverflowError):  # a time zone with an invalid offset
         return 0.0
+
+
+Clean = Callable[[str], str]
+SECRET = 8  # a shorter key is a placeholder ("EMPTY", "none") and may occur in any text
+NOTHING = re.compile(r"(?!)")
+
+
+def whole(text: str) -> str:
+    """Join surrogate pairs in ``text``, and replace a lone surrogate by U+FFFD, because UTF-8 cannot encode it.
+
+    A token limit may split an emoji, and JSON can contain the half that is left.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def quoted(key: str) -> re.Pattern[str]:
+    r"""Return a pattern for ``key`` as plain text and as JSON may write it, also nested: ``\/``, ``\u002f``,
+    ``\\u002F``.
+    """
+    if len(key) < SECRET:
+        return NOTHING
+    return re.compile("".join(rf"\\{{0,9}}(?:{re.escape(one)}|(?i:u{ord(one):04x}))" for one in key))

@@ -87,9 +87,9 @@ class ApiModel:
     @property
     def digest(self) -> str:
         """Identify the address, the model and the prompt format. The server may change the model behind that name."""
-        asked = {"server": self.client.url, "model": self.name, "chat": self.chat}
+        fields = {"server": self.client.url, "model": self.name, "chat": self.chat}
         return digest(
-            asked | ({"instruction": endpoints.instruction(), "read": CONTINUATION_FORMAT} if self.chat else {})
+            fields | ({"instruction": endpoints.instruction(), "read": CONTINUATION_FORMAT} if self.chat else {})
         )[:32]
 
     @property
@@ -156,7 +156,7 @@ class ApiModel:
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
         """Try each request at most ``attempts`` times, and wait at most ``seconds`` if the server asks for it."""
-        self.client.patience = RetryPolicy(attempts=attempts, asked=seconds)
+        self.client.patience = RetryPolicy(attempts=attempts, total_wait=seconds)
 
     def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Outcome]:
         """Return one result per request, in order, and pass each to ``keep`` as it arrives (see ``RemoteModel``)."""
@@ -185,39 +185,39 @@ class ApiModel:
             return breaker.error
         try:
             outcome: Outcome = self._score(request) if isinstance(request, Score) else self._generate(request)
-        except Exception as error:  # noqa: BLE001  whatever it is, it is this request's
+        except Exception as error:  # noqa: BLE001  every error belongs to this request
             outcome = error
         breaker.note(outcome)
         return outcome
 
     def _generate(self, request: Generate) -> Generated:
         try:
-            return self._asked(request)
+            return self._sent(request)
         except endpoints.EchoCut as first:
-            whole = self._asked(request, again=True)
+            whole = self._sent(request, again=True)
             read, written = first.prompt_tokens + whole.prompt_tokens, first.tokens + whole.tokens
             return evolve(whole, prompt_tokens=read, tokens=written)
 
-    def _asked(self, request: Generate, *, again: bool = False) -> Generated:
+    def _sent(self, request: Generate, *, again: bool = False) -> Generated:
         """Send one request. ``again``: without stop strings, because one cut off the answer."""
         path = CHAT if self.chat else COMPLETIONS
         while True:
-            told = endpoints.body(request, chat=self.chat, limit=self._limit, stops=self._stops and not again)
+            body = endpoints.body(request, chat=self.chat, limit=self._limit, stops=self._stops and not again)
             read = partial(
-                endpoints.read, request=request, chat=self.chat, clean=self.client.clean, stops="stop" in told
+                endpoints.read, request=request, chat=self.chat, clean=self.client.clean, stops="stop" in body
             )
             try:
-                return self.client.ask(path, {"model": self.name, **told}, read, under_way=again)
+                return self.client.ask(path, {"model": self.name, **body}, read, under_way=again)
             except ServerFailed as error:
-                if not self._learn(error.message, told):
+                if not self._learn(error.message, body):
                     raise
 
-    def _learn(self, message: str, told: Mapping[str, object]) -> bool:
+    def _learn(self, message: str, body: Mapping[str, object]) -> bool:
         """Return whether the server needs another name for a field, or rejects it. Later requests follow that."""
-        if NEWER in message and NEWER not in told:
+        if NEWER in message and NEWER not in body:
             self._limit = NEWER
             return True
-        if "stop" in told and NO_STOP.search(message):
+        if "stop" in body and NO_STOP.search(message):
             self._stops = False  # they are applied here in any case
             return True
         return False
@@ -228,9 +228,9 @@ class ApiModel:
         return Scored.of(self._scored(prompt, text) for prompt, text in request.pairs)
 
     def _scored(self, prompt: str, continuation: str) -> tuple[float, int, bool | None]:
-        asked = {"model": self.name, **endpoints.score_body(prompt, continuation)}
+        fields = {"model": self.name, **endpoints.score_body(prompt, continuation)}
         read = partial(endpoints.read_score, prompt=prompt, continuation=continuation, clean=self.client.clean)
-        return self.client.ask(COMPLETIONS, asked, read)
+        return self.client.ask(COMPLETIONS, fields, read)
 
     def _listed(self) -> list[Mapping[str, Any]]:
         data = self.client.once("GET", "/models", patience=CONNECT).get("data")

@@ -50,16 +50,9 @@ def address(given: str) -> str:
 
 
 def _model(request: ModelRequest) -> ApiModel:
-    url = address(request.base_url)
-    try:
-        from ke_plugin_openai.model import ApiModel  # noqa: PLC0415  the HTTP library, an optional extra
-    except ModuleNotFoundError as error:
-        if error.name != "httpx2":
-            raise
-        raise ModelUnavailable(
-            "models behind a server need httpx2, which is not installed", hint="pip install ke-plugin-openai"
-        ) from error
-    return ApiModel.open(request, url)
+    from ke_plugin_openai.model import ApiModel  # noqa: PLC0415  imports the HTTP library
+
+    return ApiModel.open(request, address(request.base_url))
 
 
 openai_spec = ModelSpec(

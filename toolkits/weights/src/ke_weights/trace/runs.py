@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache
 
 from ke_core.plugin import KEError
-from ke_weights.hooks import Hooks, first, forward, frozen_module, hidden_in
+from ke_plugin_hf.adaptors import first, hidden_in
+from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import Layer, ModuleMap
 from ke_weights.tail import keeps_keys
 from ke_weights.trace.noise import Noise

@@ -80,9 +80,9 @@ def command(
     )
     runs = import_file(request, app.catalog, out)
     for run in runs:
-        told = f"{run.folder.path}: {count_noun(run.answers, 'answer')}"
-        told += f", {count_noun(run.left_out, 'question')} left out" if run.left_out else ""
-        told += f", {count_noun(run.absent, 'case')} not in {file.name}" if run.absent else ""
-        err().print(told, markup=False, soft_wrap=True)
+        words = f"{run.folder.path}: {count_noun(run.answers, 'answer')}"
+        words += f", {count_noun(run.left_out, 'question')} left out" if run.left_out else ""
+        words += f", {count_noun(run.absent, 'case')} not in {file.name}" if run.absent else ""
+        err().print(words, markup=False, soft_wrap=True)
     reported = [load_report(run.folder, app.catalog) for run in runs]
     print_report(app, reported, [run.folder.path for run in runs], as_json=as_json)

@@ -24,6 +24,7 @@ from ke_core.plugin import (
     Form,
     Gold,
     Judgment,
+    Phase,
     Probe,
     Query,
     Reply,
@@ -94,15 +95,6 @@ class _Case:
     dataset: Dataset | None
 
 
-@frozen(kw_only=True)
-class _Asking:
-    """The settings of a run that determine the prompts of a case."""
-
-    dataset: Dataset | None
-    form: Form
-    edited: bool
-
-
 def _listed(runs: Sequence[BrowsedRun]) -> Iterator[tuple[str, Case | None, Dataset | None]]:
     """Yield the answered cases of any run, in the order of the benchmark."""
     known = next((run.material for run in runs if run.material.dataset is not None), RunDataset())
@@ -133,7 +125,7 @@ def _case(one: _Case, runs: Sequence[BrowsedRun], texts: _Texts, facts: dict[str
             for style in dict.fromkeys(style for of, _phase, style in places if of == name):
                 pair: Json = {
                     phase: _answered(answered, (name, phase, style), one.benchmark)
-                    | _prompt(query, (name, phase, style), _asking(one, run, answered), texts)
+                    | _prompt(one.dataset, _in_form(query, phase, run, answered), style, texts)
                     for phase in PHASES
                     if (name, phase, style) in answered.replies
                 }
@@ -178,23 +170,21 @@ def _query(found: Sequence[tuple[str, Query, Probe]]) -> Json:
     return made
 
 
-def _asking(one: _Case, run: BrowsedRun, answered: AnsweredCase) -> _Asking:
-    return _Asking(dataset=one.dataset, form=run.edited_form, edited=answered.edited)
+def _in_form(query: Query | None, phase: Phase, run: BrowsedRun, answered: AnsweredCase) -> Query | None:
+    return query and in_form(query, phase, run.edited_form, edited=answered.edited)
 
 
-def _prompt(query: Query | None, place: QueryKey, asking: _Asking, texts: _Texts) -> Json:
+def _prompt(dataset: Dataset | None, query: Query | None, style: str, texts: _Texts) -> Json:
     """Return the numbers of the prompt's texts: the shared beginning, the question and the rest.
 
     Empty for prompts that are not recorded: an editor's own prompts.
     """
-    _name, phase, style = place
-    if query is None or asking.dataset is None or style == OWN:
+    if query is None or dataset is None or style == OWN:
         return {}
-    put = in_form(query, phase, asking.form, edited=asking.edited)
-    prompt = asking.dataset.prompt(put, style)
+    prompt = dataset.prompt(query, style)
     if prompt is None:
         return {}
-    before, question, after = prompt.text.rpartition(put.texts[0]) if put.texts[0] else (prompt.text, "", "")
+    before, question, after = prompt.text.rpartition(query.texts[0]) if query.texts[0] else (prompt.text, "", "")
     return {"prompt": [texts.number(part) for part in (before, question, after) if part]}
 
 

@@ -48,7 +48,7 @@ class Series:
 
 @frozen(kw_only=True)
 class Point:
-    """A drawn number, fractions in percent, with its interval and n. ``words``: the text of its tooltip."""
+    """A number in a chart, fractions in percent, with its interval and n. ``words``: the text of its tooltip."""
 
     value: float
     n: int

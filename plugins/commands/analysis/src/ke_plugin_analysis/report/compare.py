@@ -204,14 +204,14 @@ def _holm(found: RunComparison) -> Iterator[str]:
 
 
 def _changed(changes: Sequence[ChangedAnswer], name: str) -> str:
-    told = []
+    words = []
     for where, some in (
         ("A", [one for one in changes if not one.gained]),
         (name, [one for one in changes if one.gained]),
     ):
         cases = len({one.case for one in some})
-        told.append(f"{count_noun(len(some), 'answer')} in {count_noun(cases, 'case')} right only in {where}")
-    return f"{name} against A: {'; '.join(told)}"
+        words.append(f"{count_noun(len(some), 'answer')} in {count_noun(cases, 'case')} right only in {where}")
+    return f"{name} against A: {'; '.join(words)}"
 
 
 def _listed(changes: Sequence[ChangedAnswer]) -> Iterator[str]:

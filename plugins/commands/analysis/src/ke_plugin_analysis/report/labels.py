@@ -60,8 +60,8 @@ def labels_page(found: LabelSheet) -> Group:
         parts.append(literal(f"different manual label: {count_noun(len(found.disagreed), 'answer')}"))
     for item, label in found.disagreed:
         where = f"case {item.case}, {item.query} ({item.phase}, {item.style})"
-        said = f"{one_line(item.answer.text, 60)!r}, right is {one_line(item.gold, 60)}"
-        parts.append(literal(f"  {where}: manual {label}, {judge} {item.verdict.value}: {said}"))
+        texts = f"{one_line(item.answer.text, 60)!r}, right is {one_line(item.gold, 60)}"
+        parts.append(literal(f"  {where}: manual {label}, {judge} {item.verdict.value}: {texts}"))
     return Group(*parts)
 
 

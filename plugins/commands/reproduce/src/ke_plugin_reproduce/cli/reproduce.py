@@ -122,7 +122,7 @@ def print_plan(
 ) -> int:
     """Print the planned runs, their estimated time, and what is missing."""
     rows = []
-    for plan in planned(tables, app.catalog, _means(given)):
+    for plan in planned(tables, app.catalog, _resources(given)):
         made = list(sweep.planned([cell(need, root) for need in plan.needs().values()], app.catalog))
         missing = list(dict.fromkeys(part.why for part in plan.parts() if part.why))
         if as_json:
@@ -143,11 +143,11 @@ def publish(
     app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path, *, as_json: bool
 ) -> int:
     """Run, and print and save each table when its runs are finished."""
-    means, failed, rows = _means(given), False, []
+    resources, failed, rows = _resources(given), False, []
     with progress(err()) as shown:
-        runs = RequiredRuns(catalog=app.catalog, means=means, root=root, progress=shown)
-        for plan in planned(tables, app.catalog, means):
-            failed |= runs.make(plan.needs(), told=_tell)
+        runs = RequiredRuns(catalog=app.catalog, resources=resources, root=root, progress=shown)
+        for plan in planned(tables, app.catalog, resources):
+            failed |= runs.make(plan.needs(), report=_print_progress)
             filled = runs.filled(plan)
             place = root / plan.name
             write_atomic(place.with_name(f"{place.name}.md"), markdown(filled).encode())
@@ -162,7 +162,7 @@ def publish(
     return FAILED if failed else DONE
 
 
-def _means(given: Mapping[str, Any]) -> Resources:
+def _resources(given: Mapping[str, Any]) -> Resources:
     judge = given["judge_model"]
     return Resources(
         models=tuple(model_choice({**given, "model": name}) for name in given["models"]),
@@ -173,7 +173,7 @@ def _means(given: Mapping[str, Any]) -> Resources:
     )
 
 
-def _tell(cell: Cell, result: Result | None) -> None:
+def _print_progress(cell: Cell, result: Result | None) -> None:
     """Print a line when a run begins, and one when it ends."""
     if result is None:
         err().print(literal(cell.name), soft_wrap=True)

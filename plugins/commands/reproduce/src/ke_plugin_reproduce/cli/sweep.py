@@ -178,7 +178,7 @@ def run_planned(app: App, made: Sequence[PlannedCell], root: Path, *, as_json: b
         console.print(literal(f"{len(finished)} of {count_noun(len(made), 'cell')} finished before", "dim"))
     with progress(console) as bars:
         runner = CellRunner(catalog=app.catalog, progress=bars)
-        runner.run([each.cell for each in made if each.found is not None], told=report)
+        runner.run([each.cell for each in made if each.found is not None], report=report)
     for result in results.values():
         if result.status == "failed":
             console.print(literal(f"{result.cell.name} failed: {result.error}", "red"), soft_wrap=True)

@@ -52,7 +52,7 @@ def _left(group: Path, limit: str, used: str, cache: str) -> Iterator[int]:
     """Return limit minus usage; nothing for a group that does not exist or has no limit."""
     try:
         most, taken = (int((group / name).read_text(encoding="ascii")) for name in (limit, used))
-        told = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        yield max(0, most - taken + int(told.get(cache, 0)))
+        statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        yield max(0, most - taken + int(statistics.get(cache, 0)))
     except (OSError, ValueError):  # ValueError: "max"
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
 from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, free_after_failure, out_of_memory
-from ke_plugin_hf.decoding.one_by_one import generate_each, generate_single, score_single
+from ke_plugin_hf.decoding.one_by_one import OneRow, generate_each, generate_single, score_single
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
@@ -113,33 +113,32 @@ class LocalRunner:
 
     def _decode(self, rows: Sequence[DecodingRow]) -> None:
         # The last token of a prompt is always read with its row, because it predicts the first new token.
-        behind = 0
-        for group in grouped([row.ids[:-1] for row in rows]):
-            some = [rows[at] for at in group.rows]
-            report = partial(self._report, behind)
-            behind += len(some)
-            longest = max(row.longest for row in some)
-            forward, prefix = self._ready(group, some[0].ids[:-1], longest)
+        for some, forward, prefix, report in self._groups(rows, [row.ids[:-1] for row in rows]):
             if forward is None:
                 generate_each(some, lambda row: generate_single(self.module, row))
                 continue
             Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings, report).run(some)
 
     def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]]) -> None:
-        behind = 0
-        for group in grouped(shareable):
-            some = [rows[at] for at in group.rows]
-            report = partial(self._report, behind)
-            behind += len(some)
-            longest = max(len(row.ids) for row in some)
-            forward, prefix = self._ready(group, shareable[group.rows[0]], longest)
+        for some, forward, prefix, report in self._groups(rows, shareable):
             if forward is None:
                 generate_each(some, lambda row: score_single(self.module, row))
                 continue
             score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some, report)
 
-    def _report(self, behind: int, finished: float) -> None:
-        self.report(behind + finished)
+    def _groups(
+        self, rows: Sequence[OneRow], shareable: Sequence[Sequence[int]]
+    ) -> Iterator[tuple[list[OneRow], Forward | None, Prefix, Callable[[float], None]]]:
+        """Yield each group of rows with its backend, its prefix, and a function that reports progress in it."""
+        finished = 0
+        for group in grouped(shareable):
+            some = [rows[at] for at in group.rows]
+            forward, prefix = self._ready(group, shareable[group.rows[0]], max(row.longest for row in some))
+            yield some, forward, prefix, partial(self._report, finished)
+            finished += len(some)
+
+    def _report(self, before: int, finished: float) -> None:
+        self.report(before + finished)
 
     def _ready(self, group: PrefixGroup, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
         """Return the backend of a group, and its prefix. A single row uses a cached prefix if there is one."""

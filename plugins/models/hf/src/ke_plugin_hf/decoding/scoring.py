@@ -30,6 +30,11 @@ class ScoringRow:
         """The number of prompt tokens."""
         return len(self.ids) - self.count
 
+    @property
+    def longest(self) -> int:
+        """Return the number of its tokens."""
+        return len(self.ids)
+
     def take(self, logits: Tensor) -> None:
         """Set the score from ``logits`` [at least count, vocabulary], whose last row predicts the last token."""
         if not self.count:

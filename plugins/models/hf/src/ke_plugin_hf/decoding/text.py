@@ -86,8 +86,8 @@ class Continuation:
         self._stops = tuple(stop for stop in self.request.stop if stop)
         self._window = 4 * max(map(len, self._stops), default=0) + SLACK
         self._before = decode(self.tokenizer, self.prompt[-ANCHOR:])
-        asked = decode(self.tokenizer, self.prompt[-2 * SLACK :]).rstrip() if self.chat else ""
-        self._opened = THOUGHT if asked.endswith(THOUGHT) else ""  # by the template
+        turn = decode(self.tokenizer, self.prompt[-2 * SLACK :]).rstrip() if self.chat else ""
+        self._opened = THOUGHT if turn.endswith(THOUGHT) else ""  # by the template
 
     def add(self, token: int) -> bool:
         """Add the next token; return True if it ended the row."""
