@@ -7,7 +7,7 @@ import hashlib
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, Edit, Failure, Step
+from ke_core.plugin import Edit, Step
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_deepedit.search import closed
@@ -217,18 +217,6 @@ def test_default_max_calls_limits_an_exponential_search() -> None:
         (reply,) = edited.answer([TOWER])
     assert len(model.prompts) <= 100
     assert reply.outcome == "hop-cap"
-
-
-def test_model_error_is_a_failure_of_that_question_only() -> None:
-    broken = question("broken?")
-
-    def answer(prompt: str) -> str | Exception:
-        return TimeoutError("no answer") if "broken?" in prompt else CLOSING
-
-    with DeepEdit(config=DeepEditConfig()).edit(make_session(ScriptedModel(answer)), [MOVE_TOWER]) as edited:
-        good, bad = edited.answer([TOWER, broken])
-    assert isinstance(good, Answer)
-    assert bad == Failure(error="TimeoutError", message="no answer")
 
 
 # --- which edits are looked through -------------------------------------------------------------------------

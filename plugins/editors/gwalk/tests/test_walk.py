@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, Failure, Likelihood
+from ke_core.plugin import Answer
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk
 from ke_testing.fakes import ScriptedModel, make_session
@@ -36,14 +36,7 @@ def test_two_edited_hops_need_no_generated_answer(replay, ask) -> None:
     assert model.prompts[0].endswith(f"\n\nQuestion: {ask.texts[0]}\nSubject:")
     assert model.prompts[1].endswith(f"\n\nQuestion: {ask.texts[0]}\nPath: Mira Toll->")
     assert reply.cost.calls == 2
-
-
-def test_retrieved_edges_are_recorded_with_scores(replay) -> None:
-    reply, _model = replay(SUBJECT, PATH)
-    names = [name for step in reply.steps for name in step.retrieved]
-    assert names[0] == "mira"
-    assert {"mira", "boland"} <= set(names)
-    assert all(len(step.retrieved) == len(step.scores) for step in reply.steps)
+    assert [len(step.scores) for step in reply.steps] == [len(step.retrieved) for step in reply.steps]
     assert all(score >= 0.6 for step in reply.steps for score in step.scores)
 
 
@@ -231,19 +224,6 @@ def test_paper_profile_keeps_the_question_of_a_hidden_edge(replay, ask) -> None:
         reply, _model = replay(SUBJECT, "(is a citizen of)->answer", OWN, ask=hiding, profile="paper")
         texts.append([step.text for step in reply.steps if step.kind == "subquestion"])
     assert texts[0] == texts[1] != []
-
-
-@pytest.mark.parametrize("at", range(4))
-def test_model_error_is_a_failure(replay, at) -> None:
-    script = [SUBJECT, "(colour)->answer", WORDS, OWN][:at]
-    reply, _model = replay(*script, ConnectionError("gone"))
-    assert reply == Failure(error="ConnectionError", message="gone")
-
-
-def test_log_probabilities_are_declined(replay) -> None:
-    reply, _model = replay(ask=Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))
-    assert isinstance(reply, Failure)
-    assert reply.unscored
 
 
 def test_malformed_answer_does_not_matter_if_the_graph_has_the_edge(replay) -> None:

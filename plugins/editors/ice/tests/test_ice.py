@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, Cloze, Failure, Likelihood, Scored, UnsupportedEdit
+from ke_core.plugin import BadConfig, Cloze, Likelihood, Scored, UnsupportedEdit
 from ke_plugin_ice import IceConfig, ke_editors
 from ke_plugin_ice.editor import Ice
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
@@ -65,38 +65,9 @@ def test_option_facts_selects_the_facts(options, facts) -> None:
     assert asked(edits=(MOVE_GATE, MOVE_TOWER), **options)[1].prompt == f"Imagine that {facts}\n{OWN_PROMPT}"
 
 
-def test_retrieved_facts_are_recorded() -> None:
-    reply, _request = asked(facts="retrieved", k=1)
-    (step,) = reply.steps
-    assert (step.kind, step.retrieved, len(step.scores)) == ("retrieved", (MOVE_TOWER.id,), 1)
-
-
-@pytest.mark.parametrize("facts", ["own", "all", "retrieved"])
-def test_hidden_facts_are_not_shown(facts) -> None:
-    ask = evolve(ASK, hidden=frozenset({MOVE_GATE.id}))
-    assert asked(ask, facts=facts)[1].prompt == f"Imagine that {TOWER}\n{OWN_PROMPT}"
-
-
 @pytest.mark.parametrize("facts", ["own", "all", "retrieved"])
 def test_prompt_without_facts_is_unchanged(facts) -> None:
     assert asked(edits=(), facts=facts)[1].prompt == OWN_PROMPT
-
-
-def test_control_has_no_own_facts() -> None:
-    assert asked(evolve(ASK, own=()), facts="own")[1].prompt == OWN_PROMPT
-
-
-def test_facts_are_added_and_removed() -> None:
-    model = ScriptedModel([" Rome"] * 3)
-    with editing(model, [MOVE_GATE]) as edited:
-        for change in ({}, {"add": [MOVE_TOWER]}, {"remove": [MOVE_GATE.id]}):
-            edited.change(**change)
-            edited.answer([ASK])
-        assert edited.details["facts"] == 1
-    ends = len(OWN_PROMPT) + 1
-    assert [prompt[:-ends] for prompt in model.prompts] == [
-        f"Imagine that {facts}" for facts in (GATE, f"{GATE} {TOWER}", TOWER)
-    ]
 
 
 def test_log_probabilities_are_computed_after_the_facts() -> None:
@@ -107,32 +78,6 @@ def test_log_probabilities_are_computed_after_the_facts() -> None:
     assert isinstance(reply, Scored)
     assert [request.prompt for request in model.scored] == [f"Imagine that {TOWER}\nThe tower is in"]
     assert model.scored[0].continuations == ask.continuations
-
-
-class ShortContextModel(ScriptedModel):
-    """A model with a context of 24 words."""
-
-    def generate(self, requests):
-        from ke_core.plugin import ContextOverflow
-
-        return [
-            ContextOverflow(f"a prompt of {len(request.prompt.split())} tokens exceeds the context of 24")
-            if len(request.prompt.split()) > 24
-            else self._one(request)
-            for request in requests
-        ]
-
-
-def test_too_long_prompt_fails_and_is_not_truncated() -> None:
-    model = ShortContextModel(lambda _prompt: " Rome")
-    many = [evolve(MOVE_GATE, id=str(n)) for n in range(5)]
-    with editing(model, many) as edited:
-        (reply,) = edited.answer([ASK])
-        assert isinstance(reply, Failure)
-        assert reply.error == "ContextOverflow"
-        assert model.prompts == []
-        edited.change(remove=[edit.id for edit in many[1:]])
-        assert edited.answer([ASK])[0].text == "Rome"
 
 
 def test_query_is_the_question_only() -> None:

@@ -178,12 +178,6 @@ def test_own_edits_are_used_only_with_facts_own() -> None:
     assert spec.oracle(spec.config()) == ()
 
 
-@pytest.mark.parametrize("facts", ["retrieved", "own"])
-def test_hidden_facts_are_not_shown(facts) -> None:
-    ask = evolve(ASK, own=(MOVE_GATE.id, MOVE_TOWER.id), hidden=frozenset({MOVE_TOWER.id}))
-    assert facts_of(edits=BOTH, ask=ask, facts=facts) == [MOVE_GATE.statement]
-
-
 def test_hidden_edits_exclude_no_demonstration() -> None:
     subjects = sorted({record.subject for record in read_records("own")})
     others = tuple(Edit(id=name, statement=f"{name} is famous") for name in subjects)

@@ -76,18 +76,6 @@ def test_unedited_model_gets_the_same_prompts() -> None:
     assert spec.own_before
 
 
-@pytest.mark.parametrize("facts", ["oracle", "all", "retrieved"])
-def test_hidden_facts_are_not_shown(facts) -> None:
-    ask = evolve(ASK, hidden=frozenset({MOVE_GATE.id}))
-    assert last_block(asked(ask=ask, facts=facts)[1])[0] == f"Facts: {TOWER}"
-
-
-def test_retrieved_facts_are_recorded() -> None:
-    reply, _request = asked(facts="retrieved", k=1)
-    assert [(step.kind, step.retrieved) for step in reply.steps] == [("retrieved", (MOVE_TOWER.id,))]
-    assert asked()[0].steps == ()
-
-
 @pytest.mark.parametrize(
     ("mode", "said", "outcome", "text"),
     [
@@ -131,13 +119,6 @@ def test_log_probabilities_are_computed_after_the_facts() -> None:
 
 
 @BOTH
-def test_default_facts_are_declared_as_oracle(mode) -> None:
-    (spec,) = ke_editors()
-    assert spec.config(mode=mode).facts == "oracle"
-    assert "oracle" in spec.config.__attrs_attrs__.facts.metadata["help"]
-
-
-@BOTH
 def test_worked_examples_can_be_parsed(mode) -> None:
     text = (files("ke_plugin_input_aug") / "prompts" / f"{mode}.txt").read_text(encoding="utf-8").strip()
     instruction, *blocks = text.split("\n\n")
@@ -164,16 +145,6 @@ def test_unusable_prompts_are_refused(tmp_path, mode, content) -> None:
         (tmp_path / f"{mode}.txt").write_bytes(content)
     with pytest.raises(BadConfig, match=rf"{mode}\.txt"), editing(ScriptedModel([]), mode=mode, prompts=str(tmp_path)):
         pass
-
-
-def test_too_long_prompt_is_a_failure_of_that_question_only() -> None:
-    from ke_core.plugin import ContextOverflow
-
-    model = ScriptedModel(lambda prompt: ContextOverflow("too long") if GATE in prompt else " Rome")
-    with editing(model, facts="all") as edited:
-        long, short = edited.answer([ASK, evolve(ASK, id="other", hidden=frozenset({MOVE_GATE.id}))])
-    assert long == Failure(error="ContextOverflow", message="too long")
-    assert short.text == "Rome"
 
 
 @pytest.mark.parametrize(("mode", "said"), [("direct", " one\ntwo"), ("cot", " By the facts.\nAnswer: one\ntwo")])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
 
-from ke_core.plugin import BadConfig, Edit, Material
+from ke_core.plugin import BadConfig, Material
 from ke_plugin_mello import MelloConfig, ke_editors
 from ke_plugin_mello.editor import Mello
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
@@ -58,26 +57,6 @@ def test_default_is_greedy() -> None:
 
 def test_samples_are_seeded_by_the_question() -> None:
     assert first_request("remastered").seed == first_request("remastered").seed is not None
-
-
-def test_facts_are_hidden_by_id_not_by_text() -> None:
-    """An edit with the same statement about something else stays visible."""
-    twin = Edit(id="twin", statement=MOVE_TOWER.statement)
-    ask = evolve(ASK, hidden=frozenset({MOVE_TOWER.id}))
-    with edited(ScriptedModel([STEP, END]), [MOVE_TOWER, twin]) as after:
-        assert retrieved(after, ask) == ("twin",)
-
-
-def test_memory_contains_edits_of_all_cases() -> None:
-    ask = evolve(ASK, own=(MOVE_GATE.id,))
-    with edited(ScriptedModel([STEP, END]), [MOVE_TOWER, MOVE_GATE]) as after:
-        assert retrieved(after, ask) == (MOVE_TOWER.id,)
-
-
-def test_single_edit_of_any_relation_is_found() -> None:
-    """MQuAKE-Remastered's code fails for edits of a relation that few cases have."""
-    with edited(ScriptedModel([STEP, END]), [Edit(id="e", statement="The moon has the modules cheese")]) as after:
-        assert retrieved(after) == ("e",)
 
 
 # --- worked examples -------------------------------------------------------------------------------------

@@ -153,16 +153,6 @@ def test_lr_scale_scales_the_update(trained: Callable[..., Any], tmp_path: Path)
     assert all(torch.allclose(twice[name], 2 * once[name], rtol=1e-6, atol=1e-12) for name in once)
 
 
-def test_each_model_has_its_own_network(trained: Callable[..., Any], tmp_path: Path) -> None:
-    one, two = trained(seed=0, steps=2), trained(seed=1, steps=3)
-    editor = Mend(MendConfig())
-    steps = []
-    for model in (one, two, one):
-        with editor.edit(make_session(model, root=tmp_path), EDITS) as edited:
-            steps.append(edited.details["trained"]["step"])
-    assert steps == [2, 3, 2]
-
-
 def test_missing_network_error_has_the_training_command(tmp_path: Path) -> None:
     model = tiny_model("llama", seed=5)
     with (

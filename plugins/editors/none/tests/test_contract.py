@@ -3,7 +3,7 @@
 from ke_core.plugin import PassthroughModel
 from ke_plugin_none.editor import Unchanged
 from ke_testing.editor import EditorContract
-from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
+from ke_testing.examples import MOVE_TOWER, QUESTIONS
 from ke_testing.fakes import EchoModel, make_session
 
 
@@ -15,11 +15,3 @@ def test_answers_equal_the_unedited_models(tmp_path) -> None:
     session = make_session(EchoModel(), root=tmp_path)
     with Unchanged().edit(session, [MOVE_TOWER]) as edited:
         assert edited.answer(QUESTIONS) == PassthroughModel(session).answer(QUESTIONS)
-
-
-def test_changes_have_no_effect(tmp_path) -> None:
-    session = make_session(EchoModel(), root=tmp_path)
-    with Unchanged().edit(session, [MOVE_TOWER]) as edited:
-        before = edited.answer(QUESTIONS)
-        edited.change(add=[MOVE_GATE], remove=[MOVE_TOWER.id])
-        assert before == edited.answer(QUESTIONS)

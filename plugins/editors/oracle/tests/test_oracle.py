@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import Answer, BadConfig, Failure, Likelihood, Material
+from ke_core.plugin import Answer, BadConfig, Failure, Material
 from ke_plugin_oracle import ke_editors
 from ke_plugin_oracle.editor import Oracle
 from ke_testing.examples import MOVE_TOWER, QUESTIONS
@@ -27,10 +27,6 @@ def test_answer_is_the_gold_answer() -> None:
 
 def test_question_without_a_gold_answer_is_a_failure() -> None:
     assert isinstance(said(QUESTIONS[1])[0], Failure)
-
-
-def test_log_probabilities_are_a_failure() -> None:
-    assert isinstance(said(Likelihood(id="l", case="c", prompt="p", continuations=(" a",)))[0], Failure)
 
 
 def test_spec_declares_gold_material() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Answer, Failure, Likelihood
+from ke_core.plugin import Answer
 from ke_plugin_parrot.editor import Parrot
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
 from ke_testing.fakes import ScriptedModel, make_session
@@ -47,7 +47,3 @@ def test_edits_are_added_and_removed() -> None:
         assert edited.answer([question("?", own=BOTH)]) == [Answer(text="Madrid")]
         edited.change(remove=[MOVE_GATE.id])
         assert edited.answer([question("?", own=BOTH)]) == [Answer(text="Rome")]
-
-
-def test_log_probabilities_are_a_failure() -> None:
-    assert isinstance(said(Likelihood(id="l", case="c", prompt="p", continuations=(" a",))), Failure)
