@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import EmbeddedDataset, FileDataset, fit, user_file
+from ke_benchmarks import EmbeddedDataset, FileDataset, structure_record, user_file
 from ke_benchmarks.graph import BuildTools, load_atlas
-from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
+from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query
 from ke_plugin_ripple_edits import STYLE, RippleBuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.cases import case
@@ -92,11 +92,11 @@ def atlas_records() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def _atlas_cases() -> tuple[Case, ...]:
-    where = "ripple-edits-atlas, record"
-    return tuple(
-        case(fit(parse_json(text, f"{where} {at}"), RippleRecord, where=f"{where} {at}", hint="report this bug"), at)
-        for at, text in enumerate(map(json.dumps, atlas_records()), start=1)
-    )
+    found = []
+    for at, raw in enumerate(json.loads(json.dumps(atlas_records())), start=1):
+        where = f"ripple-edits-atlas, record {at}"
+        found.append(case(structure_record(raw, RippleRecord, where=where, hint="report this bug"), at))
+    return tuple(found)
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen, validators
 
-from ke_benchmarks import fit
+from ke_benchmarks import structure_record
 from ke_benchmarks.graph import KnowledgeGraph
 from ke_core.plugin import one_slot, parse_toml, read_toml
 
@@ -90,10 +90,12 @@ def read(path: Path | None = None) -> RuleFile:
     """Read our own table, and with ``path`` add that file's relations and rules. Raises BadData."""
     raw = parse_toml(files("ke_plugin_ripple_edits").joinpath("rules.toml").read_bytes(), "rules.toml")
     if path is None:
-        return fit(raw, RuleFile, where="rules.toml", hint=HINT)
+        return structure_record(raw, RuleFile, where="rules.toml", hint=HINT)
     own = read_toml(path, hint=HINT)
-    alone = fit({**own, "relations": {**raw["relations"], **_table(own)}}, RuleFile, where=str(path), hint=HINT)
-    ours = fit(raw, RuleFile, where="rules.toml", hint=HINT)
+    alone = structure_record(
+        {**own, "relations": {**raw["relations"], **_table(own)}}, RuleFile, where=str(path), hint=HINT
+    )
+    ours = structure_record(raw, RuleFile, where="rules.toml", hint=HINT)
     return evolve(alone, rule=(*ours.rule, *alone.rule), articles=(*ours.articles, *alone.articles))
 
 

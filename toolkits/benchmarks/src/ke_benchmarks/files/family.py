@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from attrs import evolve, field, frozen
 
 from ke_benchmarks.files.download import find_data
-from ke_benchmarks.files.records import read_records, structure_record
+from ke_benchmarks.files.records import read_records
 from ke_benchmarks.probes import sub_questions
 from ke_core.plugin import (
     SUB_QUESTIONS,
@@ -209,11 +209,6 @@ class FileDataset(CaseDataset):
         """The option ``data_dir``."""
         found: str | None = self.config.data_dir
         return found
-
-
-def fit(item: Any, into: type[T], *, where: str, hint: str) -> T:
-    """Convert a JSON or TOML value to an ``into``. Raises BadData with ``where``, field and problem."""
-    return structure_record(item, into, where=where, hint=hint)
 
 
 class LazyMapping(Mapping[str, T]):
