@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import define
-
 from ke_core.plugin import (
     CONDITION,
     EFFICACY,
@@ -20,11 +18,6 @@ from ke_core.plugin import (
 )
 
 VERDICTS = "verdicts"
-
-
-@define
-class NoOptions:
-    """No options."""
 
 
 class Verdicts:
@@ -60,6 +53,4 @@ class Verdicts:
             )
 
 
-VERDICTS_SPEC = MetricSpec(
-    name=VERDICTS, summary="right answers, query by query", config=NoOptions, build=lambda _config: Verdicts()
-)
+VERDICTS_SPEC = MetricSpec(name=VERDICTS, summary="right answers, query by query", build=lambda _config: Verdicts())
