@@ -79,11 +79,6 @@ class CityModel(EchoModel):
 
 
 @frozen(kw_only=True)
-class NoOptions:
-    pass
-
-
-@frozen(kw_only=True)
 class EditorOptions:
     gold: bool = False
     layers: tuple[int, ...] = (1, 2)
@@ -237,7 +232,6 @@ OVERWRITE = EditorSpec(
 NOTES = EditorSpec(
     name="notes",
     summary="keeps notes",
-    config=NoOptions,
     build=lambda _config: Notes([]),
     masks=True,
     own_prompt=True,
@@ -248,10 +242,8 @@ TOWERS = DatasetSpec(
     judge="exact", hides=lambda config: config.mask,
     build=lambda config: Towers(made=tuple(tower(n) for n in range(1, config.n + 1)), mask=config.mask),
 )  # fmt: skip
-EXACT = JudgeSpec(name="exact", summary="by label", config=NoOptions, build=lambda _config: Exact())
-SHARE = MetricSpec(
-    name="share", summary="of right answers", config=NoOptions, build=lambda _config: Share(), by=("hops",)
-)
+EXACT = JudgeSpec(name="exact", summary="by label", build=lambda _config: Exact())
+SHARE = MetricSpec(name="share", summary="of right answers", build=lambda _config: Share(), by=("hops",))
 
 
 def component(name: str, **options: Any) -> Component:

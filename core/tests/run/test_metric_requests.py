@@ -50,7 +50,6 @@ def spec_of(fakes, **changes):
         **{
             "name": "weather",
             "summary": "of one passage",
-            "config": fakes.NoOptions,
             "build": lambda _config: ModelShare(),
             "asks": lambda _config: (PASSAGE,),
             "measures": {"nll": "", "seconds": "s"},

@@ -13,9 +13,24 @@ from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_atlas.world import atlas_world
+from ke_testing.dataset import DatasetContract
 
 CASES = cases()
 CELLS = {("2", "1"): 110, ("2", "2"): 90, ("3", "1"): 101, ("3", "2"): 68, ("3", "3"): 31}
+
+
+class TestAtlas(DatasetContract):
+    name = "atlas"
+
+
+class TestAtlasMasked(DatasetContract):
+    name = "atlas"
+    options = {"mask": "true"}  # noqa: RUF012  as in the contract
+
+
+class TestAtlasByEdits(DatasetContract):
+    name = "atlas"
+    options = {"view": "edits"}  # noqa: RUF012  as in the contract
 
 
 def multi_hop(case: Case) -> tuple[Query, ...]:

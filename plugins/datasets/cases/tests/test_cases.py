@@ -15,10 +15,28 @@ from ke_benchmarks.soundness import problems
 from ke_core.app import configure
 from ke_core.plugin import EFFICACY, BadConfig, BadData, Dataset, Entity, FreeForm, Gold, distinct
 from ke_plugin_cases.dataset import DEMONSTRATIONS, SHOWN
+from ke_testing.dataset import DatasetContract
 from ke_testing.toy import Toy
 
 Make = Callable[..., Dataset]
 Store = Callable[..., Path]
+
+
+class TestCases(DatasetContract):
+    name = "cases"
+
+    @pytest.fixture
+    def dataset(self, make: Callable[..., Dataset], stored: Callable[..., Path]) -> Dataset:
+        return make(file=str(stored(license="CC0-1.0", source="made up", cases=2)))
+
+
+class TestMasked(DatasetContract):
+    name = "cases"
+    options = {"mask": "true"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+    @pytest.fixture
+    def dataset(self, make: Callable[..., Dataset], stored: Callable[..., Path]) -> Dataset:
+        return make(file=str(stored()), mask="true")
 
 
 def test_cases_are_read_from_the_file(make: Make, stored: Store) -> None:

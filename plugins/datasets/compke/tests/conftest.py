@@ -11,8 +11,7 @@ import pytest
 
 from ke_benchmarks.graph import Graph, parse
 from ke_core.plugin import Case
-from ke_plugin_compke import CompkeConfig
-from ke_plugin_compke.dataset import compke
+from ke_testing.dataset import build_dataset, write_json
 
 
 def thing(label: str, *aliases: str) -> dict[str, Any]:
@@ -66,9 +65,7 @@ def read(tmp_path: Path) -> Callable[..., list[Case]]:
     """Write a file and return its cases."""
 
     def cases(content: Any) -> list[Case]:
-        path = tmp_path / "own.json"
-        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-        return list(compke(CompkeConfig(file=str(path))).cases())
+        return list(build_dataset("compke", file=str(write_json(tmp_path / "own.json", content))).cases())
 
     return cases
 

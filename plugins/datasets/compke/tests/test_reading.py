@@ -9,12 +9,29 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import BadData, Case
+from ke_core.plugin import BadData, Case, Dataset
 from ke_plugin_compke import CompkeConfig
 from ke_plugin_compke.dataset import compke
-from ke_testing.dataset import read_error, with_field
+from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
 
 Read = Callable[..., list[Case]]
+
+
+class TestAtlas(DatasetContract):
+    name = "compke-atlas"
+
+
+class TestAtlasMasked(DatasetContract):
+    name = "compke-atlas"
+    options = {"mask": "true"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+
+class TestOwnFile(DatasetContract):
+    name = "compke"
+
+    @pytest.fixture
+    def dataset(self, record: dict[str, Any], tmp_path: Path) -> Dataset:
+        return build_dataset("compke", file=str(write_json(tmp_path / "own.json", [record])))
 
 
 def labels(entities: Any) -> set[str]:
@@ -122,7 +139,7 @@ def test_two_edits_of_one_fact_are_rejected(read: Read, record: dict[str, Any]) 
 def test_unknown_relation_requires_a_question(read: Read, record: dict[str, Any]) -> None:
     text = json.dumps(record).replace("P915", "P9999")
     with pytest.raises(BadData, match=r"case 1: edits: relation P9999 is unknown and has no question"):
-        read(text.join("[]"))
+        read(json.loads(text.join("[]")))
     own = json.loads(text)
     own["edits"][0] |= {"question": "Where was it?", "relation": "place"}
     assert read([own])[0].edits[0].question == "Where was it?"

@@ -7,13 +7,49 @@ import json
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
 from ke_core.app import count_cases
-from ke_core.plugin import EFFICACY, Case, distinct, from_json, to_json
+from ke_core.plugin import EFFICACY, Case, Dataset, distinct, from_json, to_json
+from ke_plugin_mquake.dataset import Mquake
 from ke_plugin_mquake.variants import CF_3K_SHA256, VARIANTS
+from ke_testing.dataset import DatasetContract
+
+
+class TestCF3k(DatasetContract):
+    name = "mquake-cf-3k"
+
+    @pytest.fixture
+    def dataset(self, cf_3k: Mquake) -> Dataset:
+        return cf_3k
+
+
+class TestConsistent(DatasetContract):
+    name = "mquake-2002"
+
+    @pytest.fixture
+    def dataset(self, cf_2002: Mquake) -> Dataset:
+        return cf_2002
+
+
+class TestMasked(DatasetContract):
+    name = "mquake-cf-3k"
+    options = {"mask": "true"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+    @pytest.fixture
+    def dataset(self, masked: Mquake) -> Dataset:
+        return masked
+
+
+class TestAtlas(DatasetContract):
+    name = "mquake-atlas"
+
+    @pytest.fixture
+    def dataset(self, make: Callable[..., Mquake]) -> Dataset:
+        return make("mquake-atlas")
 
 
 def probe(case, aspect, phase="after"):

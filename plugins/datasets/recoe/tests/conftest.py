@@ -11,8 +11,9 @@ import pytest
 
 from ke_benchmarks.graph import Graph, parse
 from ke_core.plugin import Case
-from ke_plugin_recoe import VARIANTS, WHOLE, RecoeConfig
+from ke_plugin_recoe import VARIANTS, RecoeConfig
 from ke_plugin_recoe.dataset import Recoe
+from ke_testing.dataset import build_dataset, write_json
 
 
 def fact(sentence: str, *atoms: tuple[str, str], links: bool = False) -> dict[str, Any]:
@@ -178,7 +179,7 @@ def read(tmp_path: Path) -> Callable[..., list[Case]]:
     def cases(*records: Any, scheme: str = "superlative", text: str | None = None) -> list[Case]:
         folder = tmp_path / "data" / scheme
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "part.json").write_text(json.dumps(list(records)) if text is None else text, encoding="utf-8")
+        write_json(folder / "part.json", records if text is None else text.encode())
         return list(Recoe(variant=VARIANTS[scheme], config=RecoeConfig(data_dir=str(tmp_path))).cases())
 
     return cases
@@ -189,9 +190,7 @@ def own(tmp_path: Path) -> Callable[..., Recoe]:
     """Write an own file and build the dataset that reads it."""
 
     def made(*records: Any) -> Recoe:
-        path = tmp_path / "own.json"
-        path.write_text(json.dumps(list(records)), encoding="utf-8")
-        return Recoe(variant=WHOLE, config=RecoeConfig(file=str(path)))
+        return build_dataset("recoe", file=str(write_json(tmp_path / "own.json", records)))
 
     return made
 

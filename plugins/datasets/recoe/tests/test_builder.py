@@ -17,7 +17,7 @@ from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData, Case
 from ke_plugin_recoe import ATLAS, GROUPS, RecoeAtlasConfig, RecoeBuild
 from ke_plugin_recoe.builder import UNKNOWN, RecoeBuilder
-from ke_plugin_recoe.construction import consistent, swapped, world_of
+from ke_plugin_recoe.counterfactuals import consistent, swapped, world_of
 from ke_plugin_recoe.dataset import ATLAS_CASES, Recoe, RecoeAtlas, atlas_records
 from ke_plugin_recoe.records import RecoeRecord, StatedFact, number_of
 from ke_plugin_recoe.schemes import between

@@ -11,11 +11,60 @@ import pytest
 
 import ke_plugin_alias
 from ke_benchmarks.soundness import problems
-from ke_core.plugin import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, Answer, BadData, Case, Item, Query
+from ke_core.plugin import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, Answer, BadData, Case, Dataset, Item, Query
 from ke_plugin_recoe import REASONING, RELEASED, VARIANTS, WHOLE, RecoeAtlasConfig, RecoeConfig, ke_datasets
 from ke_plugin_recoe.dataset import Recoe
+from ke_testing.dataset import DatasetContract
 
 Read = Callable[..., list[Case]]
+
+
+class TestAtlas(DatasetContract):
+    name = "recoe-atlas"
+
+
+class TestMasked(DatasetContract):
+    name = "recoe-atlas"
+    options = {"mask": "true"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+
+class TestOwn(DatasetContract):
+    name = "recoe"
+
+    @pytest.fixture
+    def dataset(
+        self,
+        own: Callable[..., Dataset],
+        record: dict[str, Any],
+        total_record: dict[str, Any],
+        order_record: dict[str, Any],
+    ) -> Dataset:
+        return own(
+            {**record, "scheme": "superlative"},
+            {**total_record, "scheme": "aggregation"},
+            {**order_record, "scheme": "sorting"},
+        )
+
+
+class PublishedContract(DatasetContract):
+    """Skipped where the published file is missing."""
+
+    @pytest.fixture
+    def config(self, ke_data_dir: Path) -> RecoeConfig:
+        folder = ke_data_dir / "recoe"
+        return RecoeConfig(data_dir=str(folder) if folder.is_dir() else None)
+
+
+class TestCounting(PublishedContract):
+    name = "recoe-counting"
+
+
+class TestAggregation(PublishedContract):
+    name = "recoe-aggregation"
+
+
+class TestSorting(PublishedContract):
+    name = "recoe-sorting"
 
 
 def asked(case: Case) -> Query:

@@ -15,7 +15,7 @@ from ke_benchmarks.graph import BuildTools, Graph, Record, parse
 from ke_core.plugin import Case
 from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
-from ke_testing.dataset import build_dataset
+from ke_testing.dataset import build_dataset, write_json
 
 SAMPLE = "ripple_edits/sample.json"
 
@@ -101,9 +101,8 @@ def record() -> dict[str, Any]:
 def loaded(tmp_path: Path) -> Callable[..., list[Case]]:
     """Write records to a file and return its cases."""
 
-    def load(*records: Any, text: str | None = None) -> list[Case]:
-        path = tmp_path / "own.json"
-        path.write_text(json.dumps(list(records)) if text is None else text, encoding="utf-8")
+    def load(*records: Any) -> list[Case]:
+        path = write_json(tmp_path / "own.json", records)
         return list(build_dataset("ripple-edits", file=str(path)).cases())
 
     return load

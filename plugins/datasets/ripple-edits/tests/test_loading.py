@@ -11,9 +11,26 @@ import pytest
 
 from ke_core.app import App, discover, read_catalog
 from ke_core.cli.main import build, invoke
-from ke_core.plugin import EFFICACY, BadData, Case, Probe
+from ke_core.plugin import EFFICACY, BadData, Case, Dataset, Probe
 from ke_plugin_ripple_edits.words import RELATIONS, split_prompt
-from ke_testing.dataset import build_dataset, read_error, with_field
+from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field
+
+
+class TestAtlas(DatasetContract):
+    name = "ripple-edits-atlas"
+
+
+class TestMasked(DatasetContract):
+    name = "ripple-edits-atlas"
+    options = {"mask": "true"}  # noqa: RUF012  the contract declares it as a ClassVar
+
+
+class TestSample(DatasetContract):
+    name = "ripple-edits"
+
+    @pytest.fixture
+    def dataset(self, sample: Path, toy: Any) -> Dataset:
+        return build_dataset("ripple-edits", file=str(sample))
 
 
 def probes(case: Case, aspect: str) -> list[Probe]:

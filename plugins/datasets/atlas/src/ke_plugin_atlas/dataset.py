@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 
 from attrs import frozen
 
-from ke_benchmarks import CaseDataset, LazyMapping, question_entities
+from ke_benchmarks import CaseDataset, LazyMapping, digest_of_json, question_entities
 from ke_benchmarks.graph import load_atlas
 from ke_core.plugin import QUESTION_ENTITIES, Case, DatasetInfo, Entity, Material, Prompt, Query
 from ke_plugin_atlas import AtlasConfig, prompts
@@ -103,5 +101,4 @@ def _checksum() -> str:
         ]
         for case in cases()
     ]
-    read = [load_atlas().sha256, texts, decompositions(), made]
-    return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
+    return digest_of_json([load_atlas().sha256, texts, decompositions(), made])

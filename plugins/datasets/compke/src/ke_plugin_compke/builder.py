@@ -97,7 +97,7 @@ class BuildState:
         )
 
     def candidates(self, wanted: int) -> list[StructureCandidate]:
-        """Yield the requested number of candidates by structure. Other structures replace exhausted ones."""
+        """Return the requested number of candidates, by structure. Other structures replace exhausted ones."""
         feeds = {form.name: self._new_candidates(form) for form in FORMS}
         total = sum(form.share for form in FORMS)
         found: list[StructureCandidate] = []

@@ -23,7 +23,7 @@ MOST_OBJECTS = 12  # a longer list makes an unreadable question
 
 
 class InvalidLeaves(Exception):
-    """The reason why these leaves make no case."""
+    """The reason why these leaves are not a case."""
 
 
 @frozen(kw_only=True)
@@ -122,7 +122,7 @@ class LeafSampler:
         after: Sequence[Keys],
         world: Counterfactual,
     ) -> Iterator[str]:
-        """Return why the candidate makes no case, cheap checks first."""
+        """Yield the reasons why the candidate is not a case, cheap checks first."""
         if not all((*before, *after)):
             yield "a set is empty"
         if set(before[-1]) == set(after[-1]):

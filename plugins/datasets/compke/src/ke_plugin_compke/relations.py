@@ -19,8 +19,6 @@ class RelationTemplate:
 
     ``cloze`` stops before the objects. ``many`` and ``one`` describe the objects by the subject ("official languages of
     {}"). ``has`` and ``lacks`` state that several subjects have, or lack, this object ("have {} as ...").
-    ``functional``: a subject has one object only; other relations are the paper's one-to-many (P57, P106 could be
-    either).
     """
 
     label: str = ""
@@ -30,7 +28,6 @@ class RelationTemplate:
     one: str = ""
     has: str = ""
     lacks: str = ""
-    functional: bool = False
 
 
 Templates = Mapping[str, RelationTemplate]

@@ -37,18 +37,13 @@ class Counterfact(FileDataset):
         ``generation-prompts``: openings about the subject, to measure fluency. ``attribute-prompts``: clozes about
         subjects that really have the edit's new object. Neither is scored.
         """
+
+        def by_case(name: str) -> Material:
+            found = lambda: {str(r.case_id): getattr(r, name) for r in self.records(CounterfactRecord)}  # noqa: E731
+            return Material(value=LazyMapping(found), oracle=True)
+
         return {
             **super().material(),
-            "generation-prompts": Material(
-                value=LazyMapping(
-                    lambda: {str(r.case_id): r.generation_prompts for r in self.records(CounterfactRecord)}
-                ),
-                oracle=True,
-            ),
-            "attribute-prompts": Material(
-                value=LazyMapping(
-                    lambda: {str(r.case_id): r.attribute_prompts for r in self.records(CounterfactRecord)}
-                ),
-                oracle=True,
-            ),
+            "generation-prompts": by_case("generation_prompts"),
+            "attribute-prompts": by_case("attribute_prompts"),
         }

@@ -84,11 +84,6 @@ class Mquake(FileDataset):
         """Return the published audit of the cases; there is none for ``view=edits``."""
         return self.variant.audit if self.config.view == "cases" else None
 
-    @property
-    def embedded(self) -> bool:
-        """Return whether the records are built here."""
-        return False
-
     def chains(self) -> tuple[Case, ...]:
         """Return every case of the file. An edit's aliases are stored with hops of other cases, so this reads the whole
         file.
@@ -101,7 +96,7 @@ class Mquake(FileDataset):
     @cached_property
     def _cases(self) -> tuple[Case, ...]:
         found = self.chains()
-        if self.config.file is None and not self.embedded:
+        if self.config.file is None and self.variant.file:
             self._check_demonstrations(found)
         return tuple(edit_cases(found)) if self.config.view == "edits" else found
 
@@ -123,11 +118,6 @@ class Mquake(FileDataset):
 @frozen(kw_only=True)
 class MquakeAtlas(EmbeddedDataset, Mquake):
     """The builder applied to the embedded graph, with the same records and cases."""
-
-    @property
-    def embedded(self) -> bool:
-        """Return True."""
-        return True
 
     def chains(self) -> tuple[Case, ...]:
         """Return every case, ordered so that the first cases are a representative sample."""

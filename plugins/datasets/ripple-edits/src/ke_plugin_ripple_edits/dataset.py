@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from ke_benchmarks import EmbeddedDataset, FileDataset, structure_record, user_file
 from ke_benchmarks.graph import BuildTools, load_atlas
-from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query, parse_json
+from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query
 from ke_plugin_ripple_edits import STYLE, RippleBuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
 from ke_plugin_ripple_edits.cases import case
@@ -93,10 +93,9 @@ def atlas_records() -> tuple[Mapping[str, Any], ...]:
 @cache
 def _atlas_cases() -> tuple[Case, ...]:
     found = []
-    for number, text in enumerate(map(json.dumps, atlas_records()), start=1):
-        where = f"ripple-edits-atlas, record {number}"
-        record = structure_record(parse_json(text, where), RippleRecord, where=where, hint="report this bug")
-        found.append(case(record, number))
+    for at, raw in enumerate(json.loads(json.dumps(atlas_records())), start=1):
+        where = f"ripple-edits-atlas, record {at}"
+        found.append(case(structure_record(raw, RippleRecord, where=where, hint="report this bug"), at))
     return tuple(found)
 
 

@@ -126,7 +126,7 @@ class Classic:
         return sum(wins) / len(wins)
 
     def _wins(self, query: Query, record: CaseRecord, probe: Probe, style: str) -> bool:
-        """Return 1 if the right object of that phase is more probable than every other one."""
+        """Return whether the right object is more probable than every other one."""
         if _failed(outcome_of(record, "after", style, query.id).reply):
             return False
         own, others = self._scores(query, record, probe, style)

@@ -59,7 +59,7 @@ def _kl(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def _with_rest(logprobs: Sequence[float]) -> list[float]:
-    """Return the probabilities of the requested outcomes, and of everything else."""
+    """Return the log-probabilities of the requested outcomes and of everything else."""
     return [*logprobs, math.log(max(1 - math.fsum(map(math.exp, logprobs)), LEAST))]
 
 
