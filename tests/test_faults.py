@@ -252,12 +252,13 @@ def test_a_run_resumes_after_ctrl_c_twice(ke, start, tmp_path):
 def test_a_second_run_in_the_same_folder_is_refused(ke, start, tmp_path):
     assert ke(*PARROT, "--out", "calm")[0] == 0
     first = start(*PARROT, "--out", "run", code=SLOW)
-    for moment in ("asking", "scoring"):
+    for moment, pruned in (("asking", "(kept: in use)"), ("scoring", "")):
         wait_for(tmp_path / moment)
         status, out, err = ke(*PARROT, "--out", "run")
         assert (status, out) == (2, "")
         assert err.splitlines()[-2] == "error: another process is writing to run"
-        assert "(kept: in use)" in ke("runs", "prune", "run", "--yes")[1]
+        assert pruned in ke("runs", "prune", "run", "--yes")[1]
+        assert (tmp_path / "run/records.jsonl").is_file()
         (tmp_path / f"{moment}.go").touch()
     out, err = first.communicate(timeout=120)
     assert first.returncode == 0, err

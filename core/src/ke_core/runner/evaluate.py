@@ -61,6 +61,9 @@ def evaluate(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> F
     ``prices`` are those of a server's tokens. If several processes share the run, the first one judges and scores.
     """
     progress = run.session.progress
+    if world().leads:
+        with folder.writing():  # a folder that is in use raises before anything is logged
+            pass
     with logged(run, folder) as facts:
         finished = ask_models(run, folder, prices=prices)
         facts |= {"failures": finished.failures, "skipped": finished.skipped}
@@ -69,7 +72,7 @@ def evaluate(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> F
         folder.close()
         with phase(folder, "judging", progress=progress):
             judge_run(folder, run.cases, run.judging)
-        with phase(folder, "scoring", progress=progress):
+        with phase(folder, "scoring", progress=progress), folder.writing():
             scores = score_run(folder, run.cases, run.measures)
     return evolve(finished, scores=tuple(scores))
 
