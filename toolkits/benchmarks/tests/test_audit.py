@@ -27,7 +27,7 @@ def test_fix_and_select_write_readable_files(ke, tmp_path):
     status, _out, err = ke("audit", "toy", "--fix", "fixed.jsonl", "--select", "together.jsonl")
     assert status == 0
     assert "2 of 2 cases selected (upper bound 2" in err
-    assert (tmp_path / "fixed.dropped.jsonl").read_text() == ""
+    assert (tmp_path / "fixed.changes.jsonl").read_text() == ""
     for name, how in (("fixed", "fixed"), ("together", "selected")):
         assert read_header(tmp_path / f"{name}.jsonl").name == f"toy-{how}"
         assert [case.id for case in read_cases(tmp_path / f"{name}.jsonl")] == ["1", "2"]

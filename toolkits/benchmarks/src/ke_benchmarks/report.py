@@ -64,9 +64,11 @@ def flagged_cases(audit: Audit) -> Iterator[Text]:
 
 
 def fix_report(fixed: FixedDataset) -> Iterator[Text]:
-    """Yield how many cases were dropped, and why."""
-    yield literal(f"{count_noun(len(fixed.dropped), 'case')} dropped{':' if fixed.dropped else ''}")
-    yield from (literal(f"  case {one.case}: {one.why}") for one in fixed.dropped)
+    """Yield how many cases were changed and dropped, and why."""
+    for kind in ("changed", "dropped"):
+        own = [change for change in fixed.changes if change.kind == kind]
+        yield literal(f"{count_noun(len(own), 'case')} {kind}{':' if own else ''}")
+        yield from (literal(f"  case {change.case}: {change.why}") for change in own)
 
 
 def selection_report(found: Selection, cases: int) -> Text:

@@ -104,7 +104,7 @@ def test_duplicates_have_equal_questions_and_answers(make):
     one, again = reasoning(make, "one"), reasoning(make, "again")
     others = [reasoning(make, "asks", text="How many bridges are there?"), reasoning(make, "old", old="4")]
     assert duplicates([one, *others, again]) == (("one", "again"),)
-    assert [dropped.case for dropped in fix([one, *others, again]).dropped] == ["again"]
+    assert [change.case for change in fix([one, *others, again]).changes] == ["again"]
 
 
 def adding(make, name, *objects):
@@ -119,7 +119,7 @@ def test_several_objects_of_a_multi_valued_relation_are_no_conflict(make):
     cases = [adding(make, "both", "Oslo", "Bergen"), adding(make, "one", "Oslo"), adding(make, "other", "Narvik")]
     for rule in RULES:
         assert conflicts(cases, rule) == ()
-    assert fix(cases).dropped == ()
+    assert fix(cases).changes == ()
     assert len(select(cases).cases) == 3
 
 

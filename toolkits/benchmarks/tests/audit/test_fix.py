@@ -15,6 +15,7 @@ from ke_benchmarks.audit import (
 )
 from ke_benchmarks.audit.missing import stem
 from ke_benchmarks.report import flagged_cases
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData
 
 OLD = [("Tower", "country", "France"), ("France", "capital", "Paris")]
@@ -34,16 +35,46 @@ def conflicted(make, *more):
     ]
 
 
-def test_minority_of_a_conflict_and_duplicates_are_dropped(make):
+def test_the_minority_takes_the_target_of_the_majority_and_what_follows_from_it(make):
     found = fix(conflicted(make))
+    four = next(change for change in found.changes if change.case == "4" and change.kind == "changed")
+    assert four.before == ("The country of Tower is Japan", "The capital of Japan is Tokyo", "answer: Tokyo")
+    assert four.after == ("The country of Tower is Italy", "answer: Rome")
+    # once fixed, 3 is the same as 2, and 4 as 1
     assert [case.id for case in found.cases] == ["1", "2"]
-    assert [(one.case, one.why) for one in found.dropped] == [
-        ("3", "conflicting edits: Tower, country: 3 edits say Italy"),
-        ("4", "conflicting edits: Tower, country: 3 edits say Italy"),
-        ("5", "the same as case 1"),
-    ]
-    assert found.dropped[1].edits == ("The country of Tower is Japan", "The capital of Japan is Tokyo")
+    assert [(change.case, change.kind) for change in found.changes] == [
+        ("3", "changed"), ("3", "dropped"), ("4", "changed"), ("4", "dropped"), ("5", "dropped"),
+    ]  # fmt: skip
     assert conflicts(found.cases) == duplicates(found.cases) == ()
+
+
+def test_fixed_case_gets_the_edit_that_its_new_chain_meets(make):
+    longer = make(
+        "9", [("Ship", "country", "Spain"), *MAYOR[1:]], [("Ship", "country", "Japan"), ("Japan", "mayor", "Chie")], 0
+    )
+    ships = [make(n, [("Ship", "country", "Spain")], [("Ship", "country", "Italy")], 0) for n in ("7", "8")]
+    other = make("6", MAYOR, [("Tower", "country", "Italy"), ("Italy", "mayor", "Bruno")], 0, 1)
+    found = fix([other, *ships, longer])
+    (fixed,) = (case for case in found.cases if case.id == "9")
+    assert [edit.statement for edit in fixed.edits] == ["The country of Ship is Italy", "The mayor of Italy is Bruno"]
+    assert fixed.tags["edits"] == "2"
+    assert fixed.probes[-1].queries[0].gold.entities[0].label == "Bruno"
+    assert [probe.id for probe in fixed.probes] == ["efficacy-1", "efficacy-2", "before", "after", "multi-hop"]
+    assert not [problem for problem in problems([fixed]) if problem.rule != "chain"]
+    (change,) = (change for change in found.changes if change.case == "9")
+    assert change.kind == "changed"
+    assert change.before[-1] == "answer: Chie"
+    assert change.after[-1] == "answer: Bruno"
+
+
+def test_case_with_an_unknown_new_chain_is_dropped_with_a_reason(make):
+    ships = [make(n, [("Ship", "country", "Spain")], [("Ship", "country", "Italy")], 0) for n in ("7", "8")]
+    lost = make("9", [("Ship", "country", "Spain"), ("Spain", "mayor", "Ana")],
+                [("Ship", "country", "Japan"), ("Japan", "mayor", "Chie")], 0)  # fmt: skip
+    found = fix([*ships, lost])
+    change = next(change for change in found.changes if change.case == "9")
+    assert change.kind == "dropped"
+    assert change.why.endswith("no other case contains the mayor of Italy")
 
 
 def test_selection_is_maximal_and_clean_by_every_rule(make):

@@ -1,12 +1,12 @@
 """Audit a benchmark of edits, after MQuAKE-Remastered, for any dataset in the core's data model.
 
-``Audit.of`` finds the five types of error. ``fix`` drops conflicting and duplicate cases. ``select`` finds cases whose
-edits can all be applied together.
+``Audit.of`` finds the five types of error. ``fix`` corrects what a rule can correct. ``select`` finds cases whose edits
+can all be applied together.
 """
 
 from ke_benchmarks.audit.bank import RULES, AuditBank, Rule, as_rule
 from ke_benchmarks.audit.contamination import ContaminatedHop, Contamination, contamination, draw, tally
-from ke_benchmarks.audit.fix import DroppedCase, FixedDataset, fix
+from ke_benchmarks.audit.fix import CaseFix, FixedDataset, fix
 from ke_benchmarks.audit.missing import MissingPieces, RuleAgreement, agreement, missing
 from ke_benchmarks.audit.pairs import EditConflict, conflicts, duplicates, identity, named
 from ke_benchmarks.audit.select import Selection, exclusions, select
@@ -16,9 +16,9 @@ __all__ = [
     "RULES",
     "Audit",
     "AuditBank",
+    "CaseFix",
     "ContaminatedHop",
     "Contamination",
-    "DroppedCase",
     "EditConflict",
     "FixedDataset",
     "MissingPieces",

@@ -1,53 +1,89 @@
-"""Drop cases with conflicting edits, and duplicates.
+"""Correct the errors of a dataset that a rule can correct: conflicting edits and duplicates.
 
-In a conflict, the cases of the majority are kept. Contamination remains, because it depends on which cases are edited:
-use masking or ``select``.
+As in MQuAKE-Remastered, section 4.2, a minority edit gets the object of the majority, and the chain after it is
+computed again from edits or facts of other cases. If these are not known, the case is dropped. Contamination remains,
+because it depends on which cases are edited: use masking or ``select``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from attrs import frozen
 
+from ke_benchmarks.audit.bank import by_question
 from ke_benchmarks.audit.pairs import conflicts, duplicates, named
-from ke_core.plugin import Case
+from ke_benchmarks.audit.rebuild import CannotRebuild, FactIndex, rebuilt
+from ke_core.plugin import Case, Edit, Place
+
+Kind = Literal["changed", "dropped"]
 
 
 @frozen(kw_only=True)
-class DroppedCase:
-    """A case that was dropped, the reason, and the statements of its edits."""
+class CaseFix:
+    """The change of a case, and the reason. ``before`` and ``after``: its edits' statements and its answer."""
 
     case: str
+    kind: Kind
     why: str
-    edits: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
 class FixedDataset:
-    """The remaining cases and the dropped ones, both in their original order."""
+    """The corrected cases in their original order, and every change."""
 
     cases: tuple[Case, ...]
-    dropped: tuple[DroppedCase, ...]
+    changes: tuple[CaseFix, ...]
 
 
 def fix(cases: Sequence[Case]) -> FixedDataset:
-    """Drop the cases of every minority in a conflict, then duplicates except for the first."""
-    reasons: dict[str, list[str]] = {}
-    for conflict in conflicts(cases):
-        winner = conflict.majority
-        count = next(len(names) for fact, names in conflict.targets if fact is winner)
-        why = f"{winner.subject.label}, {winner.relation.label}: {count} edits say {named(winner)}"
-        for name in dict.fromkeys(case for fact, names in conflict.targets if fact is not winner for case in names):
-            reasons.setdefault(name, []).append(why)
-    whys = {name: f"conflicting edits: {'; '.join(found)}" for name, found in reasons.items()}
-    for first, *others in duplicates(case for case in cases if case.id not in reasons):
-        whys |= dict.fromkeys(others, f"the same as case {first}")
+    """Resolve conflicting edits of one question, then drop duplicates, keeping the first."""
+    found, changes = {case.id: case for case in cases}, list[CaseFix]()
+    _resolve(found, changes, mend=True)
+    _resolve(found, changes, mend=False)  # resolving two conflicts in one case can leave one
+    for first, *others in duplicates(found.values()):
+        for other in others:
+            del found[other]
+            changes.append(CaseFix(case=other, kind="dropped", why=f"the same as case {first}"))
+    order = {case.id: at for at, case in enumerate(cases)}
     return FixedDataset(
-        cases=tuple(case for case in cases if case.id not in whys),
-        dropped=tuple(
-            DroppedCase(case=case.id, why=whys[case.id], edits=tuple(edit.statement for edit in case.edits))
-            for case in cases
-            if case.id in whys
-        ),
+        cases=tuple(found.values()), changes=tuple(sorted(changes, key=lambda change: order[change.case]))
     )
+
+
+def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> None:
+    """Give every case of a conflict the target of the majority, or drop it."""
+    winners: dict[Place, Edit] = {}
+    beaten: dict[str, list[str]] = {}
+    for conflict in conflicts(found.values()):
+        winner = conflict.majority
+        holders = next(names for fact, names in conflict.targets if fact is winner)
+        winners[by_question(winner)] = next(edit for edit in found[holders[0]].edits if edit.after == winner)
+        why = f"{winner.subject.label}, {winner.relation.label}: {len(holders)} edits say {named(winner)}"
+        for name in dict.fromkeys(case for fact, names in conflict.targets if fact is not winner for case in names):
+            beaten.setdefault(name, []).append(why)
+    known = FactIndex.of(case for name, case in found.items() if name not in beaten)
+    for name, reasons in beaten.items():
+        case, why = found[name], "conflicting edits: " + "; ".join(reasons)
+        try:
+            found[name] = _fixed(case, winners, known, once=mend)
+        except CannotRebuild as wrong:
+            del found[name]
+            changes.append(CaseFix(case=name, kind="dropped", why=f"{why}; {wrong}", before=_summary(case)))
+        else:
+            after = _summary(found[name])
+            changes.append(CaseFix(case=name, kind="changed", why=why, before=_summary(case), after=after))
+
+
+def _fixed(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, once: bool) -> Case:
+    if not once:
+        raise CannotRebuild("resolving other conflicts caused this one")
+    return rebuilt(case, winners, known)
+
+
+def _summary(case: Case) -> tuple[str, ...]:
+    answer = f"answer: {named(case.facts_after[-1])}" if case.facts_after else ""
+    return tuple(text for text in (*(edit.statement for edit in case.edits), answer) if text)

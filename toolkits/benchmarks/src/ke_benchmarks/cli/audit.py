@@ -66,7 +66,7 @@ def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tu
         "fix_to",
         type=FILE,
         metavar="FILE",
-        help="Write a dataset without conflicting and duplicate cases, and the dropped ones to FILE.dropped.jsonl.",
+        help="Write a dataset without conflicting edits and duplicates, and the log FILE.changes.jsonl.",
     ),
     click.option(
         "--select",
@@ -141,11 +141,11 @@ def _fix(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path) -> Non
     found = fix(cases)
     log = _log_of(to)
     _write_cases(source, found.cases, to, "fixed")
-    lines = (json.dumps(to_json(one), ensure_ascii=False) + "\n" for one in found.dropped)
+    lines = (json.dumps(to_json(change), ensure_ascii=False) + "\n" for change in found.changes)
     write_atomic(log, "".join(lines).encode())
     for line in fix_report(found):
         err().print(line, soft_wrap=True)
-    err().print(f"{to}: {len(found.cases)} cases; {log}: the dropped cases", markup=False, soft_wrap=True)
+    err().print(f"{to}: {len(found.cases)} cases; {log}: every change", markup=False, soft_wrap=True)
 
 
 def _select(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path) -> None:
@@ -164,4 +164,4 @@ def _write_cases(source: ResolvedComponent[Any], cases: Sequence[Case], to: Path
 
 
 def _log_of(to: Path) -> Path:
-    return to.with_name(f"{to.stem}.dropped.jsonl")
+    return to.with_name(f"{to.stem}.changes.jsonl")
