@@ -11,8 +11,8 @@ from ke_testing.dataset import read_error, with_field
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    (b"", "is cut off"),
-    (b"<html>]", "is not JSON (line 1, column"),
+    (b"", "is empty"),
+    (b"<html>]", "is not JSON: expecting value (column 1)"),
     (b'["\xff\xfe"]', "byte 2 is not valid UTF-8"),
     (b"[" * 200_000 + b"]" * 200_000, "is not JSON"),
     ({"case_id": 1}, "contains an object, not a list of cases"),

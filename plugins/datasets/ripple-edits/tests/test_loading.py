@@ -275,9 +275,3 @@ def test_missing_option_file_has_instructions(toy: Any) -> None:
     with pytest.raises(BadData, match="needs a file") as caught:
         list(build_dataset("ripple-edits").cases())
     assert "ripple-edits.file=FILE" in caught.value.hint
-
-
-def test_cases_are_read_lazily(tmp_path: Path, toy: Any, record: dict[str, Any]) -> None:
-    path = tmp_path / "own.json"
-    path.write_text(json.dumps([record, record])[:-1] + ", nonsense", encoding="utf-8")
-    assert next(build_dataset("ripple-edits", file=str(path)).cases()).id == "1"

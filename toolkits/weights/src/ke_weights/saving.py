@@ -33,12 +33,14 @@ class SaveTargets:
     patch: Path | None = None
     force: bool = False
 
-    def check(self) -> None:
+    def check(self, model: ModelChoice) -> None:
         """Raise BadConfig for paths that cannot be written, before anything is computed."""
         if self.out is not None and self.patch is not None and _overlap(self.out, self.patch):
             raise BadConfig(
                 f"--out {self.out} and --patch {self.patch} overlap", hint="write the patch outside of the folder"
             )
+        if self.out is not None:
+            _refuse_inside(self.out, model)
         if self.patch is not None and self.patch.is_dir():
             raise BadConfig(f"--patch {self.patch} is a folder", hint="use a file name such as facts.safetensors")
         for path in filter(None, (self.out, self.patch)):
@@ -96,7 +98,7 @@ def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool)
         if what == "patch"
         else SaveTargets(out=path, format="peft" if what == "adapter" else "merged", force=force)
     )
-    targets.check()
+    targets.check(edited.model.choice)
     details = edited.details[0] if len(edited.details) == 1 else {"batches": list(edited.details)}
     deltas, component = edited.recorded.deltas(), edited.editor.component
     with edited.unedited():
@@ -106,6 +108,13 @@ def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool)
         with applied(loaded.model, patch, loaded.history) as weights:
             patch = evolve(patch, info=evolve(patch.info, edited=weights_digest(module)))
             targets.write(loaded, patch, weights.originals())
+
+
+def _refuse_inside(out: Path, model: ModelChoice) -> None:
+    """Raise BadConfig if ``out`` is the folder that the model is loaded from, or inside it."""
+    folder = Path(model.reference.removeprefix("hf:")).expanduser().resolve()
+    if folder.is_dir() and out.resolve().is_relative_to(folder):
+        raise BadConfig(f"--out {out} is the model's own folder {folder}, or inside it", hint="choose another folder")
 
 
 def _overlap(one: Path, other: Path) -> bool:
@@ -132,7 +141,7 @@ def apply_patch(path: Path, model: ModelChoice, to: Path, catalog: Catalog, prog
     Raises BadPatch for another model, and for one that contains the patch.
     """
     patch = read_patch(path)
-    SaveTargets(out=to, force=force).check()
+    SaveTargets(out=to, force=force).check(model)
     loaded = open_model_for_edits(model, catalog, progress)
     with applied(loaded.model, patch, loaded.history) as weights:
         write_merged(loaded, [patch], weights.originals(), to, force=force)
@@ -156,7 +165,7 @@ def revert_patch(
     past = read_history(folder)
     if past is None:
         raise BadPatch(f"{folder} has no patch history", hint="use a folder written by ke edit --out or ke patch apply")
-    SaveTargets(out=to, force=force).check()
+    SaveTargets(out=to, force=force).check(ModelChoice(reference=str(folder)))
     model = past.history.base.model
     choice = ModelChoice(reference=str(folder), how=evolve(how, dtype=model.dtype, chat=model.chat))
     gone = {one.id for one in past.patches} if not patch else {_named(patch, [one.id for one in past.patches], folder)}

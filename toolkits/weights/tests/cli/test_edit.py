@@ -640,3 +640,14 @@ def test_revert_loads_the_model_on_the_given_device(ke, base):
     status, _out, err = ke(*revert, "--device", "nowhere")
     assert (status, "nowhere" in err) == (2, True)
     assert ke(*revert, "--device", "cpu")[0] == 0
+
+
+def test_checkpoint_is_not_written_into_the_folder_of_the_model(ke, base, folder, tmp_path):
+    assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
+    before = listing(folder)
+    for out in (folder, folder / "edited", folder / "deep" / "edited"):
+        for words in (("patch", "apply", "p.safetensors"), ("edit", LINE, *SUBJECT)):
+            status, _out, err = ke(*words, *base, "--out", str(out), "--force")
+            assert status == 2
+            assert f"--out {out} is the model's own folder {folder}, or inside it" in err
+    assert listing(folder) == before

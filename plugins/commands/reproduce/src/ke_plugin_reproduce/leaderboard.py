@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from attrs import field, frozen
 from rich.console import Group, RenderableType
@@ -34,7 +33,7 @@ from ke_core.app import (
     shown_unit,
     titled,
 )
-from ke_core.plugin import BadConfig, BadRun, Interval, MetricScore, to_json
+from ke_core.plugin import BadConfig, BadRun, Interval, MetricScore
 from ke_plugin_reproduce.sweep import failed_in
 
 REASON = 100  # characters of an error
@@ -126,37 +125,6 @@ def notes(found: Leaderboard) -> Iterator[tuple[str, str]]:
     yield from ((f"not finished: {name}", WARNING) for name in found.open)
     yield from ((f"failed: {name}: {one_line(why, REASON)}", "error") for name, why in found.failed.items())
     yield from ((f"damaged: {name}: {one_line(why, REASON)}", "error") for name, why in found.damaged.items())
-
-
-def leaderboard_json(found: Leaderboard) -> dict[str, Any]:
-    """Return everything that is printed, as JSON values."""
-    tables = [
-        {
-            "dataset": table.dataset.component.name,
-            "model": table.model.id,
-            "by": f"{table.column.metric}.{table.column.aspect}",
-            "less_is_better": table.less,
-            "same_cases": table.alike,
-            "places": [
-                {
-                    "rank": [place.rank.best, place.rank.worst],
-                    "name": place.name,
-                    "style": place.style,
-                    "run": place.path,
-                    **{key: to_json(place.score)[key] for key in ("value", "n", "skipped", "interval", "measure")},
-                }
-                for place in table.places
-            ],
-        }
-        for table in found.tables
-    ]
-    return {
-        "tables": tables,
-        "warnings": list(found.warnings),
-        "not_finished": list(found.open),
-        "failed": dict(found.failed),
-        "damaged": dict(found.damaged),
-    }
 
 
 def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str], list[str]]:

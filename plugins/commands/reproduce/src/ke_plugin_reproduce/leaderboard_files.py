@@ -6,8 +6,10 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from html import escape
+from typing import Any
 
 from ke_core.app import format_interval, format_score, one_line, prompt_name, sanitize
+from ke_core.plugin import to_json
 from ke_plugin_reproduce.leaderboard import (
     HEADINGS,
     REASON,
@@ -116,3 +118,34 @@ def _inert(cell: object) -> object:
 
 def _text(words: str) -> str:
     return escape(sanitize(words))
+
+
+def leaderboard_json(found: Leaderboard) -> dict[str, Any]:
+    """Return everything that is printed, as JSON values."""
+    tables = [
+        {
+            "dataset": table.dataset.component.name,
+            "model": table.model.id,
+            "by": f"{table.column.metric}.{table.column.aspect}",
+            "less_is_better": table.less,
+            "same_cases": table.alike,
+            "places": [
+                {
+                    "rank": [place.rank.best, place.rank.worst],
+                    "name": place.name,
+                    "style": place.style,
+                    "run": place.path,
+                    **{key: to_json(place.score)[key] for key in ("value", "n", "skipped", "interval", "measure")},
+                }
+                for place in table.places
+            ],
+        }
+        for table in found.tables
+    ]
+    return {
+        "tables": tables,
+        "warnings": list(found.warnings),
+        "not_finished": list(found.open),
+        "failed": dict(found.failed),
+        "damaged": dict(found.damaged),
+    }

@@ -78,14 +78,15 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     from ke_weights.saving import SaveTargets  # noqa: PLC0415  as above
 
     targets = SaveTargets(out=given["out"], format=given["format_"], patch=given["patch"], force=given["force"])
-    targets.check()
+    model = model_choice(given)
+    targets.check(model)
     editor = given["editor"] or next(iter(weight_editors(app.catalog)), "")
     shared.require(app, "editor", editor)
     _refuse_weight_options(app, editor, given)
     options, written = split_options(given["options"]), list[str]()
     console = err()
     with progress(console) as shown:
-        work = prepare_edit(editor, model_choice(given), facts, app.catalog, shown, options=options, seed=given["seed"])
+        work = prepare_edit(editor, model, facts, app.catalog, shown, options=options, seed=given["seed"])
         what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.model.id}"
         console.print(literal(what), soft_wrap=True)
         if work.adaptor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 
 from ke_core.app import Grid
+from ke_core.plugin import read_toml
 
-DEFINITIONS = tomllib.loads(files("ke_plugin_analysis.html").joinpath("terms.toml").read_text(encoding="utf-8"))
+DEFINITIONS = read_toml(Path(__file__).with_name("terms.toml"))
 """Definitions by name, in the tables ``styles``, ``verdicts``, ``names`` and ``columns``."""
 NAMES: Mapping[str, str] = DEFINITIONS["names"] | DEFINITIONS["styles"]
 COLUMNS: Mapping[str, str] = DEFINITIONS["columns"]

@@ -28,7 +28,8 @@ from ke_core.app import options as shared
 from ke_core.plugin import to_json
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result
 from ke_plugin_reproduce.estimate import EarlierRuns, Rates, Workload, workload_of
-from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_json, leaderboard_page
+from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
+from ke_plugin_reproduce.leaderboard_files import leaderboard_json
 from ke_plugin_reproduce.sweep import PlannedCell, cells_of, planned, write_summary
 from ke_plugin_reproduce.sweep_file import read_sweep
 
