@@ -235,5 +235,5 @@ def test_what_is_installed_is_listed(model: Model) -> None:
     assert [row for row in ke.models() if row["name"] == "smollm2-135m"]
     assert len(ke.metrics()) > 10
     assert len(ke.judges()) > 3
-    assert "more rows" in repr(Table(rows=tuple({"n": n} for n in range(30))))
+    assert "more rows" in repr(Table(tuple({"n": n} for n in range(30))))
     assert model.session(seed=3).seed == 3

@@ -8,43 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ke_core.api import (
-        EditedModel,
-        Evaluation,
-        Model,
-        Table,
-        compare,
-        connect,
-        datasets,
-        edit,
-        editors,
-        evaluate,
-        judges,
-        load,
-        metrics,
-        models,
-        read_run,
-        wrap,
-    )
+    from ke_core.api import *  # noqa: F403  the names of __all__
 
-__all__ = [
-    "EditedModel",
-    "Evaluation",
-    "Model",
-    "Table",
-    "compare",
-    "connect",
-    "datasets",
-    "edit",
-    "editors",
-    "evaluate",
-    "judges",
-    "load",
-    "metrics",
-    "models",
-    "read_run",
-    "wrap",
-]
+__all__ = [  # noqa: F405  from ke_core.api
+    "EditedModel", "Evaluation", "Model", "Table", "compare", "connect", "datasets", "edit", "editors", "evaluate",
+    "judges", "load", "metrics", "models", "read_run", "wrap",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

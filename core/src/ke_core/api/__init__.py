@@ -15,20 +15,6 @@ from ke_core.api.runs import Evaluation, compare, evaluate, read_run
 from ke_core.api.tables import Table
 
 __all__ = [
-    "EditedModel",
-    "Evaluation",
-    "Model",
-    "Table",
-    "compare",
-    "connect",
-    "datasets",
-    "edit",
-    "editors",
-    "evaluate",
-    "judges",
-    "load",
-    "metrics",
-    "models",
-    "read_run",
-    "wrap",
-]
+    "EditedModel", "Evaluation", "Model", "Table", "compare", "connect", "datasets", "edit", "editors", "evaluate",
+    "judges", "load", "metrics", "models", "read_run", "wrap",
+]  # fmt: skip

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import attrs
 from attrs import define, field
 
 from ke_core.api.models import Answers, Model, installed_catalog, plugins
-from ke_core.api.tables import Table, table
+from ke_core.api.tables import Table
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.options import option_text
 from ke_core.runner.apply import EditApplier, check_untouched
 from ke_core.runner.edit_files import edit_from, read_edits
 from ke_core.runner.prepare import refuse_weightless
 from ke_core.runner.resolve import ResolvedComponent, resolve_component
+from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadData, EditFailed, UnsupportedChange, UnsupportedEdit
 from ke_core.spec.facts import SourcedEdit
 from ke_core.spec.protocols import Edited, Editor, Session
@@ -48,10 +49,8 @@ def edits_of(prompt: str = "", subject: str = "", target: str = "", edits: Edits
 def _sourced(row: Any, number: int) -> SourcedEdit:
     if isinstance(row, SourcedEdit):
         return row
-    if attrs.has(type(row)):
-        row = attrs.asdict(row)
-    elif dataclasses.is_dataclass(row) and not isinstance(row, type):
-        row = dataclasses.asdict(row)
+    if attrs.has(type(row)) or is_dataclass(row):
+        row = to_json(row)
     if not isinstance(row, Mapping):
         raise BadData(f"edit {number} of edits is a {type(row).__name__}", hint="use dicts or dataclasses")
     filled = {name: value for name, value in row.items() if value == value}  # noqa: PLR0124  pandas' NaN: an empty cell
@@ -114,14 +113,15 @@ class EditedModel(Answers):
         unknown = set(ids) - {one.edit.id for one in self.edits}
         if unknown:
             raise BadData(f"no active edit has the id {min(unknown)!r}", hint="edited.edits lists the active edits")
-        left = [tuple(one for one in batch if one.edit.id not in ids) for batch in self._batches]
+        left = [rest for batch in self._batches if (rest := tuple(one for one in batch if one.edit.id not in ids))]
         try:
             self._answering().change(remove=ids)
         except UnsupportedChange:
             with self.model.progress.shown():
-                self._restart([batch for batch in left if batch])
+                self._end()
+                self._begin(left)
         else:
-            self._batches = [batch for batch in left if batch]
+            self._batches = left
 
     def undo(self) -> None:
         """Remove the edits of the last ``add``, or those of ``ke.edit``. Raises EditFailed without any."""
@@ -149,7 +149,7 @@ class EditedModel(Answers):
         after = [self._row(self, one) for one in self.edits]
         with self.unedited():
             before = [self._row(self.model, one) for one in self.edits]
-        return table(
+        return Table.of(
             {"prompt": one.prompt, "target": one.target}
             | {f"{name} before": value for name, value in old.items()}
             | {f"{name} after": value for name, value in new.items()}
@@ -198,10 +198,6 @@ class EditedModel(Answers):
         assert self._applier is not None
         self._details.append(self._applier.add(facts).details)
         self._batches.append(batch)
-
-    def _restart(self, batches: Sequence[tuple[SourcedEdit, ...]]) -> None:
-        self._end()
-        self._begin(batches)
 
     def _begin(self, batches: Sequence[tuple[SourcedEdit, ...]]) -> None:
         spec = self.editor.spec

@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field, frozen
 
-from ke_core.api.tables import Table, table
+from ke_core.api.tables import Table
 from ke_core.cli.console import err, progress
-from ke_core.engine.models import DEFAULT_LOADING, known_models
+from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, known_models
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import Plugins, discover
@@ -25,7 +25,6 @@ from ke_core.spec.prompts import Decoding, Parse, Prompt
 from ke_core.spec.protocols import Edited, LanguageModel, Material, Progress, Session
 from ke_core.spec.requests import Likelihood, Question
 from ke_core.spec.results import Failure
-from ke_core.spec.specs import ModelSpec
 
 T = TypeVar("T")
 LINE = ("\n",)
@@ -172,16 +171,12 @@ def wrap(model: Any, tokenizer: Any, *, name: str = "", chat: bool = False) -> M
     """Use a transformers model that is already in memory. It is edited in place, and restored after each edit.
 
     ``name`` identifies it in run folders (default: the name or path that it was loaded from). Evaluation mode is set
-    and gradients are disabled. Raises ModelUnavailable without a source of models that can wrap it.
+    and gradients are disabled. Needs ``ke-plugin-hf``.
     """
-    for source in installed_catalog().names("model"):
-        spec = installed_catalog().spec("model", source)
-        if isinstance(spec, ModelSpec) and spec.wrap is not None:
-            wrapped = spec.wrap(model, tokenizer, name, chat)
-            dtype = str(getattr(model, "dtype", "")).removeprefix("torch.")
-            how = evolve(DEFAULT_LOADING, dtype=dtype or DEFAULT_LOADING.dtype, chat=chat)
-            return Model(model=wrapped, choice=ModelChoice(reference=wrapped.id, how=how))
-    raise ModelUnavailable("no installed source of models can wrap one", hint="pip install ke-plugin-hf")
+    source: Any = installed_catalog().spec("model", DEFAULT_SOURCE)
+    wrapped = source.wrap(model, tokenizer, name, chat)
+    how = evolve(DEFAULT_LOADING, dtype=str(model.dtype).removeprefix("torch."), chat=chat)
+    return Model(model=wrapped, choice=ModelChoice(reference=wrapped.id, how=how))
 
 
 @cache
@@ -198,7 +193,7 @@ def installed_catalog() -> Catalog:
 
 def _installed(kind: str) -> Table:
     offers = installed_catalog().offers[kind]
-    return table(
+    return Table.of(
         {
             "name": name,
             "summary": offer.spec.summary,
@@ -231,7 +226,7 @@ def judges() -> Table:
 
 def models() -> Table:
     """Return the models that can be loaded by name. Others are loaded by folder or hub id."""
-    return table(
+    return Table.of(
         {"name": name, "source": spec.name, "summary": known.summary}
         for name, (spec, known) in known_models(installed_catalog()).items()
     )

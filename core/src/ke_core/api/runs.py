@@ -10,15 +10,15 @@ from attrs import frozen
 
 from ke_core.api.editing import option_texts
 from ke_core.api.models import Model, installed_catalog, plugins
-from ke_core.api.tables import Table, table
+from ke_core.api.tables import Table
 from ke_core.cli.running import prepare_editors, run_folder
-from ke_core.results.folder import RunFolder, runs_in
+from ke_core.results.folder import RECORDS, RunFolder, runs_in
+from ke_core.results.index import Index, key_of
 from ke_core.results.load import read_scores
 from ke_core.runner.evaluate import evaluate as evaluate_run
 from ke_core.runner.run import EvalRequest
 from ke_core.spec.errors import BadRun, UnknownComponent
-from ke_core.spec.records import Batch, Judged, Replied
-from ke_core.spec.results import MetricScore, Reply, Scored
+from ke_core.spec.results import Failure, MetricScore, Reply, Scored
 from ke_core.spec.runspec import Plan
 
 
@@ -36,7 +36,7 @@ class Evaluation:
     @property
     def scores(self) -> Table:
         """One row for each value of a metric, with a 95 % interval and the number of observations."""
-        return table(
+        return Table.of(
             {"editor": folder.spec.editor.name, **_score(score)}
             for folder in self.folders
             for score in read_scores(folder).scores
@@ -46,12 +46,21 @@ class Evaluation:
     @property
     def answers(self) -> Table:
         """One row for each answer, with its verdict. ``phase`` is before or after the edits."""
-        return table(row for folder in self.folders for row in _answers(folder))
+        return Table.of(row for folder in self.folders for row in _answers(folder))
 
     @property
     def edits(self) -> Table:
         """One row for each batch of edits, with its cost and the number of refused edits."""
-        return table(row for folder in self.folders for row in _batches(folder))
+        return Table.of(
+            {
+                "editor": folder.spec.editor.name,
+                "cases": len(batch.cases),
+                "refused": len(batch.refused),
+                **{name: getattr(batch, name) for name in ("batch", "edits", "failed", "seconds")},
+            }
+            for folder in self.folders
+            for batch in Index.of(folder.path / RECORDS).batches.values()
+        )
 
     def __repr__(self) -> str:
         return repr(self.scores)
@@ -136,51 +145,31 @@ def compare(*runs: Evaluation | str | Path) -> Table:
     rows = plugins().manager.hook.ke_compare_runs(folders=folders, catalog=installed_catalog())
     if rows is None:
         raise UnknownComponent("no installed plugin compares runs", hint="pip install ke-plugin-analysis")
-    return table(rows)
+    return Table.of(rows)
 
 
 def _score(score: MetricScore) -> dict[str, Any]:
+    names = ("metric", "aspect", "phase", "style", "value", "n", "skipped", "measure")
     low, high = (score.interval.low, score.interval.high) if score.interval else (None, None)
-    return {
-        "metric": score.metric, "aspect": score.aspect, "phase": score.phase, "style": score.style,
-        "value": score.value, "low": low, "high": high, "n": score.n, "skipped": score.skipped,
-        "unit": score.measure,
-    }  # fmt: skip
+    return {**{name: getattr(score, name) for name in names}, "low": low, "high": high}
 
 
 def _answers(folder: RunFolder) -> Iterator[dict[str, Any]]:
-    """Yield the answers of a run. Of two lines with one key, the later one counts."""
-    judge = read_scores(folder).judge
-    replied: dict[tuple[str, ...], Replied] = {}
-    judged: dict[tuple[str, ...], Judged] = {}
-    for record in folder.read():
-        if isinstance(record, Replied):
-            replied[record.place] = record
-            judged.pop(record.place, None)
-        elif isinstance(record, Judged) and record.judge == judge:
-            judged[record.place] = record
-    for place, line in replied.items():
-        verdicts = judged[place].judgments if place in judged else {}
-        for query, reply in line.replies.items():
-            verdict = verdicts.get(query)
-            yield {
-                "editor": folder.spec.editor.name, "case": line.case, "query": query, "phase": line.phase,
-                "style": line.style, "answer": _text(reply), "verdict": verdict and verdict.verdict.name.lower(),
-            }  # fmt: skip
+    """Yield the answers of a run."""
+    index, judge = Index.of(folder.path / RECORDS), key_of(read_scores(folder).judge)
+    for case in index.cases:
+        judged = index.judgments(case, judge)
+        for line in index.replies(case):
+            verdicts = judged[line.place].judgments if line.place in judged else {}
+            for query, reply in line.replies.items():
+                verdict = verdicts.get(query)
+                yield {
+                    "editor": folder.spec.editor.name, "case": line.case, "query": query, "phase": line.phase,
+                    "style": line.style, "answer": _text(reply), "verdict": verdict and verdict.verdict.name.lower(),
+                }  # fmt: skip
 
 
 def _text(reply: Reply) -> Any:
     """Return an answer's text, the log-probabilities of a likelihood request, or the error of a failed request."""
-    if isinstance(reply, Scored):
-        return reply.logprobs
-    return getattr(reply, "text", None) or getattr(reply, "message", "")
-
-
-def _batches(folder: RunFolder) -> Iterator[dict[str, Any]]:
-    batches = {record.batch: record for record in folder.read() if isinstance(record, Batch)}
-    for batch in batches.values():
-        yield {
-            "editor": folder.spec.editor.name, "batch": batch.batch, "cases": len(batch.cases), "edits": batch.edits,
-            "refused": len(batch.refused), "skipped": len(batch.skipped), "failed": batch.failed,
-            "seconds": batch.seconds,
-        }  # fmt: skip
+    found = {Scored: "logprobs", Failure: "message"}
+    return getattr(reply, found.get(type(reply), "text"))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Self
 
 from attrs import frozen
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as Printed
+from rich.text import Text
 
 SHOWN = 20
 """The number of rows that are displayed."""
 
 
-@frozen(kw_only=True, repr=False)
-class Table(Sequence[Mapping[str, Any]]):
+@frozen(repr=False)
+class Table:
     """Rows with named columns. ``print`` and notebooks display the first 20 rows; ``to_frame`` returns all of them."""
 
     rows: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Self:
+        """Return a table of ``rows``."""
+        return cls(tuple(rows))
 
     @property
     def columns(self) -> list[str]:
@@ -39,18 +45,10 @@ class Table(Sequence[Mapping[str, Any]]):
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         return iter(self.rows)
 
-    @overload
-    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> Table: ...
-    def __getitem__(self, at: int | slice) -> Mapping[str, Any] | Table:
-        return Table(rows=self.rows[at]) if isinstance(at, slice) else self.rows[at]
+    def __getitem__(self, at: int) -> Mapping[str, Any]:
+        return self.rows[at]
 
     def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
-        from rich import box  # noqa: PLC0415  only to print
-        from rich.table import Table as Printed  # noqa: PLC0415  as above
-        from rich.text import Text  # noqa: PLC0415  as above
-
         shown = Printed(*self.columns, box=box.SIMPLE_HEAD)
         for row in self._shown():
             shown.add_row(*map(Text, row))
@@ -66,8 +64,6 @@ class Table(Sequence[Mapping[str, Any]]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
     def __repr__(self) -> str:
-        from rich.console import Console  # noqa: PLC0415  only to print
-
         console = Console(width=120, color_system=None)
         with console.capture() as written:
             console.print(self)
@@ -80,11 +76,6 @@ class Table(Sequence[Mapping[str, Any]]):
     @property
     def _more(self) -> str:
         return f"{len(self) - SHOWN:,} more rows" if len(self) > SHOWN else ""
-
-
-def table(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Return a table of ``rows``."""
-    return Table(rows=tuple(rows))
 
 
 def _text(value: Any) -> str:
