@@ -390,7 +390,7 @@ def test_existing_output_is_refused_before_the_edit(ke, base, folder, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/config.json").write_text('{"model_type": "llama"}')
     (tmp_path / "p.safetensors").write_text("mine")
-    for words in (("--out", "out"), ("--patch", "p.safetensors"), ("--out", str(folder))):
+    for words in (("--out", "out"), ("--patch", "p.safetensors")):
         status, _out, err = ke("edit", LINE, *SUBJECT, *base, *words)
         assert status == 2
         assert "exists already" in err
