@@ -35,11 +35,6 @@ CHANCE = 0.5
 """One of two continuations is right."""
 
 
-@frozen(kw_only=True)
-class NoOptions:
-    """A family of cheating editors."""
-
-
 class Guessing:
     """An edited model without a model. It answers like the parrot without its case's own edits."""
 
@@ -182,7 +177,6 @@ def catalog() -> Catalog:
             spec=EditorSpec(
                 name=name,
                 summary="cheats",
-                config=NoOptions,
                 build=lambda _config, kind=kind: Cheat(edited=kind),
                 needs_model=False,
                 masks=True,

@@ -9,11 +9,6 @@ from numpy.typing import NDArray
 from ke_core.plugin import Encoder, EncoderRequest, EncoderSpec, hookimpl
 
 
-@frozen(kw_only=True)
-class NoOptions:
-    """No options."""
-
-
 @frozen
 class Letters:
     """Counts of the first ``size`` letters of the alphabet."""
@@ -40,4 +35,4 @@ def build(request: EncoderRequest) -> Encoder:
 @hookimpl
 def ke_encoders() -> list[EncoderSpec]:
     """Register the source."""
-    return [EncoderSpec(name="letters", summary="counts of letters", config=NoOptions, build=build)]
+    return [EncoderSpec(name="letters", summary="counts of letters", build=build)]

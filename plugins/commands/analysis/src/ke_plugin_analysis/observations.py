@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from ke_core.app import Population, observed_values
 from ke_core.plugin import (
@@ -69,11 +69,6 @@ def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:
 VERDICTS = "verdicts"
 
 
-@define
-class NoOptions:
-    """No options."""
-
-
 class Verdicts:
     """For each query of each aspect: 1 if the answer is right, 0 if not, None if the judge is unsure."""
 
@@ -107,6 +102,4 @@ class Verdicts:
             )
 
 
-VERDICTS_SPEC = MetricSpec(
-    name=VERDICTS, summary="right answers, query by query", config=NoOptions, build=lambda _config: Verdicts()
-)
+VERDICTS_SPEC = MetricSpec(name=VERDICTS, summary="right answers, query by query", build=lambda _config: Verdicts())
