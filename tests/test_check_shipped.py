@@ -27,6 +27,7 @@ FULL = {
 NEEDS = {
     ("dataset", "cases"): "cases.file=FILE",
     ("dataset", "mquake"): "mquake.file=FILE",
+    ("dataset", "ripple-edits"): "ke build ripple-edits",
     ("editor", "gwalk"): "gwalk.threshold=calibrated",
     ("editor", "mend"): "ke train mend",
     ("editor", "pokemqa"): "pokemqa.detector=nearest",

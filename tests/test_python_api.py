@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -237,3 +238,15 @@ def test_what_is_installed_is_listed(model: Model) -> None:
     assert len(ke.judges()) > 3
     assert "more rows" in repr(Table(tuple({"n": n} for n in range(30))))
     assert model.session(seed=3).seed == 3
+
+
+def test_documented_example_saves_edits_as_text(model: Model, tmp_path: Path) -> None:
+    path = Path(__file__).parents[1] / "docs/examples/python_api.py"
+    names = runpy.run_path(str(path))
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ice") as edited:
+        assert names["ke_save_edit"](edited, "patch", tmp_path / "edits.txt", force=False)
+        assert names["ke_save_edit"](edited, "adapter", tmp_path / "folder", force=False) is None
+    assert (tmp_path / "edits.txt").read_text(encoding="utf-8") == "The capital of Peru is -> Cusco\n"
+    run = ke.evaluate(model, editors=["none"], dataset="atlas", limit=1)
+    (row,) = names["ke_compare_runs"](run.folders, installed_catalog())
+    assert row["known"] is True
