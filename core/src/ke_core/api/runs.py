@@ -171,5 +171,4 @@ def _answers(folder: RunFolder) -> Iterator[dict[str, Any]]:
 
 def _text(reply: Reply) -> Any:
     """Return an answer's text, the log-probabilities of a likelihood request, or the error of a failed request."""
-    found = {Scored: "logprobs", Failure: "message"}
-    return getattr(reply, found.get(type(reply), "text"))
+    return getattr(reply, {Scored: "logprobs", Failure: "message"}.get(type(reply), "text"))

@@ -61,9 +61,8 @@ def command(
 
     _require_all(app, editors, dataset)
     chosen = tuple(_settings(editors, given["options"]))
-    request = eval_request(
-        editors, dataset, None, {**given, "styles": tuple(CHOSEN["styles"]), "options": (*given["options"], *chosen)}
-    )
+    given |= {"styles": tuple(CHOSEN["styles"]), "options": (*given["options"], *chosen)}
+    request = eval_request(editors, dataset, None, given)
     note = CHOSEN["note"] if chosen else ""
     return evaluate_editors(
         app, editors, request, root, FREE, alone=False, full=full, as_json=as_json, first=first_edit, note=note

@@ -51,7 +51,7 @@ def whole_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 def from_line(line: bytes, *, of: str) -> Record:
     """Return the record in ``line``. Raises BadRun, which names ``of``."""
     raw = json_line(line, of=of)
-    found: Record = from_json(raw, KINDS[raw.pop("kind")], of=of, error=BadRun, hint=MEND)
+    found: Record = from_json(raw, KINDS[raw.pop("kind")], of=of, error=BadRun, hint=RESTORE_HINT)
     return found
 
 
@@ -59,7 +59,7 @@ def json_line(line: bytes, *, of: str) -> dict[str, Any]:
     """Parse a line as JSON of a known kind and of this schema, without converting its fields."""
     raw = parse_json(line, of, error=BadRun, hint=AGAIN, surrogates=True)
     if not isinstance(raw, dict) or not isinstance(kind := raw.get("kind"), str) or kind not in KINDS:
-        raise BadRun(f"{of} is not a record", hint=MEND)
+        raise BadRun(f"{of} is not a record", hint=RESTORE_HINT)
     refuse_other(raw.get("schema"), of=of)
     return raw
 
@@ -69,7 +69,7 @@ def refuse_other(schema: object, *, of: str) -> None:
     if schema is None:
         return
     if type(schema) is not int:
-        raise BadRun(f"{of} has no schema number: {canonical(schema)[:60]}", hint=MEND)
+        raise BadRun(f"{of} has no schema number: {canonical(schema)[:60]}", hint=RESTORE_HINT)
     if schema != SCHEMA:
         age = "a newer" if schema > SCHEMA else "an older"
         raise BadRun(
@@ -79,7 +79,7 @@ def refuse_other(schema: object, *, of: str) -> None:
 
 
 AGAIN = "start the same run again: it repeats a damaged last line; for any other line, restore the file from a backup"
-MEND = "restore the file from a backup, or start again with another --out"
+RESTORE_HINT = "restore the file from a backup, or start again with another --out"
 
 
 LOG = "log.jsonl"

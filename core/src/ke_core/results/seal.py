@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.results.lines import MEND, to_bytes, whole_lines
+from ke_core.results.lines import RESTORE_HINT, to_bytes, whole_lines
 from ke_core.spec.codec import from_json
 from ke_core.spec.errors import BadRun
 from ke_core.storage.files import write_atomic
@@ -57,7 +57,7 @@ class Seal:
         if _sealed(records, self.size) != (self.size, self.sha256):
             raise BadRun(
                 f"{records} was changed manually after it was scored: its first {self.size} bytes differ",
-                hint=f"{MEND}; ke score {records.parent} scores it as it is now",
+                hint=f"{RESTORE_HINT}; ke score {records.parent} scores it as it is now",
             )
 
     def shorter(self, records: Path) -> bool:

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index
-from ke_core.results.lines import MEND
+from ke_core.results.lines import RESTORE_HINT
 from ke_core.runner.run import Measure
 from ke_core.runner.steps import NOTHING, UNEDITED_BATCH
 from ke_core.spec.codec import to_json
@@ -33,7 +33,7 @@ def read(folder: RunFolder) -> Index:
             raise BadRun(
                 f"{folder.path / RECORDS} was changed manually: it has replies of case {index.first_of(batch)} to "
                 f"{batch}, but no line that says what was edited then",
-                hint=MEND,
+                hint=RESTORE_HINT,
             )
     return index
 
@@ -125,7 +125,7 @@ class CaseLines:
             raise BadRun(
                 f"{self.file} was changed manually: case {self.case.id} has a reply to query {query} that no judgment "
                 "is about",
-                hint=MEND,
+                hint=RESTORE_HINT,
             )
         return Outcome(reply=reply, judgment=said[query])
 
