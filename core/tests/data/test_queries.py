@@ -75,9 +75,10 @@ def test_a_request_has_one_prompt_or_one_for_each_continuation(kind) -> None:
         kind(prompt="p", prompts=("a",), continuations=(" x",), **own)
 
 
-def test_a_scored_reply_keeps_is_greedy_in_json_and_leaves_it_out_where_nobody_told() -> None:
-    told = Scored(logprobs=(-1.0, -2.0, -3.0), tokens=(1, 1, 1), is_greedy=(True, None, False))
+def test_a_scored_reply_keeps_matches_in_json_and_leaves_them_out_where_nobody_told() -> None:
+    told = Scored(logprobs=(-1.0, -2.0, -3.0), tokens=(1, 1, 1), matches=(1, None, 0))
     assert from_json(to_json(told), Scored, of="it") == told
+    assert told.is_greedy == (True, None, False)
     silent = Scored(logprobs=(-1.0, -2.0), tokens=(1, 1))
     assert silent.is_greedy == (None, None)
     assert set(to_json(silent)) == {"logprobs", "tokens"}

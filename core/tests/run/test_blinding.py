@@ -226,13 +226,13 @@ def test_a_request_with_several_prompts_is_split_for_the_editor(fakes):
 
     def answer(blinded):
         seen.extend(one.seen for one in blinded)
-        return [Scored(logprobs=(-float(len(one.seen.prompt)),), tokens=(1,), is_greedy=(True,)) for one in blinded]
+        return [Scored(logprobs=(-float(len(one.seen.prompt)),), tokens=(1,), matches=(1,)) for one in blinded]
 
     (reply,) = blinder(fakes).put([whole], answer)
     assert sorted(one.prompt for one in seen) == sorted(prompts)
     assert all(one.prompts == () and one.texts == (one.prompt,) and one.continuations == (" big",) for one in seen)
     assert len({one.id for one in seen}) == 3
-    assert reply == Scored(logprobs=(-13.0, -15.0, -5.0), tokens=(1, 1, 1), is_greedy=(True, True, True))
+    assert reply == Scored(logprobs=(-13.0, -15.0, -5.0), tokens=(1, 1, 1), matches=(1, 1, 1))
 
 
 def test_a_failed_part_fails_the_whole_request(fakes):
@@ -251,6 +251,6 @@ def test_is_greedy_returns_in_the_order_of_the_real_continuations(fakes):
     said = Scored(
         logprobs=tuple(-float(WORDS.index(text)) for text in blinded.seen.continuations),
         tokens=(1,) * 4,
-        is_greedy=tuple(text == WORDS[0] for text in blinded.seen.continuations),
+        matches=tuple(int(text == WORDS[0]) for text in blinded.seen.continuations),
     )
     assert blinded.restore(said).is_greedy == (True, False, False, False)

@@ -35,7 +35,7 @@ def key_of(model: str, request: Generate | Score) -> str:
     """Return the key of a completion: 64 hex digits. ``model`` is ``LanguageModel.digest``."""
     asked: dict[str, object] = {"schema": SCHEMA, "model": model}
     if isinstance(request, Score):
-        asked["pairs"] = [list(pair) for pair in request.pairs]
+        asked["matched"] = [list(pair) for pair in request.pairs]  # "pairs": results without ``Scored.matches``
     else:
         asked |= {"prompt": request.prompt, "max_tokens": request.max_tokens, "stop": list(request.stop)}
         if request.temperature > 0:  # greedy text depends on neither of these

@@ -51,7 +51,7 @@ class Blinded:
         """Return ``reply`` with log-probabilities in the order of the real continuations."""
         if not (isinstance(reply, Scored) and self.order):
             return reply
-        if not len(reply.logprobs) == len(reply.tokens) == len(reply.is_greedy) == len(self.order):
+        if not len(reply.logprobs) == len(reply.tokens) == len(reply.matches) == len(self.order):
             return Failure(
                 error=PluginBroken.__name__,
                 message=f"{len(reply.logprobs)} log-probabilities for {len(self.order)} continuations",
@@ -161,7 +161,7 @@ class Blinder:
             return hmac.digest(key, content, "sha256").hex()[:ID_LENGTH]
 
         case, query = opaque("case"), opaque("query")
-        if self._looks_up:
+        if any(isinstance(piece.value, ByOpaqueId) for piece in self.session.material.values()):
             self._names |= {case: ask.case, query: ask.query}
         seen = evolve(ask, id=opaque("id"), case=case, query=query, own=ask.own if self.own_edits else ())
         if not isinstance(seen, Likelihood):
@@ -169,11 +169,6 @@ class Blinder:
         order = tuple(sorted(range(len(seen.continuations)), key=lambda place: opaque(f"continuation {place}")))
         shuffled = evolve(seen, continuations=tuple(seen.continuations[place] for place in order))
         return Blinded(real=ask, seen=shuffled, order=order)
-
-    @property
-    def _looks_up(self) -> bool:
-        """True if the editor has gold material that is looked up by ids."""
-        return any(isinstance(piece.value, ByOpaqueId) for piece in self.session.material.values())
 
     def _by_opaque_id(self, material: Mapping[str, Material]) -> dict[str, Material]:
         return {

@@ -63,26 +63,31 @@ class Answer:
 class Scored:
     """Log-probabilities (natural, summed over tokens) of continuations, and their token counts.
 
-    ``is_greedy``: whether each token is the most probable one given the text before it; None if a server does not
-    tell.
+    ``matches``: how many of these tokens are the most probable one given the text before them (teacher forcing); None
+    if a server does not tell.
     """
 
     logprobs: tuple[float, ...]
     tokens: tuple[int, ...]
-    is_greedy: tuple[bool | None, ...] = field(
+    matches: tuple[int | None, ...] = field(
         default=Factory(lambda self: (None,) * len(self.logprobs), takes_self=True), metadata=OMITTED
     )
 
     @property
-    def parts(self) -> tuple[tuple[float, int, bool | None], ...]:
+    def is_greedy(self) -> tuple[bool | None, ...]:
+        """Whether greedy decoding would write each continuation: all of its tokens match."""
+        return tuple(None if n is None else n == of for n, of in zip(self.matches, self.tokens, strict=True))
+
+    @property
+    def parts(self) -> tuple[tuple[float, int, int | None], ...]:
         """The three values of each continuation."""
-        return tuple(zip(self.logprobs, self.tokens, self.is_greedy, strict=True))
+        return tuple(zip(self.logprobs, self.tokens, self.matches, strict=True))
 
     @classmethod
-    def of(cls, parts: Iterable[tuple[float, int, bool | None]]) -> Self:
+    def of(cls, parts: Iterable[tuple[float, int, int | None]]) -> Self:
         """Create it from such ``parts``."""
-        logprobs, tokens, is_greedy = zip(*parts, strict=True)
-        return cls(logprobs=logprobs, tokens=tokens, is_greedy=is_greedy)
+        logprobs, tokens, matches = zip(*parts, strict=True)
+        return cls(logprobs=logprobs, tokens=tokens, matches=matches)
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 8
 
 
 def reference(model, prompt, continuation):
-    """Return log-probability, token count, and whether greedy decoding produces the continuation."""
+    """Return log-probability, token count, and how many tokens are the arg max given the text before them."""
     after = model.tokenizer(continuation, add_special_tokens=False)["input_ids"]
     return plain(model, model.encode(prompt), after)
 
@@ -26,7 +26,7 @@ def plain(model, ids, after):
     logprobs, best = torch.log_softmax(logits, -1), logits.argmax(-1).tolist()
     places = [(len(ids) - 1 + at, token) for at, token in enumerate(after)]
     value = sum(float(logprobs[at, token]) for at, token in places)
-    return value, len(after), all(best[at] == token for at, token in places)
+    return value, len(after), sum(best[at] == token for at, token in places)
 
 
 def greedy_text(model, prompt):
@@ -48,13 +48,14 @@ def test_scores_equal_a_whole_forward_pass(family, bos):
     ]
     for request, scored in zip(requests, model.score(requests), strict=True):
         wanted = [reference(model, request.prompt, text) for text in request.continuations]
-        assert scored.logprobs == pytest.approx([value for value, _n, _greedy in wanted], abs=1e-4)
+        assert scored.logprobs == pytest.approx([value for value, _n, _matches in wanted], abs=1e-4)
         assert scored.tokens == tuple(n for _value, n, _greedy in wanted)
-        assert scored.is_greedy == tuple(greedy for _value, _n, greedy in wanted)
+        assert scored.matches == tuple(matches for _value, _n, matches in wanted)
+        assert scored.is_greedy == tuple(matches == n for _value, n, matches in wanted)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_is_greedy_is_correct_in_padded_batches_and_after_shared_prefixes(family):
+def test_matches_are_correct_in_padded_batches_and_after_shared_prefixes(family):
     model = tiny_model(family)
     prompts = [*(HEAD + "The capital of " + "x" * n for n in range(12)), "Apple", "a b c d e f g h"]
     requests = [
@@ -64,7 +65,7 @@ def test_is_greedy_is_correct_in_padded_batches_and_after_shared_prefixes(family
     ]
     assert len(requests) > 4
     for request, scored in zip(requests, model.score(requests), strict=True):
-        assert scored.is_greedy == tuple(reference(model, request.prompt, text)[2] for text in request.continuations)
+        assert scored.matches == tuple(reference(model, request.prompt, text)[2] for text in request.continuations)
     found = [greedy for scored in model.score(requests) for greedy in scored.is_greedy]
     assert True in found
     assert False in found
@@ -76,7 +77,7 @@ def test_each_continuation_can_have_its_own_prompt(bos):
     prompts = (HEAD + "The trophy, because the trophy", HEAD + "The trophy, because the suitcase", "It")
     (scored,) = model.score([Score(prompts=prompts, continuations=(" is too big",) * 3)])
     wanted = [reference(model, prompt, " is too big") for prompt in prompts]
-    assert scored.logprobs == pytest.approx([value for value, _n, _greedy in wanted], abs=1e-4)
+    assert scored.logprobs == pytest.approx([value for value, _n, _matches in wanted], abs=1e-4)
     assert len(set(scored.logprobs)) == 3
     assert scored.tokens == tuple(n for _value, n, _greedy in wanted)
 
@@ -94,7 +95,7 @@ def rolling(model, text, context):
         fed = tokens[end - context - 1 : end]
         parts.append(plain(model, fed[: len(fed) - (end - done)], tokens[done:end]))
         done = end
-    return sum(value for value, _n, _greedy in parts), len(tokens)
+    return sum(value for value, _n, _matches in parts), len(tokens)
 
 
 @pytest.mark.parametrize("bos", [False, True])
@@ -163,7 +164,7 @@ def test_out_of_memory_halves_the_batch_of_scores_too(monkeypatch):
 def test_log_probabilities_of_half_precision_use_float32():
     model = tiny_model("llama", dtype="bfloat16")
     scored = model.score([Score(prompt="The capital of", continuations=(" France",))])[0]
-    value, _count, _greedy = reference(model, "The capital of", " France")
+    value, _count, _matches = reference(model, "The capital of", " France")
     assert scored.logprobs[0] == pytest.approx(value, abs=0.2)
 
 

@@ -36,21 +36,22 @@ TOKENS = ["The tower is in", " Ro", "me", "."]
 
 
 @pytest.mark.parametrize(
-    ("tops", "is_greedy"),
+    ("tops", "matches"),
     [
-        ([None, {" Ro": -1.0}, {"me": -2.0, "ma": -2.5}, {".": -3.0}], True),
-        ([None, {" Ro": -1.0}, {"me": -2.0, "ma": -0.5}, {".": -3.0}], False),
-        ([None, {" Pa": -0.1}, None, {".": -3.0}], False),
+        ([None, {" Ro": -1.0}, {"me": -2.0, "ma": -2.5}, {".": -3.0}], 2),
+        ([None, {" Ro": -1.0}, {"me": -2.0, "ma": -0.5}, {".": -3.0}], 1),
+        ([None, {" Pa": -0.1}, {"me": -2.0}, {".": -3.0}], 1),
+        ([None, {" Pa": -0.1}, {"ma": -0.5}, {".": -3.0}], 0),
         ([None, {" Ro": -1.0}, None, {".": -3.0}], None),
         ([None, {" Ro": -1.0}, {}, {".": -3.0}], None),
         ([None, {" Ro": -1.0}], None),
         (None, None),
     ],
 )
-def test_is_greedy_compares_each_token_with_the_most_probable_one(serve, ask, tops, is_greedy):
+def test_matches_compares_each_token_with_the_most_probable_one(serve, ask, tops, matches):
     answer = echo(TOKENS, **({} if tops is None else {"top_logprobs": tops}))
     (scored,) = ask(serve(answer)).score([Score(prompt="The tower is in", continuations=(" Rome",))])
-    assert scored == Scored(logprobs=(-3.0,), tokens=(2,), is_greedy=(is_greedy,))
+    assert scored == Scored(logprobs=(-3.0,), tokens=(2,), matches=(matches,))
 
 
 def test_each_continuation_can_have_its_own_prompt(serve, ask):

@@ -104,9 +104,9 @@ def score_body(prompt: str, continuation: str) -> dict[str, Any]:
 
 def read_score(
     raw: Mapping[str, Any], prompt: str, continuation: str, *, clean: Clean = whole
-) -> tuple[float, int, bool | None]:
-    """Return the natural log-probability of ``continuation``, summed over its tokens, their number, and whether each
-    token is the most probable one (None if the server does not return that).
+) -> tuple[float, int, int | None]:
+    """Return the natural log-probability of ``continuation``, summed over its tokens, their number, and how many of
+    them are the most probable one (None if the server does not return that for each of them).
 
     The text is searched in the concatenated tokens of the server, because servers count offsets differently. Raises
     NoLikelihood if they are missing or do not match, Transient for an incomplete answer.
@@ -130,8 +130,8 @@ def read_score(
     tops = given.get("top_logprobs")
     if not isinstance(tops, list) or len(tops) != len(tokens):
         tops = [None] * len(tokens)
-    greedy = [_is_top(logprobs[n], tops[n]) for n in inside]
-    return float(sum(found)), len(found), False if False in greedy else None if None in greedy else True
+    matches = [_is_top(logprobs[n], tops[n]) for n in inside]
+    return float(sum(found)), len(found), None if None in matches else matches.count(True)
 
 
 def _is_top(logprob: float, top: object) -> bool | None:

@@ -227,7 +227,7 @@ class ApiModel:
             raise NoLikelihood("a chat endpoint returns no log-probabilities of a prompt", hint=endpoints.ELSEWHERE)
         return Scored.of(self._scored(prompt, text) for prompt, text in request.pairs)
 
-    def _scored(self, prompt: str, continuation: str) -> tuple[float, int, bool | None]:
+    def _scored(self, prompt: str, continuation: str) -> tuple[float, int, int | None]:
         fields = {"model": self.name, **endpoints.score_body(prompt, continuation)}
         read = partial(endpoints.read_score, prompt=prompt, continuation=continuation, clean=self.client.clean)
         return self.client.ask(COMPLETIONS, fields, read)

@@ -202,7 +202,7 @@ class LocalRunner:
             if row.error is not None:
                 return self._too_big(len(row.ids), row.error)
         return Scored.of(
-            (math.fsum(row.logprob for row in rows), sum(row.count for row in rows), all(row.is_greedy for row in rows))
+            (math.fsum(row.logprob for row in rows), sum(row.count for row in rows), sum(row.matches for row in rows))
             for rows in found
         )
 

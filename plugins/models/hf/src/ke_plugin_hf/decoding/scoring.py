@@ -16,13 +16,13 @@ from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, fre
 class ScoringRow:
     """A continuation to score: ``ids`` of prompt and continuation, of which the last ``count`` are scored.
 
-    ``is_greedy``: whether each of these is the arg max given the tokens before it.
+    ``matches``: how many of these are the arg max given the tokens before them.
     """
 
     ids: Sequence[int]
     count: int
     logprob: float = field(default=0.0, init=False)
-    is_greedy: bool = field(default=True, init=False)
+    matches: int = field(default=0, init=False)
     error: Exception | None = field(default=None, init=False)
 
     @property
@@ -43,7 +43,7 @@ class ScoringRow:
         wanted = torch.tensor(self.ids[-self.count :], dtype=torch.int64, device=logits.device)
         scored = torch.log_softmax(logits.float(), dim=-1)
         self.logprob = float(scored.gather(1, wanted[:, None]).sum())
-        self.is_greedy = bool((logits.argmax(dim=-1) == wanted).all())
+        self.matches = int((logits.argmax(dim=-1) == wanted).sum())
 
 
 def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterator[tuple[list[int], int]]:
