@@ -27,6 +27,7 @@ from ke_benchmarks.probes import (
     sort_key,
     sub_questions,
 )
+from ke_benchmarks.question_edits import question_edit
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "not_blank",
     "perplexity_probes",
     "queries_of",
+    "question_edit",
     "question_entities",
     "read_cases",
     "read_header",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from attrs import Attribute, evolve, field, frozen
 
-from ke_benchmarks import all_have_labels, has_label, not_blank, single_edit_probes, some_not_blank
-from ke_core.plugin import Case, Cloze, Edit, Entity, Fact, Gold, Query, Relation
-
-SLOT = "{}"
+from ke_benchmarks import all_have_labels, has_label, not_blank, question_edit, single_edit_probes, some_not_blank
+from ke_core.plugin import Case, Entity, Gold, Query
 
 
 def case(name: str, record: ZsreRecord) -> Case:
@@ -15,7 +13,7 @@ def case(name: str, record: ZsreRecord) -> Case:
     true = Entity(label=record.answers[0].strip(), aliases=_others(record.answers))
     other = Entity(label=record.alt.strip()) if isinstance(record, ZsreAlternative) else None
     new, old = (other, _different(true, other)) if other else (true, None)
-    edit = _edit(record, new, old)
+    edit = question_edit(record.src.strip(), record.subject, new, old)
     question = Query(
         id="edit",
         texts=(record.src.strip(),),
@@ -32,34 +30,6 @@ def case(name: str, record: ZsreRecord) -> Case:
         facts_before=(edit.before,) if edit.before else (),
         facts_after=(edit.after,) if edit.after else (),
     )
-
-
-def _edit(record: ZsreRecord, new: Entity, old: Entity | None) -> Edit:
-    """Return the edit. Its id is its statement (question and answer), because the file has no ids."""
-    question = record.src.strip()
-    template = _template(question, record.subject)
-    relation = Relation(label=template or question, question=template)
-
-    def fact(answer: Entity) -> Fact:
-        subject = Entity(label=record.subject)
-        return Fact(subject=subject, relation=relation, objects=(answer,), text=f"{question} {answer.label}")
-
-    after = fact(new)
-    return Edit(
-        id=after.text,
-        statement=after.text,
-        before=fact(old) if old else None,
-        after=after,
-        cloze=Cloze(template=template, subject=record.subject) if template else None,
-        question=question,
-    )
-
-
-def _template(question: str, subject: str) -> str | None:
-    """Return the question with a slot at the first mention of its subject (E2), or None if it does not name it."""
-    if subject not in question or SLOT in question:
-        return None
-    return question.replace(subject, SLOT, 1)
 
 
 def _near(record: ZsreRecord, new: Entity) -> tuple[Query, ...]:

@@ -1,4 +1,4 @@
-"""Judge ``alias``: an answer is right if it names the gold entity, by its label or an alias."""
+"""Judges ``alias``, ``containment`` and ``exact-match``: an answer is right if it names the gold entity."""
 
 from __future__ import annotations
 
@@ -69,9 +69,16 @@ def build_containment(config: ContainmentConfig) -> Judge:
     return Alias(config=AliasConfig(match=config.rule, cloze=config.rule, normalize=config.normalize), single=False)
 
 
+def build_exact_match(_config: object) -> Judge:
+    """Build the judge ``exact-match``: the whole answer is compared, for questions and clozes."""
+    from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
+
+    return Alias(config=AliasConfig(match="exact", cloze="exact", normalize="text"))
+
+
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Register ``alias`` and ``containment``."""
+    """Register ``alias``, ``containment`` and ``exact-match``."""
     return [
         JudgeSpec(
             name="alias",
@@ -86,5 +93,11 @@ def ke_judges() -> list[JudgeSpec]:
             config=ContainmentConfig,
             build=build_containment,
             cite="Cohen et al. 2024, RippleEdits, section 5.1",
+        ),
+        JudgeSpec(
+            name="exact-match",
+            summary="right if the whole answer is the gold entity's name, except case, punctuation and articles",
+            build=build_exact_match,
+            cite="Yang et al. 2025, The Mirage of Model Editing (WILD); Rajpurkar et al. 2016, SQuAD",
         ),
     ]

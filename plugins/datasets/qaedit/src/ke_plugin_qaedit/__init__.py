@@ -1,0 +1,89 @@
+"""Datasets ``qaedit`` and ``qaedit-atlas``: edits of question answers, with and without teacher forcing (WILD)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from ke_benchmarks import Variant, data_dir_option
+from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Dataset, DatasetSpec, hookimpl
+
+FAMILY = "qaedit"
+STYLES = ("question", "instruction")
+FORCED = "-teacher-forced"
+"""Suffix of the aspects whose queries score the target after the question (metric ``wild``)."""
+LOCALITY_ITEMS = 5
+CITE = """@inproceedings{yang2025mirage,
+  title     = {The Mirage of Model Editing: Revisiting Evaluation in the Wild},
+  author    = {Yang, Wanli and Sun, Fei and Tan, Jiajun and Ma, Xinyu and Cao, Qi and Yin, Dawei and Shen, Huawei
+               and Cheng, Xueqi},
+  booktitle = {Proceedings of the 63rd Annual Meeting of the Association for Computational Linguistics},
+  year      = {2025},
+  note      = {arXiv:2502.11177}
+}"""
+QAEDIT = Variant(
+    name=FAMILY,
+    family=FAMILY,
+    summary="1,000 questions of Natural Questions, TriviaQA and SimpleQA as single edits, asked as in WILD",
+    file="QAEdit_inter_1k.json",
+    url="https://github.com/WanliYoung/Revisit-Editing-Evaluation/raw/main/data/QAEdit_inter_1k.json",
+    license="Apache-2.0 (of the repository)",
+    cite=CITE,
+    size=1_117_792,
+    blobs={"e5e743b4": "WanliYoung/Revisit-Editing-Evaluation"},
+    published={"cases": 1000},
+)
+ATLAS = Variant(
+    name="qaedit-atlas",
+    family=FAMILY,
+    summary="80 questions about countries and cities in the format of QAEdit (embedded, offline)",
+    file="",
+    url="built from the atlas of ke_benchmarks.graph",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
+    cite=CITE,
+    published={"cases": 80},
+)
+
+
+@frozen(kw_only=True)
+class QAEditConfig:
+    """Options of both datasets, for example ``-o qaedit.stop=line``."""
+
+    data_dir: str | None = data_dir_option(QAEDIT.file, FAMILY)
+    stop: Literal["period", "line"] = field(
+        default="period",
+        metadata={
+            "help": "what ends a generated answer besides the end-of-text token: period = a period or a line end "
+            '(released code; cuts "J. K. Rowling" to "J"); line = a line end'
+        },
+    )
+    locality: int = field(
+        default=1,
+        validator=[validators.ge(0), validators.le(LOCALITY_ITEMS)],
+        metadata={"help": "how many of a record's 5 unrelated questions are asked (released code: the first one)"},
+    )
+
+
+@hookimpl
+def ke_datasets() -> list[DatasetSpec]:
+    """Register the published file and the embedded dataset."""
+    return [_spec(QAEDIT), _spec(ATLAS)]
+
+
+def _spec(variant: Variant) -> DatasetSpec:
+    def build(config: QAEditConfig) -> Dataset:
+        from ke_plugin_qaedit import dataset  # noqa: PLC0415  built late
+
+        kind = dataset.QAEditAtlas if variant is ATLAS else dataset.QAEdit
+        return kind(variant=variant, config=config)
+
+    return variant.spec(
+        config=QAEditConfig,
+        build=build,
+        family=FAMILY,
+        aspects=(EFFICACY, PARAPHRASE, EFFICACY + FORCED, PARAPHRASE + FORCED, LOCALITY),
+        styles=STYLES,
+        metrics=("wild", "classic"),
+        judge="exact-match",
+    )

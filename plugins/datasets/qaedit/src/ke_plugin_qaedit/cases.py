@@ -1,0 +1,72 @@
+"""Convert records to cases. Each edited question is asked twice: its answer is generated, and its target is scored."""
+
+from __future__ import annotations
+
+from attrs import evolve, field, frozen
+
+from ke_benchmarks import has_label, not_blank, question_edit
+from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Case, Entity, Gold, Probe, Query
+from ke_plugin_qaedit import FORCED
+
+
+def case(name: str, record: QAEditRecord, decoy: str, unrelated: int) -> Case:
+    """Convert one record. ``decoy``: the target of another record. ``unrelated``: how many locality items are asked.
+
+    Every query goes to the unedited model too. The pre-edit answer is unknown, so the new one is right in both phases.
+    """
+    new = Entity(label=record.target.strip())
+    edit = question_edit(record.prompt.strip(), record.subject, new)
+    own = Query(id="edit", texts=(record.prompt.strip(),), gold=Gold(entities=(new,)), edit=edit.id)
+    again = evolve(own, id="rephrase", texts=(record.rephrase.strip(),), edit=None)
+    asked = {
+        EFFICACY: (own,),
+        PARAPHRASE: (again,),
+        EFFICACY + FORCED: (_scored(own, decoy),),
+        PARAPHRASE + FORCED: (_scored(again, decoy),),
+        LOCALITY: tuple(_near(place, item) for place, item in enumerate(record.locality[:unrelated], start=1)),
+    }
+    return Case(
+        id=name,
+        edits=(edit,),
+        probes=tuple(
+            Probe(id=aspect, aspect=aspect, queries=queries, require="all", phase="both", edits=(edit.id,))
+            for aspect, queries in asked.items()
+            if queries
+        ),
+        facts_after=(edit.after,) if edit.after else (),
+        tags={"source": record.source},
+    )
+
+
+def _scored(query: Query, decoy: str) -> Query:
+    """Return ``query`` with its target to be scored. A second continuation hides from editors which one is the target.
+
+    Otherwise an editor could read the answer to a question from the request that scores it.
+    """
+    options = (f" {query.gold.entities[0].label}", f" {decoy}")
+    return evolve(query, id=f"{query.id}{FORCED}", edit=None, continuations=options)
+
+
+def _near(place: int, item: QAEditUnrelated) -> Query:
+    answer = Entity(label=item.loc_ans.strip())
+    return Query(id=f"near-{place}", texts=(item.loc.strip(),), gold=Gold(entities=(answer,)))
+
+
+@frozen(kw_only=True)
+class QAEditUnrelated:
+    """A question about something else. Only the agreement of both models' answers is scored."""
+
+    loc: str = field(validator=not_blank)
+    loc_ans: str = field(validator=not_blank)
+
+
+@frozen(kw_only=True)
+class QAEditRecord:
+    """One record. ``source``: NQ, TQA or SQA. ``id`` is not read: 1,000 records share 961 of them."""
+
+    source: str = field(validator=not_blank)
+    prompt: str = field(validator=not_blank)
+    target: str = field(validator=has_label)
+    subject: str = field(validator=has_label)
+    rephrase: str = field(validator=not_blank)
+    locality: tuple[QAEditUnrelated, ...]

@@ -1,0 +1,129 @@
+"""The two protocols of "The Mirage of Model Editing" (Yang et al. 2025), side by side for the same run.
+
+For the edit's own question (efficacy; the paper: reliability) and for another wording (paraphrase; generalization):
+
+============ ====================================================================================================
+aspect       value of a case
+============ ====================================================================================================
+-tokens      fraction of the target's tokens that are the most probable ones given the question and the target's
+             tokens before them: teacher forcing, as earlier papers score
+-all-tokens  1 if all of them are
+-generated   1 if the judge accepts the answer that the model generates and ends by itself (WILD)
+-inflation   the first minus the third
+============ ====================================================================================================
+
+Teacher forcing shows the model the content of the target (each token sees those before it) and its length (nothing
+after its last token counts), and gives partial credit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from attrs import frozen
+
+from ke_core.plugin import (
+    EFFICACY,
+    PARAPHRASE,
+    PHASES,
+    PROBABILITY,
+    CaseRecord,
+    NoValue,
+    Phase,
+    Probe,
+    Value,
+    Verdict,
+    expected,
+    log_probabilities,
+    measured,
+    outcome_of,
+    verdict_of,
+)
+from ke_plugin_wild import ALL_TOKENS, GENERATED, INFLATION, TOKENS
+
+FORCED = "-teacher-forced"
+NO_TARGET = "the dataset does not score the target"
+NO_ANSWER = "the dataset does not ask for an answer"
+UNTOLD = "the server does not return the most probable tokens"
+
+
+class Wild:
+    """Computes values from records."""
+
+    def values(self, record: CaseRecord) -> Iterator[Value]:
+        """Yield four values for each of the two questions, in each phase and style."""
+        for aspect in (EFFICACY, PARAPHRASE):
+            for phase in PHASES:
+                both = _Protocols.of(record, aspect, phase)
+                for style in both.styles:
+                    yield from both.values(aspect, style)
+
+
+@frozen(kw_only=True)
+class _Protocols:
+    """The probes of one aspect in one phase. ``forced``: they score the target. ``free``: an answer is generated."""
+
+    record: CaseRecord
+    phase: Phase
+    forced: Sequence[Probe]
+    free: Sequence[Probe]
+
+    @classmethod
+    def of(cls, record: CaseRecord, aspect: str, phase: Phase) -> _Protocols:
+        asked = [probe for probe in record.case.probes if probe.asked(phase)]
+        forced = [probe for probe in asked if probe.aspect in (aspect + FORCED, aspect + PROBABILITY)]
+        free = [probe for probe in asked if probe.aspect == aspect]
+        return cls(record=record, phase=phase, forced=forced, free=free)
+
+    @property
+    def styles(self) -> tuple[str, ...]:
+        """The styles in which any of the probes was asked; an empty one if none was, but should have been."""
+        probes = (*self.forced, *self.free)
+        asked = dict.fromkeys(style for probe in probes for style in self.record.styles_of(probe, self.phase))
+        return tuple(asked) or (("",) if probes else ())
+
+    def values(self, aspect: str, style: str) -> Iterator[Value]:
+        tokens = partial(self._forced, style, whole=False)
+        generated = partial(self._generated, style)
+        measures: dict[str, Callable[[], float]] = {
+            TOKENS: tokens,
+            ALL_TOKENS: partial(self._forced, style, whole=True),
+            GENERATED: generated,
+            INFLATION: lambda: tokens() - generated(),
+        }
+        for suffix, measure in measures.items():
+            why = self.record.skipped or ""
+            yield measured(aspect + suffix, measure, why=why, phase=self.phase, style=style)
+
+    def _forced(self, style: str, *, whole: bool) -> float:
+        """Return the mean over the queries of the fraction of matching tokens; with ``whole``, of 1 if all match."""
+        found = [self._matching(probe, style) for probe in self.forced]
+        shares = [math.floor(share) if whole else share for some in found for share in some]
+        if not shares:
+            raise NoValue(NO_TARGET)
+        return math.fsum(shares) / len(shares)
+
+    def _matching(self, probe: Probe, style: str) -> Iterator[float]:
+        """Yield the fraction of matching tokens of the right object of each query."""
+        for query in probe.queries:
+            reply = log_probabilities(outcome_of(self.record, self.phase, style, query.id).reply)
+            right = expected(query, probe, self.phase, edited=self.record.edited).gold.entities[0].label.strip()
+            place = query.options.index(right)
+            matches = reply.matches[place]
+            if matches is None:
+                raise NoValue(UNTOLD)
+            yield matches / max(reply.tokens[place], 1)
+
+    def _generated(self, style: str) -> float:
+        """Return the fraction of probes whose answer the judge accepts."""
+        right = [self._accepted(probe, style) for probe in self.free]
+        if not right:
+            raise NoValue(NO_ANSWER)
+        return sum(right) / len(right)
+
+    def _accepted(self, probe: Probe, style: str) -> bool:
+        outcomes = (outcome_of(self.record, self.phase, style, query.id) for query in probe.queries)
+        verdicts = [verdict_of(outcome) is Verdict.RIGHT for outcome in outcomes]
+        return any(verdicts) if probe.require == "any" else all(verdicts)

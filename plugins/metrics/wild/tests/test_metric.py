@@ -1,0 +1,77 @@
+"""Both protocols, computed manually."""
+
+import pytest
+
+from ke_core.plugin import Case, CaseRecord, Edit, Failure, Probe, Query, Scored, Verdict
+from ke_plugin_wild.metric import Wild
+from ke_testing.metric import MetricContract
+from ke_testing.records import gold, outcome
+
+OWN = Query(id="edit", texts=("Who?",), gold=gold("Rome"), edit="e")
+TARGET = Query(id="scored", texts=("Who?",), gold=gold("Rome"), continuations=(" Oslo", " Rome"))
+
+
+def record(answer=None, scored=None, *, aspect="efficacy-teacher-forced"):
+    probes = (
+        Probe(id="efficacy", aspect="efficacy", queries=(OWN,), phase="both", edits=("e",)),
+        Probe(id="forced", aspect=aspect, queries=(TARGET,), phase="both", edits=("e",)),
+    )
+    case = Case(id="1", edits=(Edit(id="e", statement="Rome"),), probes=probes)
+    replies = {
+        "edit": answer or outcome("Rome", Verdict.RIGHT),
+        "scored": scored or outcome(Scored(logprobs=(-9.0, -2.0), tokens=(2, 3), matches=(0, 2)), Verdict.UNSURE),
+    }
+    outcomes = {(phase, "question", name): one for phase in ("before", "after") for name, one in replies.items()}
+    return CaseRecord(case=case, batch="0", outcomes=outcomes)
+
+
+def values(one, phase="after"):
+    return {value.aspect: value for value in Wild().values(one) if value.phase == phase}
+
+
+class TestContract(MetricContract):
+    name = "wild"
+
+    @pytest.fixture
+    def record(self):
+        return record()
+
+
+def test_wrong_first_token_of_three_gets_two_thirds_with_teacher_forcing_and_nothing_otherwise() -> None:
+    """Target "a b c": the most probable tokens given the target are "x b c", and the model generates "x y z"."""
+    found = values(record(answer=outcome("x y z", Verdict.WRONG)))
+    assert found["efficacy-tokens"].value == pytest.approx(2 / 3)
+    assert found["efficacy-all-tokens"].value == 0
+    assert found["efficacy-generated"].value == 0
+    assert found["efficacy-inflation"].value == pytest.approx(2 / 3)
+
+
+def test_all_tokens_match() -> None:
+    matching = outcome(Scored(logprobs=(-9.0, -2.0), tokens=(2, 3), matches=(0, 3)), Verdict.UNSURE)
+    found = values(record(scored=matching))
+    assert [value.value for value in found.values()] == [1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("aspect", ["efficacy-teacher-forced", "efficacy-probability"])
+def test_both_models_are_scored_on_either_probe(aspect) -> None:
+    assert values(record(aspect=aspect), "before")["efficacy-tokens"].value == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("scored", "why"),
+    [
+        (Scored(logprobs=(-9.0, -2.0), tokens=(2, 3)), "the server does not return the most probable tokens"),
+        (Failure(error="NoLikelihood", message="text only"), "text only"),
+    ],
+)
+def test_missing_log_probabilities_leave_the_generated_answer(scored, why) -> None:
+    found = values(record(scored=outcome(scored, Verdict.UNSURE)))
+    assert (found["efficacy-tokens"].value, found["efficacy-tokens"].skipped_because) == (None, why)
+    assert found["efficacy-inflation"].value is None
+    assert found["efficacy-generated"].value == 1
+
+
+def test_dataset_that_scores_no_target_has_a_reason() -> None:
+    found = values(record(aspect="other"))
+    assert found["efficacy-tokens"].skipped_because == "the dataset does not score the target"
+    assert "paraphrase-tokens" not in found

@@ -1,0 +1,37 @@
+"""Build an edit from a question and its new answer."""
+
+from __future__ import annotations
+
+from ke_core.plugin import SLOT, Cloze, Edit, Entity, Fact, Relation
+
+
+def question_edit(question: str, subject: str, new: Entity, old: Entity | None = None) -> Edit:
+    """Return the edit that answers ``question`` with ``new``, as in zsRE and QAEdit.
+
+    Its id is its statement (question and answer), because the files have no ids. The cloze is the question: its answer
+    follows it. There is no cloze if the question does not name the subject.
+    """
+    template = _template(question, subject)
+    relation = Relation(label=template or question, question=template)
+
+    def fact(answer: Entity) -> Fact:
+        return Fact(
+            subject=Entity(label=subject), relation=relation, objects=(answer,), text=f"{question} {answer.label}"
+        )
+
+    after = fact(new)
+    return Edit(
+        id=after.text,
+        statement=after.text,
+        before=fact(old) if old else None,
+        after=after,
+        cloze=Cloze(template=template, subject=subject) if template else None,
+        question=question,
+    )
+
+
+def _template(question: str, subject: str) -> str | None:
+    """Return the question with a slot at the first mention of its subject (E2), or None if it does not name it."""
+    if subject not in question or SLOT in question:
+        return None
+    return question.replace(subject, SLOT, 1)
