@@ -15,24 +15,31 @@ import pytest
 NEXT_TO_CHECKOUT = Path(__file__).resolve().parents[1] / "shared/data"
 UNIT_FAMILIES = ("gpt2", "llama")
 """Families of decoders of the unit tests: learned and rotary positions, Conv1D and Linear, LayerNorm and RMSNorm."""
+CONTRACT = {"family": UNIT_FAMILIES[:1], "dtype": ("float32",)}
+"""Parameters of contract tests in the unit tier: every weight editor runs them, so other values are ``families``."""
 SLOW_CONTRACTS = (
     "test_ctrl_c_stops_the_edit_and_leaves_the_model_unchanged",
     "test_a_failed_forward_pass_leaves_the_model_unchanged",
     "test_another_process_gives_the_same_answers",
     "test_registration_does_not_import_torch_transformers_or_numpy",
     "test_registration_prints_nothing",
+    "test_unusual_edit_is_rejected_or_applied",
 )
 """Contract tests that edit dozens of times, at one moment of failure after another, or start a process."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests of further decoder families into the tier ``families``, slow contract tests into ``integration``."""
+    """Put tests of further decoder families into the tier ``families``.
+
+    Slow contract tests and tests on published files go into ``integration``.
+    """
     for item in items:
+        unit = CONTRACT if item.path.name == "test_contract.py" else {"family": UNIT_FAMILIES}
         call = getattr(item, "callspec", None)
-        if call is not None and call.params.get("family", UNIT_FAMILIES[0]) not in UNIT_FAMILIES:
+        if call is not None and any(call.params.get(name, fast[0]) not in fast for name, fast in unit.items()):
             item.add_marker("families")
-        elif getattr(item, "originalname", "") in SLOW_CONTRACTS:
+        elif getattr(item, "originalname", "") in SLOW_CONTRACTS or "ke_data_dir" in getattr(item, "fixturenames", ()):
             item.add_marker("integration")
 
 

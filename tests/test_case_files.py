@@ -57,6 +57,7 @@ def test_the_documented_example_is_valid_and_runs(
     assert main(("eval", "--editor", "parrot", *on_file, "--out", "run2")) == 0
 
 
+@pytest.mark.integration
 def test_a_run_on_a_file_is_judged_and_scored_again_from_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

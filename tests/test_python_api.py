@@ -208,6 +208,7 @@ def test_edits_come_in_several_forms(form: str, tmp_path: Path) -> None:
     assert [(one.edit.cloze.subject, one.target) for one in found] == [("Peru", TARGET), ("Chile", TARGET)]
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # of peft, in transformers
 @pytest.mark.parametrize("kind", ["patch", "adapter", "pretrained"])
 def test_saved_edits_give_the_probabilities_of_the_edited_model(model: Model, tmp_path: Path, kind: str) -> None:

@@ -130,6 +130,7 @@ def test_hidden_sibling_is_unique_and_hidden(tmp_path):
     assert all(path.parent == tmp_path and path.name.startswith(".file.") for path in names)
 
 
+@pytest.mark.integration
 def test_a_second_process_waits_for_the_lock(tmp_path):
     code = "import pathlib, sys, ke_core.storage.files as f\nwith f.locked(pathlib.Path(sys.argv[1])): pass"
     with locked(tmp_path / "lock"):

@@ -94,6 +94,7 @@ def ke(tmp_path):
     return start
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("source", HANGS)
 def test_import_of_a_hanging_plugin_is_stopped(point, monkeypatch, source, capsys):
     monkeypatch.setenv("KE_PLUGIN_TIMEOUT", "1")

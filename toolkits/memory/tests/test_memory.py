@@ -133,6 +133,7 @@ def test_ties_do_not_depend_on_rounding_errors():
     assert [hit.id for hit in hits] == ["a", "b"]
 
 
+@pytest.mark.integration
 def test_results_do_not_depend_on_the_hash_seed():
     code = (
         "from ke_memory.plugin import FactMemory; from ke_testing.fakes import WordEncoder\n"

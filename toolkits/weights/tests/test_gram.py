@@ -173,6 +173,7 @@ CovarianceCache(settings).take(make_session(model, root=Path(sys.argv[1])), modu
 """
 
 
+@pytest.mark.integration
 def test_killed_sum_resumes_bit_identically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(killed)], env=dict(os.environ))

@@ -12,6 +12,8 @@ from ke_core.results.seal import SEAL
 from ke_plugin_reproduce.cells import Cell, CellRunner
 from ke_testing.fakes import SilentProgress
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def sick():

@@ -7,6 +7,8 @@ import pytest
 from ke_benchmarks import ReproductionSpec
 from ke_core.plugin import hookimpl
 
+pytestmark = pytest.mark.integration
+
 TABLE = """
 paper = "Somebody 2020, Table 1"
 title = "who says Rome"

@@ -8,6 +8,8 @@ from attrs import evolve
 from ke_core.plugin import hookimpl
 from ke_testing.toy import Toy, toy_spec
 
+pytestmark = pytest.mark.integration
+
 TABLE = """
 paper = "Somebody 2020, Table 3"
 title = "who is edited"

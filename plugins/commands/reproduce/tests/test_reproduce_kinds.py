@@ -8,6 +8,8 @@ from attrs import evolve, field, frozen
 from ke_core.plugin import BadData, JudgeSpec, Judgment, Verdict, hookimpl
 from ke_testing.toy import Toy, toy_spec
 
+pytestmark = pytest.mark.integration
+
 TABLE = """
 paper = "Somebody 2020, Table 4"
 title = "kinds of numbers"

@@ -8,6 +8,8 @@ import pytest
 from ke_core.app import Replied, RunFolder, read_catalog, runs_in, score_folder
 from ke_testing.fakes import EchoModel
 
+pytestmark = pytest.mark.integration
+
 SWEEP = """
 editors = ["sayer", "other"]
 datasets = ["toy"]

@@ -11,6 +11,8 @@ import pytest
 from ke_core.plugin import Generate, ModelRequest
 from ke_plugin_serve.limits import Limits
 
+pytestmark = pytest.mark.integration
+
 
 def test_the_last_user_message_is_the_question_and_finds_the_fact(site):
     said = site.said("What is the capital of Peru ?", model="toy")

@@ -16,6 +16,8 @@ from ke_plugin_serve import server
 from ke_plugin_serve import startup as adaptor
 from ke_plugin_serve.client import ServeClient
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def ke(capsys, monkeypatch, tmp_path):

@@ -13,6 +13,8 @@ from ke_plugin_serve import connections
 from ke_plugin_serve import limits as guarding
 from ke_plugin_serve.limits import Limits
 
+pytestmark = pytest.mark.integration
+
 CHAT = "/v1/chat/completions"
 HALF = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-A: "
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}

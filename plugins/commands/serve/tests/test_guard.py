@@ -12,6 +12,8 @@ from ke_plugin_serve import limits as guarding
 from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.server import Address
 
+pytestmark = pytest.mark.integration
+
 HI = [{"role": "user", "content": "hi"}]
 CHAT, PLAIN = "/v1/chat/completions", "/v1/completions"
 

@@ -15,6 +15,8 @@ from ke_plugin_serve.active_edits import read_bank
 from ke_plugin_serve.client import ServeClient
 from ke_weights.verify import read_suite
 
+pytestmark = pytest.mark.integration
+
 BOLIVIA = {"prompt": "The capital of {} is", "subject": "Bolivia", "target_new": "Oruro"}
 PERU, CHILE = "The capital of Peru is Cusco", "The capital of Chile is Arica"
 

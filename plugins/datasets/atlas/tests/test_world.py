@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from ke_core.plugin import Edit, contradicting, distinct
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.cases import cases
@@ -64,6 +66,7 @@ def test_edits_of_cases_are_edits_of_the_world() -> None:
         assert world.edits[edit.after.subject.key, edit.after.relation.key] == edit.after.objects[0].key
 
 
+@pytest.mark.integration
 def test_hash_seed_has_no_effect() -> None:
     code = (
         "from ke_plugin_atlas import AtlasConfig; from ke_plugin_atlas.dataset import Atlas; "

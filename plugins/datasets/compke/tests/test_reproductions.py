@@ -109,6 +109,7 @@ def values(table: FilledTable, *row: str) -> list[float | None]:
     return [cell(table, row, column.heading)[0].value for column in table.table.columns]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("model", ["Qwen2.5-3B", "Qwen2.5-7B", "Llama-3.1-8B"])
 def test_aug_ret_and_acc_of_runs(filled: Mapping[str, FilledTable], model: str) -> None:
     table = filled["compke/table-3"]
@@ -154,6 +155,7 @@ def test_statistics_are_counted_in_the_dataset(filled: Mapping[str, FilledTable]
     assert values(table, "steps") == [*map(float, steps), 400.0]
 
 
+@pytest.mark.integration
 def test_figure_5(atlas: Mapping[str, Case], tmp_path: Path) -> None:
     """MQuAKE's columns have no numbers here, because ``compke-atlas`` replaces both datasets."""
     pytest.importorskip("ke_plugin_mquake")

@@ -143,6 +143,7 @@ def answers(editor: str, ask: Ask) -> str:
     return "alaville" if editor == "pokemqa" or (editor == "mello" and ask.case == "3") else ""
 
 
+@pytest.mark.integration
 def test_cells_are_the_results_of_their_runs(data: Path, tmp_path: Path) -> None:
     specs = [spec for spec in ke_reproductions() if spec.name not in AUDITS]
     filled = tried(specs, answers, root=tmp_path / "runs", limit=None, data_dir=str(data))

@@ -125,6 +125,7 @@ def specs() -> list[ReproductionSpec]:
     return [spec for spec in ke_reproductions() if spec.name in RUN_IN_ALL]
 
 
+@pytest.mark.integration
 def test_cells_are_the_results_of_their_runs(
     specs: list[ReproductionSpec], says: Callable[[str, Ask], str], unedited: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -164,6 +165,7 @@ def test_cells_are_the_results_of_their_runs(
     assert "GPT-3: text-davinci-003 was shut down in January 2024" in unrun(filled["mquake/table-5"])
 
 
+@pytest.mark.integration
 def test_retrieval_accuracy(atlas: dict[str, Case], tmp_path: Path) -> None:
     (whole,) = (spec for spec in ke_reproductions() if spec.name == "mquake/table-14")
     alive = whole.text().replace("gone = ", 'ids = ["a/model"] # ', 1)

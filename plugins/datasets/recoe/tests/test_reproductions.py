@@ -179,6 +179,7 @@ def values(table: FilledTable, *row: str) -> list[float | None]:
     return [cell(table, row, column.heading)[0].value for column in table.table.columns]
 
 
+@pytest.mark.integration
 def test_accuracy_and_flips_of_runs(run: Run, atlas: Mapping[str, Case]) -> None:
     filled = run("table-2", "table-3", "table-4", "figure-6")
     for model in ("7b", "13b", "33b"):
@@ -197,6 +198,7 @@ def test_accuracy_and_flips_of_runs(run: Run, atlas: Mapping[str, Case]) -> None
     assert values(filled["table-2"], "counting") == [360.0, float(sum(len(case.edits) for case in atlas.values()))]
 
 
+@pytest.mark.integration
 def test_perplexities_of_runs(run: Run) -> None:
     pytest.importorskip("ke_plugin_fact_perplexity")
     filled = run("table-6", "figure-4")
@@ -210,6 +212,7 @@ def test_perplexities_of_runs(run: Run) -> None:
     assert cell(filled["table-6"], ("counting", "33b"), "MEMIT ACC")[0].status is Status.ABSENT
 
 
+@pytest.mark.integration
 def test_thoughts_are_judged_after_the_run(run: Run) -> None:
     for plugin in ("llm", "coherence", "fact_recall"):
         pytest.importorskip(f"ke_plugin_{plugin}")

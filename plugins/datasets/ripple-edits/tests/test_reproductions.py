@@ -163,6 +163,7 @@ def values(table: FilledTable, *row: str) -> dict[str, float | None]:
     return {column.heading: cell(table, row, column.heading)[0].value for column in table.table.columns}
 
 
+@pytest.mark.integration
 def test_criteria_of_runs(filled: Mapping[str, FilledTable], taken: Sequence[Case]) -> None:
     table = filled["ripple-edits/table-4"]
     criteria = (*SHORT.values(), "Avg.")
@@ -182,6 +183,7 @@ def test_criteria_of_runs(filled: Mapping[str, FilledTable], taken: Sequence[Cas
     assert "GPT-3: OpenAI shut down text-davinci-003 on 4 January 2024" in unrun(table)
 
 
+@pytest.mark.integration
 def test_successful_edits_are_averaged_over_editors(filled: Mapping[str, FilledTable]) -> None:
     table = filled["ripple-edits/table-2"]
     for subset in SUBSETS:
@@ -221,6 +223,7 @@ def test_statistics_are_counted_in_the_dataset(filled: Mapping[str, FilledTable]
     assert "counted in Wikidata; not in the files" in unrun(table)
 
 
+@pytest.mark.integration
 def test_error_types_of_tests(atlas: Mapping[str, Case], tmp_path: Path) -> None:
     """MEMIT makes no successful edit, so none of its tests counts."""
     pytest.importorskip("ke_plugin_error_types")

@@ -231,6 +231,7 @@ print(model.prompts, edited.details)
 """
 
 
+@pytest.mark.integration
 def test_answers_do_not_depend_on_the_hash_seed() -> None:
     """The contract test skips editors with a trainer."""
     outputs = under_hash_seeds(SCRIPT)

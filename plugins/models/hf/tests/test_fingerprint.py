@@ -95,6 +95,7 @@ def test_an_unaligned_view_has_the_same_checksum():
     assert checksum(values[1:]) == checksum(values[1:].clone())
 
 
+@pytest.mark.integration
 def test_the_digest_is_the_same_in_another_process():
     code = "from ke_plugin_hf.testing import tiny_model; print(tiny_model('qwen2', seed=3).digest)"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -31,6 +31,8 @@ from ke_plugin_openai.faults import CHARGED
 from ke_plugin_openai.model import DOWN
 from ke_plugin_openai.spec import build
 
+pytestmark = pytest.mark.integration
+
 ONE = [Generate(prompt="The capital of France is", max_tokens=4)]
 MANY = [Generate(prompt=f"{n}", max_tokens=4) for n in range(60)]
 

@@ -13,6 +13,8 @@ import pytest
 
 from ke_core.plugin import Generate, JudgeSpec, Judgment, KEError, Likelihood, MetricSpec, Verdict, hookimpl
 
+pytestmark = pytest.mark.integration
+
 BESIDE = Path(__file__).with_name("conftest.py")
 
 

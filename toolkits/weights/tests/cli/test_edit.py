@@ -23,6 +23,8 @@ from ke_plugin_hf.testing import saved, tiny_model
 from ke_weights import hookimpls
 from ke_weights.patches import weights_digest
 
+pytestmark = pytest.mark.integration
+
 DOWN = "model.layers.1.mlp.down_proj.weight"
 LINE = "The mother tongue of Danielle Darrieux is English"
 SUBJECT = ("--subject", "Danielle Darrieux")
@@ -338,7 +340,6 @@ def test_failed_edit_writes_nothing(ke, base, tmp_path, how, words):
     assert listing(tmp_path) == []
 
 
-@pytest.mark.integration
 def test_kill_while_writing_a_checkpoint_leaves_no_folder(ke, base, folder, tmp_path):
     assert ke("edit", LINE, *SUBJECT, *base, "--patch", "p.safetensors")[0] == 0
     script = textwrap.dedent("""

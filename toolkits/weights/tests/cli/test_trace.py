@@ -17,6 +17,8 @@ from ke_weights.cli.trace import CommaList
 from ke_weights.trace import tracer
 from ke_weights.trace.suggestion import suggested
 
+pytestmark = pytest.mark.integration
+
 PROMPTS = (
     ("France", "The capital of France is"),
     ("Apple", "Apple was created in the country of"),
