@@ -47,8 +47,7 @@ class Step:
 class Answer:
     """A text answer. If ``outcome`` is not ``answered``, the answer is wrong and counted separately too.
 
-    ``raw``: the generated text. ``text``: the answer extracted from it. ``cut``: the token limit truncated the answer,
-    and the truncated answer counts.
+    ``raw``: the generated text. ``text``: the answer in it. ``cut``: the token limit truncated it, and it counts.
     """
 
     text: str
@@ -63,8 +62,7 @@ class Answer:
 class Scored:
     """Log-probabilities (natural, summed over tokens) of continuations, and their token counts.
 
-    ``matches``: how many of these tokens are the most probable one given the text before them (teacher forcing); None
-    if a server does not tell.
+    ``matches``: how many of them are the most probable one given the text before (None: a server does not tell).
     """
 
     logprobs: tuple[float, ...]
@@ -195,10 +193,7 @@ class CaseRecord:
 
 @frozen(kw_only=True)
 class Peak:
-    """The peak increase of memory during an edit, in bytes.
-
-    ``host``: resident memory of the process. ``device``: tensors on accelerators. None if unknown.
-    """
+    """The rise of memory during an edit, in bytes: of the process (``host``) and of accelerators; None if unknown."""
 
     host: int | None = None
     device: int | None = None
@@ -244,8 +239,8 @@ class ModelRecord:
 class Value:
     """One observation of a metric: a number, or None and the reason.
 
-    ``unit``: the resampling unit of the bootstrap, shared by dependent observations. The core adds the tags of the
-    case, and of the query that ``QUERY_TAG`` names. A value of a whole probe gets ``Probe.tags``.
+    ``unit``: the resampling unit of the bootstrap, shared by dependent observations. The core adds the tags of case
+    and query (``QUERY_TAG``). A value of a whole probe gets ``Probe.tags``.
     """
 
     aspect: str
