@@ -217,7 +217,7 @@ class EditedModel(Answers):
         if isinstance(self._method, SupportsTrace):
             self._method.use(inputs, [one.edit for one in batch])
         elif inputs is not None or self.tracing:
-            raise BadConfig(f"{self.editor.spec.name} uses no inputs and records no trace", hint="use memit, for example")
+            raise BadConfig(f"{self.editor.spec.name} uses no inputs and records no trace", hint="use memit, or rome")
 
     def _begin(self, batches: Sequence[tuple[SourcedEdit, ...]]) -> None:
         spec = self.editor.spec
