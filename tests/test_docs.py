@@ -130,6 +130,14 @@ def test_example_command_runs() -> None:
     assert CliRunner().invoke(group, ["hello", "world"]).output == "hello world\n"
 
 
+def test_example_comparison_finds_the_published_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ke_plugin_memit")
+    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
+    found = load(DOCS / "examples/compare_with_reference.py").main()
+    assert list(found) == [1, 2]
+    assert max(found.values()) < 1e-12
+
+
 def test_the_documented_sweep_has_the_documented_number_of_cells(tmp_path: Path) -> None:
     for name in ("memit", "mello", "none", "atlas"):
         pytest.importorskip(f"ke_plugin_{name}")

@@ -7,7 +7,9 @@ import os
 import runpy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from peft import PeftModel
 
@@ -16,7 +18,8 @@ from ke_core.api import Model, Table
 from ke_core.api.editing import edits_of
 from ke_core.api.models import installed_catalog
 from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnknownComponent, UnsupportedChange, UnsupportedEdit
-from ke_plugin_hf.testing import saved, tiny_model
+from ke_plugin_hf.testing import INNER, saved, tiny_model
+from ke_weights import EditInputs
 from ke_weights.saving import apply_patch
 
 PROMPT, SUBJECT, TARGET = "The capital of {} is", "Peru", "Cusco"
@@ -239,6 +242,83 @@ def test_what_is_installed_is_listed(model: Model) -> None:
     assert len(ke.judges()) > 3
     assert "more rows" in repr(Table(tuple({"n": n} for n in range(30))))
     assert model.session(seed=3).seed == 3
+
+
+INPUTS_OPTIONS = {"layers": (1, 2), "mom2_weight": 50.0, "steps": 3, "templates": ["So it is. {}"]}
+
+
+def given_covariance() -> dict[int, Any]:
+    keys = np.random.default_rng(0).normal(size=(INNER, 3 * INNER))
+    return dict.fromkeys((1, 2), keys @ keys.T / (3 * INNER))
+
+
+def test_a_trace_has_one_entry_per_batch_of_a_kept_edit(model: Model) -> None:
+    inputs = EditInputs(covariance=given_covariance())
+    how: Any = {"editor": "memit", "options": INPUTS_OPTIONS, "inputs": inputs, "trace": True}
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, **how) as edited:
+        edited.add(PROMPT, subject="Chile", target="Arica")
+        edited.add(PROMPT, subject="Spain", target="Bilbao")
+        edited.undo()
+        edited.add(PROMPT, subject="Italy", target="Bologna")
+        edited.keep()
+    trace = edited.trace
+    assert [batch.edits for batch in trace.batches] == [(one.edit.id,) for one in edited.edits]
+    assert len(trace.batches) == 3
+    assert [row["batch"] for row in trace.losses] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert trace.losses.columns == ["batch", "edit", "step", "nll", "kl", "decay", "total"]
+
+
+def test_given_targets_belong_to_their_edits_only(model: Model) -> None:
+    inputs = EditInputs(covariance=given_covariance(), targets=np.ones((64, 1)))
+    how: Any = {"editor": "memit", "options": INPUTS_OPTIONS, "trace": True}
+    one = {"subject": SUBJECT, "target": TARGET}
+    with ke.edit(model, PROMPT, **one, inputs=inputs, **how) as edited:
+        edited.add(PROMPT, subject="Chile", target="Arica")
+        edited.remove(edited.edits[1].edit.id)
+        assert [batch.targets.tolist() for batch in edited.trace.batches] == [np.ones((64, 1)).tolist()]
+        edited.undo()
+        edited.add(PROMPT, **one)
+        assert edited.details[0]["inputs"].keys() == {"covariance"}
+        assert len(edited.trace.losses) == 3
+    other = EditInputs(covariance={layer: 2 * found for layer, found in given_covariance().items()})
+    with ke.edit(model, PROMPT, **one, inputs=other, **how) as second:
+        assert second.trace.batches[0].targets.tolist() == edited.trace.batches[0].targets.tolist()
+        assert second.trace.batches[0].layers[2].update.tolist() != edited.trace.batches[0].layers[2].update.tolist()
+
+
+@pytest.mark.parametrize("editor", ["memit", "rome", "r-rome", "emmet", "alphaedit"])
+def test_every_locate_and_edit_method_uses_inputs_and_records_a_trace(model: Model, editor: str) -> None:
+    several = editor in {"memit", "alphaedit"}
+    options = {"layers": (1, 2)} if several else {"layer": 2}
+    inputs = EditInputs(
+        covariance=given_covariance(), targets=np.random.default_rng(1).normal(size=(64, 1)), contexts=["So, well. {}"]
+    )
+    how: Any = {"editor": editor, "options": options, "inputs": inputs, "trace": True}
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, **how) as edited:
+        (batch,) = edited.trace.batches
+        assert list(batch.layers) == ([1, 2] if several else [2])
+        details: Any = edited.details[0]
+        given = (details if "inputs" in details else details["edits"][edited.edits[0].edit.id])["inputs"]
+        assert given.keys() == {"covariance", "targets", "contexts"}
+        changed = model.module.get_parameter("model.layers.2.mlp.down_proj.weight").detach().clone()
+    change = changed - model.module.get_parameter("model.layers.2.mlp.down_proj.weight")
+    assert np.allclose(batch.layers[2].update, change.numpy(), atol=1e-5)
+    assert not list(Path("cache").rglob("*.safetensors"))
+
+
+def test_editors_without_a_trace_refuse_inputs(model: Model) -> None:
+    for more in ({"inputs": EditInputs()}, {"trace": True}):
+        how: Any = {"editor": "ft", "options": FEW_STEPS, **more}
+        with (
+            pytest.raises(BadConfig, match="ft uses no inputs and records no trace"),
+            ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, **how),
+        ):
+            pass
+    with (
+        ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited,
+        pytest.raises(EditFailed, match="no trace was recorded"),
+    ):
+        _ = edited.trace
 
 
 def test_documented_example_saves_edits_as_text(model: Model, tmp_path: Path) -> None:

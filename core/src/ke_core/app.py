@@ -6,6 +6,7 @@ It contains re-exports only.
 from ke_core import builtin
 from ke_core.api.editing import EditedModel
 from ke_core.api.models import installed_catalog
+from ke_core.api.tables import Table
 from ke_core.cli import completion, console, options
 from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
@@ -135,7 +136,7 @@ __all__ = [
     "Line", "LoadedRuns", "MetricColumn", "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan",
     "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun", "Registration", "Replied", "ReportRow",
     "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec",
-    "SourceLine", "StoredCases", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average",
+    "SourceLine", "StoredCases", "Table", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average",
     "build_component", "build_metrics", "builtin", "choose_again", "column_measure", "columns_by_table", "completion",
     "component_options", "configure", "console", "converter", "count_cases", "count_failures", "count_noun",
     "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence", "edited_rows",

@@ -21,9 +21,9 @@ from ke_core.runner.edit_files import edit_from, read_edits
 from ke_core.runner.prepare import refuse_weightless
 from ke_core.runner.resolve import ResolvedComponent, resolve_component
 from ke_core.spec.codec import to_json
-from ke_core.spec.errors import BadData, EditFailed, UnsupportedChange, UnsupportedEdit
+from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnsupportedChange, UnsupportedEdit
 from ke_core.spec.facts import SourcedEdit
-from ke_core.spec.protocols import Edited, Editor, Session
+from ke_core.spec.protocols import Edited, Editor, Session, SupportsTrace
 from ke_core.spec.specs import EditorSpec
 from ke_core.storage.json_reading import SourceLine
 
@@ -64,6 +64,7 @@ class EditedModel(Answers):
     model: Model
     editor: ResolvedComponent[Any] = field(repr=False)
     session: Session[Any] = field(repr=False)
+    tracing: bool = False
     kept: bool = False
     recorded: Any = field(default=None, repr=False)
     _batches: list[tuple[SourcedEdit, ...]] = field(factory=list, repr=False)
@@ -71,6 +72,7 @@ class EditedModel(Answers):
     _applier: EditApplier | None = field(default=None, repr=False)
     _stack: ExitStack = field(factory=ExitStack, repr=False)
     _method: Editor = field(init=False, repr=False)
+    _trace: Any = field(default=None, repr=False)
     _process: int = field(factory=os.getpid, repr=False)
 
     @property
@@ -83,11 +85,20 @@ class EditedModel(Answers):
         """What the editor recorded about each batch of edits: norms, contexts, losses. JSON values."""
         return tuple(self._details)
 
+    @property
+    def trace(self) -> Any:
+        """What the editor recorded with ``trace=True``: a ``ke_weights.EditTrace``. Raises EditFailed without it."""
+        if self._trace is None:
+            raise EditFailed("no trace was recorded", hint="use ke.edit(..., trace=True)")
+        return self._trace
+
     @contextmanager
-    def active(self, batch: tuple[SourcedEdit, ...]) -> Iterator[None]:
+    def active(self, batch: tuple[SourcedEdit, ...], inputs: object = None) -> Iterator[None]:
         """Apply ``batch`` while the context is open. Raises WeightsNotRestored if the editor left a change."""
         with self.model.reserved():
             before = self.model.model.state()
+            self._method = self.editor.build()
+            self._use(inputs, batch)
             try:
                 with self.model.progress.shown():
                     self._begin([batch])
@@ -97,9 +108,12 @@ class EditedModel(Answers):
                 if not self.kept:
                     check_untouched(self.model.model, before)
 
-    def add(self, prompt: str = "", *, subject: str = "", target: str = "", edits: Edits = ()) -> Sequence[SourcedEdit]:
+    def add(
+        self, prompt: str = "", *, subject: str = "", target: str = "", edits: Edits = (), inputs: object = None
+    ) -> Sequence[SourcedEdit]:
         """Apply further edits to the edited model, and return them. Raises UnsupportedEdit and EditFailed."""
         batch = edits_of(prompt, subject, target, edits)
+        self._use(inputs, batch)
         with self.model.progress.shown():
             self._add(batch)
         return batch
@@ -199,11 +213,18 @@ class EditedModel(Answers):
         self._details.append(self._applier.add(facts).details)
         self._batches.append(batch)
 
+    def _use(self, inputs: object, batch: tuple[SourcedEdit, ...]) -> None:
+        if isinstance(self._method, SupportsTrace):
+            self._method.use(inputs, [one.edit for one in batch])
+        elif inputs is not None or self.tracing:
+            raise BadConfig(f"{self.editor.spec.name} uses no inputs and records no trace", hint="use memit, or rome")
+
     def _begin(self, batches: Sequence[tuple[SourcedEdit, ...]]) -> None:
         spec = self.editor.spec
         model: Any = self.model.model
-        self._method = self.editor.build()
         self._method.check(self.session, ())
+        if self.tracing and isinstance(self._method, SupportsTrace):
+            self._trace = self._method.traced()
         if spec.editor_kind == "weight editor":
             self.recorded = self._stack.enter_context(model.recording())
         joint, opens = not spec.one_at_a_time, spec.needs_weights
@@ -231,21 +252,24 @@ def edit(
     editor: str = "memit",
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
+    inputs: object = None,
+    trace: bool = False,
 ) -> Iterator[EditedModel]:
     """Edit one fact (``prompt``, ``subject``, ``target``) or several ``edits`` while the context is open.
 
     ``prompt`` has ``{}`` or the subject itself in the place of the subject. ``edits``: a file, a pandas data frame, or
-    dicts or dataclasses with the fields of an edit file. ``options`` are those of the editor. The weights are restored
-    bit for bit at the end, unless ``keep`` was called. Raises UnsupportedEdit with the editor's reason, and EditFailed
-    if the model is being edited already.
+    dicts or dataclasses with the fields of an edit file. ``options`` are those of the editor. ``inputs``: intermediate
+    results to use instead of computing them, as a ``ke_weights.EditInputs``. ``trace``: record intermediate results in
+    ``edited.trace``. The weights are restored bit for bit at the end, unless ``keep`` was called. Raises
+    UnsupportedEdit with the editor's reason, and EditFailed if the model is being edited already.
     """
     batch = edits_of(prompt, subject, target, edits)
     spec = installed_catalog().spec("editor", editor)
     chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(options or {})})
     assert isinstance(chosen.spec, EditorSpec)
     refuse_weightless(chosen.spec, model.model)
-    edited = EditedModel(model=model, editor=chosen, session=model.session(seed=seed))
-    with edited.active(batch):
+    edited = EditedModel(model=model, editor=chosen, session=model.session(seed=seed), tracing=trace)
+    with edited.active(batch, inputs):
         yield edited
 
 

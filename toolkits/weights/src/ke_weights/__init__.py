@@ -5,6 +5,8 @@ Reading order of the modules: ``modules`` (a decoder's parts), ``subject`` and `
 (the update). Equations use W as a map from keys to values, [d, f].
 """
 
+from ke_weights.edit_inputs import EditInputs
+from ke_weights.edit_trace import BatchTrace, EditTrace, LayerTrace
 from ke_weights.hyperparameters import (
     MultiLayerConfig,
     RankOneConfig,
@@ -22,7 +24,8 @@ from ke_weights.published import PUBLISHED_MULTI_LAYER, Published
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 
 __all__ = [
-    "PUBLISHED_MULTI_LAYER", "Checkpoint", "MultiLayerConfig", "Published", "RankOneConfig", "SingleLayerConfig",
-    "as_details", "checkpoint_digest", "derived", "multi_layer_settings", "not_negative", "positive",
-    "read_checkpoint", "resolve_hyperparameters", "single_layer_settings", "template_length", "trained_folder",
+    "PUBLISHED_MULTI_LAYER", "BatchTrace", "Checkpoint", "EditInputs", "EditTrace", "LayerTrace", "MultiLayerConfig",
+    "Published", "RankOneConfig", "SingleLayerConfig", "as_details", "checkpoint_digest", "derived",
+    "multi_layer_settings", "not_negative", "positive", "read_checkpoint", "resolve_hyperparameters",
+    "single_layer_settings", "template_length", "trained_folder",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ ENOUGH = 20  # tokens per dimension; with fewer, the small eigenvalues of C are 
 
 @define(eq=False, slots=False)
 class KeyCovariance:
-    """C of one layer, float32 [f, f], over ``tokens`` tokens.
+    """C of one layer, float32 (a given one: or float64) [f, f], over ``tokens`` tokens (a given one: 0 if unknown).
 
     It is stored in CPU memory and used on the layer's ``device``, one layer at a time: the matrices and factors of five
     layers would not leave enough device memory for the model.
@@ -147,12 +147,7 @@ class CovarianceCache:
         would ruin the model without an error.
         """
         found = token_rows(session.model.tokenizer, self.corpus.documents, self.settings, session.model.context)
-        count = sum(len(row) for row in found)
-        if count < PER_DIMENSION * modules.inner:
-            raise EditFailed(
-                f"the key covariance of {modules.inner} dimensions from {count} tokens is singular",
-                hint=f"use a corpus and tokens of at least {PER_DIMENSION * modules.inner}, better ten times that",
-            )
+        require_tokens(sum(len(row) for row in found), modules.inner)
         return found
 
     def _origin(self, session: Session[Any], modules: ModuleMap, layer: int) -> CovarianceOrigin:
@@ -166,6 +161,15 @@ class CovarianceCache:
             tokens_asked=self.settings.tokens,
             document_length=min(self.settings.document_length, session.model.context),
             dtype=str(modules.dtype),
+        )
+
+
+def require_tokens(count: int, size: int) -> None:
+    """Raise EditFailed if ``count`` tokens are too few for C [size, size]."""
+    if count < PER_DIMENSION * size:
+        raise EditFailed(
+            f"the key covariance of {size} dimensions from {count} tokens is singular",
+            hint=f"use a corpus and tokens of at least {PER_DIMENSION * size}, better ten times that",
         )
 
 

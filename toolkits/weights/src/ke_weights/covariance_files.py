@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
+import numpy as np
+import torch
 from attrs import asdict, frozen
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
@@ -72,6 +75,24 @@ def load(path: Path) -> tuple[Tensor, int]:
     """Return C, [f, f], and its number of tokens. Raises BadData for a damaged file."""
     tensors, about = load_state(path, hint=AGAIN)
     return tensors[TENSOR], int(about["tokens"])
+
+
+def load_npz(path: Path) -> tuple[Tensor, int]:
+    """Return C, [f, f], and its number of tokens, from a file of ROME's or MEMIT's released code.
+
+    It holds the sum of k k^T as ``mom2.mom2``, and the number of tokens as ``mom2.count``. (``sample_size`` is the
+    number of documents.) Raises BadData for any other file.
+    """
+    try:
+        with np.load(path) as found:
+            total, count = torch.from_numpy(found["mom2.mom2"]), int(found["mom2.count"])
+    except (OSError, TypeError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise BadData(
+            f"{path} cannot be read as a key covariance: {why}",
+            hint="give an .npz file with mom2.mom2 and mom2.count, or an array",
+        ) from error
+    return total / max(count, 1), count
 
 
 def origin_of(path: Path) -> CovarianceOrigin:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, Self
 
-import torch
 from attrs import define, field, frozen
 from torch import Tensor
 
@@ -15,11 +14,14 @@ from ke_core.plugin import Edit, EditFailed, ModelFacts, Session, Setting, Setti
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import LowRank, Patch
 from ke_weights.covariance import CovarianceCache, CovarianceSettings, KeyCovariance, has_few_tokens
+from ke_weights.edit_targets import EditTargets
+from ke_weights.edit_trace import EditTrace
 from ke_weights.facts import model_facts
+from ke_weights.given_inputs import GivenInputs
 from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, TargetConfig, as_details
-from ke_weights.keys import KeyRows, average_keys, key_rows, subject_states
+from ke_weights.keys import average_keys, key_rows, subject_states
 from ke_weights.modules import ModuleMap, module_map
-from ke_weights.optimize import OptimizedTarget, TargetSettings
+from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.subject import encode
 from ke_weights.targets import optimized_targets
@@ -37,34 +39,6 @@ Solve = Callable[[int, Tensor, Tensor], LowRank]
 
 
 @frozen(kw_only=True, eq=False)
-class EditTargets:
-    """Edits with their targets and the rows that their keys and states are read from."""
-
-    rewrites: tuple[Rewrite, ...]
-    targets: tuple[OptimizedTarget, ...]
-    rows: KeyRows
-
-    @property
-    def z(self) -> Tensor:
-        """The targets as columns, float64 [d, N]."""
-        return double(torch.stack([target.z for target in self.targets], dim=1))
-
-    def report(self, left: Tensor) -> dict[str, Any]:
-        """Return each edit's optimization result and distance from z over |z|; ``left`` [d, N] = z - h."""
-        return {
-            made.id: {
-                "steps": target.steps,
-                "loss": target.loss,
-                "nll": target.nll,
-                "kl": target.kl,
-                "change": target.change,
-                "missed": float(off) / float(target.z.norm()),
-            }
-            for made, target, off in zip(self.rewrites, self.targets, left.norm(dim=0), strict=True)
-        }
-
-
-@frozen(kw_only=True, eq=False)
 class LocateContext:
     """Hyperparameters, left contexts and key covariances of the model before its first edit.
 
@@ -77,6 +51,8 @@ class LocateContext:
     covariances: Mapping[int, KeyCovariance]
     config: TargetConfig
     corpus: Mapping[str, Any]
+    inputs: GivenInputs
+    trace: EditTrace | None
 
     def __getitem__(self, name: str) -> Any:
         """The value of a hyperparameter."""
@@ -85,7 +61,10 @@ class LocateContext:
     def edit_targets(
         self, session: Session[Any], edits: Sequence[Edit], layer: int, site: Literal["block", "mlp"]
     ) -> EditTargets:
-        """Optimize targets of ``edits`` at ``layer`` of the current model. Raises UnsupportedEdit and EditFailed."""
+        """Return the given targets of ``edits``, or optimize them at ``layer`` of the current model.
+
+        Raises UnsupportedEdit and EditFailed.
+        """
         settings = TargetSettings(
             layer=layer,
             site=site,
@@ -97,23 +76,26 @@ class LocateContext:
             stop_loss=self.config.stop_loss,
         )
         rewrites = tuple(rewrite(edit) for edit in edits)
+        given = self.inputs.targets_of([edit.id for edit in edits], self.modules, layer)
         return EditTargets(
             rewrites=rewrites,
-            targets=tuple(optimized_targets(session, self.modules, rewrites, self.templates, settings)),
+            targets=tuple(given or optimized_targets(session, self.modules, rewrites, self.templates, settings)),
             rows=key_rows(session.model.tokenizer, rewrites, self.templates),
-        )
+        ).traced(self.trace)
 
     def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return how an edit was made, as JSON values, for the record."""
+        given = self.inputs.details(list(edits))
         large = [layer for layer, norm in norms.items() if norm > 1]
         warning = f"the update of layer {', '.join(large)} exceeds the weight: expect damage to the rest of the model"
+        more = ({"inputs": given} if given else {}) | ({"warning": warning} if large else {})
         return {
             "hyperparameters": as_details(self.settings),
             "templates": list(self.templates),
             "corpus": dict(self.corpus),
             "relative_update_norms": dict(norms),
             "edits": dict(edits),
-        } | ({"warning": warning} if large else {})
+        } | more
 
 
 @define(eq=False)
@@ -121,7 +103,8 @@ class LocateContextCache:
     """Compute the context of a model at its first edit, and keep it while edits of that model are active.
 
     ``resolve`` derives the hyperparameters. ``layers`` selects the edited layers. ``contexts`` gives the sampled left
-    contexts as pairs (tokens, count). ``needs_covariance``: the method needs key covariances.
+    contexts as pairs (tokens, count). ``needs_covariance``: the method needs key covariances. ``inputs`` replace what
+    would be computed; ``trace`` records every edit.
     """
 
     config: TargetConfig
@@ -129,6 +112,8 @@ class LocateContextCache:
     layers: Callable[[Settings], tuple[int, ...]]
     contexts: Contexts
     needs_covariance: bool = True
+    inputs: GivenInputs = field(factory=GivenInputs, init=False)
+    trace: EditTrace | None = field(default=None, init=False)
     covariance_cache: CovarianceCache = field(init=False)
     _open: dict[int, LocateContext] = field(factory=dict, init=False)
 
@@ -160,6 +145,11 @@ class LocateContextCache:
         """Return edits that cannot be made (no cloze, no object, too long, contradicting), by id with the reason."""
         return unsupported_edits(edits, session.model.tokenizer, self._room(session), needs_subject=True)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether edits are active."""
+        return bool(self._open)
+
     def check_model(self, session: Session[Any]) -> None:
         """Raise a KEError if the model cannot be edited with this configuration. Compute nothing else.
 
@@ -169,7 +159,9 @@ class LocateContextCache:
             return
         modules, _settings, layers = self._place(session)
         self._given_templates()
-        if self.needs_covariance and self.covariance_cache.missing(session, modules, layers):
+        if self.inputs.covariance:
+            self.inputs.require_layers(layers)
+        elif self.needs_covariance and self.covariance_cache.missing(session, modules, layers):
             self.covariance_cache.rows(session, modules)
 
     def open(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[LocateContext]:
@@ -191,11 +183,11 @@ class LocateContextCache:
 
     def _room(self, session: Session[Any]) -> int:
         """Return how many tokens prompt and target may have after the longest left context."""
-        if self.config.templates is None:
+        templates = self._given_templates()
+        if templates is None:
             longest = max(length for length, _count in self.contexts)
         else:
-            texts = [encode(session.model.tokenizer, template)[0] for template in self.config.templates]
-            longest = max(map(len, texts), default=0)
+            longest = max(len(encode(session.model.tokenizer, template)[0]) for template in templates)
         return int(session.model.context) - longest - CONTEXT_MARGIN
 
     def _place(self, session: Session[Any]) -> tuple[ModuleMap, Settings, tuple[int, ...]]:
@@ -207,6 +199,8 @@ class LocateContextCache:
         return modules, settings, layers
 
     def _given_templates(self) -> tuple[str, ...] | None:
+        if self.inputs.contexts is not None:
+            return self.inputs.contexts
         return None if self.config.templates is None else explicit_templates(self.config.templates)
 
     def _make(self, session: Session[Any]) -> LocateContext:
@@ -220,11 +214,15 @@ class LocateContextCache:
             covariances=covariances,
             config=self.config,
             corpus=corpus,
+            inputs=self.inputs,
+            trace=self.trace,
         )
 
     def _covariances(
         self, session: Session[Any], modules: ModuleMap, layers: tuple[int, ...]
     ) -> tuple[Mapping[int, KeyCovariance], Mapping[str, Any]]:
+        if self.inputs.covariance:
+            return self.inputs.covariances(modules, layers), {}
         corpus, found = self.covariance_cache.corpus, self.covariance_cache.of(session, modules, layers)
         tokens = min(covariance.tokens for covariance in found.values())
         about = {
@@ -259,7 +257,9 @@ def spread_over_layers(
         states = double(subject_states(modules, targets.rows, top))
         residual = ((z.to(states.device) - states) / (len(layers) - place)).to(double(keys).device)
         must_be_finite(targets.rewrites, layer, keys, residual)
-        norms[str(layer)] = write(weights, modules, layer, solve(layer, keys, residual))
+        update = solve(layer, keys, residual)
+        targets.record(layer, keys, residual, update)
+        norms[str(layer)] = write(weights, modules, layer, update)
     states = double(subject_states(modules, targets.rows, top))
     return norms, z.to(states.device) - states
 

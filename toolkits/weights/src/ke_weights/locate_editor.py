@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, ClassVar, Literal
 
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.plugin import Details, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
+from ke_core.plugin import BadConfig, Details, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import LowRank, Patch
+from ke_weights.edit_inputs import EditInputs
+from ke_weights.edit_targets import EditTargets
+from ke_weights.edit_trace import EditTrace
+from ke_weights.given_inputs import GivenInputs
 from ke_weights.hyperparameters import RankOneConfig, single_layer_settings
 from ke_weights.keys import bare_values
-from ke_weights.locate import EditTargets, LocateContext, LocateContextCache, write
+from ke_weights.locate import LocateContext, LocateContextCache, write
 
 
 @frozen(kw_only=True, eq=False)
@@ -57,6 +61,31 @@ class LocateEditor(ABC):
             self.contexts.check_model(session)
         return self.contexts.unsupported_edits(session, edits)
 
+    def use(self, inputs: object, edits: Sequence[Edit]) -> None:
+        """Use ``inputs``, an ``EditInputs`` or None, for ``edits``. Raises BadConfig."""
+        given = EditInputs() if inputs is None else inputs
+        if not isinstance(given, EditInputs):
+            raise BadConfig(f"inputs is a {type(given).__name__}", hint="use ke_weights.EditInputs(...)")
+        if given.covariance and not self.contexts.needs_covariance:
+            raise BadConfig(
+                "inputs.covariance would not be used: mom2_adjustment is false", hint="remove one of the two"
+            )
+        if given.contexts is not None and self.contexts.config.templates is not None:
+            raise BadConfig("left contexts are given twice", hint="remove the option templates, or inputs.contexts")
+        if given.covariance or given.contexts is not None:
+            if self.contexts.is_open:
+                raise BadConfig(
+                    "the covariance and the contexts of the active edits cannot be changed",
+                    hint="give them to ke.edit; edited.add uses them too",
+                )
+            self.contexts.inputs = GivenInputs.of(given)
+        self.contexts.inputs.set_targets(given.targets, edits)
+
+    def traced(self) -> EditTrace:
+        """Record later edits, and return the record."""
+        self.contexts.trace = EditTrace()
+        return self.contexts.trace
+
     @contextmanager
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Make ``edits`` in addition to those that are active. Raises UnsupportedEdit and EditFailed."""
@@ -67,7 +96,9 @@ class LocateEditor(ABC):
             raise UnsupportedEdit(
                 f"{self.name} makes one edit at a time, not {len(edits)}", hint="make one after another"
             )
-        with self.contexts.open(session, edits) as context, session.model.patch() as weights, ExitStack() as closing:
+        trace = nullcontext() if self.contexts.trace is None else self.contexts.trace.undone_on_error()
+        opened = self.contexts.open(session, edits)
+        with opened as context, trace, session.model.patch() as weights, ExitStack() as closing:
             # EditInProgress has no name here, so it is freed while this and later edits are active.
             made = self.write(
                 EditInProgress(session=session, context=context, edits=edits, weights=weights, closing=closing)
@@ -96,6 +127,7 @@ class RankOneEditor(LocateEditor):
         direction = along / along.norm()
         change = (targets.z[:, 0] - value) / (key @ direction)
         update = LowRank(left=change[:, None], right=direction[None])
+        targets.record(layer, key[:, None], targets.z - value[:, None], update)
         relative = write(work.weights, context.modules, layer, update)
         left = targets.z - double(bare_values(context.modules, targets.rows, layer))
         return context.details({str(layer): relative}, targets.report(left))

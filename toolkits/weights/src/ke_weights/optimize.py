@@ -28,6 +28,8 @@ from ke_weights.tail import Tail, open_tail
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
 ESSENCE = " is a"
+LOSSES = ("nll", "kl", "decay", "total")
+"""The terms of the loss, weighted, and their sum."""
 
 
 @frozen(kw_only=True)
@@ -53,15 +55,36 @@ class TargetSettings:
 class OptimizedTarget:
     """``z`` [d] at the optimized site; ``change`` is |delta| / |h|.
 
-    ``loss``, ``nll`` and ``kl`` are those of the returned z, in nats.
+    ``losses`` [evaluations, 4], on the CPU, has the ``LOSSES`` of each evaluation, in nats. The last one is that of z.
     """
 
     z: Tensor
-    steps: int
-    loss: float
-    nll: float
-    kl: float
+    losses: Tensor
     change: float
+
+    @property
+    def steps(self) -> int:
+        """Number of updates of delta."""
+        return len(self.losses) - 1
+
+    @property
+    def nll(self) -> float:
+        """The negative log-likelihood of the target for z."""
+        return float(self.losses[-1, 0])
+
+    @property
+    def kl(self) -> float:
+        """The weighted KL term for z."""
+        return float(self.losses[-1, 1])
+
+    @property
+    def loss(self) -> float:
+        """The total loss for z."""
+        return float(self.losses[-1, 3])
+
+    def report(self) -> dict[str, Any]:
+        """Return JSON values for the record."""
+        return {"steps": self.steps, "loss": self.loss, "nll": self.nll, "kl": self.kl, "change": self.change}
 
 
 @frozen(kw_only=True)
@@ -171,15 +194,18 @@ class _Optimization:
         self.delta = torch.zeros_like(self.clean, requires_grad=True)
         self.mean, self.square = torch.zeros_like(self.clean), torch.zeros_like(self.clean)
         self.before: Tensor | None = None  # log P of the unedited model at the KL position, [E, V]
+        self.history = torch.zeros(settings.steps, len(plans), len(LOSSES), dtype=modules.dtype, device=self.device)
         self.done: dict[int, OptimizedTarget] = {}
 
     def run(self) -> list[OptimizedTarget]:
         """Run loss, stop test, last-step test, gradient, step and clamp in the published order."""
         for step in range(self.settings.steps):
-            nll, kl, loss = self._losses()
+            losses = self._losses()
+            loss = losses[:, -1]
             self._check(loss, step)
+            self.history[step, self.live] = losses.detach()
             stop = (loss < self.settings.stop_loss) | (step == self.settings.steps - 1)
-            self._finish(stop, step, torch.stack([loss, nll, kl], dim=1).detach())
+            self._finish(stop, step)
             if bool(stop.all()):
                 break
             (gradient,) = torch.autograd.grad(loss[~stop].sum(), self.delta)
@@ -187,8 +213,8 @@ class _Optimization:
             self._adam(gradient[~stop], step + 1)
         return [self.done[place] for place in range(len(self.plans))]
 
-    def _losses(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return NLL, weighted KL and total of each live edit, [E]."""
+    def _losses(self) -> Tensor:
+        """Return the ``LOSSES`` of each live edit, [E, 4]."""
         count = len(self.live)
         top, last = self.prompts.run(self.delta), self.essences.run(self.delta)
         every = torch.arange(count, device=last.device)
@@ -205,7 +231,7 @@ class _Optimization:
         nll = nll.index_add(0, self.scored.edit, -chosen * self.scored.weight)
         kl = self.settings.kl * (now.exp() * (now - self.before)).sum(-1)
         decay = self.settings.weight_decay * self.delta.norm(dim=1) / self.size**2
-        return nll, kl, nll + kl + decay
+        return torch.stack([nll, kl, decay, nll + kl + decay], dim=1)
 
     def _adam(self, gradient: Tensor, step: int) -> None:
         """Make one step of Adam, and project back into the ball |delta| <= clamp |h|."""
@@ -218,14 +244,13 @@ class _Optimization:
         delta = torch.where((norm > limit)[:, None], delta * (limit / norm)[:, None], delta)
         self.delta = delta.requires_grad_()
 
-    def _finish(self, stop: Tensor, step: int, losses: Tensor) -> None:
+    def _finish(self, stop: Tensor, step: int) -> None:
         z = (self.clean + self.delta).detach()
         change = (self.delta.detach().norm(dim=1) / self.size).tolist()
         for at in stop.nonzero()[:, 0].tolist():
-            loss, nll, kl = losses[at].tolist()
-            self.done[int(self.live[at])] = OptimizedTarget(
-                z=z[at].clone(), steps=step, loss=loss, nll=nll, kl=kl, change=change[at]
-            )
+            place = int(self.live[at])
+            losses = self.history[: step + 1, place].cpu()
+            self.done[place] = OptimizedTarget(z=z[at].clone(), losses=losses, change=change[at])
 
     def _leave(self, stay: Tensor) -> None:
         """Remove finished edits from every array, including Adam's."""

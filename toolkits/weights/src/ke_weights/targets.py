@@ -100,11 +100,12 @@ def _path(
 
 
 def _save(path: Path, target: OptimizedTarget) -> None:
-    about = {name: value for name, value in asdict(target).items() if name != "z"}
-    save_state(path, {"z": target.z}, {"target": json.dumps(about)})
+    save_state(path, {"z": target.z, "losses": target.losses}, {"change": json.dumps(target.change)})
 
 
 def _load(path: Path, place: torch.device) -> OptimizedTarget | None:
-    """Return the target in a file; None if it is missing or damaged."""
+    """Return the target in a file; None if it is missing or damaged, or was written before files had losses."""
     found = load_intact(path, place)
-    return None if found is None else OptimizedTarget(z=found[0]["z"], **loads(found[1]["target"]))
+    if found is None or "losses" not in found[0]:
+        return None
+    return OptimizedTarget(z=found[0]["z"], losses=found[0]["losses"].cpu(), change=loads(found[1]["change"]))

@@ -1,0 +1,55 @@
+"""Edits with their targets z, optimized or given."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from attrs import evolve, frozen
+from torch import Tensor
+
+from ke_plugin_hf.decoding.float64 import double
+from ke_plugin_hf.guard import LowRank
+from ke_weights.edit_trace import BatchTrace, EditTrace
+from ke_weights.given_inputs import GivenTarget
+from ke_weights.keys import KeyRows
+from ke_weights.optimize import OptimizedTarget
+from ke_weights.rewrites import Rewrite
+
+
+@frozen(kw_only=True, eq=False)
+class EditTargets:
+    """Edits with their targets and the rows that their keys and states are read from."""
+
+    rewrites: tuple[Rewrite, ...]
+    targets: tuple[OptimizedTarget | GivenTarget, ...]
+    rows: KeyRows
+    trace: BatchTrace | None = None
+
+    @property
+    def z(self) -> Tensor:
+        """The targets as columns, float64 [d, N]."""
+        return double(torch.stack([target.z for target in self.targets], dim=1))
+
+    def report(self, left: Tensor) -> dict[str, Any]:
+        """Return each edit's optimization result and |z - h| / |z|; ``left`` [d, N] = z - h."""
+        return {
+            made.id: target.report() | {"missed": float(off) / float(target.z.norm())}
+            for made, target, off in zip(self.rewrites, self.targets, left.norm(dim=0), strict=True)
+        }
+
+    def traced(self, trace: EditTrace | None) -> Self:
+        """Return these targets as a new batch of ``trace``, if there is a trace."""
+        if trace is None:
+            return self
+        losses = {
+            made.id: target.losses
+            for made, target in zip(self.rewrites, self.targets, strict=True)
+            if isinstance(target, OptimizedTarget)
+        }
+        return evolve(self, trace=trace.begin([made.id for made in self.rewrites], self.z, losses))
+
+    def record(self, layer: int, keys: Tensor, residuals: Tensor, update: LowRank) -> None:
+        """Record keys [f, N], residuals [d, N] and update [d, f] of ``layer``, if there is a trace."""
+        if self.trace is not None:
+            self.trace.record(layer, keys, residuals, left=update.left, right=update.right)
