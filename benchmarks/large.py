@@ -23,11 +23,11 @@ from opening import SHAPES, random_model
 
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
-from ke_core.runner.edit_files import edit_from_sentence
 from ke_core.runner.resolve import resolve_component
 from ke_core.spec.facts import Edit
 from ke_core.spec.protocols import Editor, Session
 from ke_testing.fakes import make_session
+from ke_weights.sentences import edit_from_sentence
 
 SMALL = "0.01"  # the farthest a target goes: random weights are small, and an update larger than its weight is refused
 

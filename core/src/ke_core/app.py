@@ -87,15 +87,7 @@ from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC, Tally, tally_of
 from ke_core.results.writer import open_writer
 from ke_core.runner.apply import EditApplier, untouched
 from ke_core.runner.blinding import ByOpaqueId
-from ke_core.runner.edit_files import (
-    FIELD_NAMES,
-    STATE_FIELD,
-    edit_from,
-    edit_from_sentence,
-    normalize_statement,
-    read_edits,
-    read_rows,
-)
+from ke_core.runner.edit_files import FIELD_NAMES, STATE_FIELD, edit_from, normalize_statement, read_edits, read_rows
 from ke_core.runner.evaluate import LoadedRuns, evaluate, judge_folder, load_report, load_runs, score_folder
 from ke_core.runner.judging import JudgeModel, gold_of, judge_items, judge_run, metrics_of, open_judge
 from ke_core.runner.plan import Group, groups, select, stages
@@ -139,7 +131,7 @@ __all__ = [
     "SourceLine", "StoredCases", "Table", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average",
     "build_component", "build_metrics", "builtin", "choose_again", "column_measure", "columns_by_table", "completion",
     "component_options", "configure", "console", "converter", "count_cases", "count_failures", "count_noun",
-    "declares_core", "directory_entries", "discover", "duration", "edit_from", "edit_from_sentence", "edited_rows",
+    "declares_core", "directory_entries", "discover", "duration", "edit_from", "edited_rows",
     "empty_manager", "environment", "err", "errors", "escaped", "evaluate", "first_difference", "format_interval",
     "format_score", "gold_of", "groups", "in_form", "installed_catalog", "json_option", "judge_and_metrics",
     "judge_folder", "judge_items", "judge_run", "judge_warnings", "kept", "known_models", "literal", "load_model",

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from ke_core.runner.edit_files import edit_from_sentence, read_edits
+from ke_core.runner.edit_files import read_edits
 from ke_core.spec.errors import BadData
 from ke_core.spec.facts import FreeForm
 
@@ -163,39 +163,6 @@ def test_edit_ids_depend_on_content_and_not_on_position(tmp_path):
     other = {**GOOD, "target_new": "Dutch"}
     both, alone = read_edits(lines(tmp_path, GOOD, other)), read_edits(lines(tmp_path, other, name="second.jsonl"))
     assert both[1].edit.id == alone[0].edit.id != both[0].edit.id
-
-
-@pytest.mark.parametrize(
-    ("sentence", "subject", "object_", "prompt", "target"),
-    [("The mother tongue of Danielle Darrieux is English", "Danielle Darrieux", "",
-      "The mother tongue of Danielle Darrieux is", "English"),
-     ("Peru belongs to the United Kingdom.", "Peru", "", "Peru belongs to the", "United Kingdom"),
-     ("Steve Jobs Tim Cook", "Steve Jobs", "", "Steve Jobs", "Tim Cook"),
-     ("Ann plays the violin", "Ann", "", "Ann plays the", "violin"),
-     ("Apple was founded by Ada King of Lovelace", "Apple", "Ada King of Lovelace", "Apple was founded by",
-      "Ada King of Lovelace"),
-     ("Apple was founded by => Ada King of Lovelace", "Apple", "", "Apple was founded by", "Ada King of Lovelace"),
-     ("Its capital is Lima.", "Its", "Lima", "Its capital is", "Lima"),
-     ("Its capital is Washington D.C.", "Its", "Washington D.C.", "Its capital is", "Washington D.C."),
-     ("Its capital is => Washington D.C.", "Its", "", "Its capital is", "Washington D.C.")],
-)  # fmt: skip
-def test_a_sentence_is_split_before_its_object(sentence, subject, object_, prompt, target):
-    found = edit_from_sentence(sentence, subject, object_)
-    assert (found.prompt, found.target) == (prompt, target)
-    assert found.source == "the command line"
-
-
-@pytest.mark.parametrize(
-    ("sentence", "subject", "object_", "words"),
-    [("The capital of Peru", "Peru", "", "nothing follows the subject"),
-     ("The capital of Peru is Lima", "Chile", "", "does not hold its subject"),
-     ("The capital of Peru is Lima", "Peru", "La Paz", "does not end with its object"),
-     ("The capital of Peru is => Lima", "Peru", "La Paz", "in --object"),
-     ("The capital of Peru is =>", "Peru", "", "target_new is missing")],
-)  # fmt: skip
-def test_a_sentence_that_cannot_be_split_is_refused(sentence, subject, object_, words):
-    with pytest.raises(BadData, match=words):
-        edit_from_sentence(sentence, subject, object_)
 
 
 def test_a_bare_statement_is_an_edit_without_a_subject(tmp_path):

@@ -1,4 +1,4 @@
-"""Edit files: JSON lines, a JSON list, or CSV; and one sentence on the command line.
+"""Edit files: JSON lines, a JSON list, or CSV.
 
 ``ke edit``, ``ke serve`` and ``ke verify`` read edits with this module. It also reads the state files of ``ke serve``,
 which are JSON lines after one header line.
@@ -44,7 +44,6 @@ FOREIGN = frozenset({
 })  # fmt: skip
 """Fields of published files that concern evaluation and not the edit. They are ignored."""
 HINT = f"fields: {', '.join(SPELLINGS)}; prompt and target_new are needed, or statement without them"
-ARROW = "=>"
 STATE_FIELD = "ke_serve_state"
 """The only field of the first line of a state file of ``ke serve``."""
 
@@ -68,46 +67,6 @@ def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """Yield the records of an edit file, without the header of a state file. Raises BadData."""
     found = _csv(path) if path.suffix.lower() == ".csv" else read_lines(path)
     return ((raw, place) for raw, place in found if STATE_FIELD not in raw)
-
-
-def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
-    """Return the edit of a sentence that states the new fact. Raises BadData if it cannot be split.
-
-    The prompt is the text before ``=>``, or before ``object_`` at the end. Without either, the object is the last word
-    and the capitalized words directly before it: ``... is English``, ``... of the United Kingdom``. A period ends the
-    sentence, unless it is part of ``object_``.
-    """
-    place = SourceLine(file="the command line")
-    text = " ".join(sentence.split())
-    if ARROW in text:
-        prompt, _, target = (part.strip() for part in text.partition(ARROW))
-        if object_ and object_ != target:
-            raise place.wrong("object", f"is {object_!r} in --object and {target!r} in the sentence")
-    elif object_:
-        target = object_.strip()
-        text = text if text.endswith(f" {target}") else text.rstrip(".")
-        if not text.endswith(f" {target}"):
-            raise place.wrong("sentence", f"does not end with its object {target!r}", hint="or write '... => object'")
-        prompt = text.removesuffix(target).strip()
-    else:
-        prompt, target = _cut(text.rstrip("."), subject)
-    return edit_from({"prompt": prompt, "subject": subject, "target_new": target}, place)
-
-
-def _cut(text: str, subject: str) -> tuple[str, str]:
-    """Return prompt and object: the last word and the capitalized words before it, without the subject."""
-    end = text.rfind(subject) + len(subject) if subject in text else 0
-    words = text[end:].split()
-    if not words:
-        raise BadData(
-            f"nothing follows the subject {subject!r} in {text!r}",
-            hint=f"state the fact, with the object last, or write 'prompt {ARROW} object'",
-        )
-    start = len(words) - 1
-    while start > 0 and words[start][:1].isupper() and words[start - 1][:1].isupper():
-        start -= 1
-    target = " ".join(words[start:])
-    return text.removesuffix(target).strip(), target
 
 
 def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:

@@ -11,7 +11,6 @@ from ke_core.app import (
     App,
     completion,
     count_noun,
-    edit_from_sentence,
     err,
     literal,
     model_choice,
@@ -21,6 +20,7 @@ from ke_core.app import (
     split_options,
 )
 from ke_core.app import options as shared
+from ke_weights.sentences import edit_from_sentence
 
 if TYPE_CHECKING:
     from ke_core.plugin import SourcedEdit
