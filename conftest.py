@@ -26,20 +26,26 @@ SLOW_CONTRACTS = (
     "test_unusual_edit_is_rejected_or_applied",
 )
 """Contract tests that edit dozens of times, at one moment of failure after another, or start a process."""
+VARIANTS = ("alphaedit", "emmet", "pmet", "r-rome", "qlora")
+"""Editors that share nearly all code with memit, rome or lora: their whole contract is ``integration``."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of further decoder families into the tier ``families``.
 
-    Slow contract tests and tests on published files go into ``integration``.
+    Slow contract tests, contracts of variants and tests on published files go into ``integration``.
     """
     for item in items:
         unit = CONTRACT if item.path.name == "test_contract.py" else {"family": UNIT_FAMILIES}
         call = getattr(item, "callspec", None)
         if call is not None and any(call.params.get(name, fast[0]) not in fast for name, fast in unit.items()):
             item.add_marker("families")
-        elif getattr(item, "originalname", "") in SLOW_CONTRACTS or "ke_data_dir" in getattr(item, "fixturenames", ()):
+        elif (
+            getattr(item, "originalname", "") in SLOW_CONTRACTS
+            or "ke_data_dir" in getattr(item, "fixturenames", ())
+            or (item.path.name == "test_contract.py" and item.path.parts[-3] in VARIANTS)
+        ):
             item.add_marker("integration")
 
 

@@ -71,12 +71,13 @@ def digest() -> str:
 
 
 def pip(*words: str) -> int:
-    """Run ``pip install`` within the constraints."""
+    """Run ``pip install`` within the constraints. Python compiles a module when it is first imported."""
     if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
         print(f"making a virtual environment in {ENVIRONMENT.name}", flush=True)
         venv.create(ENVIRONMENT, with_pip=True)
     print(f"installing {words[-1]}", flush=True)
-    return run(str(BIN / "python"), "-m", "pip", "install", "--quiet", "-c", "constraints.txt", *words)
+    options = ("--quiet", "--no-compile", "-c", "constraints.txt")
+    return run(str(BIN / "python"), "-m", "pip", "install", *options, *words)
 
 
 def run(*command: str) -> int:

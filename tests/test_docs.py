@@ -23,6 +23,7 @@ from ke_core.spec.results import CaseRecord, Outcome
 from ke_core.spec.specs import ModelRequest
 from ke_plugin_reproduce.sweep import cells_of
 from ke_plugin_reproduce.sweep_file import SweepFile, read_sweep
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import EchoModel, make_session
 
 pytestmark = pytest.mark.docs
@@ -84,6 +85,14 @@ def test_examples_register_one_component_of_each_kind(catalog: Catalog) -> None:
     assert [option.help for option in describe(catalog.spec("editor", "recall"))] == [
         "ignore case when matching the subject"
     ]
+
+
+def test_example_of_a_composed_name_uses_the_options_of_its_editor(catalog: Catalog, tmp_path: Path) -> None:
+    offer = catalog.offer("editor", "recall+last")
+    assert (offer.spec.prefix, [part.name for part in offer.parts]) == ("recall", ["composed"])
+    editor = offer.spec.build(configure(offer.spec, {"ignore_case": "false"}))
+    with editor.edit(make_session(EchoModel(), root=tmp_path), (MOVE_TOWER, MOVE_GATE)) as edited:
+        assert list(edited.edits) == [MOVE_GATE.id]
 
 
 def test_example_editor_judge_and_metric_score_the_example_dataset(catalog: Catalog, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from attrs import fields_dict
 
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
+from ke_weights.composing import registered_wrappers
 
 ROOT = Path(__file__).resolve().parents[1]
 GIVEN = re.compile(r"-o ([a-z][a-z0-9-]*)\.([a-z][a-z0-9_]*)")
@@ -23,7 +24,8 @@ PLACEHOLDERS = {"component", "family", "my-method"}
 def known() -> dict[str, set[str]]:
     """Return each prefix of ``-o`` with the options of its components."""
     found: dict[str, set[str]] = {}
-    for offers in read_catalog(discover()).offers.values():
+    plugins = discover()
+    for offers in (*read_catalog(plugins).offers.values(), registered_wrappers(plugins)):
         for offer in offers.values():
             found.setdefault(offer.spec.prefix, set()).update(fields_dict(offer.spec.config))
             builder = getattr(offer.spec, "builder", None)

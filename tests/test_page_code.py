@@ -151,7 +151,7 @@ def test_the_readme_picture_shows_the_recorded_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     shutil.copytree(DOCS / "runs" / "demo", "runs")
-    order = ("memit", "mello", "parrot", "oracle")  # as in the demo
+    order = ("memit", "input-aug", "parrot", "oracle")  # as in the demo
     ke("report", *(str(path) for editor in order for path in Path("runs").glob(f"{editor}-*")))
     picture = re.sub(
         r"<style>.*?</style>|<[^>]*>", " ", (DOCS / "images/demo.svg").read_text(encoding="utf-8"), flags=re.DOTALL

@@ -26,6 +26,7 @@ from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure, split_options
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.specs import DatasetSpec
+from ke_weights.composing import registered_wrappers
 
 pytestmark = pytest.mark.docs
 
@@ -151,6 +152,7 @@ def _configures(app: App, prefix: str, given: dict[str, str]) -> None:
     """Check that a component of that prefix accepts the options. Missing options are not checked."""
     specs = [app.catalog.spec(kind, title) for kind in app.catalog.offers for title in app.catalog.names(kind)]
     specs += [spec.builder for spec in specs if isinstance(spec, DatasetSpec) and spec.builder is not None]
+    specs += [offer.spec for offer in registered_wrappers(app.plugins).values()]
     found = [spec for spec in specs if spec.prefix == prefix]
     assert found, f"no component has options {prefix}.*"
     errors = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ke_core.api import Model, Table
 from ke_core.api.editing import edits_of
 from ke_core.api.models import installed_catalog
 from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnknownComponent, UnsupportedChange, UnsupportedEdit
+from ke_plugin_hf import fingerprint
 from ke_plugin_hf.testing import INNER, saved, tiny_model
 from ke_weights import EditInputs
 from ke_weights.saving import apply_patch
@@ -50,6 +52,22 @@ def test_an_edit_raises_the_probability_of_its_target_and_is_undone(model: Model
         assert isinstance(edited.generate("Peru is", max_tokens=2), str)
         assert model.model.state() != before
     assert model.model.state() == before
+
+
+def test_unedited_calls_read_no_weight_again(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(fingerprint, "checksum", lambda tensor: read.append(tensor.numel()) or (0, 0))
+    first = model.logprob("Peru is", TARGET)
+    assert read
+    read.clear()
+    assert model.logprob("Peru is", TARGET) == first
+    assert read == []
+
+
+def test_weights_changed_by_the_caller_give_new_answers(model: Model) -> None:
+    first = model.logprob("Peru is", TARGET)
+    model.module.get_parameter("model.layers.1.mlp.down_proj.weight").data *= 2
+    assert model.logprob("Peru is", TARGET) != first
 
 
 def test_several_edits_are_applied_together(model: Model) -> None:
@@ -170,6 +188,38 @@ def test_a_model_is_edited_once_at_a_time(model: Model, tmp_path: Path) -> None:
             assert edited.generate("Peru is", max_tokens=2) is not None
     with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ice"):
         pass
+
+
+def test_an_edit_in_another_thread_or_of_the_same_module_is_refused(model: Model) -> None:
+    again = ke.wrap(model.module, model.model.tokenizer, name="again")
+
+    def edit_again(other: Model) -> str:
+        try:
+            with ke.edit(other, PROMPT, subject="A", target="B", editor="ice"):
+                return "edited"
+        except EditFailed as error:
+            return error.message
+
+    with ThreadPoolExecutor(1) as thread, ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ice"):
+        for other in (model, again):
+            assert "being edited already" in thread.submit(edit_again, other).result()
+    assert edit_again(again) == "edited"
+
+
+def test_a_forked_process_leaves_the_weights_of_its_parent(model: Model) -> None:
+    before = model.model.state()
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+        during = model.model.state()
+        child = os.fork()
+        if not child:  # in the child: exit without running the test's clean-up
+            try:
+                edited.undo()
+            except EditFailed as error:
+                os._exit(0 if "belongs to process" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert model.model.state() == during
+    assert model.model.state() == before
 
 
 def test_a_forked_process_cannot_use_the_edited_model(model: Model) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_core.spec.errors import ToldToEnd
-from ke_testing.interrupts import Interrupter
+from ke_testing.interrupts import Interrupter, points_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("interruptible")]
 
@@ -265,13 +265,12 @@ def nested(changes):
 @pytest.mark.parametrize("run", [nested, entered])
 def test_interrupts_at_any_line_close_contexts_and_are_raised(run):
     packages = frozenset({"contextlib", "ke_core", __name__.partition(".")[0]})
-    counter = Interrupter(packages=packages)
-    assert not counter.interrupts(lambda: run([]))
-    assert len(counter.seen) > 50
-    for at in range(len(counter.seen)):
+    points = points_of(lambda: run([]), packages)
+    assert len(points) > 50
+    for at, point in enumerate(points):
         changes = []
         assert Interrupter(packages=packages, at=at).interrupts(lambda changes=changes: run(changes))
-        assert all(change.done in ([], WHOLE) for change in changes), counter.seen[at]
+        assert all(change.done in ([], WHOLE) for change in changes), point
 
 
 def test_an_interrupt_in_the_callback_of_a_weak_reference_is_not_lost():
@@ -286,7 +285,6 @@ def test_an_interrupt_in_the_callback_of_a_weak_reference_is_not_lost():
             kept[key] = 1
             del key
 
-    counter = Interrupter(packages=frozenset({"weakref"}))
-    assert not counter.interrupts(run)
-    removing = [at for at, (_file, _line, event) in enumerate(counter.seen) if event == "call"]
+    points = points_of(run, frozenset({"weakref"}))
+    removing = [at for at, (_file, _line, event) in enumerate(points) if event == "call"]
     assert Interrupter(packages=frozenset({"weakref"}), at=removing[-1]).interrupts(run)

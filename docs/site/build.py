@@ -13,6 +13,7 @@ from pathlib import Path
 
 from commands import command_pages
 from components import component_pages, directory_page, plugin_pages, toolkit_pages
+from notebooks import notebook_pages
 from pages import DOCS, OWN, pages
 from values import value_pages
 
@@ -25,6 +26,7 @@ def everything() -> Iterator[tuple[str, str]]:
     app = App(discover())
     root = build(app)
     yield from pages()
+    yield from notebook_pages()
     yield "index.md", (OWN / "index.md").read_text(encoding="utf-8")
     yield from command_pages(root)
     yield from component_pages(app.catalog)

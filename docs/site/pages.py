@@ -43,8 +43,8 @@ def place(path: Path) -> str | None:  # noqa: PLR0911  one return a kind of plac
     match parts:
         case ("README.md",):
             return "index.md"
-        case ("docs", "examples", name, *_):
-            return f"examples/{Path(name).stem}.md"
+        case ("docs", "examples" | "notebooks" as folder, name, *_):
+            return f"{folder}/{Path(name).stem}.md"
         case ("docs", *inner) if inner:
             return "/".join(inner)
         case ("core", "README.md") | ("core",):

@@ -57,7 +57,7 @@ def test_an_answer_changed_by_hand_after_scoring_is_noticed(ke, evaluated):
     assert ke("report", "done")[0] == 0
 
 
-def test_a_run_with_verdicts_changed_by_hand_does_not_go_on(ke, evaluated):
+def test_run_with_edited_verdicts_is_not_resumed(ke, evaluated):
     file, scores = evaluated / "records.jsonl", (evaluated / "scores.json").read_bytes()
     changed = file.read_text().replace('"verdict":"wrong"', '"verdict":"right"')
     file.write_text(changed)
@@ -73,7 +73,7 @@ def test_a_run_with_verdicts_changed_by_hand_does_not_go_on(ke, evaluated):
 
 
 @pytest.mark.parametrize("gone", [(), ("scores.json",), ("scores.json", "records.seal.json")])
-def test_a_run_whose_records_only_grew_since_it_was_scored_goes_on(ke, evaluated, gone):
+def test_run_with_records_appended_after_scoring_is_resumed(ke, evaluated, gone):
     """Judged again, killed while it wrote a line, killed while it scored."""
     assert ke("judge", "done", "--judge", "exact")[0] == 0
     lines = lines_of(evaluated)
@@ -118,7 +118,7 @@ def test_a_reply_that_no_judgment_is_about_is_noticed(ke, evaluated):
     assert "case 1 has a reply to query hop-1 that no judgment is about" in err
 
 
-def test_a_run_that_is_not_finished_says_so_under_its_table(ke, evaluated):
+def test_unfinished_run_is_marked_under_its_table(ke, evaluated):
     kept = [line for line in lines_of(evaluated) if '"batch":"batch-2"' not in line]
     (evaluated / "records.jsonl").write_text("".join(kept))
     (evaluated / "scores.json").unlink()
@@ -137,7 +137,7 @@ def test_a_run_that_was_not_judged_yet_says_what_to_do(ke, evaluated):
 
 
 @pytest.mark.parametrize("command", [("report",), ("score",), ("judge",), ("annotate", "--out", "s.csv")])
-def test_a_run_interrupted_before_anything_was_asked_says_what_goes_on_with_it(ke, evaluated, command):
+def test_run_interrupted_before_the_first_question_names_the_command_that_resumes_it(ke, evaluated, command):
     """Judging it would leave it as it is."""
     for name in ("scores.json", "records.seal.json"):
         (evaluated / name).unlink()
@@ -152,7 +152,7 @@ def test_a_run_interrupted_before_anything_was_asked_says_what_goes_on_with_it(k
     assert ke(*AGAIN, "--out", "done")[0] == 0
 
 
-def test_a_run_of_which_all_cases_were_skipped_says_why_there_is_nothing_to_judge(ke, evaluated):
+def test_run_with_all_cases_skipped_gives_the_reason(ke, evaluated):
     kept = [json.loads(line) for line in lines_of(evaluated) if json.loads(line)["kind"] == "batch"]
     for line in kept:
         line["skipped"] = dict.fromkeys(line["cases"], "edit e: it names no new object")

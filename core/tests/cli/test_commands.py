@@ -62,9 +62,9 @@ def test_show_prints_options_with_type_default_help_citation_and_origin(ke):
     assert status == 0
     assert "sayer: answers one word" in flat
     assert "editor, from toys" in flat
-    assert "set with -o sayer.OPTION=VALUE" in flat
-    assert "word Rome the answer (text)" in flat
-    assert "loud false write it in capitals (true or false)" in flat
+    assert "set with -o OPTION=VALUE" in flat
+    assert "sayer.word Rome the answer (text)" in flat
+    assert "sayer.loud false write it in capitals (true or false)" in flat
     assert "leaves the model unchanged" in flat
     assert "cite: Nobody 2026" in flat
 
@@ -239,7 +239,7 @@ def test_demo_names_everything_that_is_missing_in_one_pip_command(ke):
     status, _out, err = ke("demo")
     error, hint = err.splitlines()
     assert status == 2
-    assert error == "error: the demo needs atlas, memit, mello, parrot, oracle, which are not installed"
+    assert error == "error: the demo needs atlas, memit, input-aug, parrot, oracle, which are not installed"
     assert hint.startswith("hint:  pip install ke-plugin-atlas ke-plugin-memit ")
 
 

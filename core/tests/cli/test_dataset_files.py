@@ -113,7 +113,7 @@ def test_a_server_without_ranges_begins_again(ke, server, published, to):
     assert left(to) == [NAME]
 
 
-def test_a_file_that_is_not_the_pinned_one_leaves_nothing_behind(ke, server, published, to):
+def test_file_with_another_checksum_is_not_kept(ke, server, published, to):
     published(f"{server[0]}/other")
     status, out, err = ke("datasets", "fetch", "toy")
     assert (status, out) == (2, "")
@@ -121,7 +121,7 @@ def test_a_file_that_is_not_the_pinned_one_leaves_nothing_behind(ke, server, pub
     assert left(to) == []
 
 
-def test_without_a_network_one_line_says_where_to_get_it_and_where_to_put_it(ke, published, to):
+def test_without_a_network_one_line_gives_the_address_and_the_folder(ke, published, to):
     published("http://127.0.0.1:9/file")
     status, _out, err = ke("datasets", "fetch", "toy")
     said, error, hint = err.splitlines()
@@ -140,7 +140,7 @@ def test_a_file_without_a_pin_is_not_fetched(ke, server, published, to):
     assert server[1] == []
 
 
-def test_a_file_that_lies_there_already_is_compared_with_the_published_one(ke, server, published, tmp_path):
+def test_existing_file_is_compared_with_the_published_checksum(ke, server, published, tmp_path):
     published(f"{server[0]}/file")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / NAME).write_bytes(b"mine")
@@ -150,12 +150,12 @@ def test_a_file_that_lies_there_already_is_compared_with_the_published_one(ke, s
     assert server[1] == []
 
 
-def test_a_dataset_that_comes_with_its_package_has_nothing_to_fetch(ke):
+def test_embedded_dataset_needs_no_download(ke):
     status, out, _err = ke("datasets", "fetch", "toy")
     assert (status, out) == (0, "toy comes with its package: nothing to download\n")
 
 
-def test_info_shows_size_published_counts_and_where_the_file_is_looked_for(ke, server, published, to):
+def test_info_shows_size_published_counts_and_searched_folders(ke, server, published, to):
     published(f"{server[0]}/file")
     out = ke("datasets", "info", "toy")[1]
     assert "counts   published: cases: 2; 2 hops, 1 edit: 2\n" in out

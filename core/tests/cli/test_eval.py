@@ -58,7 +58,7 @@ def test_a_finished_run_started_again_asks_nothing(ke, monkeypatch):
     assert "50 (0-100)" in out
 
 
-def test_several_editors_stand_side_by_side_each_in_a_folder_of_its_own(ke, tmp_path):
+def test_several_editors_share_a_table_and_have_a_folder_each(ke, tmp_path):
     status, out, _err = ke(
         *RUN, "--editor", "other", "-o", "other.word=Madrid", "-o", "sayer.loud=true", "--out", "both", "--full"
     )
@@ -92,7 +92,7 @@ def test_the_plan_and_the_form_are_taken_from_the_options(ke, tmp_path):
     )  # fmt: skip
 
 
-def test_a_sequential_plan_is_taken_from_the_options_and_shown_by_edits_made(ke, tmp_path):
+def test_sequential_plan_follows_the_options_and_shows_the_edits_made(ke, tmp_path):
     status, out, err = ke(*RUN, "--sequential", "--eval-every", "1", "--eval-set", "all", "--out", "here", "--full")
     plan = RunFolder.open(tmp_path / "here").spec.plan
     assert status == 0
@@ -161,21 +161,21 @@ def test_bad_input_is_one_clear_line_and_status_2(ke, tmp_path, arguments, error
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_weight_editor_on_a_model_without_weights_is_refused_before_anything_is_asked(ke, tmp_path):
+def test_weight_editor_without_weights_is_refused_before_the_first_request(ke, tmp_path):
     status, _out, err = ke(*RUN, "--editor", "surgeon")
     assert status == 2
     assert "error: surgeon changes weights, and fake:echo has none here\nhint:  choose a model" in err
     assert not (tmp_path / "runs").exists()
 
 
-def test_without_an_editor_it_says_which_there_are_and_how_to_get_more(ke):
+def test_missing_editor_error_lists_editors_and_the_install_command(ke):
     status, _out, err = ke("eval", "--dataset", "toy")
     assert status == 2
     assert err.startswith("error: no editor is given: add --editor NAME\n  installed: other, sayer, surgeon\n")
     assert "  pip install ke-plugin-memit  brings memit\n" in err
 
 
-def test_without_a_dataset_it_says_which_there_are_and_how_to_get_more(ke):
+def test_missing_dataset_error_lists_datasets_and_the_install_command(ke):
     status, _out, err = ke("eval", "--editor", "sayer")
     assert status == 2
     assert "no dataset is given: add --dataset NAME\n  installed: toy\n" in err
@@ -199,7 +199,7 @@ def test_ctrl_c_ends_with_130_and_names_the_command_that_resumes_the_run(ke, tmp
     assert (tmp_path / "a folder" / "records.jsonl").stat().st_size > 0
 
 
-def test_a_full_disk_is_one_line_and_what_was_written_stays_whole(ke, tmp_path, monkeypatch):
+def test_full_disk_is_a_one_line_error_and_written_records_stay_complete(ke, tmp_path, monkeypatch):
     import errno
     import os
 

@@ -51,7 +51,7 @@ def run(ke, tmp_path):
 
 
 @pytest.mark.parametrize("command", AGAIN)
-def test_what_was_run_on_a_file_of_ones_own_is_judged_scored_and_compared(ke, run, command):
+def test_run_on_a_user_file_is_judged_scored_and_compared(ke, run, command):
     raw = json.loads((run / "run.json").read_text())
     assert "own.txt" not in json.dumps(raw["spec"])  # the same content elsewhere is the same run
     status, _out, err = ke(*command)
@@ -59,7 +59,7 @@ def test_what_was_run_on_a_file_of_ones_own_is_judged_scored_and_compared(ke, ru
 
 
 @pytest.mark.parametrize("command", AGAIN)
-def test_a_file_that_was_moved_is_found_in_the_data_folder_under_any_name(ke, run, tmp_path, command):
+def test_moved_file_is_found_in_the_data_folder_under_any_name(ke, run, tmp_path, command):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "another.txt").write_text("1\n")
     (tmp_path / "own.txt").rename(tmp_path / "data" / "kept.txt")
@@ -78,7 +78,7 @@ def test_a_file_that_has_changed_is_refused(ke, run, tmp_path):
     assert err.startswith(f"error: {tmp_path / 'own.txt'}, which the run was made with (-o mine.file), has changed")
 
 
-def test_a_run_that_does_not_say_where_its_file_lay_wants_a_data_folder(ke, run, tmp_path):
+def test_run_without_a_recorded_file_path_needs_a_data_folder(ke, run, tmp_path):
     raw = json.loads((run / "run.json").read_text())
     del raw["files"]
     (run / "run.json").write_text(json.dumps(raw))

@@ -43,11 +43,13 @@ def test_compke_example_of_added_removed_and_retained_objects() -> None:
         (("a", "b"), ("a", "c"), "mixed"),
     ],
 )
-def test_operation_is_derived(before: tuple[str, ...], after: tuple[str, ...], operation: str) -> None:
+def test_operation_follows_from_old_and_new_objects(
+    before: tuple[str, ...], after: tuple[str, ...], operation: str
+) -> None:
     assert edit(fact("s", *before), fact("s", *after)).operation == operation
 
 
-def test_same_id_is_the_same_thing_under_another_name() -> None:
+def test_same_id_is_the_same_entity_under_another_name() -> None:
     old, new = Entity(label="UK", id="Q145"), Entity(label="United Kingdom", id="Q145")
     s, r = Entity(label="s"), MANAGES
     change = edit(Fact(subject=s, relation=r, objects=(old,)), Fact(subject=s, relation=r, objects=(new,)))
@@ -60,7 +62,7 @@ def test_a_cloze_has_exactly_one_slot(template: str) -> None:
         Cloze(template=template, subject="x")
 
 
-def test_e2_a_subject_that_stands_twice_or_holds_braces_keeps_its_span() -> None:
+def test_e2_repeated_subject_or_subject_with_braces_keeps_its_span() -> None:
     cloze = Cloze(template="In Rome, {} is in", subject="Rome")
     assert cloze.prompt == "In Rome, Rome is in"
     assert cloze.span == (9, 13)
@@ -72,7 +74,7 @@ def test_distinct_keeps_the_first_mention_in_order() -> None:
     assert [e.id for e in distinct(edits)] == ["b", "a", "c"]
 
 
-def test_masking_hides_only_what_contradicts_the_path() -> None:
+def test_masking_hides_only_edits_that_contradict_the_path() -> None:
     """The toy example of MQuAKE-Remastered: only the edit of the hop on the path is hidden."""
     path = [fact("US", "English", relation=LANGUAGE)]
     bank = {
@@ -83,7 +85,7 @@ def test_masking_hides_only_what_contradicts_the_path() -> None:
     assert contradicting(path, bank) == {"1"}
 
 
-def test_controls_and_the_unedited_model_are_expected_to_give_the_old_answer() -> None:
+def test_expected_answer_of_controls_and_of_the_unedited_model_is_the_old_one() -> None:
     new, old = Gold(entities=(Entity(label="new"),)), Gold(entities=(Entity(label="old"),))
     query = Query(id="q", texts=("?",), gold=new, stale=old)
     both = Probe(id="p", aspect="x", queries=(query,), phase="both")
@@ -106,14 +108,14 @@ def test_controls_and_the_unedited_model_are_expected_to_give_the_old_answer() -
         (Parse(until=""), "two\nlines", ("two\nlines", True)),
     ],
 )
-def test_parse_cuts_the_answer_out(parse: Parse, text: str, answer: tuple[str, bool]) -> None:
+def test_parse_extracts_the_answer(parse: Parse, text: str, answer: tuple[str, bool]) -> None:
     assert parse(text) == answer
 
 
 FREE = FreeForm(prompt="How do bees find flowers? ", target="By color.\nBy scent.\n", old="They do not.")
 
 
-def test_an_edit_has_a_prompt_and_a_target_in_every_form() -> None:
+def test_edit_of_each_form_has_a_prompt_and_a_target() -> None:
     free = Edit(id="e", statement="x", free_form=FREE)
     assert (free.prompt, free.target) == ("How do bees find flowers?", "By color.\nBy scent.")
     assert (free.old_target, free.names_subject) == ("They do not.", False)
@@ -132,7 +134,7 @@ def test_a_free_form_stands_alone(field: str) -> None:
         Edit(id="e", statement="x", free_form=FREE, **{field: value})
 
 
-def test_a_target_follows_its_prompt_after_one_space_or_a_line_end() -> None:
+def test_target_follows_its_prompt_after_a_space_or_line_break() -> None:
     assert continued("The capital is", " Rome ") == " Rome"
     assert continued("A list:\n", "one\ntwo\n") == "one\ntwo"
 
@@ -140,18 +142,18 @@ def test_a_target_follows_its_prompt_after_one_space_or_a_line_end() -> None:
 SHORT = Prompt(text="Q: Who?\nA:", decoding=Decoding(max_tokens=32, stop=("\n", "\nQ:")))
 
 
-def test_short_answers_of_one_line_leave_a_prompt_as_it_is() -> None:
+def test_short_answers_of_one_line_leave_the_prompt_unchanged() -> None:
     assert with_room(SHORT, ["Rome", "a b c d e\n"], until="\nQ:") is SHORT
 
 
-def test_a_long_answer_gets_one_limit_whatever_its_length() -> None:
+def test_token_limit_of_long_answers_does_not_depend_on_their_length() -> None:
     made = {with_room(SHORT, ["word " * count]) for count in (21, 50, 400)}
     assert made == {evolve(SHORT, decoding=evolve(SHORT.decoding, max_tokens=512))}
     roomy = evolve(SHORT, decoding=Decoding(max_tokens=600))
     assert with_room(roomy, ["word " * 50]).decoding.max_tokens == 600
 
 
-def test_an_answer_of_several_lines_ends_at_the_next_question() -> None:
+def test_multi_line_answer_ends_at_the_next_question() -> None:
     made = with_room(SHORT, ["one\ntwo"], until="\nQ:")
     assert (made.decoding, made.several_lines) == (Decoding(max_tokens=512, stop=("\nQ:",)), True)
     assert made.parse(" one\ntwo\nQ: next") == ("one\ntwo", True)

@@ -31,18 +31,18 @@ KINDS = [
 @pytest.mark.parametrize(("values", "kind"), KINDS, ids=["case", "edit", "reply", "record", "runspec"])
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
-def test_survives_json_and_back(values: st.SearchStrategy[Any], kind: Any, data: st.DataObject) -> None:
+def test_json_round_trip(values: st.SearchStrategy[Any], kind: Any, data: st.DataObject) -> None:
     value = data.draw(values)
     assert value == from_json(json.loads(json.dumps(to_json(value, kind))), kind, of="value")
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(spec=ours.runspecs)
-def test_a_runs_id_is_the_hash_of_its_canonical_json(spec: RunSpec) -> None:
+def test_run_id_is_the_hash_of_the_canonical_json(spec: RunSpec) -> None:
     assert spec.id == digest(json.loads(canonical(to_json(spec))))
 
 
-def test_extra_and_missing_fields_are_named_with_their_path() -> None:
+def test_extra_and_missing_fields_are_named_with_their_paths() -> None:
     raw = {"id": "e", "statement": "s", "before": {"subject": {"label": "x", "lable": 1}, "relation": {"label": "r"}}}
     with pytest.raises(BadData) as caught:
         from_json(raw, Edit, of="record 7", error=BadData)
@@ -55,7 +55,7 @@ def test_a_validators_own_words_are_kept() -> None:
         from_json({"size": 0}, Plan, of="plan")
 
 
-def test_a_case_without_sentences_for_judges_has_the_json_that_it_had() -> None:
+def test_json_of_a_case_without_judge_sentences_has_no_extra_field() -> None:
     query = Query(id="q", texts=("?",), gold=Gold(entities=(Entity(label="x"),)))
     case = Case(id="1", probes=(Probe(id="p", aspect="a", queries=(query,)),))
     assert set(to_json(case)) == {"id", "edits", "probes", "facts_before", "facts_after", "tags"}

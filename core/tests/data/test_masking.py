@@ -42,5 +42,5 @@ def test_a_bank_is_a_mapping_in_the_order_of_its_edits():
         ([], set()),
     ],
 )
-def test_an_edit_is_hidden_where_it_gives_a_hop_other_objects(bank, path, hidden):
+def test_edit_is_masked_if_it_changes_the_objects_of_a_hop(bank, path, hidden):
     assert contradicting([fact(*hop) for hop in path], bank) == hidden

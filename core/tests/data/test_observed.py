@@ -43,7 +43,7 @@ def test_value_or_reason() -> None:
     (Failure(error="ServerGone", message=""), "ServerGone"),
     (RIGHT.reply, "the answer is a text, not log-probabilities"),
 ])  # fmt: skip
-def test_reply_without_log_probabilities_has_a_reason(reply, reason) -> None:
+def test_reply_without_log_probabilities_gives_the_reason(reply, reason) -> None:
     with pytest.raises(NoValue, match=reason):
         log_probabilities(reply)
 

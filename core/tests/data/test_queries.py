@@ -17,12 +17,12 @@ NAMES = (Entity(label="Rome"), Entity(label="Oslo"))
 @pytest.mark.parametrize(
     ("require", "words"), [("all", "ROME and OSLO"), ("any", "ROME or OSLO"), ("ordered", "ROME, then OSLO")]
 )
-def test_a_gold_in_words_says_how_its_entities_go_together(require, words) -> None:
+def test_gold_as_text_joins_its_entities_by_and_or_or(require, words) -> None:
     assert Gold(entities=NAMES, require=require).words(lambda entity: entity.label.upper()) == words
     assert Gold(require=require).words(str) == "nothing"
 
 
-def test_the_styles_of_a_probe_are_those_in_which_any_of_its_queries_was_asked() -> None:
+def test_styles_of_a_probe_are_those_of_its_queries() -> None:
     one, other, third = (Query(id=name, texts=("?",), gold=Gold(entities=NAMES)) for name in ("one", "other", "third"))
     probe, unasked = Probe(id="p", aspect="a", queries=(one, other)), Probe(id="q", aspect="a", queries=(third,))
     outcome = Outcome(reply=Answer(text="Rome"), judgment=Judgment(verdict=Verdict.RIGHT))
@@ -44,7 +44,7 @@ def test_observed_needs_a_phase() -> None:
         observed(record)
 
 
-def test_a_continuation_begins_with_one_space_unless_it_is_a_whole_text() -> None:
+def test_continuation_begins_with_one_space_unless_it_is_a_whole_text() -> None:
     for text in ("Rome", "  Rome", " "):
         with pytest.raises(ValueError, match="exactly one space"):
             query(continuations=(text,))
@@ -53,20 +53,20 @@ def test_a_continuation_begins_with_one_space_unless_it_is_a_whole_text() -> Non
     assert not query(texts=("",), contexts=("a",), continuations=(" b",)).is_whole_text
 
 
-def test_there_is_one_context_for_each_continuation() -> None:
+def test_each_continuation_has_one_context() -> None:
     assert query(contexts=("a", "b"), continuations=(" x", " x")).contexts == ("a", "b")
     with pytest.raises(ValueError, match="1 given for 2 continuations"):
         query(contexts=("a",), continuations=(" x", " y"))
 
 
-def test_an_option_is_called_by_its_context_where_continuations_are_the_same() -> None:
+def test_options_with_equal_continuations_are_labeled_by_their_contexts() -> None:
     assert query(continuations=(" Rome", " Oslo")).options == ("Rome", "Oslo")
     assert query(contexts=("Rome", "Oslo"), continuations=(" is big", " is big")).options == ("Rome", "Oslo")
     assert query(contexts=("In", "To"), continuations=(" Rome", " Oslo")).options == ("Rome", "Oslo")
 
 
 @pytest.mark.parametrize("kind", [Score, Likelihood])
-def test_a_request_has_one_prompt_or_one_for_each_continuation(kind) -> None:
+def test_request_has_one_prompt_or_one_per_continuation(kind) -> None:
     own = {"id": "l", "case": "1"} if kind is Likelihood else {}
     assert kind(prompts=("a", "b"), continuations=(" x", " y"), **own).prompts == ("a", "b")
     with pytest.raises(ValueError, match="1 given for 2 continuations"):
@@ -75,7 +75,7 @@ def test_a_request_has_one_prompt_or_one_for_each_continuation(kind) -> None:
         kind(prompt="p", prompts=("a",), continuations=(" x",), **own)
 
 
-def test_a_scored_reply_keeps_matches_in_json_and_leaves_them_out_where_nobody_told() -> None:
+def test_json_of_a_scored_reply_has_matches_only_if_they_are_known() -> None:
     told = Scored(logprobs=(-1.0, -2.0, -3.0), tokens=(1, 1, 1), matches=(1, None, 0))
     assert from_json(to_json(told), Scored, of="it") == told
     assert told.is_greedy == (True, None, False)

@@ -36,7 +36,7 @@ CASE = Case(
 )
 
 
-def test_a_question_is_about_the_head_of_its_chain_or_the_subject_that_it_names() -> None:
+def test_question_entity_is_the_head_of_the_chain_or_the_named_subject() -> None:
     assert question_entities([CASE]) == {
         "Where is New York City?": "New York City.",
         "Which country is New York in?": "New York.",
@@ -45,7 +45,7 @@ def test_a_question_is_about_the_head_of_its_chain_or_the_subject_that_it_names(
     }
 
 
-def test_what_kind_of_thing_it_is_is_said_where_it_is_known() -> None:
+def test_entity_type_is_shown_if_known() -> None:
     found = question_entities([CASE], lambda entity: "a city" if entity is CITY else "")
     assert found["Where is New York City?"] == "New York City, a city."
     assert found["Which country is New York in?"] == "New York."

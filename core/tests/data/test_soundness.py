@@ -46,7 +46,7 @@ def test_two_cases_of_one_id() -> None:
     assert found(CASE, evolve(OTHER, id="1")) == [("error", "id", "two cases have the id '1'")]
 
 
-def test_a_problem_of_many_cases_is_one_line_that_names_them_all() -> None:
+def test_problem_of_many_cases_is_one_line_with_all_their_names() -> None:
     cases = [evolve(with_edit(id=f"e{n}"), id=str(n)) for n in range(9)]
     lines = problems(evolve(case, edits=CASE.edits, tags={}, probes=CASE.probes[1:]) for case in cases)
     assert [(line.what, len(line.cases)) for line in lines if line.rule == "edit"] == [
@@ -86,7 +86,7 @@ def test_an_error_is_named(case: Case, what: str) -> None:
     assert any(level == "error" and what in words for level, _rule, words in found(case))
 
 
-def test_x7_a_question_that_says_an_id_for_a_label() -> None:
+def test_x7_question_with_an_id_in_place_of_a_label() -> None:
     gold = Gold(entities=(Entity(label="Paris", id="Q90"),))
     query = evolve(CASE.probes[0].queries[0], gold=gold, texts=("Which river flows through Q90?",))
     case = evolve(CASE, probes=(evolve(CASE.probes[0], queries=(query,)),))
@@ -97,14 +97,14 @@ def test_x7_a_thing_may_be_called_like_an_id() -> None:
     assert found(with_gold(Gold(entities=(Entity(label="Q1", id="Q7265311"),)))) == []
 
 
-def test_no_answer_is_right_where_the_edit_deletes_one() -> None:
+def test_empty_answer_is_correct_if_the_edit_removes_the_only_object() -> None:
     edit = CASE.edits[0]
     assert edit.before is not None
     gone = evolve(edit, after=evolve(edit.before, objects=()))
     assert found(evolve(with_gold(Gold()), edits=(gone,))) == []
 
 
-def test_facts_that_claim_no_chain_need_not_hang_together() -> None:
+def test_facts_that_claim_no_chain_need_not_be_connected() -> None:
     relation = Relation(label="population")
     facts = tuple(
         Fact(subject=Entity(label=city), relation=relation, objects=(Entity(label=number),))
@@ -113,7 +113,7 @@ def test_facts_that_claim_no_chain_need_not_hang_together() -> None:
     assert found(evolve(CASE, facts_after=facts, facts_before=facts, tags={}, probes=CASE.probes[:1])) == []
 
 
-def test_a_chain_without_tags_is_known_by_its_hops() -> None:
+def test_chain_without_tags_is_labeled_by_its_hops() -> None:
     broken = with_chain(("a", "b"), ("c", "d"))
     assert any(rule == "chain" for _level, rule, _what in found(evolve(broken, tags={})))
 
@@ -123,7 +123,7 @@ def test_an_edit_that_nobody_tests_is_a_warning() -> None:
     assert found(untested) == [("warning", "edit", "no efficacy probe tests edit 'eiffel-tower-rome'")]
 
 
-def test_an_alias_that_is_another_things_label_is_a_warning() -> None:
+def test_alias_equal_to_the_label_of_another_entity_is_a_warning() -> None:
     football = Entity(label="association football", aliases=("Football",), id="Q2736")
     gridiron = Entity(label="football", id="Q1081491")
     one, two = with_gold(Gold(entities=(football,))), evolve(with_gold(Gold(entities=(gridiron,))), id="9")
@@ -133,19 +133,19 @@ def test_an_alias_that_is_another_things_label_is_a_warning() -> None:
     assert problems((one, two))[0].cases == ("1",)
 
 
-def test_one_thing_with_and_without_its_id_is_no_other_thing() -> None:
+def test_entity_with_and_without_its_id_is_the_same_entity() -> None:
     with_id = Entity(label="Rome", aliases=("rome",), id="Q220")
     assert found(with_gold(Gold(entities=(with_id,))), OTHER) == []
 
 
 @pytest.mark.parametrize(("texts", "wrong"), [((" Rome",), 0), ((" Rome", " Paris"), 1)])
-def test_how_probable_a_text_is_has_no_right_answer_and_a_choice_has_one(texts: tuple[str, ...], wrong: int) -> None:
+def test_rolling_log_likelihood_has_no_gold_answer_and_a_choice_has_one(texts: tuple[str, ...], wrong: int) -> None:
     query = evolve(CASE.probes[0].queries[0], gold=Gold(), stale=None, continuations=texts)
     case = evolve(CASE, probes=(evolve(CASE.probes[0], queries=(query,)),))
     assert len(found(case)) == wrong
 
 
-def test_a_name_that_old_and_new_answer_share_is_a_warning() -> None:
+def test_name_shared_by_old_and_new_answer_is_a_warning() -> None:
     case = with_gold(
         Gold(entities=(Entity(label="Great Britain", aliases=("Britain",)),)),
         Gold(entities=(Entity(label="United Kingdom", aliases=("britain",)),)),
@@ -181,14 +181,14 @@ def test_a_query_id_that_stands_for_two_questions() -> None:
     assert ("error", "id", "query 'hop-1' has two questions") in found(evolve(CASE, probes=probes))
 
 
-def test_errors_of_a_known_flaw_are_warnings_and_others_stay_errors() -> None:
+def test_errors_of_known_flaws_become_warnings() -> None:
     check = Soundness(known_flaws=frozenset({"answer"}))
     check.add(with_gold(Gold(entities=())))
     check.add(with_gold(Gold(entities=())))
     assert {(problem.level, problem.rule) for problem in check.problems()} == {("warning", "answer"), ("error", "id")}
 
 
-def test_a_free_form_whose_new_text_is_the_old_one_is_an_error() -> None:
+def test_free_form_edit_with_equal_old_and_new_text_is_an_error() -> None:
     changes = {"before": None, "after": None, "cloze": None}
     fine = with_edit(**changes, free_form=FreeForm(prompt="Who?", target="me\nand you", old="you"))
     assert not [one for one in found(fine) if one[1] == "edit"]

@@ -34,7 +34,7 @@ CASE = Case(
 PARIS = SubQuestion(question="In which city?", answer="Paris", statement="It is in Paris")
 
 
-def test_tentative_answers_are_those_of_the_old_world() -> None:
+def test_tentative_answers_are_the_pre_edit_answers() -> None:
     hops = sub_questions([CASE])["1/multi"]
     assert hops["after"] == (PARIS, SubQuestion(question="Who rules Rome?", answer="Gualtieri", statement="Gualtieri"))
     assert hops["before"] == (
@@ -43,19 +43,19 @@ def test_tentative_answers_are_those_of_the_old_world() -> None:
     )
 
 
-def test_a_single_hop_is_its_own_only_sub_question() -> None:
+def test_single_hop_is_its_only_sub_question() -> None:
     assert sub_questions([CASE])["1/city"] == {"after": (PARIS,), "before": (PARIS,)}
 
 
-def test_only_what_an_edited_model_is_asked_is_taken_apart() -> None:
+def test_only_questions_of_an_edited_model_are_decomposed() -> None:
     assert set(sub_questions([CASE])) == {"1/city", "1/multi"}
 
 
-def test_v16_no_edited_object_stands_in_a_tentative_answer() -> None:
+def test_v16_tentative_answers_contain_no_edited_object() -> None:
     assert "Rome" not in {hop.answer for hops in sub_questions([CASE]).values() for hop in hops["after"]}
 
 
-def test_v16_what_nobody_knows_of_the_old_world_is_not_taken_apart() -> None:
+def test_v16_question_without_known_old_answers_is_not_decomposed() -> None:
     """Without the answer from before the edits only what no edit is about can be given away."""
     mayor, both = (Query(id=name, texts=("Who?",), gold=gold("Gualtieri")) for name in ("mayor", "both"))
     edited = Query(id="own", texts=("Where?",), gold=gold("Rome"), edit="moved")
@@ -70,7 +70,7 @@ def test_v16_what_nobody_knows_of_the_old_world_is_not_taken_apart() -> None:
     assert set(sub_questions([Case(id="1", probes=probes)])) == {"1/mayor", "1/both"}  # mayor is a hop, and not edited
 
 
-def test_a_question_that_its_last_hop_does_not_answer_is_not_taken_apart() -> None:
+def test_question_is_not_decomposed_if_its_last_hop_does_not_answer_it() -> None:
     """CompKE's set operations come after the hops."""
     joined = evolve(MULTI, gold=gold("Rome"))
     case = Case(id="1", probes=(Probe(id="complex", aspect="complex", queries=(joined,)),))

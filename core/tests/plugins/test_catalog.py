@@ -121,7 +121,7 @@ def test_the_directory_is_well_formed():
         assert NAME_PATTERN.match(entry.name), entry
         assert entry.distribution.startswith("ke-plugin-"), entry
         assert entry.summary
-        assert entry.kind in {"editor", "dataset", "metric", "judge"}
+        assert entry.kind in {"editor", "wrapper", "dataset", "metric", "judge"}
 
 
 def test_directory_agrees_with_installed_plugins():

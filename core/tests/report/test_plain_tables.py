@@ -20,7 +20,7 @@ def drawn(table, width):
     ([8, 5], [8, 20], 20, [8, 12]),
     ([30, 5], [30, 5], 20, [15, 5]),
 ])  # fmt: skip
-def test_every_column_gets_its_longest_word_before_any_gets_more(least, wanted, room, widths):
+def test_each_column_first_gets_the_width_of_its_longest_word(least, wanted, room, widths):
     assert column_widths(least, wanted, room) == widths
 
 

@@ -62,7 +62,7 @@ def flat(renderable):
     return " ".join(drawn(renderable).split())
 
 
-def test_a_cell_holds_value_and_interval_and_the_heading_the_common_n():
+def test_cell_has_value_and_interval_and_heading_has_the_shared_n():
     text = flat(score_tables([reported(score(0.412))])[0])
     assert "multi-hop editor prompt n 10" in text
     assert "memit direct 41.2 31.2-51.2" in text
@@ -89,29 +89,29 @@ def test_each_metric_has_a_table_and_quantities_their_measure():
     assert "12.35" in quantities
 
 
-def test_columns_stand_in_the_order_of_the_metric_and_unmeasured_ones_are_left_out():
+def test_columns_follow_the_metric_order_without_unmeasured_ones():
     run = reported(score(0.1), score(0.2, aspect="efficacy"), score(None, 0, aspect="never"))
     assert [column.heading for column in metric_columns([run])] == ["edit-wise", "multi-hop"]
 
 
-def test_a_metric_that_is_not_installed_shows_all_its_aspects():
+def test_metric_that_is_not_installed_shows_all_its_aspects():
     run = evolve(reported(score(0.1), score(0.2, aspect="efficacy")), columns={"multi": {}})
     assert [column.heading for column in metric_columns([run])] == ["multi-hop", "efficacy"]
 
 
-def test_each_style_has_a_row_in_the_order_of_the_specification():
+def test_rows_of_styles_follow_the_specification():
     text = flat(score_tables([reported(score(0.1, style="cot"), score(0.2), score(0.3, style="own"))])[0])
     assert "memit direct 20.0 10.0-30.0 cot 10.0 0-20.0 method's own 30.0 20.0-40.0" in text
 
 
-def test_the_unedited_model_stands_once_where_the_runs_agree_on_it():
+def test_unedited_model_has_one_row_if_the_runs_agree():
     before = score(0.7, phase="before")
     text = drawn(score_tables([reported(before, score(0.1)), reported(before, score(0.2), editor="mello")])[0])
     assert text.count("unedited") == 1
     assert text.count("70.0") == 1
 
 
-def test_a_run_that_asked_the_unedited_model_less_does_not_contradict_the_others():
+def test_runs_with_different_numbers_of_unedited_answers_agree():
     one, other = score(0.7, phase="before"), score(0.4, phase="before", style="cot")
     more = score(0.5, phase="before", aspect="old answer")
     runs = [reported(other, score(0.1)), reported(one, more, other, score(0.2), editor="mello")]
@@ -121,7 +121,7 @@ def test_a_run_that_asked_the_unedited_model_less_does_not_contradict_the_others
     assert "unedited direct 70.0" in text
 
 
-def test_the_unedited_model_stands_for_each_run_where_they_differ():
+def test_unedited_model_has_one_row_per_run_if_they_differ():
     runs = [
         reported(score(0.7, phase="before"), score(0.1)),
         reported(score(0.6, phase="before"), score(0.2), editor="mello"),
@@ -142,7 +142,7 @@ def test_breakdowns_go_by_tag_with_an_n_in_every_cell():
     assert text.index("50.0 (7)") < text.index("50.0 (1)")
 
 
-def test_runs_of_one_editor_are_told_apart_by_what_differs():
+def test_runs_of_one_editor_are_labeled_by_their_differences():
     other = ModelRef(source="hf", id="large", digest="b")
     assert run_labels([reported(), reported(editor="none")]) == ["memit", "none"]
     assert run_labels([reported(), reported(model=other)]) == ["memit, tiny", "memit, large"]
@@ -182,13 +182,13 @@ def test_a_sequential_plan_is_told_in_words(plan, how, who):
     assert plan_words(spec(plan=plan)) == f"sequential, {how} on top of one another, {who}"
 
 
-def test_the_footer_says_which_editors_were_given_own_edits():
+def test_footer_names_editors_that_received_the_edits_of_their_case():
     joined = " ".join(drawn(footer([reported(), reported(editor="parrot", own_edits=True)])).split())
     words = "the editor gets each question's own edits"
     assert f"{words}: no (memit); yes (no retrieval needed) (parrot)" in joined
 
 
-def test_the_footer_tells_the_specification_once_where_the_runs_agree():
+def test_footer_shows_a_shared_specification_once():
     text = drawn(footer([reported(), reported(editor="oracle", oracle=("answers",), joint=False)]))
     assert text.count("protocol: partition, each case edited alone, seed 0") == 1
     assert "gold material given to the editor: nothing (memit); answers (oracle)" in text
@@ -202,7 +202,7 @@ def test_the_footer_tells_the_specification_once_where_the_runs_agree():
     assert "memit: memit 1.0 (layers=4,5)" in text
 
 
-def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons():
+def test_footer_counts_missing_answers_by_reason():
     lost = Tally(
         cases=3, controls=2, edits=4, edit_seconds=[1.5, 1.0, 9.0],
         answers=10,
@@ -224,7 +224,7 @@ def test_the_footer_counts_everything_that_is_no_plain_answer_with_its_reasons()
     assert "2 missing observations:\n    2 x multi-hop, after: the judge could not decide" in text
 
 
-def test_observations_that_were_not_made_are_named_as_their_columns_are():
+def test_missing_observations_are_named_like_their_columns():
     why = {"the model was not asked": 2}
     asked = {"n": 0, "skipped": 2, "skipped_because": why}
     aspects = ("edit-weighed", "multi-hop-recalled", "efficacy", "bare")
@@ -237,13 +237,13 @@ def test_observations_that_were_not_made_are_named_as_their_columns_are():
         assert f"2 x {title}, after: the model was not asked" in text
 
 
-def test_times_that_are_too_short_to_be_read_have_no_powers_of_ten():
+def test_short_times_have_no_powers_of_ten():
     short = score(1.176e-05, measure="s", interval=Interval(low=1e-7, high=0.00123))
     assert (format_score(short), format_interval(short)) == ("0.000", "0.000-0.001230")
     assert format_score(score(1.176e-05, measure="nats")) == "1.176e-05"
 
 
-def test_prompts_that_are_too_long_are_told_together_with_their_lengths():
+def test_prompts_over_the_limit_are_listed_with_their_lengths():
     long = "ContextOverflow: a prompt of {} tokens and 24 more exceed the model's context of 8192"
     lost = Tally(failures=Counter({long.format(9_000): 2, long.format(12_345): 1, "ServerGone: at 10": 1}))
     text = flat(footer([reported(tally=lost)]))
@@ -309,7 +309,7 @@ def test_a_tally_counts_what_is_on_record():
     assert found.judge == JUDGE
 
 
-def test_what_a_question_took_is_a_mean_over_the_edited_models_answers_by_style():
+def test_cost_per_question_is_a_mean_over_edited_answers_by_style():
     answer = Answer(text="Rome", cost=Cost(calls=2, prompt_tokens=9, tokens=5))
     endings = [evolve(answer, outcome=outcome) for outcome in ("unparsed", "hop-cap", "length")]
     none = Failure(error="NoLikelihood", message="")
@@ -344,14 +344,14 @@ def with_tables(*scores, editor="mello", **efforts):
     """A run of a metric with a further table, and with what its answers took."""
     tables = {"multi": {"retrieval": {"found": "all retrieved", "hops": "hops answered"}}}
     efforts = {
-        "direct": Effort(replies=1234, answers=1234, calls=2468, prompt_tokens=2_000_000, seconds=5e3),
+        "direct": Effort(replies=1234, answers=1234, cost=Cost(calls=2468, prompt_tokens=2_000_000), seconds=5e3),
         **efforts,
     }
     run = reported(score(0.5, 1234), *scores, editor=editor)
     return evolve(run, tables=tables, scores=(*run.scores, *effort_scores(efforts)))
 
 
-def test_further_tables_stand_under_the_main_one_each_within_100_columns():
+def test_further_tables_follow_the_main_one_within_100_columns():
     found = score(0.25, 1234, "found")
     runs = [with_tables(), *(with_tables(found, editor=name) for name in ("mello", "input-aug"))]
     main, retrieval, answers = (drawn(table) for table in score_tables(runs))
@@ -379,7 +379,7 @@ def test_breakdowns_go_by_table_and_by_tag():
     assert "50.0" not in retrieval
 
 
-def test_metrics_are_broken_down_in_a_table_each_so_that_the_names_stay_readable():
+def test_each_metric_has_its_own_breakdown_table():
     tags = {"hops": "2"}
     run = with_tables(score(0.5, 7, tags=tags))
     wide = {name: f"a long heading {name}" for name in "abcdefgh"}
@@ -393,7 +393,7 @@ def test_metrics_are_broken_down_in_a_table_each_so_that_the_names_stay_readable
     assert max(map(len, second.splitlines())) <= 100
 
 
-def test_where_no_unedited_model_is_asked_the_number_of_cases_is_not_known():
+def test_number_of_cases_is_unknown_without_an_unedited_model():
     found = tally([Batch(batch="batch-1", cases=("1",), edits=1), replied("1", Answer(text="x"))])
     assert (found.done, found.total) == (1, 0)
 
@@ -429,7 +429,7 @@ def test_text_is_cleaned_of_what_a_terminal_would_obey():
     assert one_line("a\n b " + "c" * 100, 10) == "a b ccc..."
 
 
-def test_usage_counts_answers_without_tokens_and_requests_without_a_price():
+def test_usage_counts_answers_without_token_counts_and_requests_without_a_price():
     priced = Usage(requests=2, prompt_tokens=1_000_000, tokens=500_000, price_in=2.0, price_out=10.0)
     free = Usage(requests=3, retries=1, prompt_tokens=7, tokens=1, unmetered=1)
     assert spent_words([priced]) == (

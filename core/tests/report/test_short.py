@@ -37,7 +37,7 @@ def test_large_samples_have_a_decimal():
     assert "41.2 (31.2-51.2)" in page([reported(score(0.412, 3000))])
 
 
-def test_columns_that_do_not_fit_are_left_out_and_no_word_is_broken():
+def test_columns_that_do_not_fit_are_omitted_and_no_word_is_broken():
     names = {name: f"long-heading-{name} of many words" for name in "abcdefgh"}
     wide = evolve(reported(*(score(0.5, 10, name) for name in names)), columns={"multi": names}, counts={})
     text = page([wide])
@@ -53,7 +53,7 @@ def test_many_rows_become_one_for_each_run():
     assert not [line for line in text.splitlines() if line.strip().startswith("cot")]
 
 
-def test_the_sentence_counts_successes_and_compares_with_the_baselines():
+def test_summary_counts_successes_and_compares_with_the_baselines():
     runs = [
         run(5 / 6, 1 / 6), run(0.5, 0.0, "mello"), run(1.0, 2 / 6, "parrot", model=NO_MODEL),
         run(1.0, 1.0, "oracle", model=NO_MODEL, oracle=("answers",)),
@@ -64,7 +64,7 @@ def test_the_sentence_counts_successes_and_compares_with_the_baselines():
     )
 
 
-def test_the_sentence_names_a_second_prompt_and_means_as_values():
+def test_summary_names_a_second_prompt_and_shows_means_as_values():
     both = reported(score(0.5, 6), score(1 / 6, 6, style="cot"), score(0.415, 7, "efficacy"))
     assert summary([both]) == "memit: 41.5 % (n 7) edit-wise, 3 of 6 multi-hop (cot: 1 of 6)."
     assert summary([reported()]) == ""

@@ -188,7 +188,7 @@ def test_too_few_judgments_raise_plugin_broken(fakes, tmp_path):
 def test_records_of_unknown_cases_are_refused(fakes, tmp_path):
     job = fakes.make_job(2)
     folder, _end = finished(job, tmp_path)
-    with pytest.raises(BadRun, match="holds case 2"):
+    with pytest.raises(BadRun, match="has case 2"):
         score_run(folder, job.cases[:1], job.measures)
     with pytest.raises(BadRun, match="query country of case 2"):
         judge_run(folder, job.cases[:1], evolve(job.judging, component=fakes.component("other")))

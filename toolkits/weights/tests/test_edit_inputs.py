@@ -16,9 +16,10 @@ from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights import EditInputs, EditTrace, MultiLayerConfig, SingleLayerConfig, multi_layer_settings
 from ke_weights.hyperparameters import single_layer_settings
-from ke_weights.locate import LocateContextCache, spread_over_layers
+from ke_weights.locate import LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor
 from ke_weights.solve import ridge_update
+from ke_weights.spread import spread_over_layers
 from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)

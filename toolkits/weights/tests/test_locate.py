@@ -16,11 +16,12 @@ from ke_plugin_hf.testing import tiny_model
 from ke_testing.editor import unchanged
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
-from ke_weights import locate
+from ke_weights import locate, spread
 from ke_weights.hyperparameters import MultiLayerConfig, multi_layer_settings
 from ke_weights.keys import average_keys, subject_states
-from ke_weights.locate import LocateContext, LocateContextCache, frobenius, spread_over_layers, write
+from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.solve import ridge_update
+from ke_weights.spread import frobenius, spread_over_layers, write
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 CONFIG = MultiLayerConfig(
@@ -41,7 +42,7 @@ def context_cache(seen: list[ModelFacts] | None = None) -> LocateContextCache:
 
 def spread_once(context: LocateContext, session: Any, solve: Any = None) -> Any:
     """Return the result of ``spread_over_layers``, and the states at the last layer afterwards."""
-    targets = context.edit_targets(session, EDITS, 2, "block")
+    targets = context.edit_targets(session, EDITS, context.target_settings(2, "block"))
     with session.model.patch() as weights:
         norms, left = spread_over_layers(
             weights,
@@ -123,7 +124,7 @@ def test_layer_uses_keys_and_states_after_edits_of_lower_layers(tmp_path: Path) 
         return ridge_update(context.covariances[layer], keys, residual, 50.0)
 
     with context_cache().open(session, EDITS) as context:
-        targets = context.edit_targets(session, EDITS, 2, "block")
+        targets = context.edit_targets(session, EDITS, context.target_settings(2, "block"))
         clean = average_keys(context.modules, targets.rows, 2)
         spread_once(context, session, solve)
     for layer, share in ((1, 2), (2, 1)):
@@ -139,14 +140,14 @@ def test_infinite_key_or_residual_error_names_the_edit(
 ) -> None:
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)
-    real = getattr(locate, stage)
+    real = getattr(spread, stage)
 
     def poisoned(*args: Any) -> Tensor:
         found: Tensor = real(*args).clone()
         found[3, 1] = float("nan")
         return found
 
-    monkeypatch.setattr(locate, stage, poisoned)
+    monkeypatch.setattr(spread, stage, poisoned)
     why = f"edit '{MOVE_GATE.id}' at layer 1 contains NaN"
     with unchanged(model), context_cache().open(session, EDITS) as context, pytest.raises(EditFailed, match=why):
         spread_once(context, session)

@@ -18,7 +18,7 @@ from ke_core.spec.errors import DamagedArtifact
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.fakes import make_session
-from ke_testing.interrupts import Interrupter, ctrl_c
+from ke_testing.interrupts import Interrupter, ctrl_c, points_of
 from ke_weights import targets
 from ke_weights.covariance import CovarianceCache, CovarianceSettings
 from ke_weights.facts import model_facts
@@ -355,11 +355,9 @@ def test_ctrl_c_while_reading_a_target_keeps_the_target(tmp_path: Path) -> None:
     def read() -> None:
         optimized_targets(session, modules, [rewrite], ["{}"], SETTINGS)
 
-    read()
-    recorder = Interrupter(packages=frozenset({"torch"}))
     with ctrl_c():
-        assert not recorder.interrupts(read)
-        moments = [at for at, (file, _line, _event) in enumerate(recorder.seen) if file.endswith("storage.py")]
+        points = points_of(read, frozenset({"torch"}))
+        moments = [at for at, (file, _line, _event) in enumerate(points) if file.endswith("storage.py")]
         assert moments
         for at in moments:
             assert Interrupter(packages=frozenset({"torch"}), at=at).interrupts(read)

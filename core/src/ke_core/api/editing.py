@@ -3,58 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-import attrs
-from attrs import define, field
+from attrs import Factory, define, field
 
-from ke_core.api.models import Answers, Model, installed_catalog, plugins
+from ke_core.api.models import Answers, Model, installed_catalog, likelihood, plugins, question
 from ke_core.api.tables import Table
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.options import option_text
 from ke_core.runner.apply import EditApplier, check_untouched
-from ke_core.runner.edit_files import edit_from, read_edits
-from ke_core.runner.prepare import refuse_weightless
+from ke_core.runner.edit_files import Edits, edits_of
+from ke_core.runner.prepare import refuse_edits, refuse_weightless
 from ke_core.runner.resolve import ResolvedComponent, resolve_component
-from ke_core.spec.codec import to_json
-from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnsupportedChange, UnsupportedEdit
+from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnsupportedChange
 from ke_core.spec.facts import SourcedEdit
 from ke_core.spec.protocols import Edited, Editor, Session, SupportsTrace
+from ke_core.spec.requests import Likelihood, Question
 from ke_core.spec.specs import EditorSpec
-from ke_core.storage.json_reading import SourceLine
-
-Edits = str | Path | Iterable[Any]
-"""A file, a pandas data frame, or mappings, dataclasses or attrs instances with the fields of an edit file."""
-
-
-def edits_of(prompt: str = "", subject: str = "", target: str = "", edits: Edits = ()) -> tuple[SourcedEdit, ...]:
-    """Return the edits in any accepted form. Raises BadData that names the edit and the field."""
-    if isinstance(edits, str | Path):
-        found: list[SourcedEdit] = list(read_edits(Path(edits)))
-    else:
-        rows: Iterable[Any] = edits.to_dict("records") if hasattr(edits, "to_dict") else edits
-        found = [_sourced(row, number) for number, row in enumerate(rows, start=1)]
-    if prompt:
-        raw = {"prompt": prompt, "subject": subject, "target_new": target}
-        found.append(edit_from(raw, SourceLine(file="ke.edit")))
-    if not found:
-        raise BadData("no edit is given", hint="give prompt, subject and target, or edits=[...]")
-    return tuple(found)
-
-
-def _sourced(row: Any, number: int) -> SourcedEdit:
-    if isinstance(row, SourcedEdit):
-        return row
-    if attrs.has(type(row)) or is_dataclass(row):
-        row = to_json(row)
-    if not isinstance(row, Mapping):
-        raise BadData(f"edit {number} of edits is a {type(row).__name__}", hint="use dicts or dataclasses")
-    filled = {name: value for name, value in row.items() if value == value}  # noqa: PLR0124  pandas' NaN: an empty cell
-    return edit_from(filled, SourceLine(file="edits", line=number))
 
 
 @define(eq=False)
@@ -66,12 +34,13 @@ class EditedModel(Answers):
     session: Session[Any] = field(repr=False)
     tracing: bool = False
     kept: bool = False
+    before: Mapping[str, object] = field(factory=dict, repr=False)
     recorded: Any = field(default=None, repr=False)
     _batches: list[tuple[SourcedEdit, ...]] = field(factory=list, repr=False)
     _details: list[Mapping[str, Any]] = field(factory=list, repr=False)
     _applier: EditApplier | None = field(default=None, repr=False)
     _stack: ExitStack = field(factory=ExitStack, repr=False)
-    _method: Editor = field(init=False, repr=False)
+    _method: Editor = field(init=False, repr=False, default=Factory(lambda self: self.editor.built, takes_self=True))
     _trace: Any = field(default=None, repr=False)
     _process: int = field(factory=os.getpid, repr=False)
 
@@ -92,26 +61,37 @@ class EditedModel(Answers):
             raise EditFailed("no trace was recorded", hint="use ke.edit(..., trace=True)")
         return self._trace
 
+    def check(self, batch: Sequence[SourcedEdit]) -> None:
+        """Raise UnsupportedEdit for edits that the editor cannot make, and KEError for a model that it cannot edit."""
+        self._method.check(self.session, ())
+        self._refuse(batch)
+
     @contextmanager
-    def active(self, batch: tuple[SourcedEdit, ...], inputs: object = None) -> Iterator[None]:
-        """Apply ``batch`` while the context is open. Raises WeightsNotRestored if the editor left a change."""
+    def active(self, batch: tuple[SourcedEdit, ...], inputs: object = None) -> Iterator[Edited]:
+        """Apply ``batch`` while the context is open, and yield what answers requests.
+
+        ``before`` is the state of the model without edits. Raises WeightsNotRestored if the editor left a change.
+        """
         with self.model.reserved():
-            before = self.model.model.state()
-            self._method = self.editor.build()
+            self.before = self.model.model.state()
             self._use(inputs, batch)
             try:
                 with self.model.progress.shown():
                     self._begin([batch])
-                yield
+                yield self._answering()
             finally:
                 self._end(keep=self.kept)
                 if not self.kept:
-                    check_untouched(self.model.model, before)
+                    check_untouched(self.model.model, self.before)
 
     def add(
         self, prompt: str = "", *, subject: str = "", target: str = "", edits: Edits = (), inputs: object = None
     ) -> Sequence[SourcedEdit]:
-        """Apply further edits to the edited model, and return them. Raises UnsupportedEdit and EditFailed."""
+        """Apply further edits to the edited model, and return them. Raises UnsupportedEdit and EditFailed.
+
+        >>> (new,) = edited.add("The capital of {} is", subject="Chile", target="Valparaiso")
+        >>> edited.remove(new.edit.id)
+        """
         batch = edits_of(prompt, subject, target, edits)
         self._use(inputs, batch)
         with self.model.progress.shown():
@@ -159,10 +139,14 @@ class EditedModel(Answers):
         return model.unedited() if self.editor.spec.needs_weights else nullcontext()
 
     def report(self) -> Table:
-        """Return each edit with the completion and the probabilities before and after it."""
-        after = [self._row(self, one) for one in self.edits]
+        """Return each edit with the completion and the probabilities before and after it.
+
+        >>> edited.report().columns
+        ['prompt', 'target', 'answer before', 'log p(target) before', 'answer after', 'log p(target) after']
+        """
+        after = self._rows(self)
         with self.unedited():
-            before = [self._row(self.model, one) for one in self.edits]
+            before = self._rows(self.model)
         return Table.of(
             {"prompt": one.prompt, "target": one.target}
             | {f"{name} before": value for name, value in old.items()}
@@ -171,11 +155,17 @@ class EditedModel(Answers):
         )
 
     def save_patch(self, path: str | Path, *, force: bool = False) -> Path:
-        """Save the weight updates as a patch, which ``ke patch`` and ``ke verify`` read. ``force`` replaces a file."""
+        """Save the weight updates as a patch, which ``ke patch`` and ``ke verify`` read. ``force`` replaces a file.
+
+        >>> path = edited.save_patch("peru.safetensors")
+        """
         return self._save("patch", Path(path), force)
 
     def save_adapter(self, folder: str | Path, *, force: bool = False) -> Path:
-        """Save the weight updates as a LoRA adapter, which peft and vLLM load."""
+        """Save the weight updates as a LoRA adapter, which peft and vLLM load.
+
+        >>> folder = edited.save_adapter("peru-adapter")
+        """
         return self._save("adapter", Path(folder), force)
 
     def save_pretrained(self, folder: str | Path, *, force: bool = False) -> Path:
@@ -187,11 +177,17 @@ class EditedModel(Answers):
             raise EditFailed(f"no installed plugin saves a {what}", hint="pip install ke-weights")
         return path
 
-    def _row(self, model: Answers, one: SourcedEdit) -> dict[str, Any]:
-        found: dict[str, Any] = {"answer": model.generate(one.prompt)}
-        names = [one.target, *([one.old] if one.old else [])]
-        values = model.logprobs(one.prompt, names) if self.editor.spec.needs_weights else [None, None]
-        return found | dict(zip(("log p(target)", "log p(old)"), values, strict=False))
+    def _rows(self, model: Answers) -> list[dict[str, Any]]:
+        """Return the answer to each edit's prompt, and the log-probabilities of its objects, in one call."""
+        asks: list[Question | Likelihood] = [question(one.prompt) for one in self.edits]
+        if self.editor.spec.needs_weights:
+            asks += [likelihood(one.prompt, [one.target, *([one.old] if one.old else [])]) for one in self.edits]
+        replies = model.replies(asks)
+        answers, scores = replies[: len(self.edits)], replies[len(self.edits) :]
+        rows = [{"answer": answer.text.strip()} for answer in answers]
+        values = [reply.logprobs for reply in scores] or [(None, None)] * len(rows)
+        names = ("log p(target)", "log p(old)")
+        return [row | dict(zip(names, of, strict=False)) for row, of in zip(rows, values, strict=True)]
 
     def _answering(self) -> Edited:
         if os.getpid() != self._process:
@@ -203,15 +199,14 @@ class EditedModel(Answers):
         return self._applier.edited or PassthroughModel(self.session)
 
     def _add(self, batch: tuple[SourcedEdit, ...]) -> None:
-        facts = [one.edit for one in batch]
-        refused = self.editor.spec.refused(self._method, self.session, facts)
-        if refused:
-            reasons = tuple(f"{fact.statement!r}: {refused[fact.id]}" for fact in facts if fact.id in refused)
-            name = self.editor.spec.name
-            raise UnsupportedEdit(f"{name} cannot make {len(refused)} of {len(facts)} edits", details=reasons)
+        self._refuse(batch)
         assert self._applier is not None
-        self._details.append(self._applier.add(facts).details)
+        self._details.append(self._applier.add([one.edit for one in batch]).details)
         self._batches.append(batch)
+
+    def _refuse(self, batch: Sequence[SourcedEdit]) -> None:
+        facts, sources = [one.edit for one in batch], {one.edit.id: one.source for one in batch}
+        refuse_edits(self.editor.spec, self._method, self.session, facts, sources)
 
     def _use(self, inputs: object, batch: tuple[SourcedEdit, ...]) -> None:
         if isinstance(self._method, SupportsTrace):
@@ -222,7 +217,7 @@ class EditedModel(Answers):
     def _begin(self, batches: Sequence[tuple[SourcedEdit, ...]]) -> None:
         spec = self.editor.spec
         model: Any = self.model.model
-        self._method.check(self.session, ())
+        self.check(())
         if self.tracing and isinstance(self._method, SupportsTrace):
             self._trace = self._method.traced()
         if spec.editor_kind == "weight editor":
@@ -262,6 +257,11 @@ def edit(
     results to use instead of computing them, as a ``ke_weights.EditInputs``. ``trace``: record intermediate results in
     ``edited.trace``. The weights are restored bit for bit at the end, unless ``keep`` was called. Raises
     UnsupportedEdit with the editor's reason, and EditFailed if the model is being edited already.
+
+    >>> prompt, quick = "The capital of {} is", {"tokens": 5000, "steps": 10}
+    >>> with ke.edit(model, prompt, subject="Peru", target="Cusco", editor="rome", options=quick) as edited:
+    ...     edited.generate("The capital of Peru is")
+    'Cusco.'
     """
     batch = edits_of(prompt, subject, target, edits)
     spec = installed_catalog().spec("editor", editor)

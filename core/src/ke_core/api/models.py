@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from itertools import count
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field, frozen
@@ -23,11 +23,14 @@ from ke_core.runner.session import ModelChoice, open_session
 from ke_core.spec.errors import EditFailed, ModelUnavailable
 from ke_core.spec.prompts import Decoding, Parse, Prompt
 from ke_core.spec.protocols import Edited, LanguageModel, Material, Progress, Session
+from ke_core.spec.queries import Form
 from ke_core.spec.requests import Likelihood, Question
 from ke_core.spec.results import Failure
 
 T = TypeVar("T")
+OneOrMany = TypeVar("OneOrMany", str, list[str])
 LINE = ("\n",)
+SHORT = Decoding(max_tokens=16, stop=LINE)
 _ids = count()
 _locks: WeakKeyDictionary[object, Lock] = WeakKeyDictionary()
 
@@ -39,41 +42,78 @@ class Answers(ABC):
     def _answering(self) -> Edited:
         """Return what answers requests."""
 
-    def generate(self, prompt: str, *, max_tokens: int = 16, stop: Sequence[str] = LINE) -> str:
-        """Return the text with which the model continues ``prompt``, decoded greedily. Raises EditFailed."""
-        return self._text(prompt, prompt, "cloze", max_tokens, stop)
+    def generate(self, prompt: OneOrMany, *, max_tokens: int = 16, stop: Sequence[str] = LINE) -> OneOrMany:
+        """Return the text with which the model continues ``prompt``, decoded greedily. Raises EditFailed.
 
-    def ask(self, question: str, *, max_tokens: int = 16, stop: Sequence[str] = LINE) -> str:
+        A list of prompts is continued in batches, and gives a list.
+
+        >>> model.generate("The capital of France is")
+        'Paris.'
+        """
+        return self._texts(prompt, "cloze", max_tokens, stop)
+
+    def ask(self, question: OneOrMany, *, max_tokens: int = 16, stop: Sequence[str] = LINE) -> OneOrMany:
         """Return the answer to ``question``, decoded greedily after "Q: ... A:". Raises EditFailed.
 
-        A memory editor answers with its own prompt.
+        A memory editor answers with its own prompt. A list of questions gives a list of answers.
+
+        >>> model.ask("What is the capital of Peru?")
+        'Peru is a country in South America.'
         """
-        return self._text(question, f"Q: {question}\nA:", "question", max_tokens, stop)
+        return self._texts(question, "question", max_tokens, stop)
 
     def logprob(self, prompt: str, continuation: str) -> float:
-        """Return the natural log-probability of ``continuation`` after ``prompt``, summed over its tokens."""
+        """Return the natural log-probability of ``continuation`` after ``prompt``, summed over its tokens.
+
+        >>> round(model.logprob("The capital of France is", "Paris"), 2)
+        -0.26
+        """
         (found,) = self.logprobs(prompt, [continuation])
         return found
 
-    def logprobs(self, prompt: str, continuations: Sequence[str]) -> list[float]:
-        """Return the natural log-probability of each of ``continuations`` after ``prompt``, summed over tokens."""
-        texts = tuple(f" {text.lstrip()}" for text in continuations)
-        ask = Likelihood(
-            id=f"api/{next(_ids)}", case="api", texts=(prompt,), prompt=prompt, continuations=texts, form="cloze"
-        )
-        return [float(value) for value in self._reply(ask).logprobs]
+    @overload
+    def logprobs(self, prompt: str, continuations: Sequence[str]) -> list[float]: ...
+    @overload
+    def logprobs(self, prompt: list[str], continuations: Sequence[Sequence[str]]) -> list[list[float]]: ...
+    def logprobs(
+        self, prompt: str | list[str], continuations: Sequence[str] | Sequence[Sequence[str]]
+    ) -> list[float] | list[list[float]]:
+        """Return the natural log-probability of each of ``continuations`` after ``prompt``, summed over tokens.
 
-    def _text(self, text: str, prompt: str, form: Any, max_tokens: int, stop: Sequence[str]) -> str:
-        shown = Prompt(text=prompt, decoding=Decoding(max_tokens=max_tokens, stop=tuple(stop)), parse=Parse(until=""))
-        name = f"api/{next(_ids)}"
-        ask = Question(id=name, case="api", query="", texts=(text,), form=form, prompt=shown)
-        return str(self._reply(ask).text).strip()
+        With a list of prompts, ``continuations`` has a list for each of them.
+        """
+        if isinstance(prompt, str):
+            return self.logprobs([prompt], [cast("Sequence[str]", continuations)])[0]
+        asks = [likelihood(*pair) for pair in zip(prompt, continuations, strict=True)]
+        return [[float(value) for value in reply.logprobs] for reply in self.replies(asks)]
 
-    def _reply(self, ask: Question | Likelihood) -> Any:
-        (reply,) = self._answering().answer([ask])
-        if isinstance(reply, Failure):
-            raise EditFailed(f"no answer: {reply.message}")
-        return reply
+    def replies(self, asks: Sequence[Question | Likelihood]) -> list[Any]:
+        """Return the replies to several requests, which are sent together. Raises EditFailed if one fails."""
+        found = [*self._answering().answer(asks)]
+        for reply in found:
+            if isinstance(reply, Failure):
+                raise EditFailed(f"no answer: {reply.message}")
+        return found
+
+    def _texts(self, given: OneOrMany, form: Form, max_tokens: int, stop: Sequence[str]) -> OneOrMany:
+        if isinstance(given, str):
+            return self._texts([given], form, max_tokens, stop)[0]
+        decoding = Decoding(max_tokens=max_tokens, stop=(*stop,))
+        return [str(reply.text).strip() for reply in self.replies([question(text, form, decoding) for text in given])]
+
+
+def question(text: str, form: Form = "cloze", decoding: Decoding = SHORT) -> Question:
+    """Return the request to continue ``text``, or to answer it if ``form`` is a question."""
+    shown = Prompt(text=f"Q: {text}\nA:" if form == "question" else text, decoding=decoding, parse=Parse(until=""))
+    return Question(id=f"api/{next(_ids)}", case="api", query="", texts=(text,), form=form, prompt=shown)
+
+
+def likelihood(prompt: str, continuations: Sequence[str]) -> Likelihood:
+    """Return the request for the log-probability of each continuation."""
+    texts = tuple(f" {text.lstrip()}" for text in continuations)
+    return Likelihood(
+        id=f"api/{next(_ids)}", case="api", texts=(prompt,), prompt=prompt, continuations=texts, form="cloze"
+    )
 
 
 @define
@@ -85,6 +125,9 @@ class CallProgress:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Display the progress of the block."""
+        if self._shown is not None:  # inside another call
+            yield
+            return
         with progress(err()) as shown:
             self._shown = shown
             try:
@@ -139,7 +182,7 @@ class Model(Answers):
             lock.release()
 
     def _answering(self) -> Edited:
-        self.model.state()  # update the digest: the caller may have changed the weights
+        getattr(self.model, "recheck", self.model.state)()  # the caller may have changed the weights
         return self._unedited
 
     @cached_property
@@ -147,24 +190,39 @@ class Model(Answers):
         return PassthroughModel(self.session())
 
 
-def load(name: str = "smollm2-135m", **how: Any) -> Model:
+def load(
+    name: str = "smollm2-135m", *, dtype: str = "float32", device: str = "", device_map: str = "",
+    revision: str | None = None, chat: bool = False, trust_remote_code: bool = False,
+) -> Model:  # fmt: skip
     """Load a model by its name, folder or hub id, as ``ke eval --model`` does.
 
-    ``how``: ``dtype``, ``device``, ``device_map``, ``chat``, ``trust_remote_code``; see ``ModelRequest``.
+    ``dtype``: float32, bfloat16, float16, or nf4 (4-bit, needs bitsandbytes). ``device``: cpu, cuda, mps and so on,
+    automatic by default. ``device_map="auto"`` spreads a large model over devices. ``chat``: use the chat template.
+    Raises ModelUnavailable.
 
-    >>> model = ke.load("smollm2-135m", dtype="float32")
+    >>> model = ke.load("smollm2-135m")
     """
+    how = {"dtype": dtype, "device": device, "device_map": device_map, "revision": revision, "chat": chat}
+    return _loaded(name, **how, trust_remote_code=trust_remote_code)
+
+
+def connect(
+    url: str, model: str, *, concurrency: int = 8, timeout: float = 120.0, api_key_env: str = "OPENAI_API_KEY",
+    chat: bool = False,
+) -> Model:  # fmt: skip
+    """Use a model behind an OpenAI-compatible server.
+
+    ``concurrency``: number of requests at once. ``timeout``: seconds for a request. ``api_key_env``: the environment
+    variable that holds the key. ``chat``: use the chat endpoint. Needs ``ke-plugin-openai``.
+    """
+    how = {"base_url": url, "concurrency": concurrency, "timeout": timeout, "api_key_env": api_key_env, "chat": chat}
+    return _loaded(f"openai:{model}", **how)
+
+
+def _loaded(name: str, **how: Any) -> Model:
     choice = ModelChoice(reference=name, how=evolve(DEFAULT_LOADING, **how))
     with progress(err()) as shown:
         return Model(model=choice.load(installed_catalog(), shown), choice=choice)
-
-
-def connect(url: str, model: str, **how: Any) -> Model:
-    """Use a model behind an OpenAI-compatible server.
-
-    ``how``: ``concurrency``, ``timeout``, ``api_key_env``, ``chat``.
-    """
-    return load(f"openai:{model}", base_url=url, **how)
 
 
 def wrap(model: Any, tokenizer: Any, *, name: str = "", chat: bool = False) -> Model:
@@ -205,7 +263,11 @@ def _installed(kind: str) -> Table:
 
 
 def editors() -> Table:
-    """Return the installed editors."""
+    """Return the installed editors.
+
+    >>> "rome" in {row["name"] for row in ke.editors()}
+    True
+    """
     return _installed("editor")
 
 

@@ -95,6 +95,10 @@ def evaluate(
     A run that was interrupted is resumed. ``edits_per_batch``: the number of cases that are edited together; None for
     all of them. ``num_edited``: edit that many cases, and ask all of them. ``options``: by component, such as
     ``{"memit": {"layers": [4, 5, 6]}}``. Raises KEError.
+
+    >>> run = ke.evaluate(model, editors=["none", "parrot"], dataset="atlas", limit=2, out="runs")
+    >>> len(run.paths)
+    2
     """
     request = EvalRequest(
         editor=editors[0],
@@ -125,7 +129,12 @@ def evaluate(
 
 
 def read_run(folder: str | Path) -> Evaluation:
-    """Read a run folder, or all runs in a folder. Raises BadRun."""
+    """Read a run folder, or all runs in a folder. Raises BadRun.
+
+    >>> run = ke.read_run("runs")
+    >>> {row["editor"] for row in run.scores} == {"none", "parrot"}
+    True
+    """
     path = Path(folder)
     if RunFolder.is_one(path):
         return Evaluation(folders=(RunFolder.open(path),))
@@ -139,6 +148,8 @@ def compare(*runs: Evaluation | str | Path) -> Table:
     """Compare runs of the same cases query by query with the first one, as ``ke compare`` does.
 
     Each row has a score, the difference, and its 95 % interval. Raises UnknownComponent without ``ke-plugin-analysis``.
+
+    >>> differences = ke.compare(ke.read_run("runs"))
     """
     found = [run if isinstance(run, Evaluation) else read_run(run) for run in runs]
     folders = [folder for run in found for folder in run.folders]

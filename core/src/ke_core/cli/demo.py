@@ -60,20 +60,22 @@ def command(
     from ke_core.runner.usage import FREE  # noqa: PLC0415  as above
 
     _require_all(app, editors, dataset)
-    chosen = tuple(_settings(editors, given["options"]))
+    quick = list(_quick_options(editors, given["options"]))
+    chosen = tuple(f"{name}={option['value']}" for name, option in quick)
     given |= {"styles": tuple(CHOSEN["styles"]), "options": (*given["options"], *chosen)}
     request = eval_request(editors, dataset, None, given)
-    note = CHOSEN["note"] if chosen else ""
+    listed = ", ".join(f"{name}={option['value']} (default {option['default']})" for name, option in quick)
+    note = f"Demo settings: {listed}." if quick else ""
     return evaluate_editors(
         app, editors, request, root, FREE, alone=False, full=full, as_json=as_json, first=first_edit, note=note
     )
 
 
-def _settings(editors: Sequence[str], given: Sequence[str]) -> Iterator[str]:
+def _quick_options(editors: Sequence[str], given: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]]:
     """The options that the demo sets to be quick, unless the command line sets them."""
-    for name, value in CHOSEN["options"].items():
-        if name.partition(".")[0] in editors and not any(option.startswith(f"{name}=") for option in given):
-            yield f"{name}={value}"
+    for name, option in CHOSEN["options"].items():
+        if name.partition(".")[0] in editors and not any(words.startswith(f"{name}=") for words in given):
+            yield name, option
 
 
 def first_edit(run: ResolvedRun) -> str:

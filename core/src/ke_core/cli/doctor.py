@@ -7,7 +7,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
@@ -55,16 +54,14 @@ def command(app: App, *, base_url: str, as_json: bool) -> int:
         return FAILED if wrong else DONE
     table, area = plain_table("area", "", "what"), ""
     for finding in findings:
-        shown = "" if finding.area == area else finding.area
-        area = finding.area
         words = literal(finding.what)
         if finding.advice:
             words.append(f"\nwhat to do: {finding.advice}", style="bold")
+        shown = "" if finding.area == area else finding.area
         table.add_row(shown, literal(finding.state, COLORS[finding.state]), words)
-    verdict = literal(
-        "no problems found" if not wrong else f"{count_noun(wrong, 'problem')} found", "red" if wrong else "green"
-    )
-    out().print(table, verdict, sep="\n")
+        area = finding.area
+    found = f"{count_noun(wrong, 'problem')} found" if wrong else "no problems found"
+    out().print(table, literal(found, "red" if wrong else "green"), sep="\n")
     return FAILED if wrong else DONE
 
 
@@ -186,10 +183,5 @@ def _readable(folder: Path) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes of the readable files in a folder, without following links."""
-    total = 0
-    for base, _folders, files in os.walk(folder):
-        for name in files:
-            with suppress(OSError):
-                total += os.lstat(Path(base) / name).st_size
-    return total
+    """Return the bytes of the files in a folder."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())

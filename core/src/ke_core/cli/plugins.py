@@ -76,9 +76,9 @@ def search_(app: App, words: tuple[str, ...], kind: str | None, *, as_json: bool
       ke plugins search multi-hop
       ke plugins search --kind editor weights
     """
-    rows = []
+    rows, there = [], _installed(app)
     for entry in matching(words, kind or ""):
-        here = entry.name in app.catalog.names(entry.kind)
+        here = entry.distribution in there
         how = "installed" if here else f"ke plugins install {entry.distribution.removeprefix('ke-plugin-')}"
         rows.append({"name": entry.name, "kind": entry.kind, "summary": entry.summary, "install_with": how})
     if rows or as_json:
@@ -104,7 +104,7 @@ def install_(app: App, names: tuple[str, ...], *, yes: bool) -> int:
       ke plugins install mello
       ke plugins install mquake-cf-3k ripple --yes
     """
-    here = {plugin.distribution or name for name, plugin in app.plugins.installed.items() if not plugin.broken}
+    here = _installed(app)
     wanted = [one for one in dict.fromkeys(map(distribution_of, names)) if one not in here]
     if not wanted:
         out().print("already installed")
@@ -141,3 +141,7 @@ def _notes(plugin: Installed) -> Iterator[Text]:
         yield literal(f"{plugin.name} takes {plugin.seconds:.1f} s to load", "yellow")
     if plugin.printed:
         yield literal(f"{plugin.name} prints text while it is loaded; its author can remove that", "yellow")
+
+
+def _installed(app: App) -> set[str]:
+    return {plugin.distribution or name for name, plugin in app.plugins.installed.items() if not plugin.broken}

@@ -15,7 +15,7 @@ from ke_core.cli.console import err, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.report import print_report
 from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import split_options
+from ke_core.plugins.options import prefixes, split_options
 from ke_core.results.difference import code_difference
 from ke_core.results.folder import RunFolder, runs_in
 from ke_core.results.footer import spent_words
@@ -92,7 +92,7 @@ def evaluate_editors(
             finished.append(evaluate(run, place, prices=prices))
             console.print(literal(f"  done in {duration(finished[-1].seconds)}", "dim"))
         if usage := next((found for run in runs if (found := _usage(run, prices)) is not None), None):
-            console.print(literal(f"  asked of the server now: {spent_words([usage])}", "dim"), soft_wrap=True)
+            console.print(literal(f"  sent to the server: {spent_words([usage])}", "dim"), soft_wrap=True)
     if world().leads:
         reported = [load_report(place, app.catalog) for place in folders]
         print_report(app, reported, _shown_paths(places), full=full, as_json=as_json, lead=lead, note=note)
@@ -117,9 +117,9 @@ def prepare_editors(
     Prepare all of them before the first one starts, so that a mistake in the last costs nothing.
     """
     specs = {name: catalog.spec("editor", name) for name in editors}
-    prefixes = {spec.prefix for spec in specs.values()}
+    known = {prefix for spec in specs.values() for prefix in prefixes(spec)}
     for name, spec in specs.items():
-        others = prefixes - {spec.prefix}
+        others = known.difference(prefixes(spec))
         own = {prefix: given for prefix, given in request.options.items() if prefix not in others}
         run = prepare(evolve(request, editor=name, options=own), catalog, shown, model=model)
         if run.editor_spec.needs_model:

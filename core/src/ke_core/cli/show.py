@@ -16,7 +16,7 @@ from ke_core.cli.console import err, out, progress
 from ke_core.cli.options import component_options, json_option, print_json
 from ke_core.engine.models import find_model
 from ke_core.plugins.catalog import KINDS, Catalog, Registration
-from ke_core.plugins.options import describe, reject_unused, split_options
+from ke_core.plugins.options import describe, option_path, reject_unused, split_options
 from ke_core.results.formatting import literal, plain_table, titled
 from ke_core.runner.resolve import ResolvedComponent, resolve_component
 from ke_core.runner.session import ModelChoice, open_session
@@ -133,8 +133,8 @@ def _options(spec: Spec[Any]) -> RenderableType:
     table = plain_table("option", "default", "what it does")
     for option in options:
         told = literal(option.help).append(literal(f"\n({option.type})", "dim"))
-        table.add_row(literal(option.name), literal(option.default), told)
-    return titled(f"set with -o {spec.prefix}.OPTION=VALUE", table)
+        table.add_row(literal(option_path(spec, option.name)), literal(option.default), told)
+    return titled("set with -o OPTION=VALUE", table)
 
 
 def _traits(spec: Spec[Any]) -> list[str]:

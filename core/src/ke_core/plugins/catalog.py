@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -26,26 +27,29 @@ KINDS: Mapping[str, type[Spec[Any]]] = {
 
 @frozen(kw_only=True)
 class Registration:
-    """A component and the plugin that provides it."""
+    """A component and the plugin that provides it. ``parts``: the other plugins that a composed one uses."""
 
     spec: Spec[Any]
     plugin: Installed
+    parts: tuple[Installed, ...] = ()
 
 
 @frozen(kw_only=True)
 class Catalog:
     """The components of all plugins that could be loaded.
 
-    ``clashes``: names that two plugins register, by kind and name. Neither component can be used.
+    ``clashes``: names that two plugins register, by kind and name. Neither component can be used. ``composed``: the
+    hook ``ke_composed_component``, which knows the components of names that nobody registers.
     """
 
     offers: Mapping[str, Mapping[str, Registration]]
     broken: Mapping[str, Installed] = field(factory=dict)
     clashes: Mapping[tuple[str, str], PluginConflict] = field(factory=dict)
+    composed: Callable[..., Registration | None] = field(default=lambda **_given: None, eq=False)
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind, sorted."""
-        return sorted(self.offers[kind])
+        return sorted(self.offers.get(kind, ()))
 
     def of(self, plugin: str) -> list[tuple[str, Spec[Any]]]:
         """Return kind and spec of each component of a plugin."""
@@ -61,8 +65,8 @@ class Catalog:
         if (kind, name) in self.clashes:
             raise self.clashes[kind, name]
         offers = self.offers[kind]
-        if name in offers:
-            return offers[name]
+        if found := offers.get(name) or self.composed(kind=kind, name=name, catalog=self):
+            return found
         self._refuse_broken(kind, name)
         raise UnknownComponent(f"no {kind} called {name!r}", hint=self._hint(kind, name))
 
@@ -71,6 +75,7 @@ class Catalog:
         found = [kind for kind in KINDS if name in self.offers[kind] or (kind, name) in self.clashes]
         if len(found) > 1:
             raise BadConfig(f"{name!r} is ambiguous: {', '.join(found)}", hint=f"ke show {found[0]} {name}")
+        found += [kind for kind in KINDS if not found and self.composed(kind=kind, name=name, catalog=self)]
         found += [entry.kind for entry in directory_entries() if entry.name == name]
         if not found:
             self._refuse_broken("component", name)
@@ -122,7 +127,8 @@ def read_catalog(plugins: Plugins) -> Catalog:
         kind: {name: offer for name, offer in found.items() if offer.plugin.name not in plugins.broken}
         for kind, found in offers.items()
     }
-    return Catalog(offers=alive, broken=plugins.broken, clashes=clashes)
+    hook = plugins.manager.hook.ke_composed_component
+    return Catalog(offers=alive, broken=plugins.broken, clashes=clashes, composed=partial(hook, plugins=plugins))
 
 
 S = TypeVar("S")

@@ -55,28 +55,49 @@ def option_text(value: Any, at: str) -> str:
 
 def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
     """Return the config of a component: its defaults and the given options."""
-    hints = get_type_hints(spec.config)
+    hints, named = get_type_hints(spec.config), option_fields(spec)
     raw: dict[str, Any] = {}
     for name, text in (given or {}).items():
-        if name not in hints:
-            raise BadConfig(f"{spec.name} has no option {name!r}", hint=_hint(spec, name, list(hints)))
-        raw[name] = _convert(text, hints[name], f"{spec.prefix}.{name}")
+        if name not in named:
+            raise BadConfig(f"{spec.name} has no option {name!r}", hint=_hint(spec, name, list(named)))
+        raw[named[name]] = _convert(text, hints[named[name]], option_path(spec, name))
     try:
         return from_json(raw, spec.config, of=f"options of {spec.name}", hint=f"ke show {spec.name}")
     except BadConfig as error:
         raise refused(error, spec, given or {}) from error
 
 
+def option_fields(spec: Spec[Any]) -> dict[str, str]:
+    """Return the names of a component's options (with the prefix if it is another one) and of their config fields."""
+    return {each.metadata.get("option", each.name): each.name for each in fields(spec.config)}
+
+
+def prefixes(spec: Spec[Any]) -> list[str]:
+    """Return the prefix of a component, and the other prefixes of its options."""
+    return list(dict.fromkeys([spec.prefix, *(name.partition(".")[0] for name in option_fields(spec) if "." in name)]))
+
+
+def own_options(spec: Spec[Any], given: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the given options of a component by name, with the prefix if it is another one."""
+    paths = {f"{prefix}.{name}": text for prefix in prefixes(spec) for name, text in given.get(prefix, {}).items()}
+    return {path.removeprefix(f"{spec.prefix}."): text for path, text in paths.items()}
+
+
+def option_path(spec: Spec[Any], name: str) -> str:
+    """Return the full name of an option, for ``-o``."""
+    return name if "." in name else f"{spec.prefix}.{name}"
+
+
 def reject_unused(given: Mapping[str, Mapping[str, str]], specs: Sequence[Spec[Any]]) -> None:
     """Raise BadConfig for an option of a component that is not in use. The hint names an option that exists."""
-    prefixes = list(dict.fromkeys(spec.prefix for spec in specs))
+    known = list(dict.fromkeys(prefix for spec in specs for prefix in prefixes(spec)))
     for prefix, options in given.items():
-        if prefix not in prefixes:
+        if prefix not in known:
             name = next(iter(options))
             near = get_close_matches(prefix, [spec.prefix for spec in specs if name in fields_dict(spec.config)], n=1)
             raise BadConfig(
                 f"option {prefix}.{name} is for {prefix!r}, which this run does not use",
-                hint=f"did you mean {near[0]}.{name}?" if near else f"in use: {', '.join(prefixes)}",
+                hint=f"did you mean {near[0]}.{name}?" if near else f"in use: {', '.join(known)}",
             )
 
 
@@ -84,8 +105,8 @@ def describe(spec: Spec[Any]) -> list[Option]:
     """Return every option with its type, default and help."""
     hints = get_type_hints(spec.config)
     return [
-        Option(name=f.name, type=type_name(hints[f.name]), default=_default(f), help=f.metadata.get("help", ""))
-        for f in fields(spec.config)
+        Option(name=name, type=type_name(hints[f.name]), default=_default(f), help=f.metadata.get("help", ""))
+        for name, f in zip(option_fields(spec), fields(spec.config), strict=True)
     ]
 
 
@@ -156,7 +177,7 @@ def _default(attribute: Any) -> str:
 
 def _hint(spec: Spec[Any], name: str, names: list[str]) -> str:
     near = get_close_matches(name, names, n=1)
-    return f"did you mean {spec.prefix}.{near[0]}?" if near else f"its options: {', '.join(names) or 'none'}"
+    return f"did you mean {option_path(spec, near[0])}?" if near else f"its options: {', '.join(names) or 'none'}"
 
 
 def refused(error: BadConfig, spec: Spec[Any], given: Mapping[str, str]) -> BadConfig:
@@ -165,11 +186,12 @@ def refused(error: BadConfig, spec: Spec[Any], given: Mapping[str, str]) -> BadC
     if len(found) != 1 or type(found[0]) is not ValueError:
         return error
     words = str(found[0].args[0]) if found[0].args else ""
-    named = [name for name in given if re.search(rf"\b{re.escape(name)}\b", words)]
+    known = option_fields(spec)
+    named = [name for name in given if re.search(rf"\b{re.escape(known[name])}\b", words)]
     if len(named) != 1:
         return BadConfig(f"options of {spec.name} do not fit: {words}", hint=error.hint)
-    hint = VALUE.sub("", words).removeprefix(f"'{named[0]}' ")
-    return BadConfig(f"{spec.prefix}.{named[0]} cannot be {_shown(given[named[0]])}", hint=hint)
+    hint = VALUE.sub("", words).removeprefix(f"'{known[named[0]]}' ")
+    return BadConfig(f"{option_path(spec, named[0])} cannot be {_shown(given[named[0]])}", hint=hint)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

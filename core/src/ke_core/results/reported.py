@@ -116,7 +116,7 @@ def columns_by_table(shown: Sequence[MetricColumn]) -> list[list[MetricColumn]]:
 
 def _main(run: Reported) -> Iterator[MetricColumn]:
     for metric, named in run.columns.items():
-        all_ = {score.aspect: score.aspect for score in run.scores if score.metric == metric}
+        all_ = {score.aspect: score.aspect.replace("/", " ") for score in run.scores if score.metric == metric}
         for aspect, heading in (named or all_).items():
             yield MetricColumn(metric=metric, aspect=aspect, heading=heading)
 

@@ -140,9 +140,7 @@ class Effort:
     answers: int = 0
     unparsed: int = 0
     cut: int = 0
-    calls: int = 0
-    prompt_tokens: int = 0
-    tokens: int = 0
+    cost: Cost = field(factory=Cost)
     seconds: float = 0.0
     cached: int = 0
 
@@ -155,9 +153,7 @@ class Effort:
             self.answers += 1
             self.unparsed += reply.outcome == "unparsed"
             self.cut += reply.outcome in ("hop-cap", "length")
-            self.calls += reply.cost.calls
-            self.prompt_tokens += reply.cost.prompt_tokens
-            self.tokens += reply.cost.tokens
+            self.cost += reply.cost
             if replied.cached:
                 self.cached += 1
             else:
@@ -170,9 +166,9 @@ def effort_scores(efforts: Mapping[str, Effort]) -> Iterable[MetricScore]:
         sums: dict[str, tuple[float, int, str]] = {
             "unparsed": (effort.unparsed, effort.replies, SHARE),
             "cut-off": (effort.cut, effort.replies, SHARE),
-            "calls": (effort.calls, effort.answers, ""),
-            "prompt-tokens": (effort.prompt_tokens, effort.answers, ""),
-            "tokens": (effort.tokens, effort.answers, ""),
+            "calls": (effort.cost.calls, effort.answers, ""),
+            "prompt-tokens": (effort.cost.prompt_tokens, effort.answers, ""),
+            "tokens": (effort.cost.tokens, effort.answers, ""),
             "seconds": (effort.seconds, effort.answers - effort.cached, "s"),
         }
         for aspect, (total, n, measure) in sums.items():

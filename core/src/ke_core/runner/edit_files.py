@@ -1,4 +1,4 @@
-"""Edit files: JSON lines, a JSON list, or CSV.
+"""Edits from files (JSON lines, a JSON list, CSV) and from Python objects.
 
 ``ke edit``, ``ke serve`` and ``ke verify`` read edits with this module. It also reads the state files of ``ke serve``,
 which are JSON lines after one header line.
@@ -11,15 +11,17 @@ and plain names.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import attrs
 from attrs import evolve
 
-from ke_core.spec.codec import digest
+from ke_core.spec.codec import digest, to_json
 from ke_core.spec.errors import BadData
 from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation, SourcedEdit
 from ke_core.storage.json_reading import SourceLine, read_lines, text_field, texts_field
@@ -47,6 +49,9 @@ HINT = f"fields: {', '.join(SPELLINGS)}; prompt and target_new are needed, or st
 STATE_FIELD = "ke_serve_state"
 """The only field of the first line of a state file of ``ke serve``."""
 
+Edits = str | Path | Iterable[Any]
+"""A file, a pandas data frame, or mappings, dataclasses or attrs instances with the fields of an edit file."""
+
 
 def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
     """Return the edits of a file, in order. Raises BadData with file, line and field."""
@@ -61,6 +66,30 @@ def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
                 f"two edits in {path} have the id {one.edit.id!r}", hint="leave ids out, or make them distinct"
             )
     return tuple(by_id.values())
+
+
+def edits_of(prompt: str = "", subject: str = "", target: str = "", edits: Edits = ()) -> tuple[SourcedEdit, ...]:
+    """Return the edits in any accepted form. Raises BadData that names the edit and the field."""
+    rows: Any = read_edits(Path(edits)) if isinstance(edits, str | Path) else edits
+    rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    found = [_sourced(row, number) for number, row in enumerate(rows, start=1)]
+    if prompt:
+        raw = {"prompt": prompt, "subject": subject, "target_new": target}
+        found.append(edit_from(raw, SourceLine(file="ke.edit")))
+    if not found:
+        raise BadData("no edit is given", hint="give prompt, subject and target, or edits=[...]")
+    return tuple(found)
+
+
+def _sourced(row: Any, number: int) -> SourcedEdit:
+    if isinstance(row, SourcedEdit):
+        return row
+    if attrs.has(type(row)) or is_dataclass(row):
+        row = to_json(row)
+    if not isinstance(row, Mapping):
+        raise BadData(f"edit {number} of edits is a {type(row).__name__}", hint="use dicts or dataclasses")
+    filled = {name: value for name, value in row.items() if value == value}  # noqa: PLR0124  pandas' NaN: an empty cell
+    return edit_from(filled, SourceLine(file="edits", line=number))
 
 
 def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:

@@ -15,9 +15,9 @@ from ke_core.runner.requests import in_form
 from ke_core.runner.resolve import ResolvedComponent
 from ke_core.runner.run import OpenJudge
 from ke_core.runner.session import ModelChoice, open_session
-from ke_core.runner.tables import refuse_empty
+from ke_core.runner.tables import not_in_dataset, refuse_empty
 from ke_core.runner.usage import FREE, Prices, since_last
-from ke_core.spec.errors import BadConfig, BadRun, PluginBroken
+from ke_core.spec.errors import BadConfig, PluginBroken
 from ke_core.spec.protocols import Progress
 from ke_core.spec.queries import Case, Phase, Probe, Query, expected
 from ke_core.spec.records import Judged, Replied, Usage
@@ -46,7 +46,7 @@ def judge_run(
         todo, done = index.count(key), 0
         if not todo and key in index.judges and key != [*index.judges][-1]:
             writer.append([line for line in [index.last(key)] if line])
-        waiting = _waiting(index, cases, key, folder)
+        waiting = waiting_items(index, cases, key, folder)
         try:
             while some := [*islice(waiting, together)]:
                 writer.append([*_lines(judge, some), *spent()])
@@ -109,7 +109,7 @@ def _with_probe(case: Case, phase: Phase) -> Iterator[tuple[Query, Probe | None]
             yield from ((query, None) for query in probe.given)
 
 
-def _waiting(
+def waiting_items(
     index: Index, cases: Iterable[Case], judge: str, folder: RunFolder
 ) -> Iterator[tuple[Replied, dict[str, Item]]]:
     """Yield the lines that ``judge`` has not judged, case by case, with their items."""
@@ -134,10 +134,7 @@ def _items(line: Replied, case: Case | None, folder: RunFolder, *, edited: bool)
     found = gold_of(case, line.phase, folder.spec, edited=edited) if case else {}
     for query in line.replies:
         if query not in found:
-            raise BadRun(
-                f"{folder.path} has a reply to query {query} of case {line.case}, which the dataset does not have",
-                hint=f"use the dataset the run was made with: sha256 {folder.spec.dataset.sha256}",
-            )
+            raise not_in_dataset(folder, f"a reply to query {query} of case {line.case}")
     facts = held(case, line.phase, edited=edited) if case else ()
     return {query: Item(query=found[query], reply=reply, facts=facts) for query, reply in line.replies.items()}
 

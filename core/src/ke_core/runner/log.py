@@ -101,18 +101,15 @@ def _where(error: BaseException) -> dict[str, Any]:
 
 @contextmanager
 def _warnings_too(folder: RunFolder) -> Iterator[None]:
-    shown, seen = warnings.showwarning, set[str]()
+    with warnings.catch_warnings():
+        shown, seen = warnings.showwarning, set[str]()
 
-    def show(*given: Any, **named: Any) -> None:
-        message, category, filename, number = given[:4]
-        words = str(message)
-        if words not in seen:
-            seen.add(words)
-            folder.log("warning", what=category.__name__, message=words, source=f"{filename}:{number}")
-        shown(*given, **named)
+        def show(*given: Any, **named: Any) -> None:
+            message, category, filename, line = given[:4]
+            if str(message) not in seen:
+                seen.add(str(message))
+                folder.log("warning", what=category.__name__, message=str(message), source=f"{filename}:{line}")
+            shown(*given, **named)
 
-    warnings.showwarning = show
-    try:
+        warnings.showwarning = show
         yield
-    finally:
-        warnings.showwarning = shown

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import Any
 
 from attrs import evolve
 
@@ -15,12 +18,16 @@ from ke_core.runner.resolve import DATA_DIR, resolve_component, with_flag
 from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
 from ke_core.runner.scoring import asked_by, build_metrics, judge_and_metrics
 from ke_core.runner.session import allowed, open_session
-from ke_core.spec.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed
-from ke_core.spec.protocols import HasDependencies, LanguageModel, Progress, RemoteModel
+from ke_core.spec.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed, UnsupportedEdit
+from ke_core.spec.facts import Edit
+from ke_core.spec.protocols import Editor, HasDependencies, LanguageModel, Progress, RemoteModel, Session
 from ke_core.spec.requests import Likelihood, Procedure, Score
 from ke_core.spec.results import Failure, Scored
 from ke_core.spec.runspec import DataRef, RunSpec
 from ke_core.spec.specs import DatasetSpec, EditorSpec
+
+EDIT_ID = re.compile(r"edit '([^']+)'")
+"""Finds another edit's id in the reason why an edit cannot be made."""
 
 
 def resolve_run(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = None) -> ResolvedRun:
@@ -117,6 +124,29 @@ def refuse_weightless(spec: EditorSpec, model: LanguageModel) -> None:
         raise NeedsWeights(
             f"{spec.name} changes weights, and {model.id} has none here",
             hint="choose a model that is loaded locally (hf:...), or an editor that keeps its edits in a memory",
+        )
+
+
+def refuse_edits(
+    spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit], sources: Mapping[str, str]
+) -> None:
+    """Raise UnsupportedEdit with the reason for each edit that the editor cannot make.
+
+    ``sources``: where an edit comes from, by id. The error names sources instead of ids, which are mostly generated.
+    """
+
+    def source_of(found: re.Match[str]) -> str:
+        return f"the edit of {sources[found[1]]}" if found[1] in sources else found[0]
+
+    refused = spec.refused(editor, session, edits)
+    if refused:
+        given = [(sources.get(edit.id, edit.id), edit) for edit in edits if edit.id in refused]
+        raise UnsupportedEdit(
+            f"{spec.name} cannot make {len(refused)} of {len(edits)} edits",
+            details=tuple(
+                f"{name}: {edit.statement!r}: {EDIT_ID.sub(source_of, refused[edit.id])}" for name, edit in given
+            ),
+            hint="fix or remove these edits; nothing was changed",
         )
 
 

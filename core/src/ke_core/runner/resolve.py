@@ -12,7 +12,7 @@ from attrs import field, fields_dict, frozen
 from ke_core.plugins.catalog import Catalog, Registration
 from ke_core.plugins.code import code_digest
 from ke_core.plugins.faults import one_line_reason
-from ke_core.plugins.options import configure, kind_of, resolved
+from ke_core.plugins.options import configure, kind_of, option_fields, option_path, own_options, resolved
 from ke_core.spec.codec import digest, from_json
 from ke_core.spec.errors import BadConfig, BadRun, KEError, PluginBroken
 from ke_core.spec.protocols import Dataset, Editor, Judge, Metric, ModelMetric
@@ -53,7 +53,7 @@ class ResolvedComponent(Generic[S_co]):
 def resolve_component(catalog: Catalog, kind: str, name: str, options: Options) -> ResolvedComponent[Any]:
     """Return the component of that kind and name, with the options under its prefix."""
     offer = catalog.offer(kind, name)
-    return _chosen(catalog, offer, configure(offer.spec, options.get(offer.spec.prefix)))
+    return _chosen(catalog, offer, configure(offer.spec, own_options(offer.spec, options)))
 
 
 def choose_again(
@@ -68,9 +68,9 @@ def choose_again(
     given = with_flag(offer.spec, {}, DATA_DIR, data_dir).get(offer.spec.prefix, {})
     named = {name: str(recorded.options.get(name)) for name in naming_files(offer.spec.config)}
     again = {
-        name: _found_again(content, files.get(content, ""), data_dir, option=f"{offer.spec.prefix}.{name}")
-        for name, content in named.items()
-        if content.startswith(CONTENT)
+        name: _found_again(content, files.get(content, ""), data_dir, option=option_path(offer.spec, option))
+        for option, name in option_fields(offer.spec).items()
+        if (content := named.get(name, "")).startswith(CONTENT)
     }
     config: Any = from_json(
         {**recorded.options, **given, **again},
@@ -109,12 +109,12 @@ def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedCompo
             options[name] = _content(path) or options[name]  # or a name that the component knows
             if str(options[name]).startswith(CONTENT):
                 files[str(options[name])] = str(path.resolve())
-    plugin, kind = offer.plugin, kind_of(offer.spec)
+    others = [other.plugin for other in catalog.offers[kind_of(offer.spec)].values()]
     component = Component(
         name=offer.spec.name,
-        distribution=plugin.distribution,
-        version=plugin.version,
-        code=code_digest(plugin, (other.plugin for other in catalog.offers[kind].values())),
+        distribution=offer.plugin.distribution,
+        version=offer.plugin.version,
+        code="+".join(code_digest(one, others) for one in (offer.plugin, *offer.parts)),
         options=options,
     )
     return ResolvedComponent(spec=offer.spec, config=config, component=component, files=files)

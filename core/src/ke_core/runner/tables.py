@@ -145,10 +145,13 @@ def case_lines(index: Index, cases: Iterable[Case], judge: str, folder: RunFolde
             )
     for name in index.cases:
         if name in waiting:
-            raise BadRun(
-                f"{folder.path} holds case {name}, which the dataset does not have",
-                hint=f"use the dataset the run was made with: sha256 {folder.spec.dataset.sha256}",
-            )
+            raise not_in_dataset(folder, f"case {name}")
+
+
+def not_in_dataset(folder: RunFolder, what: str) -> BadRun:
+    """Return the error for something recorded that the dataset lacks."""
+    hint = f"use the dataset the run was made with: sha256 {folder.spec.dataset.sha256}"
+    return BadRun(f"{folder.path} has {what}, which the dataset does not have", hint=hint)
 
 
 @define

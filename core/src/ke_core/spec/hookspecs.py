@@ -142,6 +142,19 @@ def ke_model_facts(session: Session[Any]) -> ModelFacts | None:
     return None
 
 
+@hookspec(firstresult=True)
+def ke_composed_component(kind: str, name: str, catalog: Any, plugins: Any) -> Any | None:
+    """Return the component for a name that no plugin registers, such as the editor ``memit+rect``.
+
+    :param kind: the kind of component, such as ``editor``.
+    :param name: the name that was requested.
+    :param catalog: the installed components, ``ke_core.app.Catalog``.
+    :param plugins: the installed plugins, to call hooks of your own with ``ke_core.app.registered_specs``.
+    :return: a ``ke_core.app.Registration``, or None if the name is unknown. A KEError says why it cannot be composed.
+    """
+    return None
+
+
 @hookspec
 def ke_hookspecs() -> Iterable[object]:
     """Declare hooks of your own, which other plugins implement with ``@hookimpl(optionalhook=True)``.

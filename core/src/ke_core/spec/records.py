@@ -20,7 +20,30 @@ OWN = "own"
 
 
 @frozen(kw_only=True)
-class Batch:
+class _Line:
+    """What the lines of a batch have in common."""
+
+    schema: int = SCHEMA
+    step: int = 0
+    batch: str
+
+
+@frozen(kw_only=True)
+class _CaseLine(_Line):
+    """What the lines of one case in one phase and style have in common."""
+
+    case: str
+    phase: Phase
+    style: str
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The key of the line. If two lines have the same key, the later one counts."""
+        return self.batch, self.case, self.phase, self.style
+
+
+@frozen(kw_only=True)
+class Batch(_Line):
     """A batch of edits: its cases, the skipped ones with the reason, and its cost.
 
     ``refused``: the editor's reason by edit id. ``skipped``: the reason by case id. ``details``: JSON values that the
@@ -30,9 +53,6 @@ class Batch:
     ``failed``: the reason if the edits could not be made.
     """
 
-    schema: int = SCHEMA
-    step: int = 0
-    batch: str
     cases: tuple[str, ...]
     controls: tuple[str, ...] = ()
     unasked: tuple[str, ...] = ()
@@ -48,59 +68,34 @@ class Batch:
 
 
 @frozen(kw_only=True)
-class Replied:
+class Replied(_CaseLine):
     """The replies of one case in one phase and style, by query id.
 
     ``seconds``: the wall time of the requests that were answered together, divided by their cases. ``memory``: the peak
     memory of all of them together. ``cached``: some completions came from the cache, so ``seconds`` is not the cost.
     """
 
-    schema: int = SCHEMA
-    step: int = 0
-    batch: str
-    case: str
-    phase: Phase
-    style: str
     replies: Mapping[str, Reply]
     seconds: float = 0.0
     memory: Peak = field(factory=Peak, metadata=OMITTED)
     cached: bool = field(default=False, metadata=OMITTED)
 
-    @property
-    def place(self) -> tuple[str, ...]:
-        """The key of the line. If two lines have the same key, the later one counts."""
-        return self.batch, self.case, self.phase, self.style
-
 
 @frozen(kw_only=True)
-class Judged:
+class Judged(_CaseLine):
     """The judgments of those replies, and the specification of the judge."""
 
-    schema: int = SCHEMA
-    step: int = 0
-    batch: str
-    case: str
-    phase: Phase
-    style: str
     judge: Component
     judgments: Mapping[str, Judgment]
 
-    @property
-    def place(self) -> tuple[str, ...]:
-        """The key of the judged line."""
-        return self.batch, self.case, self.phase, self.style
-
 
 @frozen(kw_only=True)
-class Probed:
+class Probed(_Line):
     """The replies of one model to a metric's own requests. They are not judged.
 
     ``replies``: by the query of the metric's request.
     """
 
-    schema: int = SCHEMA
-    step: int = 0
-    batch: str
     metric: str
     phase: Phase
     replies: Mapping[str, Reply]

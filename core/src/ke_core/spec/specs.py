@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from attrs import Attribute
 
 T = TypeVar("T")
-NAME_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
+NAME_PATTERN = re.compile(rf"{NAME}\Z")
 
 
 def _is_attrs(_instance: object, _attribute: Attribute[Any], value: Any) -> None:
@@ -50,10 +51,11 @@ class Spec(Generic[T]):
     ``family``: the prefix in ``-o family.option=value``. It is the name unless several components share a config class
     (``mquake`` for ``mquake-cf-3k``). The metadata of a config field holds its ``"help"``. ``"file": True`` marks a
     field that may name a file or folder; a run's specification then contains the digest of its content. ``"words"``
-    lists values that are not file names.
+    lists values that are not file names. ``"option"`` is the full name of an option with another prefix (``rect.keep``
+    of ``memit+rect``).
     """
 
-    name: str = field(validator=validators.matches_re(NAME_PATTERN))
+    name: str = field(validator=validators.matches_re(rf"{NAME}(\+{NAME})*"))
     summary: str
     config: type = field(default=NoOptions, validator=_is_attrs)
     build: Callable[[Any], T]

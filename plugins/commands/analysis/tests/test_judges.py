@@ -221,6 +221,15 @@ def test_check_prints_kappa_and_disagreements(ke, asking, tmp_path):
     assert "warning" not in err
 
 
+def test_requests_and_their_cost_are_printed_before_they_are_sent(ke, asking, evaluated, tmp_path):
+    told = "to be sent: at least 60 requests, about"
+    assert told in ke("judges", "check", "asker", "--items", sheet(tmp_path / "s.jsonl"), *FAIR)[2]
+    command = ("judge", "done", "--judge", "asker", *FAIR, "--price-in", "1", "--price-out", "2")
+    first, second = (ke(*command)[2] for _run in range(2))
+    assert re.search(r"to be sent: at least \d+ requests, .* generated, which cost up to 0\.\d{4}", first)
+    assert "to be sent" not in second
+
+
 def test_low_agreement_is_a_warning_in_every_report(ke, asking, evaluated, tmp_path):
     """With 12 of 30 accepted, kappa is .6, which suffices; with 13 it is .57."""
     ke("judge", "done", "--judge", "asker", *FAIR)

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from attrs import frozen
 
+from ke_core.app import refuse_edits
 from ke_core.plugin import BadConfig, BadData, EditorSpec, KEError, UnsupportedEdit
 from ke_plugin_serve import app, client
-from ke_plugin_serve import startup as opening
 from ke_plugin_serve.active_edits import kept_from
 from ke_plugin_serve.client import ServeClient
 from ke_testing.examples import MOVE_TOWER
@@ -235,6 +235,6 @@ def test_removals_do_not_check_edits():
             raise BadConfig("prompts are gone")
 
     spec = EditorSpec(name="broken", summary="s", config=BareConfig, build=lambda _config: Broken())
-    opening.check(spec, Broken(), None, [])
+    refuse_edits(spec, Broken(), None, [], {})
     with pytest.raises(BadConfig, match="gone"):
-        opening.check(spec, Broken(), None, [MOVE_TOWER])
+        refuse_edits(spec, Broken(), None, [MOVE_TOWER], {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.app import count_cases
+from ke_benchmarks import count_cases
 from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, Dataset
 from ke_testing.dataset import DatasetContract
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from ke_core.app import count_cases, discover, read_catalog
+from ke_benchmarks import count_cases
+from ke_core.app import discover, read_catalog
 from ke_core.plugin import Dataset
 from ke_plugin_mquake_remastered.variants import VARIANTS
 from ke_testing.dataset import DatasetContract

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from ke_core.app import count_cases
+from ke_benchmarks import count_cases
 from ke_core.plugin import EFFICACY, Case, Dataset, distinct, from_json, to_json
 from ke_plugin_mquake.dataset import Mquake
 from ke_plugin_mquake.variants import CF_3K_SHA256, VARIANTS

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import ke_plugin_alias
+from ke_benchmarks import count_cases
 from ke_benchmarks.soundness import problems
-from ke_core.app import count_cases
 from ke_core.plugin import Answer, Case, Item
 from ke_plugin_recoe import REASONING, VARIANTS, RecoeConfig
 from ke_plugin_recoe.dataset import Recoe

@@ -17,11 +17,11 @@ from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend import editor as editor_module
 from ke_plugin_mend.editor import Mend
-from ke_plugin_mend.factors import GradientFactors, hooked
+from ke_plugin_mend.factors import GradientFactors
 from ke_testing.editor import unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
-from ke_weights.plugin import frozen_module, map_orientation, rewrite, target_ids
+from ke_weights.plugin import frozen_module, hooked, map_orientation, rewrite, target_ids
 from ke_weights.testing.apart import without_float64
 from ke_weights.testing.weights import changes, weights_of
 

@@ -3,7 +3,8 @@
 import pytest
 
 from ke_core.plugin import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, Answer, sentences, thoughts_of
-from ke_plugin_llm.judge import filled, listed, parse_label
+from ke_plugin_llm.asking import filled, parse_label
+from ke_plugin_llm.judge import listed
 
 FACTS, SUPPORTS = (CONSISTENT, INCONSISTENT, UNRELATED), (SUPPORT, NOT_SUPPORT)
 

@@ -9,7 +9,7 @@ from attrs import evolve
 from ke_core.plugin import EditFailed, Generate, Score
 from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.testing import tiny_model
-from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last
+from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last, points_of
 from ke_testing.kit import unchanged
 
 LAYER = {
@@ -271,11 +271,10 @@ def test_ctrl_c_always_removes_the_adaptor():
             adaptor.replace_state(vector(seed=2))
 
     with ctrl_c():
-        whole = Interrupter(packages=packages)
-        assert not whole.interrupts(run)
-        for at in first_and_last(whole.seen):
+        points = points_of(run, packages)
+        for at in first_and_last(points):
             with unchanged(model):
-                assert Interrupter(packages=packages, at=at).interrupts(run), whole.seen[at]
+                assert Interrupter(packages=packages, at=at).interrupts(run), points[at]
 
 
 def held(call, state, *, scale=2.0):

@@ -10,7 +10,7 @@ from accelerate import cpu_offload
 from torch import nn
 
 from ke_core.plugin import Generate
-from ke_plugin_hf.fingerprint import WORDS, Checksums, checksum, fingerprint
+from ke_plugin_hf.fingerprint import WORDS, Checksums, checksum, fingerprint, sample
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model
 
@@ -26,6 +26,31 @@ def test_a_changed_value_is_found_even_without_a_version_change():
     model.module.model.layers[2].mlp.up_proj.weight.data[3, 4] += 1e-6
     assert changed(model, before) == ["parameter model.layers.2.mlp.up_proj.weight"]
     assert model.digest != digest
+
+
+def test_a_merge_through_data_is_found_without_reading_every_weight(monkeypatch):
+    read = []
+    monkeypatch.setattr("ke_plugin_hf.fingerprint.checksum", lambda tensor: read.append(tensor) or checksum(tensor))
+    model = tiny_model("llama")
+    model.recheck()
+    digest = model.digest
+    read.clear()
+    model.recheck()
+    assert model.digest == digest
+    assert read == []
+    weight = model.module.model.layers[2].mlp.up_proj.weight
+    weight.data += torch.ones(len(weight), 1) @ torch.ones(1, weight.shape[1])
+    model.recheck()
+    assert model.digest != digest
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("size", [0, 1, 64, 65, 1000])
+def test_a_sample_has_at_most_64_values(dtype, size):
+    values = torch.arange(size).to(dtype)
+    assert len(sample(values)) == min(size, 33 if size == 65 else 63 if size == 1000 else 64) * values.element_size()
+    assert not size or not torch.equal(sample(values), sample(values + 1))
 
 
 def test_a_leftover_hook_changes_fingerprint_and_digest():

@@ -53,7 +53,7 @@ def test_a_run_reports_requests_and_tokens(ke, serve, rude):
     assert status == 0, err
     n = len(server.asked)
     assert n == len(set(server.prompts)) > 10
-    words = f"asked of the server now: {n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated"
+    words = f"sent to the server: {n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated"
     assert f"{words}, which cost {n * (5 * 2 + 2 * 10) / 1e6:.4f}" in err
     assert f"m behind {server.url}, through plain completions" in " ".join(out.split())
     spec = json.loads(Path("done/run.json").read_text())["spec"]["model"]
@@ -265,12 +265,12 @@ def test_judging_reports_and_records_usage(ke, serve, plugins):
     n = len(server.asked)
     words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
     assert n > 10
-    assert f"asked of the server now: {words}" in err
+    assert f"sent to the server: {words}" in err
     assert "ke report done --full" in out
     assert f"server usage: {words}" in " ".join(ke("report", "done", "--full")[1].split())
     assert f"done: usage of its server: {words}" in " ".join(ke("runs", ".")[1].split())
     assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
-    assert "asked of the server now" not in ke(*judging(server))[2]  # it is over, and pays for nothing
+    assert "sent to the server" not in ke(*judging(server))[2]  # it is over, and pays for nothing
     assert (len(server.asked), spent()["requests"]) == (n, n)
 
 
@@ -294,7 +294,7 @@ def test_checking_a_judge_reports_usage(ke, serve, plugins):
     items = [{"question": f"Where is {n}?", "answer": "Rome", "gold": [["Rome"]], "label": "right"} for n in range(50)]
     Path("sheet").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
     command = ("judges", "check", "asker", "--items", "sheet", *judging(serve())[4:])
-    assert "asked of the server now: 50 requests, 0 retried, 250 prompt tokens" in ke(*command)[2]
+    assert "sent to the server: 50 requests, 0 retried, 250 prompt tokens" in ke(*command)[2]
 
 
 class Scores:

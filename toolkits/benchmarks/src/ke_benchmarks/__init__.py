@@ -4,6 +4,7 @@
 """
 
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
+from ke_benchmarks.counts import count_cases
 from ke_benchmarks.files.cases import CaseHeader, read_cases, read_header, scan_cases, write_cases
 from ke_benchmarks.files.download import find_data
 from ke_benchmarks.files.embedded import EmbeddedDataset, PromptFiles, digest_of_json
@@ -42,6 +43,7 @@ __all__ = [
     "Variant",
     "all_have_labels",
     "all_not_blank",
+    "count_cases",
     "data_dir_option",
     "digest_of",
     "digest_of_json",

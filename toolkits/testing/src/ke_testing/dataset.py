@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ke_core.app import configure, count_cases, discover, read_catalog
+from ke_benchmarks import count_cases
+from ke_core.app import configure, discover, read_catalog
 from ke_core.plugin import EFFICACY, BadData, Case, Dataset, DatasetInfo, DatasetSpec, Query, from_json, to_json
 from ke_testing.contract import ComponentContract
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -62,6 +63,15 @@ def ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def points_of(run: Callable[[], object], packages: frozenset[str]) -> list[Point]:
+    """Return the points of a second call of ``run``: the first call fills caches."""
+    run()
+    gc.collect()  # otherwise objects of earlier tests may be finalized during the recorded call
+    recorder = Interrupter(packages=packages)
+    assert not recorder.interrupts(run)
+    return recorder.seen
 
 
 def first_and_last(points: list[Point]) -> list[int]:

@@ -22,10 +22,11 @@ from ke_weights.hyperparameters import (
 )
 from ke_weights.published import PUBLISHED_MULTI_LAYER, Published
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
+from ke_weights.wrappers import UpdateWrapperSpec
 
 __all__ = [
     "PUBLISHED_MULTI_LAYER", "BatchTrace", "Checkpoint", "EditInputs", "EditTrace", "LayerTrace", "MultiLayerConfig",
-    "Published", "RankOneConfig", "SingleLayerConfig", "as_details", "checkpoint_digest", "derived",
-    "multi_layer_settings", "not_negative", "positive", "read_checkpoint", "resolve_hyperparameters",
+    "Published", "RankOneConfig", "SingleLayerConfig", "UpdateWrapperSpec", "as_details", "checkpoint_digest",
+    "derived", "multi_layer_settings", "not_negative", "positive", "read_checkpoint", "resolve_hyperparameters",
     "single_layer_settings", "template_length", "trained_folder",
 ]  # fmt: skip

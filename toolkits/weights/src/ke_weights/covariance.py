@@ -45,6 +45,7 @@ class KeyCovariance:
     tokens: int
     device: torch.device = CPU
     _factor: Tensor | None = field(default=None, init=False, repr=False)
+    _ridged: dict[float, KeyCovariance] = field(factory=dict, init=False, repr=False)
 
     def double(self) -> Tensor:
         """C in float64, on its device."""
@@ -56,6 +57,16 @@ class KeyCovariance:
         if self._factor is None:
             self._factor = cholesky(self.double(), "the key covariance").to(CPU)
         return self._factor.to(home(self.device))
+
+    def plus_ridge(self, ridge: float) -> KeyCovariance:
+        """Return C + ridge I, in float64, computed once; C itself without a ridge."""
+        if not ridge:
+            return self
+        if ridge not in self._ridged:
+            whole = self.double().cpu().clone()
+            whole.diagonal().add_(ridge)
+            self._ridged[ridge] = KeyCovariance(whole, self.tokens, self.device)
+        return self._ridged[ridge]
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from torch import Tensor
 
 from ke_plugin_hf.decoding.float64 import double
-from ke_plugin_hf.guard import LowRank
+from ke_plugin_hf.guard import Delta, Dense, LowRank
 from ke_weights.edit_trace import BatchTrace, EditTrace
 from ke_weights.given_inputs import GivenTarget
 from ke_weights.keys import KeyRows
@@ -53,3 +53,13 @@ class EditTargets:
         """Record keys [f, N], residuals [d, N] and update [d, f] of ``layer``, if there is a trace."""
         if self.trace is not None:
             self.trace.record(layer, keys, residuals, left=update.left, right=update.right)
+
+    def record_filtered(self, layer: int, update: Delta) -> None:
+        """Record the update [d, f] of ``layer`` that wrappers made of the solved one, if there is a trace."""
+        if self.trace is None:
+            return
+        if isinstance(update, Dense):
+            identity = torch.eye(len(update.delta), dtype=torch.float64)
+            self.trace.replace_update(layer, left=identity, right=update.delta)
+        else:
+            self.trace.replace_update(layer, left=update.left, right=update.right)

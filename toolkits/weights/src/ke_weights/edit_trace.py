@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ class LayerTrace:
 
     ``keys`` [f, N] are averaged over left contexts (rome, r-rome: the key in the denominator). ``residuals`` [d, N] are
     z - h over the number of layers from this one to the last (rome, r-rome: z minus the current value of the key). The
-    update is ``left`` [d, r] times ``right`` [r, f].
+    update is ``left`` [d, r] times ``right`` [r, f]; ``left`` is the identity if an update wrapper raised its rank.
     """
 
     keys: Matrix = field(repr=_size)
@@ -61,6 +61,10 @@ class BatchTrace:
         self.layers[layer] = LayerTrace(
             keys=_array(keys), residuals=_array(residuals), left=_array(left), right=_array(right)
         )
+
+    def replace_update(self, layer: int, *, left: Tensor, right: Tensor) -> None:
+        """Replace the recorded update of one layer."""
+        self.layers[layer] = evolve(self.layers[layer], left=_array(left), right=_array(right))
 
 
 @define(eq=False)

@@ -12,7 +12,6 @@ same with the state of an adaptor.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -22,13 +21,15 @@ from time import perf_counter
 from typing import Any
 
 from attrs import evolve, frozen
+from torch import Tensor
 
 from ke_core.app import (
+    CallProgress,
     Catalog,
-    EditApplier,
+    EditedModel,
+    Model,
     ModelChoice,
     Options,
-    ResolvedComponent,
     directory_entries,
     open_session,
     reject_unused,
@@ -38,18 +39,16 @@ from ke_core.app import (
 from ke_core.plugin import (
     BadConfig,
     Details,
-    Edited,
     EditFailed,
-    Editor,
     EditorSpec,
     NeedsWeights,
     Progress,
     Session,
     SourcedEdit,
     SupportsSave,
-    UnsupportedEdit,
     find_model,
 )
+from ke_plugin_hf.guard import Delta
 from ke_plugin_hf.model import HFModel
 from ke_weights.completions import PromptComparison, compare, compare_prompts, complete_prompts
 from ke_weights.patches.apply import applied
@@ -59,9 +58,6 @@ from ke_weights.patches.format import StoredPatch
 from ke_weights.patches.identity import size_of, weights_digest
 from ke_weights.patches.info import History, PatchBase
 from ke_weights.saved_edits import SavedEdit, opened_edit, write_saved_edit
-
-NAMED = re.compile(r"edit '([^']+)'")
-"""Finds another edit's id in the reason why an edit cannot be made."""
 
 
 @frozen(kw_only=True)
@@ -88,15 +84,13 @@ class EditJob:
     """Everything that the edit needs, checked."""
 
     loaded: LoadedModel
-    chosen: ResolvedComponent[Any]
-    editor: Editor
+    edited: EditedModel
     edits: tuple[SourcedEdit, ...]
 
     @property
     def adaptor(self) -> bool:
         """Whether the editor is an adaptor, whose state is saved instead of a patch."""
-        assert isinstance(self.chosen.spec, EditorSpec)
-        return self.chosen.spec.adaptor
+        return bool(self.edited.editor.spec.adaptor)
 
 
 @frozen(kw_only=True)
@@ -145,7 +139,7 @@ def prepare_edit(
     choice: ModelChoice,
     edits: Sequence[SourcedEdit],
     catalog: Catalog,
-    progress: Progress,
+    progress: CallProgress,
     *,
     options: Options,
     seed: int,
@@ -158,20 +152,12 @@ def prepare_edit(
     reject_unused(options, [chosen.spec])
     assert isinstance(chosen.spec, EditorSpec)
     _refuse_unsaveable(chosen.spec, catalog)
-    built: Editor = chosen.build()
+    _ = chosen.built  # raises for wrong options before the model is loaded
     loaded = open_model_for_edits(choice, catalog, progress, seed=seed)
-    built.check(loaded.session, ())  # raises for an unsupported model
-    refused = chosen.spec.refused(built, loaded.session, [one.edit for one in edits])
-    if refused:
-        of = {one.edit.id: one for one in edits}
-        lines = tuple(
-            f"{of[name].source}: {of[name].edit.statement!r}: {_placed(why, of)}" for name, why in refused.items()
-        )
-        many = "an edit" if len(refused) == 1 else f"{len(refused)} of {len(edits)} edits"
-        raise UnsupportedEdit(
-            f"{editor} cannot make {many}", details=lines, hint="fix or remove these edits; nothing was changed"
-        )
-    return EditJob(loaded=loaded, chosen=chosen, editor=built, edits=tuple(edits))
+    model = Model(model=loaded.model, choice=choice, progress=progress)
+    edited = EditedModel(model=model, editor=chosen, session=loaded.session)
+    edited.check(edits)
+    return EditJob(loaded=loaded, edited=edited, edits=tuple(edits))
 
 
 def _refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
@@ -189,15 +175,6 @@ def _refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
         )
 
 
-def _placed(why: str, of: Mapping[str, SourcedEdit]) -> str:
-    """Replace the ids of other edits in ``why`` with their sources, because most ids are generated."""
-
-    def place(found: re.Match[str]) -> str:
-        return f"the edit of {of[found[1]].source}" if found[1] in of else found[0]
-
-    return NAMED.sub(place, why)
-
-
 def weight_editors(catalog: Catalog) -> list[str]:
     """Return the installed editors that change weights, in the order of the directory, then by name."""
     listed = [entry.name for entry in directory_entries("editor")]
@@ -212,30 +189,30 @@ def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], N
     Raises EditFailed if the editor fails, changes nothing, or changes weights without reporting it. The model is
     restored in any case.
     """
-    loaded = work.loaded
+    loaded, edited = work.loaded, work.edited
     prompts = compare_prompts(work.edits)
     before = complete_prompts(loaded.session, prompts)
     started = perf_counter()
-    state = loaded.model.state()
-    with untouched(loaded.model, state):
-        patch = _edited(work, state)
-        seconds = perf_counter() - started
-        with applied(loaded.model, patch, loaded.history) as weights:
-            loaded.model.state()  # rereads the weights, whose digest is the cache key of completions
-            after = complete_prompts(loaded.session, prompts)
-            patch = evolve(patch, info=evolve(patch.info, edited=weights_digest(loaded.model.module)))
-            write(patch, weights.originals())
+    with edited.active(work.edits):
+        deltas = active_deltas(edited)
+    patch = patch_of(edited, deltas, loaded.base)
+    seconds = perf_counter() - started
+    with untouched(loaded.model, edited.before), patched(loaded, patch) as (patch, originals):
+        after = complete_prompts(loaded.session, prompts)
+        write(patch, originals)
     return EditResult(patch=patch, comparisons=compare(work.edits, before, after), seconds=seconds)
 
 
-def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
-    """Return the patch of what the editor adds while its context is active."""
-    model, name = work.loaded.model, work.chosen.spec.name
-    with model.recording() as changes, edits_made(work) as (_edited_model, details):
-        deltas = changes.deltas()
-        marks = model.state()
+def active_deltas(edited: EditedModel) -> dict[str, list[Delta]]:
+    """Return the active updates of a weight editor.
+
+    Raises EditFailed if there is none, or if the editor changed the model in another way too.
+    """
+    model, name = edited.session.model, edited.editor.spec.name
+    deltas: dict[str, list[Delta]] = edited.recorded.deltas()
+    marks = model.state()
     reported = {f"parameter {parameter}" for parameter in deltas}
-    unreported = [mark for mark in marks if marks[mark] != state.get(mark) and mark not in reported]
+    unreported = [mark for mark in marks if marks[mark] != edited.before.get(mark) and mark not in reported]
     if unreported:
         raise EditFailed(
             f"{name} changed {unreported[0]} without session.model.patch(), so it cannot be saved as a patch",
@@ -244,21 +221,32 @@ def _edited(work: EditJob, state: Mapping[str, object]) -> StoredPatch:
         )
     if not deltas:
         raise EditFailed(f"{name} changed no weight", hint=f"check its options with ke show {name}")
+    return deltas
+
+
+def patch_of(edited: EditedModel, deltas: Mapping[str, Sequence[Delta]], base: PatchBase) -> StoredPatch:
+    """Return the patch of an edit. The model must be unedited."""
     return build_patch(
-        model.module, deltas, base=work.loaded.base, editor=work.chosen.component, edits=work.edits, details=details
+        edited.session.model.module,
+        deltas,
+        base=base,
+        editor=edited.editor.component,
+        edits=edited.edits,
+        details=_details(edited),
     )
 
 
+def _details(edited: EditedModel) -> Details:
+    return edited.details[0] if len(edited.details) == 1 else {"batches": list(edited.details)}
+
+
 @contextmanager
-def edits_made(work: EditJob) -> Iterator[tuple[Edited, Details]]:
-    """Yield the edited model and the editor's details. Edits are made one by one if the editor requires it."""
-    session, edits = work.loaded.session, [one.edit for one in work.edits]
-    assert isinstance(work.chosen.spec, EditorSpec)
-    joint = not work.chosen.spec.one_at_a_time
-    with EditApplier(session=session, editor=work.editor, joint=joint) as maker:
-        details = maker.make(edits if joint else session.progress.track(edits, "edits"))
-        assert maker.edited is not None
-        yield maker.edited, details
+def patched(loaded: LoadedModel, patch: StoredPatch) -> Iterator[tuple[StoredPatch, Mapping[str, Tensor]]]:
+    """Apply ``patch`` to the unedited model. Yield it with the digest of the result, and the replaced tensors."""
+    with applied(loaded.model, patch, loaded.history) as weights:
+        loaded.model.state()  # rereads the weights, whose digest is the cache key of completions
+        info = evolve(patch.info, edited=weights_digest(loaded.model.module))
+        yield evolve(patch, info=info), weights.originals()
 
 
 def make_adaptor_edit(work: EditJob, write: Callable[[Path], None]) -> EditResult:
@@ -267,14 +255,15 @@ def make_adaptor_edit(work: EditJob, write: Callable[[Path], None]) -> EditResul
     The loaded edit is queried, so the answers are those of the written files. Raises EditFailed if the editor fails,
     and BadPatch if the loaded model is not the saved one. The model is restored in any case.
     """
-    session, name, base = work.loaded.session, work.chosen.spec.name, work.loaded.base
+    session, chosen, base = work.loaded.session, work.edited.editor, work.loaded.base
+    name = chosen.spec.name
     prompts = compare_prompts(work.edits)
     before = complete_prompts(session, prompts)
     with TemporaryDirectory() as scratch, untouched(session.model):
         folder, state = Path(scratch) / "saved", Path(scratch) / "state"
         folder.mkdir()
         started = perf_counter()
-        with edits_made(work) as (edited, details):
+        with work.edited.active(work.edits) as edited:
             seconds = perf_counter() - started
             session.model.state()  # rereads the weights for the digest
             if session.model.digest == base.model.digest:
@@ -286,15 +275,15 @@ def make_adaptor_edit(work: EditJob, write: Callable[[Path], None]) -> EditResul
             edited.save(state)
             saved = SavedEdit(
                 ke=version("ke-core"),
-                editor=work.chosen.component,
+                editor=chosen.component,
                 model=base.model,
                 folder=base.folder,
                 edits=work.edits,
                 edited=session.model.digest,
-                details=details,
+                details=_details(work.edited),
             )
         write_saved_edit(folder, saved, state)
-        with opened_edit(folder, saved, session, work.chosen):
+        with opened_edit(folder, saved, session, chosen):
             after = complete_prompts(session, prompts)
         write(folder)
     return EditResult(saved=saved, comparisons=compare(work.edits, before, after), seconds=seconds)

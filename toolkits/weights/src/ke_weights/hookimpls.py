@@ -1,4 +1,4 @@
-"""The commands of the weights toolkit."""
+"""The commands and hooks of the weights toolkit."""
 
 from __future__ import annotations
 
@@ -46,3 +46,19 @@ def ke_model_facts(session: Session[Any]) -> ModelFacts | None:
     from ke_weights.modules import find_parts  # noqa: PLC0415  imports torch
 
     return model_facts(session, find_parts(session.model.module))
+
+
+@hookimpl
+def ke_hookspecs() -> list[object]:
+    """Declare ``ke_update_wrappers``."""
+    from ke_weights import hookspecs  # noqa: PLC0415  only here
+
+    return [hookspecs]
+
+
+@hookimpl
+def ke_composed_component(kind: str, name: str, catalog: Any, plugins: Any) -> Any | None:
+    """Return an editor with update wrappers, such as ``memit+rect``."""
+    from ke_weights.composing import composed_editor  # noqa: PLC0415  only for such names
+
+    return composed_editor(name, catalog, plugins) if kind == "editor" else None

@@ -100,6 +100,11 @@ def mlp_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) ->
     return _at_subject(modules, rows, modules.layers[layer].mlp, inputs=False)
 
 
+def attention_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tensor:
+    """Return the output of the attention of ``layer`` at each row's subject, [rows, d]."""
+    return _at_subject(modules, rows, modules.layers[layer].attention_out, inputs=False)
+
+
 def _at_subject(modules: ModuleMap, rows: Sequence[SubjectTokens], at: nn.Module, *, inputs: bool) -> Tensor:
     """Return input or output of the module ``at`` at each row's index, [rows, width]; the pass ends there."""
     found: dict[int, Tensor] = {}

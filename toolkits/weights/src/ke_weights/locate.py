@@ -1,28 +1,25 @@
-"""Shared code of locate-and-edit methods: the context of an edit, and updates that are spread over layers."""
+"""Shared code of locate-and-edit methods: the targets and the context of an edit."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from attrs import define, field, frozen
-from torch import Tensor
 
-from ke_core.plugin import Edit, EditFailed, ModelFacts, Session, Setting, Settings, uninterruptible_context
-from ke_plugin_hf.decoding.float64 import double
-from ke_plugin_hf.guard import LowRank, Patch
+from ke_core.plugin import Edit, ModelFacts, Session, Setting, Settings, uninterruptible_context
 from ke_weights.covariance import CovarianceCache, CovarianceSettings, KeyCovariance, has_few_tokens
 from ke_weights.edit_targets import EditTargets
 from ke_weights.edit_trace import EditTrace
 from ke_weights.facts import model_facts
 from ke_weights.given_inputs import GivenInputs
 from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, TargetConfig, as_details
-from ke_weights.keys import average_keys, key_rows, subject_states
+from ke_weights.keys import key_rows
 from ke_weights.modules import ModuleMap, module_map
+from ke_weights.offset_rows import Site
 from ke_weights.optimize import TargetSettings
-from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
+from ke_weights.rewrites import as_rewrites, rewrite, unsupported_edits
 from ke_weights.subject import encode
 from ke_weights.targets import optimized_targets
 from ke_weights.templates import context_templates, explicit_templates
@@ -34,8 +31,6 @@ MEMIT_CONTEXTS = 5
 ROME_CONTEXTS: Contexts = ((5, 10), (10, 10))
 """ROME's contexts: ten of five tokens, ten of ten."""
 CONTEXT_MARGIN = 2  # tokens that a template's period and a merge may add
-Solve = Callable[[int, Tensor, Tensor], LowRank]
-"""(layer, keys [f, N], residual [d, N]) to the update of that layer, [d, f]."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -46,6 +41,7 @@ class LocateContext:
     """
 
     modules: ModuleMap
+    layers: tuple[int, ...]
     settings: Settings
     templates: tuple[str, ...]
     covariances: Mapping[int, KeyCovariance]
@@ -58,30 +54,31 @@ class LocateContext:
         """The value of a hyperparameter."""
         return self.settings[name].value
 
-    def edit_targets(
-        self, session: Session[Any], edits: Sequence[Edit], layer: int, site: Literal["block", "mlp"]
-    ) -> EditTargets:
-        """Return the given targets of ``edits``, or optimize them at ``layer`` of the current model.
-
-        Raises UnsupportedEdit and EditFailed.
-        """
-        settings = TargetSettings(
+    def target_settings(self, layer: int, site: Site) -> TargetSettings:
+        """Return how targets at ``layer`` are optimized."""
+        return TargetSettings(
             layer=layer,
             site=site,
             steps=self["steps"],
             lr=self["lr"],
-            kl=self.config.kl,
+            kl=self["kl"] if "kl" in self.settings else self.config.kl,
             weight_decay=self["weight_decay"],
             clamp=self["clamp"],
             stop_loss=self.config.stop_loss,
         )
+
+    def edit_targets(self, session: Session[Any], edits: Sequence[Edit], settings: TargetSettings) -> EditTargets:
+        """Return the given targets of ``edits``, or optimize them on the current model.
+
+        Raises UnsupportedEdit and EditFailed.
+        """
         rewrites = tuple(rewrite(edit) for edit in edits)
-        given = self.inputs.targets_of([edit.id for edit in edits], self.modules, layer)
+        given = self.inputs.targets_of([edit.id for edit in edits], self.modules, settings.layer)
         return EditTargets(
             rewrites=rewrites,
             targets=tuple(given or optimized_targets(session, self.modules, rewrites, self.templates, settings)),
             rows=key_rows(session.model.tokenizer, rewrites, self.templates),
-        ).traced(self.trace)
+        )
 
     def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return how an edit was made, as JSON values, for the record."""
@@ -209,6 +206,7 @@ class LocateContextCache:
         covariances, corpus = self._covariances(session, modules, layers) if self.needs_covariance else ({}, {})
         return LocateContext(
             modules=modules,
+            layers=layers,
             settings=settings,
             templates=templates,
             covariances=covariances,
@@ -234,66 +232,3 @@ class LocateContextCache:
         }
         warning = has_few_tokens(tokens, modules.inner)
         return found, about | ({"warning": warning} if warning else {})
-
-
-def spread_over_layers(
-    weights: Patch, modules: ModuleMap, targets: EditTargets, layers: Sequence[int], solve: Solve
-) -> tuple[dict[str, float], Tensor]:
-    """Write the targets into ``layers``, ascending (MEMIT algorithm 1).
-
-    ::
-
-        for l in layers:  k_i = key at l, on the model with the layers below l edited
-                          r_i = (z_i - h_i) / (number of layers from l to the last)
-                          W_l += solve(l, K, R)
-
-    h_i is the current state at the last of the layers. Return each update's norm relative to its weight, and z - h
-    after the updates, float64 [d, N]. Raises EditFailed if a number is not finite.
-    """
-    z, top = targets.z, layers[-1]
-    norms: dict[str, float] = {}
-    for place, layer in enumerate(layers):
-        keys = average_keys(modules, targets.rows, layer)
-        states = double(subject_states(modules, targets.rows, top))
-        residual = ((z.to(states.device) - states) / (len(layers) - place)).to(double(keys).device)
-        must_be_finite(targets.rewrites, layer, keys, residual)
-        update = solve(layer, keys, residual)
-        targets.record(layer, keys, residual, update)
-        norms[str(layer)] = write(weights, modules, layer, update)
-    states = double(subject_states(modules, targets.rows, top))
-    return norms, z.to(states.device) - states
-
-
-def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residual: Tensor) -> None:
-    """Raise EditFailed, which names the first edit whose key or residual (columns) contains NaN or infinity."""
-    fine = keys.isfinite().all(0).to(residual.device) & residual.isfinite().all(0)
-    if not bool(fine.all()):
-        name = rewrites[int((~fine).nonzero()[0, 0])].id
-        raise EditFailed(
-            f"the key or the residual of edit {name!r} at layer {layer} contains NaN or infinity",
-            hint="load the model with --dtype float32",
-        )
-
-
-def write(weights: Patch, modules: ModuleMap, layer: int, update: LowRank) -> float:
-    """Add one layer's update. Return its Frobenius norm relative to the weight's.
-
-    Raises EditFailed if that is not finite. An update larger than the weight is added, with a warning in
-    ``LocateContext.details``: runs measure how many edits a model can hold.
-    """
-    place = modules.layers[layer]
-    size = float(double(place.matrix).norm())
-    relative = frobenius(update) / size if size else float("inf")
-    if not math.isfinite(relative):
-        raise EditFailed(
-            f"the update of {place.weight_name} is {relative} times as large as the weight",
-            hint="load the model with --dtype float32, or lower the option clamp",
-        )
-    weights.add(place.weight_name, update)
-    return relative
-
-
-def frobenius(update: LowRank) -> float:
-    """Return the norm of left right without the product: its square is tr(left^T left right right^T)."""
-    left, right = double(update.left), double(update.right)
-    return float(((left.T @ left) * (right @ right.T)).sum().clamp(min=0).sqrt())

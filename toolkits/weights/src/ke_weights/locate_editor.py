@@ -5,21 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, Details, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
 from ke_plugin_hf.decoding.float64 import double
-from ke_plugin_hf.guard import LowRank, Patch
+from ke_plugin_hf.guard import LowRank
+from ke_weights.covariance import KeyCovariance
 from ke_weights.edit_inputs import EditInputs
 from ke_weights.edit_targets import EditTargets
 from ke_weights.edit_trace import EditTrace
 from ke_weights.given_inputs import GivenInputs
 from ke_weights.hyperparameters import RankOneConfig, single_layer_settings
 from ke_weights.keys import bare_values
-from ke_weights.locate import LocateContext, LocateContextCache, write
+from ke_weights.locate import LocateContext, LocateContextCache
+from ke_weights.offset_rows import Site
+from ke_weights.optimize import TargetSettings
+from ke_weights.spread import WeightWriter, write
+
+if TYPE_CHECKING:
+    from ke_weights.wrapping import UpdateWrapper
 
 
 @frozen(kw_only=True, eq=False)
@@ -29,24 +36,50 @@ class EditInProgress:
     session: Session[Any]
     context: LocateContext
     edits: Sequence[Edit]
-    weights: Patch
+    weights: WeightWriter
     closing: ExitStack
+    wrappers: Mapping[str, UpdateWrapper] = field(factory=dict)
+    optimized: list[tuple[EditTargets, TargetSettings]] = field(factory=list)
 
-    def edit_targets(self, layer: int, site: Literal["block", "mlp"]) -> EditTargets:
-        """Optimize the targets of the edits at ``layer`` of the current model. Raises EditFailed."""
-        return self.context.edit_targets(self.session, self.edits, layer, site)
+    def edit_targets(self, layer: int, site: Site, *, kl_stop: float | None = None) -> EditTargets:
+        """Return the targets of the edits at ``layer``, given or optimized on the current model. Raises EditFailed."""
+        settings = evolve(self.context.target_settings(layer, site), kl_stop=kl_stop)
+        for wrapper in self.wrappers.values():
+            settings = wrapper.target_settings(self, settings)
+        targets = self.context.edit_targets(self.session, self.edits, settings)
+        for wrapper in self.wrappers.values():
+            targets = wrapper.targets(self, targets, settings)
+        targets = targets.traced(self.context.trace)
+        self.optimized.append((targets, settings))
+        return targets
+
+    def covariance(self, layer: int, weight: float) -> KeyCovariance:
+        """Return C of ``layer`` plus the ridges of the wrappers; ``weight`` is that of C in the normal matrix."""
+        ridge = sum(wrapper.ridge(self) for wrapper in self.wrappers.values())
+        return self.context.covariances[layer].plus_ridge(ridge / weight)
+
+    def earlier_keys(self, layer: int) -> list[Tensor]:
+        """Return the keys [f, M] that the wrappers preserve, in parts."""
+        return [keys for wrapper in self.wrappers.values() for keys in wrapper.earlier_keys(self, layer)]
+
+    def matrix(self, layer: int) -> Tensor:
+        """Return the current weight of ``layer`` as float64 [d, f]."""
+        return double(self.context.modules.layers[layer].matrix)
 
 
 class LocateEditor(ABC):
     """An editor defined by its ``write`` method.
 
-    Set ``name`` if the method makes one edit at a time: the error message for a larger batch uses it.
+    Set ``name`` if the method makes one edit at a time: the error message for a larger batch uses it. Set
+    ``normal_matrix`` if it solves with ``work.covariance`` and ``work.earlier_keys``, which update wrappers extend.
     """
 
     name: ClassVar[str] = ""
+    normal_matrix: ClassVar[bool] = False
 
     def __init__(self, contexts: LocateContextCache) -> None:
         self.contexts = contexts
+        self.wrappers: Mapping[str, UpdateWrapper] = {}
 
     @abstractmethod
     def write(self, work: EditInProgress) -> Details:
@@ -100,11 +133,25 @@ class LocateEditor(ABC):
         opened = self.contexts.open(session, edits)
         with opened as context, trace, session.model.patch() as weights, ExitStack() as closing:
             # EditInProgress has no name here, so it is freed while this and later edits are active.
-            made = self.write(
-                EditInProgress(session=session, context=context, edits=edits, weights=weights, closing=closing)
+            made = self._write(
+                EditInProgress(
+                    session=session,
+                    context=context,
+                    edits=edits,
+                    weights=weights,
+                    closing=closing,
+                    wrappers=self.wrappers,
+                )
             )
             del context  # freed inside its context, because Python ignores interrupts while weak references end
             yield PassthroughModel(session, made)
+
+    def _write(self, work: EditInProgress) -> Details:
+        if not work.wrappers:
+            return self.write(work)
+        from ke_weights.wrapping import write_wrapped  # noqa: PLC0415  it imports this module
+
+        return write_wrapped(self, work)
 
 
 class RankOneEditor(LocateEditor):

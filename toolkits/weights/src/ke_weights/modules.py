@@ -18,7 +18,7 @@ from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import KEError
-from ke_plugin_hf.guard import quantized, whole_instead
+from ke_plugin_hf.guard import NOT_QUANTIZED, quantized, stored_as, whole_instead
 from ke_weights.hooks import frozen_module
 from ke_weights.probe import ForwardProbe, sizes
 
@@ -150,6 +150,9 @@ def find_parts(module: nn.Module) -> ModuleMap:
     away = next((name for name, parameter in module.named_parameters() if parameter.is_meta), None)
     if away is not None:
         raise KEError(f"{away} is offloaded, and weight editors need all weights in memory", hint=NO_OFFLOAD)
+    packed = next((name for name, part in module.named_modules() if callable(getattr(part, "weight", None))), None)
+    if packed is not None:  # torch.ao.nn.quantized: ``weight`` is a method, and no parameter
+        raise KEError(f"{packed} is quantized by torch, and its weights cannot be edited", hint=NOT_QUANTIZED)
     if getattr(module.config, "is_encoder_decoder", False):
         raise _unmapped(module, "it is an encoder-decoder")
     whole: Any = module.config
@@ -220,7 +223,8 @@ def _quantized(found: ModuleMap) -> str:
     for layer in found.layers:
         weight = layer.projection.get_parameter("weight")
         if quantized(weight) or sorted(weight.shape) != sorted((found.hidden, found.inner)):
-            return f"{layer.weight_name} is quantized ({weight.dtype}, {tuple(weight.shape)}); {whole_instead(weight)}"
+            stored = f"{stored_as(weight)}, {tuple(weight.shape)}"
+            return f"{layer.weight_name} is quantized ({stored}); {whole_instead(weight)}"
     return ""
 
 
@@ -233,6 +237,8 @@ def _not_added(found: ModuleMap, probe: ForwardProbe) -> str:
         off = (after.to(found.dtype) - before.to(after.device, found.dtype) - added).norm(dim=-1)
         rounding = ROUNDING * torch.finfo(after.dtype).eps * after.to(found.dtype).norm(dim=-1)
         if not bool((off <= TOLERANCE * added.norm(dim=-1) + rounding).all()):
+            if hasattr(found.module, "peft_config"):
+                return f"block {layer.index} has peft adapters; merge them first, with model.merge_and_unload()"
             return (
                 f"block {layer.index} does not add attention and MLP output to its input "
                 "(a norm after the MLP, or a residual multiplier)"

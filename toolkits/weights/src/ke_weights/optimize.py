@@ -12,24 +12,25 @@ threshold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from attrs import define, frozen
+from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import EditFailed
 from ke_weights.hooks import frozen_module
-from ke_weights.keys import mlp_states
+from ke_weights.keys import attention_states, mlp_states
 from ke_weights.modules import ModuleMap
+from ke_weights.offset_rows import OffsetRows, ScoredPositions, Site
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import SubjectTokens, locate, target_ids
-from ke_weights.tail import Tail, open_tail
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam's
+EASED = 0.1  # weight of the NLL while the target is predicted, with kl_stop
 ESSENCE = " is a"
 LOSSES = ("nll", "kl", "decay", "total")
-"""The terms of the loss, weighted, and their sum."""
+"""The terms of the loss, weighted, and their sum; with ``kl_stop``, the NLL before it is eased."""
 
 
 @frozen(kw_only=True)
@@ -38,17 +39,24 @@ class TargetSettings:
 
     ``layer`` is the block. ``site`` selects its output h: the block's own (MEMIT), or its MLP's (ROME section 3.1). A
     residual block adds the MLP's output to the stream, so delta moves the same states; h differs, and therefore clamp,
-    decay and z.
+    decay and z. ``attention+mlp`` optimizes an offset of both outputs, and z is the MLP's (PMET section 4.1).
+
+    ``stop_hits``: stop when every target token was the most probable one, after each sampled context, in so many
+    evaluations (0: never; ENCORE section 4). ``kl_stop``: after an evaluation in which every target token was the most
+    probable one, the next one gives the NLL a tenth of its weight; stop if the weighted KL term is at most
+    ``kl_stop`` (PMET's code).
     """
 
     layer: int
-    site: Literal["block", "mlp"] = "block"
+    site: Site = "block"
     steps: int
     lr: float
     kl: float
     weight_decay: float
     clamp: float
     stop_loss: float = 0.05
+    stop_hits: int = 0
+    kl_stop: float | None = None
 
 
 @frozen(kw_only=True, eq=False)
@@ -122,77 +130,25 @@ def optimize_targets(
         return _Optimization(modules, plans, settings).run()
 
 
-@define(eq=False)
-class _Rows:
-    """Rows that continue from the offset at block L: ``per_edit`` per edit, with the offset in ``column`` [rows]."""
-
-    tail: Tail
-    column: Tensor
-    per_edit: int
-
-    @classmethod
-    def open(cls, modules: ModuleMap, rows: Sequence[SubjectTokens], per_edit: int, layer: int) -> _Rows:
-        """Open the rows of all edits, edit by edit."""
-        tail = open_tail(modules, rows, layer)
-        index = torch.tensor([row.index for row in rows], device=tail.hidden.device)
-        return cls(tail, index - tail.start.to(index.device), per_edit)
-
-    def run(self, delta: Tensor) -> Tensor:
-        """Return the last block's output with each edit's offset of ``delta`` [E, d] in its rows; differentiable."""
-        hidden = self.tail.hidden
-        offset = torch.zeros(hidden.shape, dtype=delta.dtype, device=hidden.device)
-        every = torch.arange(len(hidden), device=hidden.device)
-        offset = offset.index_put((every, self.column), delta.repeat_interleave(self.per_edit, dim=0))
-        return self.tail.run((hidden.to(offset.dtype) + offset).to(hidden.dtype))
-
-    def of(self, edits: Tensor) -> Tensor:
-        """Return the indices of the rows of ``edits``."""
-        return (edits[:, None] * self.per_edit + torch.arange(self.per_edit, device=edits.device)).flatten()
-
-    def keep(self, edits: Tensor) -> _Rows:
-        """Keep only the rows of ``edits``."""
-        rows = self.of(edits)
-        return _Rows(self.tail.keep(rows), self.column[rows], self.per_edit)
-
-
-@define(eq=False)
-class _Scored:
-    """Scored positions with their tokens and edits: parallel arrays of length M."""
-
-    row: Tensor
-    column: Tensor
-    token: Tensor
-    weight: Tensor
-    edit: Tensor
-
-    def of(self, edits: Tensor, rows: Tensor) -> _Scored:
-        """Keep only those of ``edits``, whose rows are ``rows``, and renumber them."""
-        keep = torch.isin(self.edit, edits)
-        row = torch.searchsorted(rows, self.row[keep])
-        return _Scored(
-            row, self.column[keep], self.token[keep], self.weight[keep], torch.searchsorted(edits, self.edit[keep])
-        )
-
-
 class _Optimization:
     """State of the edits that are not finished; ``live`` are their places in the result."""
 
     def __init__(self, modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> None:
         self.modules, self.plans, self.settings = modules, plans, settings
         rows = [row for made in plans for row in made.rows]
-        self.prompts = _Rows.open(modules, rows, len(plans[0].rows), settings.layer)
+        self.prompts = OffsetRows.open(modules, rows, len(plans[0].rows), settings.layer, settings.site)
         # Separate from the prompts: they end at the offset, and would be padded to the longest prompt.
-        self.essences = _Rows.open(modules, [made.essence for made in plans], 1, settings.layer)
+        essences = [made.essence for made in plans]
+        self.essences = OffsetRows.open(modules, essences, 1, settings.layer, settings.site)
         self.device = self.prompts.column.device
         self.scored = self._positions()
         self.live = torch.arange(len(plans), device=self.device)
-        bare = self.live * self.prompts.per_edit
-        self.clean = self.prompts.tail.hidden[bare, self.prompts.column[bare]].to(modules.dtype)
-        if settings.site == "mlp":
-            self.clean = mlp_states(modules, [rows[at].to_subject for at in bare.tolist()], settings.layer)
-        self.size = self.clean.norm(dim=1)
+        self.clean = self._clean([made.rows[0].to_subject for made in plans])  # [E, sites, d]
+        self.size = self.clean.norm(dim=-1)
         self.delta = torch.zeros_like(self.clean, requires_grad=True)
         self.mean, self.square = torch.zeros_like(self.clean), torch.zeros_like(self.clean)
+        self.hits = torch.zeros_like(self.live)
+        self.ease = torch.ones(len(plans), dtype=modules.dtype, device=self.device)  # weight of the NLL
         self.before: Tensor | None = None  # log P of the unedited model at the KL position, [E, V]
         self.history = torch.zeros(settings.steps, len(plans), len(LOSSES), dtype=modules.dtype, device=self.device)
         self.done: dict[int, OptimizedTarget] = {}
@@ -205,6 +161,10 @@ class _Optimization:
             self._check(loss, step)
             self.history[step, self.live] = losses.detach()
             stop = (loss < self.settings.stop_loss) | (step == self.settings.steps - 1)
+            if self.settings.stop_hits:
+                stop |= self.hits >= self.settings.stop_hits
+            if self.settings.kl_stop is not None:
+                stop |= (self.ease < 1) & (losses[:, 1] <= self.settings.kl_stop)
             self._finish(stop, step)
             if bool(stop.all()):
                 break
@@ -226,12 +186,29 @@ class _Optimization:
         scored, now = logs[:-count], logs[-count:]
         if self.before is None:
             self.before = now.detach()
+        wrong = scored.argmax(-1) != self.scored.token
+        if self.settings.stop_hits:
+            self._count_hits(wrong)
         chosen = scored.gather(1, self.scored.token[:, None])[:, 0]
         nll = torch.zeros(count, dtype=logs.dtype, device=self.device)
         nll = nll.index_add(0, self.scored.edit, -chosen * self.scored.weight)
         kl = self.settings.kl * (now.exp() * (now - self.before)).sum(-1)
-        decay = self.settings.weight_decay * self.delta.norm(dim=1) / self.size**2
-        return torch.stack([nll, kl, decay, nll + kl + decay], dim=1)
+        decay = (self.settings.weight_decay * self.delta.norm(dim=-1) / self.size**2).sum(1)
+        losses = torch.stack([nll, kl, decay, self.ease * nll + kl + decay], dim=1)
+        if self.settings.kl_stop is not None:
+            self.ease = self._eased(wrong)
+        return losses
+
+    def _eased(self, wrong: Tensor) -> Tensor:
+        """Return the next weight of the NLL, [E]: lower for edits without a ``wrong`` token [M]."""
+        misses = torch.zeros_like(self.hits).index_add(0, self.scored.edit, wrong.to(self.hits.dtype))
+        return torch.where(misses == 0, EASED, 1.0).to(self.ease.dtype)
+
+    def _count_hits(self, wrong: Tensor) -> None:
+        """Count the edits without a ``wrong`` token [M] after the sampled contexts, or after the bare prompt."""
+        sampled = (self.scored.row % self.prompts.per_edit != 0) | (self.prompts.per_edit == 1)
+        misses = torch.zeros_like(self.hits).index_add(0, self.scored.edit, (wrong & sampled).to(self.hits.dtype))
+        self.hits = self.hits + (misses == 0).to(self.hits.dtype)
 
     def _adam(self, gradient: Tensor, step: int) -> None:
         """Make one step of Adam, and project back into the ball |delta| <= clamp |h|."""
@@ -239,14 +216,14 @@ class _Optimization:
         self.square = BETA2 * self.square + (1 - BETA2) * gradient**2
         scale = (self.square.sqrt() / (1 - BETA2**step) ** 0.5) + EPSILON
         delta = self.delta.detach() - self.settings.lr / (1 - BETA1**step) * self.mean / scale
-        limit = self.settings.clamp * self.size
-        norm = delta.norm(dim=1)
-        delta = torch.where((norm > limit)[:, None], delta * (limit / norm)[:, None], delta)
+        limit = self.settings.clamp * self.size[..., None]
+        norm = delta.norm(dim=-1, keepdim=True)
+        delta = torch.where(norm > limit, delta * (limit / norm), delta)
         self.delta = delta.requires_grad_()
 
     def _finish(self, stop: Tensor, step: int) -> None:
-        z = (self.clean + self.delta).detach()
-        change = (self.delta.detach().norm(dim=1) / self.size).tolist()
+        z = (self.clean + self.delta).detach()[:, -1]
+        change = (self.delta.detach().norm(dim=-1) / self.size)[:, -1].tolist()
         for at in stop.nonzero()[:, 0].tolist():
             place = int(self.live[at])
             losses = self.history[: step + 1, place].cpu()
@@ -259,7 +236,7 @@ class _Optimization:
         edits = stay.nonzero()[:, 0]
         self.scored = self.scored.of(edits, self.prompts.of(edits))
         self.prompts, self.essences = self.prompts.keep(edits), self.essences.keep(edits)
-        self.live = self.live[edits]
+        self.live, self.hits, self.ease = self.live[edits], self.hits[edits], self.ease[edits]
         self.clean, self.size, self.delta = self.clean[edits], self.size[edits], self.delta[edits]
         self.mean, self.square = self.mean[edits], self.square[edits]
         assert self.before is not None
@@ -274,7 +251,18 @@ class _Optimization:
                 hint="lower the learning rate, or load the model with --dtype float32",
             )
 
-    def _positions(self) -> _Scored:
+    def _clean(self, bare: Sequence[SubjectTokens]) -> Tensor:
+        """Return the unchanged outputs h of the sites at the subject of the bare prompts, [E, sites, d]."""
+        layer = self.settings.layer
+        if self.settings.site == "block":
+            at = self.live * self.prompts.per_edit
+            return self.prompts.tail.hidden[at, self.prompts.column[at]].to(self.modules.dtype)[:, None]
+        outputs = [mlp_states(self.modules, bare, layer)]
+        if self.settings.site == "attention+mlp":
+            outputs.insert(0, attention_states(self.modules, bare, layer))
+        return torch.stack(outputs, dim=1)
+
+    def _positions(self) -> ScoredPositions:
         """Return where the target's tokens are predicted: the last prompt token and the earlier target tokens."""
         found: list[tuple[int, int, int, float, int]] = []
         starts = self.prompts.tail.start.tolist()
@@ -285,7 +273,7 @@ class _Optimization:
                 begin = len(row.ids) - len(made.target) - starts[at]
                 found += [(at, begin + j, token, share, edit) for j, token in enumerate(made.target)]
         rows, columns, tokens, weights, edits = zip(*found, strict=True)
-        return _Scored(
+        return ScoredPositions(
             row=torch.tensor(rows, device=self.device),
             column=torch.tensor(columns, device=self.device),
             token=torch.tensor(tokens, device=self.device),

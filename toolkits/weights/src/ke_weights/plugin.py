@@ -11,17 +11,30 @@ the output of a layer with ``adapt``. Both are undone when the context ends::
 
 from __future__ import annotations
 
+from ke_core.app import read_edits
 from ke_core.plugin import uninterruptible_context
 from ke_plugin_hf.adaptors import Adaptor, LayerCall, LayerForward, prompt_lengths
 from ke_plugin_hf.decoding.float64 import double, home
-from ke_plugin_hf.guard import NOT_QUANTIZED, Dense, LowRank, Patch, map_orientation, quantized, whole_instead
+from ke_plugin_hf.guard import (
+    NOT_QUANTIZED,
+    Delta,
+    Dense,
+    LowRank,
+    Patch,
+    map_orientation,
+    quantized,
+    stored_as,
+    whole_instead,
+)
 from ke_plugin_hf.model import HFModel as OpenModel
 from ke_weights.corpus import read_corpus
 from ke_weights.covariance import KeyCovariance
+from ke_weights.edit_targets import EditTargets
 from ke_weights.facts import model_facts
+from ke_weights.gradients import hooked, layer_gradients, stacked
 from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
-from ke_weights.keys import average_keys, bare_keys, bare_values, project
-from ke_weights.locate import LocateContext, LocateContextCache, spread_over_layers, write
+from ke_weights.keys import average_keys, bare_keys, bare_values, mlp_states, project, subject_states
+from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor, RankOneEditor
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
 from ke_weights.optimize import TargetSettings
@@ -29,17 +42,21 @@ from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.saved_edits import SavedEdit, opened_edit, read_saved_edit, recorded_model_choice
 from ke_weights.scored_tokens import ScoredTokens, require_finite, scored_tokens
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
+from ke_weights.spread import spread_over_layers, write
 from ke_weights.state_files import load_state, save_state
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
 from ke_weights.tail import Tail, open_tail
+from ke_weights.wrapping import EditState, UpdateWrapper, dense
 
 __all__ = [
-    "NOT_QUANTIZED", "Adaptor", "Dense", "EditInProgress", "Hooks", "KeyCovariance", "Layer", "LayerCall",
-    "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor", "LowRank", "ModuleMap", "OpenModel", "Patch",
-    "RankOneEditor", "Rewrite", "SavedEdit", "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "as_rewrites",
-    "average_keys", "bare_keys", "bare_values", "cholesky", "covariance_weighted", "default_dtype", "double", "encode",
-    "find_parts", "forward", "frozen_module", "home", "load_state", "map_orientation", "model_facts", "module_map",
-    "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized", "read_corpus", "read_saved_edit",
-    "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "save_state", "scored_tokens",
-    "spread_over_layers", "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
+    "NOT_QUANTIZED", "Adaptor", "Delta", "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks",
+    "KeyCovariance", "Layer", "LayerCall", "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor",
+    "LowRank", "ModuleMap", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "SavedEdit", "ScoredTokens",
+    "SubjectTokens", "Tail", "TargetSettings", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys",
+    "bare_values", "cholesky", "covariance_weighted", "default_dtype", "dense", "double", "encode", "find_parts",
+    "forward", "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states",
+    "model_facts", "module_map", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized",
+    "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
+    "ridge_update", "save_state", "scored_tokens", "spread_over_layers", "stacked", "stored_as", "subject_states",
+    "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

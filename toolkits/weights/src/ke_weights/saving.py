@@ -12,10 +12,9 @@ from torch import Tensor
 
 from ke_core.app import Catalog, EditedModel, ModelChoice, installed_catalog
 from ke_core.plugin import DEFAULT_LOADING, BadConfig, BadPatch, KEError, ModelRequest, Progress
-from ke_weights.editing import LoadedModel, open_model_for_edits, with_history
+from ke_weights.editing import LoadedModel, active_deltas, open_model_for_edits, patch_of, patched, with_history
 from ke_weights.patches.adapter import write_adapter
 from ke_weights.patches.apply import applied
-from ke_weights.patches.build import build_patch
 from ke_weights.patches.checkpoint import read_history, reverted, write_checkpoint
 from ke_weights.patches.format import StoredPatch, read_patch, write_patch
 from ke_weights.patches.identity import weights_digest
@@ -99,15 +98,16 @@ def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool)
         else SaveTargets(out=path, format="peft" if what == "adapter" else "merged", force=force)
     )
     targets.check(edited.model.choice)
-    details = edited.details[0] if len(edited.details) == 1 else {"batches": list(edited.details)}
-    deltas, component = edited.recorded.deltas(), edited.editor.component
+    if hasattr(edited.model.module, "peft_config"):
+        raise BadConfig(
+            "the edit cannot be saved: the model has peft adapters, and the files would not contain them",
+            hint="merge them before the edit, with model.merge_and_unload()",
+        )
+    deltas = active_deltas(edited)
     with edited.unedited():
         loaded = with_history(edited.session, edited.model.choice, installed_catalog())
-        module = loaded.model.module
-        patch = build_patch(module, deltas, base=loaded.base, editor=component, edits=edited.edits, details=details)
-        with applied(loaded.model, patch, loaded.history) as weights:
-            patch = evolve(patch, info=evolve(patch.info, edited=weights_digest(module)))
-            targets.write(loaded, patch, weights.originals())
+        with patched(loaded, patch_of(edited, deltas, loaded.base)) as (patch, originals):
+            targets.write(loaded, patch, originals)
 
 
 def _refuse_inside(out: Path, model: ModelChoice) -> None:

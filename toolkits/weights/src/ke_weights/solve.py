@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,24 +19,29 @@ SINGULAR = 1e-12  # unexplained fraction of a row; rounding of float32 keys give
 FEW = 4  # with fewer edits than a quarter of the key dimension, the small system is cheaper
 
 
-def ridge_update(covariance: KeyCovariance, keys: Tensor, residual: Tensor, weight: float) -> LowRank:
-    """Return Delta = R K^T (weight C + K K^T)^-1, [d, f], of rank N at most; float64.
+def ridge_update(
+    covariance: KeyCovariance, keys: Tensor, residual: Tensor, weight: float, earlier: Sequence[Tensor] = ()
+) -> LowRank:
+    """Return Delta = R K^T (weight C + Kp Kp^T + K K^T)^-1, [d, f], of rank N at most; float64.
 
-    It minimizes |Delta K - R|^2 + weight tr(Delta C Delta^T): meet the edits, change other outputs little.
+    It minimizes |Delta K - R|^2 + |Delta Kp|^2 + weight tr(Delta C Delta^T): meet the edits, change other outputs
+    little.
 
-    ``keys`` K [f, N], ``residual`` R [d, N]. For few edits it uses the push-through identity with Y = C^-1 K: Delta = R
-    (weight I + K^T Y)^-1 Y^T, which only needs the factor of C, computed once for all batches. Raises EditFailed for a
-    singular system.
+    ``keys`` K [f, N], ``residual`` R [d, N], ``earlier`` the parts of Kp [f, M]. For few keys G = [K Kp] it uses the
+    push-through identity with Y = C^-1 G: Delta = [R 0] (weight I + G^T Y)^-1 Y^T, which only needs the factor of C,
+    computed once for all batches. Raises EditFailed for a singular system.
     """
-    keys, residual = double(keys), double(residual)
-    size, count = keys.shape
-    if count * FEW < size:
+    residual, count = double(residual), keys.shape[1]
+    keys = double(torch.cat([keys, *earlier], dim=1))
+    size, every = keys.shape
+    if every * FEW < size:
         inverse_keys = torch.cholesky_solve(keys, covariance.factor)
         small = keys.T @ inverse_keys
-        small = (small + small.T) / 2 + weight * torch.eye(count, dtype=keys.dtype, device=keys.device)
-        return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system")))
+        small = (small + small.T) / 2 + weight * torch.eye(every, dtype=keys.dtype, device=keys.device)
+        solved = torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system"))
+        return LowRank(left=residual, right=solved[:count])
     whole = weight * covariance.double() + keys @ keys.T
-    return LowRank(left=residual, right=torch.cholesky_solve(keys, cholesky(whole, "the edits' system")).T)
+    return LowRank(left=residual, right=torch.cholesky_solve(keys[:, :count], cholesky(whole, "the edits' system")).T)
 
 
 def covariance_weighted(covariance: KeyCovariance | None, key: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from ke_weights.state_files import load_intact, save_state
 
 KIND = "targets"  # the key has no version: a change of the result needs a new kind, such as targets-2
 LABEL = "optimizing targets"
+LATER = (("stop_hits", 0), ("kl_stop", None))  # settings that are not in the key at these values
 TOGETHER = 1024  # tokens from the subject on, of all rows, whose activations one step keeps
 
 
@@ -93,7 +94,7 @@ def _path(
         "block": modules.layers[settings.layer].name,
         "rewrite": asdict(rewrite) | {"id": ""},
         "templates": list(templates),
-        "settings": asdict(settings),
+        "settings": {name: value for name, value in asdict(settings).items() if (name, value) not in LATER},
         "dtype": str(modules.dtype),
     }
     return session.artifacts.path(KIND, key, ".safetensors")

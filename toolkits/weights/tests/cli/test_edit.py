@@ -370,7 +370,7 @@ def test_all_refused_edits_are_named(ke, base, tmp_path):
     )
     status, _out, err = ke("edit", "--edits", file, *base, "--out", "x")
     assert status == 2
-    assert "toy cannot make an edit" in err
+    assert "toy cannot make 1 of 2 edits" in err
     assert "e.jsonl, line 1: 'Nobody is a': its subject is Nobody" in err
     assert not (tmp_path / "x").exists()
 

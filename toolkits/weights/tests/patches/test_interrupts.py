@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from ke_testing.interrupts import Interrupter, first_and_last
+from ke_testing.interrupts import Interrupter, first_and_last, points_of
 from ke_weights.hooks import Hooks, frozen_module
 from ke_weights.patches import applied, reverted
 from ke_weights.patches.checkpoint import read_history, write_checkpoint
@@ -38,20 +38,12 @@ def left_altered(model, run, moments):
             yield interrupter.seen[at : at + 1], raised, [name for name in before if before[name] != after.get(name)]
 
 
-def counted(run):
-    """Return the points of a second call of ``run``: the first one fills caches."""
-    run()
-    counter = Interrupter(packages=PACKAGES)
-    assert not counter.interrupts(run)
-    return counter.seen
-
-
 def test_interrupted_patch_restores_the_model(model, patch):
     def run():
         with applied(model, patch):
             pass
 
-    moments = first_and_last(counted(run))
+    moments = first_and_last(points_of(run, PACKAGES))
     assert len(moments) > 100
     assert not list(left_altered(model, run, moments))
 
@@ -85,7 +77,7 @@ def opening(model, patch, kit):
 def test_other_interrupted_contexts_restore_the_model(model, patch, kit, which):
     model.module.requires_grad_(requires_grad=True)
     run = opening(model, patch, kit)[which]
-    assert not list(left_altered(model, run, first_and_last(counted(run))))
+    assert not list(left_altered(model, run, first_and_last(points_of(run, PACKAGES))))
 
 
 def test_interrupted_revert_restores_the_model(model, patch, tmp_path, opened):
@@ -98,7 +90,7 @@ def test_interrupted_revert_restores_the_model(model, patch, tmp_path, opened):
         with reverted(edited, past, []):
             pass
 
-    assert not list(left_altered(edited, run, first_and_last(counted(run))))
+    assert not list(left_altered(edited, run, first_and_last(points_of(run, PACKAGES))))
 
 
 @contextmanager

@@ -97,8 +97,7 @@ class JudgeCheck:
 def check(chosen: ResolvedComponent[JudgeSpec], opened: OpenJudge, items: Sequence[LabeledLine]) -> JudgeCheck:
     """Judge ``items`` and compare the labels."""
     groups = groups_of(chosen.spec)
-    inputs = [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
-    verdicts = judge_items(opened, inputs)
+    verdicts = judge_items(opened, inputs(items))
     compared = [_compared(one, found, groups) for one, found in zip(items, verdicts, strict=True)]
     names = dict.fromkeys(one.group for one in compared)
     pairs = {name: [(one.item.label, one.found) for one in compared if one.group == name] for name in names}
@@ -107,6 +106,11 @@ def check(chosen: ResolvedComponent[JudgeSpec], opened: OpenJudge, items: Sequen
         judge=opened.component, items=digest(to_json(items, list[LabeledLine])), agreements=agreements
     )
     return JudgeCheck(check=made, compared=compared)
+
+
+def inputs(items: Sequence[LabeledLine]) -> list[Item]:
+    """Return what the judge gets, without the labels."""
+    return [one.item(f"item-{number}") for number, one in enumerate(items, start=1)]
 
 
 def read_items(spec: JudgeSpec, text: str, *, of: str) -> list[LabeledLine]:

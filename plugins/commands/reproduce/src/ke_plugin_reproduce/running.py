@@ -8,18 +8,10 @@ from pathlib import Path
 
 from attrs import define, evolve, field, frozen
 
+from ke_benchmarks import count_cases
 from ke_benchmarks.audit.bank import as_rule
 from ke_benchmarks.audit.contamination import contamination, draw, tally
-from ke_core.app import (
-    Catalog,
-    JudgeModel,
-    RunFolder,
-    agreement_warning,
-    count_cases,
-    judge_folder,
-    read_scores,
-    score_folder,
-)
+from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, judge_folder, read_scores, score_folder
 from ke_core.plugin import EFFICACY, BadData, Case, KEError, MetricScore, Progress, digest
 from ke_plugin_reproduce.cells import Cell, CellRunner, ReportProgress, Result
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Measured, Status, mean, part, picked

@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ke_core.app import SourceLine
+from ke_core.app import SourceLine, refuse_edits
 from ke_core.plugin import BadData, Edited, KEError, UnsupportedChange, UnsupportedEdit
 from ke_plugin_serve import rendering, replies, wire
 from ke_plugin_serve.active_edits import Contradiction, EditChange, ServedEdit, UnknownEdit, given_fields, kept_from
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.limits import HEALTH, Gate, Intake, Limits, answer, while_there
 from ke_plugin_serve.rendering import ChatFormat, CompletionRequest
-from ke_plugin_serve.startup import ServedModel, check
+from ke_plugin_serve.startup import ServedModel
 from ke_plugin_serve.state import ChangedMeanwhile
 from ke_plugin_serve.wire import BadRequest
 
@@ -177,7 +177,7 @@ class Routes:
     def _changed(self, change: EditChange) -> None:
         """Apply the change in the model's thread, and undo it if it cannot be saved."""
         served = self.served
-        check(served.spec, served.editor, served.session, [one.edit for one in change.add])
+        refuse_edits(served.spec, served.editor, served.session, [one.edit for one in change.add], {})
         served.edited.change(add=_edits(change.add), remove=[one.edit.id for one in change.remove])
         before = dict(served.bank.edits)
         served.bank.make(change)

@@ -17,6 +17,7 @@ from ke_core.app import (
     Options,
     ResolvedComponent,
     open_session,
+    refuse_edits,
     refuse_weightless,
     reject_unused,
     resolve_component,
@@ -31,7 +32,6 @@ from ke_core.plugin import (
     Progress,
     RemoteModel,
     Session,
-    UnsupportedEdit,
     find_model,
 )
 from ke_plugin_serve.active_edits import ActiveEdits, kept_edit
@@ -122,7 +122,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
 
             opening = opened_edit(request.adaptor, saved, session, chosen)
         else:
-            check(spec, editor, session, edits)
+            refuse_edits(spec, editor, session, edits, {})
             opening = edited_model(spec, editor, session, edits)
         with opening as edited:
             yield ServedModel(
@@ -145,18 +145,6 @@ def _editor_of(request: ServeRequest, catalog: Catalog) -> ResolvedComponent[Any
     reject_unused(request.options, [spec])
     own = {**spec.served, **request.options.get(spec.prefix, {})}
     return resolve_component(catalog, "editor", request.editor, {spec.prefix: own})
-
-
-def check(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> None:
-    """Raise UnsupportedEdit with the reason for each edit that the editor cannot make."""
-    refused = spec.refused(editor, session, edits)
-    if refused:
-        statements: Mapping[str, str] = {edit.id: edit.statement for edit in edits}
-        raise UnsupportedEdit(
-            f"{spec.name} cannot make {len(refused)} of {len(edits)} edits",
-            details=tuple(f"{identity}: {statements[identity]!r}: {why}" for identity, why in refused.items()),
-            hint="fix or remove these edits; no edit was applied",
-        )
 
 
 @contextmanager

@@ -11,6 +11,8 @@ C^-1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -33,6 +35,8 @@ CONTEXTS = 5  # sampled left contexts, as in MEMIT
 class Emmet(LocateEditor):
     """Editor that writes a batch of edits into one layer."""
 
+    normal_matrix = True
+
     def __init__(self, config: EmmetConfig) -> None:
         super().__init__(
             LocateContextCache.single_layer(config, derive, contexts=((config.template_length, CONTEXTS),))
@@ -46,23 +50,31 @@ class Emmet(LocateEditor):
         targets = work.edit_targets(layer, "block")
 
         def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-            return constrained_update(context.covariances[layer], keys, residual, weight, self.softening)
+            covariance = work.covariance(layer, weight * (self.softening or 1.0))
+            return constrained_update(covariance, keys, residual, weight, self.softening, work.earlier_keys(layer))
 
         norms, left = spread_over_layers(work.weights, context.modules, targets, (layer,), solve)
         return context.details(norms, targets.report(left))
 
 
 def constrained_update(
-    covariance: KeyCovariance, keys: Tensor, residual: Tensor, weight: float, softening: float
+    covariance: KeyCovariance,
+    keys: Tensor,
+    residual: Tensor,
+    weight: float,
+    softening: float,
+    earlier: Sequence[Tensor] = (),
 ) -> LowRank:
     """Return Delta = R (K^T Y + e I)^-1 Y^T with Y = (w C)^-1 K; float64, of rank N.
 
-    ``keys`` K [f, N], ``residual`` R [d, N]. With e = 0, Delta K = R. Raises EditFailed for a singular system: two
-    edits with equal keys, or more edits than key dimensions, cannot all be exact.
+    ``keys`` K [f, N], ``residual`` R [d, N]. With e = 0, Delta K = R. ``earlier`` keys join K with residuals of 0.
+    Raises EditFailed for a singular system: two edits with equal keys, or more edits than key dimensions, cannot all be
+    exact.
     """
-    keys, residual = double(keys), double(residual)
+    residual, count = double(residual), keys.shape[1]
+    keys = double(torch.cat([keys, *earlier], dim=1))
     inverse_keys = torch.cholesky_solve(keys, covariance.factor) / weight
     system = keys.T @ inverse_keys
     system = (system + system.T) / 2 + softening * torch.eye(len(system), dtype=keys.dtype, device=keys.device)
     factor = cholesky(system, "the system of the edits' keys")
-    return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, factor))
+    return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, factor)[:count])

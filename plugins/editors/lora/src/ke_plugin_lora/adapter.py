@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
 from ke_plugin_lora.values import AdapterConfig
-from ke_weights.plugin import LowRank, default_dtype, double, quantized, uninterruptible_context
+from ke_weights.plugin import LowRank, default_dtype, double, quantized, stored_as, uninterruptible_context
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
 """Modules that can get an adapter; a LoraLayer is a linear layer that has one already."""
@@ -66,7 +66,7 @@ def quantization(module: nn.Module) -> str:
         if hasattr(parameter, "quant_type"):
             return str(parameter.quant_type)
         if quantized(parameter):
-            return str(parameter.dtype).removeprefix("torch.")
+            return stored_as(parameter).removeprefix("torch.")
     return ""
 
 

@@ -26,6 +26,8 @@ from ke_weights.plugin import (
 class Memit(LocateEditor):
     """Editor that writes a batch of edits into several layers at once."""
 
+    normal_matrix = True
+
     def __init__(self, config: MemitConfig) -> None:
         super().__init__(LocateContextCache.multi_layer(config, derive))
 
@@ -36,7 +38,7 @@ class Memit(LocateEditor):
         targets = work.edit_targets(layers[-1], "block")
 
         def solve(layer: int, keys: Tensor, residual: Tensor) -> LowRank:
-            return ridge_update(context.covariances[layer], keys, residual, weight)
+            return ridge_update(work.covariance(layer, weight), keys, residual, weight, work.earlier_keys(layer))
 
         norms, left = spread_over_layers(work.weights, context.modules, targets, layers, solve)
         return context.details(norms, targets.report(left))

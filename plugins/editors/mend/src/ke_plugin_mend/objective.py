@@ -17,9 +17,9 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_plugin_mend.factors import GradientFactors, factors, side_branches, stacked
+from ke_plugin_mend.factors import GradientFactors, factors, side_branches
 from ke_plugin_mend.network import Hypernetwork
-from ke_weights.plugin import ScoredTokens, forward
+from ke_weights.plugin import ScoredTokens, forward, stacked
 
 
 @frozen(eq=False)

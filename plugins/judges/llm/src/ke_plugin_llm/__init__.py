@@ -1,4 +1,4 @@
-"""Judge ``llm``: a language model evaluates the chain of thought before an answer."""
+"""Judges ``llm`` and ``llm-correct``: a language model evaluates thoughts before an answer, or the answer itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Literal
 from attrs import field, frozen, validators
 
 from ke_core.plugin import FACT_LABELS, SUPPORT_LABELS, Judge, JudgeSpec, hookimpl
+
+RIGHT, PRE_EDIT, WRONG, ABSTAINED, ANSWER_UNSURE = "right", "pre-edit", "wrong", "abstained", "answer-unsure"
 
 
 @frozen(kw_only=True)
@@ -37,6 +39,18 @@ class LLMConfig:
     )
 
 
+@frozen(kw_only=True)
+class CorrectConfig:
+    """Options: the prompt. The temperature is 0."""
+
+    prompts: str = field(
+        default="own", metadata={"help": "own, or a folder with correct.txt", "file": True, "words": ("own",)}
+    )
+    tokens: int = field(
+        default=120, validator=validators.gt(0), metadata={"help": "maximum tokens of the model for one label"}
+    )
+
+
 def build(config: LLMConfig) -> Judge:
     """Build the judge. Raises BadConfig for unreadable prompts."""
     from ke_plugin_llm.judge import LLMJudge  # noqa: PLC0415  built late
@@ -44,14 +58,26 @@ def build(config: LLMConfig) -> Judge:
     return LLMJudge.of(config)
 
 
+def build_correct(config: CorrectConfig) -> Judge:
+    """Build the judge ``llm-correct``. Raises BadConfig for an unreadable prompt."""
+    from ke_plugin_llm.correct import CorrectnessJudge  # noqa: PLC0415  built late
+
+    return CorrectnessJudge.of(config)
+
+
 def items() -> str:
     """Return sixty manually labeled items."""
     return (files("ke_plugin_llm") / "items.jsonl").read_text(encoding="utf-8")
 
 
+def correct_items() -> str:
+    """Return sixty manually labeled answers."""
+    return (files("ke_plugin_llm") / "correct.jsonl").read_text(encoding="utf-8")
+
+
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
-    """Register ``llm``."""
+    """Register ``llm`` and ``llm-correct``."""
     return [
         JudgeSpec(
             name="llm",
@@ -63,5 +89,15 @@ def ke_judges() -> list[JudgeSpec]:
             labels={"facts": FACT_LABELS, "support": SUPPORT_LABELS},
             metrics=("fact-recall", "coherence"),
             items=items,
-        )
+        ),
+        JudgeSpec(
+            name="llm-correct",
+            summary="a model labels answers: right, pre-edit, wrong or abstained",
+            config=CorrectConfig,
+            build=build_correct,
+            cite="Yang et al. 2025, The Mirage of Model Editing (WILD), section 4; the prompt and labels are our own",
+            needs_model=True,
+            labels={"answer": (RIGHT, PRE_EDIT, WRONG, ABSTAINED, ANSWER_UNSURE)},
+            items=correct_items,
+        ),
     ]

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ke_plugin_hf.adaptors import Adaptor, active, state_tensors
 
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
+SAMPLED = 64  # values of a tensor
 ROWS = 16  # rows at a time on the CPU: half a megabyte fits into its cache
 ROWS_DEVICE = 2048
 MIX = -7046029254386353131  # an arbitrary odd number: 2^64 over the golden ratio, as a signed number
@@ -75,11 +76,12 @@ class Checksums:
     """Checksums by tensor, computed again only if the tensor was replaced or written to.
 
     torch counts in-place writes (``Tensor._version``). Writes through ``.data`` are not counted, so the runner uses
-    ``fresh``. A new adapter may get the address and the count of the previous one, so the tensor itself is compared
-    too.
+    ``fresh``, and the Python API ``recheck``. A new adapter may get the address and the count of the previous one, so
+    the tensor itself is compared too.
     """
 
     _known: dict[str, tuple[ref[Tensor], tuple[int, int], Checksum]] = field(factory=dict, init=False)
+    _samples: dict[str, Tensor] = field(factory=dict, init=False)
 
     def of(self, module: nn.Module, adaptors: Sequence[Adaptor] = (), *, fresh: bool) -> dict[str, Checksum]:
         """Return the checksum by name of every parameter and buffer, and of every tensor of the adaptors."""
@@ -94,6 +96,20 @@ class Checksums:
             made[name] = old
         self._known = made
         return {name: value for name, (_tensor, _stamp, value) in made.items()}
+
+    def recheck(self, module: nn.Module) -> None:
+        """Forget the checksum of each tensor whose ``sample`` differs from that of the last call."""
+        found = {name: sample(tensor) for name, tensor in _tensors(module) if not tensor.is_meta}
+        for name, bits in found.items():
+            if name not in self._samples or not torch.equal(bits, self._samples[name]):
+                self._known.pop(name, None)
+        self._samples = found
+
+
+def sample(tensor: Tensor) -> Tensor:
+    """Return the bytes of at most 64 values, spread evenly over the tensor."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, -(-flat.numel() // SAMPLED))].clone().view(torch.uint8)
 
 
 def offloaded(module: nn.Module, name: str, empty: Tensor) -> Tensor:

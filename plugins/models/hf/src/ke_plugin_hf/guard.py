@@ -36,8 +36,17 @@ WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def quantized(weight: Tensor) -> bool:
-    """Return whether ``weight`` is quantized. 8-bit floats count, because they have scales, like integers."""
-    return weight.dtype not in WHOLE_TYPES
+    """Return whether ``weight`` is quantized. 8-bit floats count, because they have scales, like integers.
+
+    A subclass of Tensor counts too: torchao stores codes in one, whose dtype is that of the decoded weight.
+    """
+    return weight.dtype not in WHOLE_TYPES or type(weight.detach()) is not Tensor
+
+
+def stored_as(weight: Tensor) -> str:
+    """Return how ``weight`` is stored, for an error message: its dtype, or its class if that is not Tensor."""
+    kind = type(weight.detach())
+    return str(weight.dtype) if kind is Tensor or weight.dtype not in WHOLE_TYPES else kind.__name__
 
 
 def whole_instead(weight: Tensor) -> str:
@@ -239,7 +248,9 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Module, nn.Parameter]:
     if parameter.is_meta:
         raise EditFailed(f"{name} is offloaded and cannot be changed", hint="load the whole model into memory")
     if quantized(parameter):
-        raise EditFailed(f"{name} is stored as {parameter.dtype} and cannot be changed", hint=whole_instead(parameter))
+        raise EditFailed(
+            f"{name} is stored as {stored_as(parameter)} and cannot be changed", hint=whole_instead(parameter)
+        )
     return owner, parameter
 
 

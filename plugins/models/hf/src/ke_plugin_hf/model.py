@@ -21,6 +21,7 @@ from ke_core.plugin import (
     uninterruptible_context,
 )
 from ke_plugin_hf.adaptors import Adaptor, LayerForward, active, without_adaptors
+from ke_plugin_hf.decoding.forward import input_device
 from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.decoding.runner import LocalRunner
@@ -84,9 +85,8 @@ class HFModel:
 
     @property
     def device(self) -> torch.device:
-        """The device of token ids; with a device map, the device of the first layer."""
-        device: torch.device = self.module.get_input_embeddings().weight.device
-        return device
+        """The device of token ids; with a device map, the device of the first layer; offloaded, where it computes."""
+        return input_device(self.module)
 
     @property
     def plain(self) -> HFModel:
@@ -115,6 +115,13 @@ class HFModel:
     def state(self) -> Mapping[str, object]:
         """Return marks by name (``fingerprint``), with every weight read again; ``digest`` is correct afterwards."""
         return fingerprint(self.module, self._sums.of(self.module, self._adaptors, fresh=True), self._adaptors)
+
+    def recheck(self) -> None:
+        """Update ``digest`` after writes through ``.data``, such as a merge of adapters, without reading every weight.
+
+        It compares 64 values of each tensor with those of the last call. ``state`` finds a change of any value.
+        """
+        self._sums.recheck(self.module)
 
     def patch(self) -> Patch:
         """Return a context that adds updates to weights and restores them bit for bit."""

@@ -45,10 +45,9 @@ def shape(request: ModelRequest) -> Shape:
 
 def wrap(module: Any, tokenizer: Any, name: str, chat: bool) -> LanguageModel:  # noqa: FBT001  ModelSpec.wrap
     """Use a transformers model that is in memory. Raises ModelUnavailable."""
-    from ke_plugin_hf.model import HFModel  # noqa: PLC0415  as above
+    from ke_plugin_hf import wrapping  # noqa: PLC0415  as above
 
-    found = name or getattr(module.config, "_name_or_path", "") or "model"
-    return HFModel.from_parts(module, tokenizer, id=f"hf:{found}", chat=chat)
+    return wrapping.wrap(module, tokenizer, name, chat)
 
 
 def _where(request: ModelRequest) -> str:

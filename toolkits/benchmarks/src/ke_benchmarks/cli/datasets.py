@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from ke_benchmarks.counts import count_cases
 from ke_benchmarks.files.download import find_data
 from ke_benchmarks.files.published import LocalFile, file_state, local_file
 from ke_core.app import (
@@ -22,7 +23,6 @@ from ke_core.app import (
     Plan,
     ResolvedComponent,
     completion,
-    count_cases,
     count_noun,
     err,
     literal,

@@ -9,13 +9,13 @@ import click
 
 from ke_core.app import (
     App,
+    CallProgress,
     completion,
     count_noun,
     err,
     literal,
     model_choice,
     out,
-    progress,
     read_edits,
     split_options,
 )
@@ -84,8 +84,8 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     shared.require(app, "editor", editor)
     _refuse_weight_options(app, editor, given)
     options, written = split_options(given["options"]), list[str]()
-    console = err()
-    with progress(console) as shown:
+    console, shown = err(), CallProgress()
+    with shown.shown():
         work = prepare_edit(editor, model, facts, app.catalog, shown, options=options, seed=given["seed"])
         what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.model.id}"
         console.print(literal(what), soft_wrap=True)

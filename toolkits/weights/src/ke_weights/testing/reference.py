@@ -74,18 +74,24 @@ class ReferenceOptimizer:
         adam = torch.optim.Adam([delta], lr=settings.lr)
         path: list[Tensor] = []
         seen: list[tuple[float, float, float]] = []
+        hits = 0
         for step in range(settings.steps):
             nll = torch.zeros((), dtype=clean.dtype)
+            most_probable = []
             for line in lines:
                 logs, _ = self.run(line.ids, line.index, delta)
                 each = [logs[line.predicts + number, token] for number, token in enumerate(wanted)]
                 nll = nll - torch.stack(each).mean() / len(lines)
+                best = logs[line.predicts : line.predicts + len(wanted)].argmax(-1).tolist()
+                most_probable.append(best == wanted)
+            hits += all(most_probable[1:] or most_probable)
             now = self.run(essence, at, delta)[0][at]
             kl = (before.exp() * (before - now)).sum() if self.swapped_kl else (now.exp() * (now - before)).sum()
             loss = nll + settings.kl * kl + settings.weight_decay * delta.norm() / clean.norm() ** 2
             path.append((clean + delta).detach())
             seen.append((float(loss.detach()), float(nll.detach()), float(kl.detach())))
-            if loss < settings.stop_loss or step == settings.steps - 1:
+            enough = 0 < settings.stop_hits <= hits
+            if loss < settings.stop_loss or enough or step == settings.steps - 1:
                 break
             adam.zero_grad()
             loss.backward()

@@ -56,6 +56,10 @@ class ReferenceModel:
         """Add ``update`` [d, f] to W of ``layer``."""
         self._projection(layer).weight.data.add_(update.T if self.family in TRANSPOSED else update)
 
+    def put(self, layer: int, weight: Tensor) -> None:
+        """Replace W of ``layer`` by ``weight`` [d, f]."""
+        self._projection(layer).weight.data.copy_(weight.T if self.family in TRANSPOSED else weight)
+
     def change(self, layer: int, before: Tensor) -> Tensor:
         """Return the difference of W of ``layer`` to ``before``, [d, f]."""
         return self.weight(layer) - before

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ke_core.app import (
+    RECORDS,
     App,
+    Index,
     JudgeModel,
+    OpenJudge,
     Prices,
+    RecordedRun,
     RunFolder,
     completion,
     count_noun,
+    dataset_judge,
     err,
-    judge_folder,
+    judge_run,
+    key_of,
     literal,
     load_report,
     measures_of,
     model_choice,
+    open_judge,
     print_report,
     progress,
     recorded_run,
+    reject_unused,
     score_folder,
     spent_words,
     split_options,
+    waiting_items,
 )
 from ke_core.app import options as shared
-from ke_core.plugin import Progress
+from ke_core.plugin import Item, Progress, Usage
 
 last_judge_option = click.option(
     "--judge", default="", metavar="NAME", help="Judge. [default: the last one]",
@@ -74,9 +85,10 @@ def command(
     measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=judge)  # report a missing one before judging
     with progress(err()) as shown:
         asking = judge_model(given, shown)
-        written = judge_folder(
-            folder, app.catalog, name=judge, options=split_options(options), asking=asking, known=known
-        )
+        chosen = dataset_judge(app.catalog, known.spec, judge, split_options(options))
+        reject_unused(split_options(options), [chosen.spec])
+        opened = open_judge(chosen, app.catalog, asking)
+        written = judge_run(folder, known.cases, opened, spent=announced(folder, known, opened, asking))
     err().print(f"{count_noun(written, 'line')} of judgments written")
     say_spent(asking)
     score_folder(folder, app.catalog, judge=judge, metrics=metrics, known=known)
@@ -91,10 +103,30 @@ def judge_model(given: dict[str, Any], shown: Progress) -> Any:
     return JudgeModel(model=model_choice(given), progress=shown, prices=prices)
 
 
+def announced(
+    folder: RunFolder, known: RecordedRun, judge: OpenJudge, asking: JudgeModel | None
+) -> Callable[[], Sequence[Usage]]:
+    """Print what the judge will send to its model, and return the function that reads the usage of its server."""
+    if asking is None or judge.session is None:
+        return tuple
+    index = Index.of(folder.path / RECORDS)
+    waiting = waiting_items(index, known.cases, key_of(judge.component), folder)
+    say_estimate(judge, [item for _line, items in waiting for item in items.values()], asking.prices)
+    return partial(asking.since_last, judge.session.model)
+
+
+def say_estimate(judge: OpenJudge, items: Sequence[Item], prices: Prices) -> None:
+    """Print what the judge will send to its model for ``items``."""
+    from ke_plugin_analysis.estimating import estimate_words  # noqa: PLC0415  when a judge asks a model
+
+    if items:
+        err().print(literal(f"  to be sent: {estimate_words(judge, items, prices)}", "dim"), soft_wrap=True)
+
+
 def say_spent(asking: JudgeModel | None) -> None:
     """Print the usage of the judge's server, if there was any."""
     if asking is not None and asking.spent:
-        err().print(literal(f"  asked of the server now: {spent_words(asking.spent)}", "dim"), soft_wrap=True)
+        err().print(literal(f"  sent to the server: {spent_words(asking.spent)}", "dim"), soft_wrap=True)
 
 
 @click.command("score")

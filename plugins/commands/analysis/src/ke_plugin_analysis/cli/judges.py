@@ -26,7 +26,7 @@ from ke_core.app import (
 )
 from ke_core.app import options as shared
 from ke_core.plugin import BadConfig, BadData, JudgeSpec, to_json
-from ke_plugin_analysis.cli.judge import judge_model, judge_model_options, say_spent
+from ke_plugin_analysis.cli.judge import judge_model, judge_model_options, say_estimate, say_spent
 
 SHOWN, WIDE = 10, 60  # disagreements listed; characters of each
 
@@ -86,7 +86,7 @@ def check_(
       ke judges check llm --judge-model smollm2-135m
       ke judges check alias --items labeled.jsonl -o alias.match=contains
     """
-    from ke_plugin_analysis.checking import check, read_items  # noqa: PLC0415  numpy
+    from ke_plugin_analysis.checking import check, inputs, read_items  # noqa: PLC0415  numpy
 
     chosen = resolve_component(app.catalog, "judge", name, split_options(options))
     reject_unused(split_options(options), [chosen.spec])
@@ -95,6 +95,8 @@ def check_(
     with progress(err()) as shown:
         asking = judge_model(given, shown)
         opened = open_judge(chosen, app.catalog, asking)
+        if asking is not None:
+            say_estimate(opened, inputs(labeled), asking.prices)
         found = check(chosen, opened, labeled)
     save_check(found.check)
     if opened.session is not None:

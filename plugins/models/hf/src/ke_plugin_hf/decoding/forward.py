@@ -113,8 +113,7 @@ class Forward:
     @property
     def device(self) -> torch.device:
         """The device of token ids."""
-        device: torch.device = self.module.get_input_embeddings().weight.device
-        return device
+        return input_device(self.module)
 
     def prefix(self, ids: Sequence[int], known: Prefix = NO_PREFIX) -> Prefix:
         """Return the keys and values of ``ids``, which begin with those of ``known``."""
@@ -217,3 +216,10 @@ def _cache_with(known: Sequence[Layers], used: Sequence[int]) -> Any:
             filled.append(rows)
         cache.update(*filled, number)
     return cache
+
+
+def input_device(module: Any) -> torch.device:
+    """Return the device of token ids: that of the embedding, or where an offloaded embedding is computed."""
+    first = module.get_input_embeddings()
+    hook = getattr(first, "_hf_hook", None) if first.weight.is_meta else None  # of accelerate
+    return torch.device(first.weight.device if hook is None else hook.execution_device)

@@ -12,6 +12,7 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from ke_core.plugin import uninterruptible_context
 from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding.decoding import DecodingRow
+from ke_plugin_hf.decoding.forward import input_device
 from ke_plugin_hf.decoding.memory import free_after_failure, out_of_memory
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
 from ke_plugin_hf.decoding.scoring import ScoringRow
@@ -33,7 +34,7 @@ def generate_each(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None
 
 def generate_single(module: Any, row: DecodingRow) -> None:
     """Generate ``row``, or set its ``error`` if the logits are not finite."""
-    device = module.get_input_embeddings().weight.device
+    device = input_device(module)
 
     def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
         (token,) = choose([row.chooser], scores)
@@ -74,6 +75,6 @@ def _without_generation_defaults(module: Any) -> Iterator[None]:
 
 def score_single(module: Any, row: ScoringRow) -> None:
     """Score ``row``."""
-    device = module.get_input_embeddings().weight.device
+    device = input_device(module)
     with torch.no_grad(), prompt_lengths([row.prompt]):
         row.take(module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits[0])

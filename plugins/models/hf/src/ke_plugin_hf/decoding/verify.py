@@ -15,7 +15,7 @@ from torch import Tensor
 from ke_core.plugin import ModelUnavailable
 from ke_plugin_hf.adaptors import without_adaptors
 from ke_plugin_hf.decoding.float64 import double
-from ke_plugin_hf.decoding.forward import Forward, Mode
+from ke_plugin_hf.decoding.forward import Forward, Mode, input_device
 from ke_plugin_hf.decoding.memory import out_of_memory
 from ke_plugin_hf.decoding.sampling import HALF_RANGE
 
@@ -85,7 +85,7 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
     """
     draw = torch.Generator().manual_seed(0)
     vocabulary = int(module.get_input_embeddings().weight.shape[0])
-    device = module.get_input_embeddings().weight.device
+    device = input_device(module)
     context = context_of(module)
     shared = PREFIX if context is None else min(PREFIX, context - max(SUFFIXES) - STEPS)
     if shared < 1:

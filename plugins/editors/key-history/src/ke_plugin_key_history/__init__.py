@@ -1,0 +1,57 @@
+"""Update wrapper ``key-history``: updates that leave the outputs for the keys of earlier edits unchanged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import hookimpl
+from ke_weights import UpdateWrapperSpec
+
+if TYPE_CHECKING:
+    from ke_weights.plugin import UpdateWrapper
+
+CITE = (
+    "Fang, Jiang, Wang, Ma, Shi, Wang, He, Chua: AlphaEdit: Null-Space Constrained Knowledge Editing for Language "
+    "Models. ICLR 2025, https://arxiv.org/abs/2410.02355 (its baseline MEMIT with history)"
+)
+
+
+@frozen(kw_only=True)
+class KeyHistoryConfig:
+    """Options of the history of keys. ``weight=0`` changes nothing."""
+
+    weight: float = field(
+        default=1.0,
+        validator=validators.ge(0),
+        metadata={"help": "weight of the earlier edits relative to the current ones"},
+    )
+    keys: Literal["edited", "solved"] = field(
+        default="edited",
+        metadata={
+            "help": "edited = keys on the model after the batch, as AlphaEdit's code; solved = the keys of the solve, "
+            "as ENCORE"
+        },
+    )
+
+
+def build(config: KeyHistoryConfig) -> UpdateWrapper:
+    """Return the wrapper; imports torch."""
+    from ke_plugin_key_history.wrapper import KeyHistory  # noqa: PLC0415  built late
+
+    return KeyHistory(config)
+
+
+@hookimpl(optionalhook=True)
+def ke_update_wrappers() -> list[UpdateWrapperSpec]:
+    """Register ``key-history``."""
+    return [
+        UpdateWrapperSpec(
+            name="key-history",
+            summary="updates that keep the outputs for the keys of earlier edits",
+            config=KeyHistoryConfig,
+            build=build,
+            cite=CITE,
+        )
+    ]

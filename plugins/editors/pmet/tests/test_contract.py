@@ -1,0 +1,8 @@
+from __future__ import annotations
+
+from ke_weights.testing.locating import MassEditorContract
+
+
+class TestPmet(MassEditorContract):
+    name = "pmet"
+    options = {"tokens": "1500", "document_length": "64", "steps": "5", "clamp": "0.75", "template_length": "6"}  # noqa: RUF012  a contract's setting

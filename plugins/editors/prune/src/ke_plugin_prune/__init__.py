@@ -1,0 +1,56 @@
+"""Update wrapper ``prune``: bound the singular values of the sum of all updates (PRUNE, Ma et al. 2024)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import hookimpl
+from ke_weights import UpdateWrapperSpec
+
+if TYPE_CHECKING:
+    from ke_weights.plugin import UpdateWrapper
+
+CITE = (
+    "Ma, Wang, Xu, Ling, Gu: Perturbation-Restrained Sequential Model Editing. ICLR 2025, "
+    "https://arxiv.org/abs/2405.16821"
+)
+
+
+@frozen(kw_only=True)
+class PruneConfig:
+    """Options of PRUNE. A huge ``bound`` changes nothing."""
+
+    base: float = field(
+        default=math.e,
+        validator=validators.gt(1),
+        metadata={"help": "base of the logarithm that compresses singular values above the bound; e = natural"},
+    )
+    bound: float | None = field(
+        default=None,
+        validator=validators.optional(validators.gt(0)),
+        metadata={"help": "m: compress singular values above it; none = the largest one of the original weight"},
+    )
+
+
+def build(config: PruneConfig) -> UpdateWrapper:
+    """Return the wrapper; imports torch."""
+    from ke_plugin_prune.wrapper import Prune  # noqa: PLC0415  built late
+
+    return Prune(config)
+
+
+@hookimpl(optionalhook=True)
+def ke_update_wrappers() -> list[UpdateWrapperSpec]:
+    """Register ``prune``."""
+    return [
+        UpdateWrapperSpec(
+            name="prune",
+            summary="bounds the singular values of the sum of all updates",
+            config=PruneConfig,
+            build=build,
+            cite=CITE,
+        )
+    ]

@@ -1,0 +1,52 @@
+"""PRUNE against the published equation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from ke_plugin_hf.testing import Family
+from ke_plugin_prune.wrapper import restrained
+from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+BOUND, BASE = 0.05, 1e30
+
+
+class ReferencePrune(ReferenceMemit):
+    """Keeps the unrestrained weights, and restrains the sum of the updates after each batch."""
+
+    def final(self, layer: int) -> Tensor:
+        left, values, right = torch.linalg.svd(self.weight(layer) - self.originals[layer], full_matrices=False)
+        found = self.originals[layer].clone()
+        for at, value in enumerate(values.tolist()):
+            kept = math.log(value) / math.log(BASE) - math.log(BOUND) / math.log(BASE) + BOUND
+            found += (kept if value > BOUND else value) * torch.outer(left[:, at], right[at])
+        return found
+
+
+@pytest.mark.parametrize(("family", "dtype"), LIMITS)
+def test_edits_equal_the_reference(family: Family, dtype: str, tmp_path: Path) -> None:
+    options = {"prune.bound": str(BOUND), "prune.base": str(BASE)}
+    assert max(distances("memit+prune", ReferencePrune, family, dtype, tmp_path, options)) < LIMITS[family, dtype]
+
+
+def test_large_singular_values_are_compressed_and_small_ones_kept() -> None:
+    draw = torch.Generator().manual_seed(0)
+    total = torch.randn(20, 48, dtype=torch.float64, generator=draw)
+    before = torch.linalg.svdvals(total)
+    after = torch.linalg.svdvals(restrained(total, 6.0, math.e))
+    expected = [math.log(s) - math.log(6) + 6 if s > 6 else s for s in before.tolist()]
+    assert after.tolist() == pytest.approx(expected, abs=1e-10)
+    torch.testing.assert_close(restrained(total, 100.0, math.e), total)
+
+
+def test_values_above_the_bound_never_grow() -> None:
+    """With base 1.2 and m = 2, the published formula turns 8 into 9.6."""
+    found = restrained(torch.diag(torch.tensor([8.0, 1.0], dtype=torch.float64)), 2.0, 1.2)
+    assert torch.linalg.svdvals(found).tolist() == pytest.approx([8.0, 1.0])

@@ -1,0 +1,57 @@
+"""Update wrapper ``rect``: write only the largest relative changes of an update (RECT, Gu et al. 2024)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import hookimpl
+from ke_weights import UpdateWrapperSpec
+
+if TYPE_CHECKING:
+    from ke_weights.plugin import UpdateWrapper
+
+CITE = (
+    "Gu, Xu, Ma, Lu, Ling, Chang, Peng: Model Editing Harms General Abilities of Large Language Models: Regularization "
+    "to the Rescue. EMNLP 2024, https://arxiv.org/abs/2401.04700"
+)
+
+
+@frozen(kw_only=True)
+class RectConfig:
+    """Options of RECT. ``keep=1`` changes nothing."""
+
+    keep: float = field(
+        default=0.4,
+        validator=[validators.gt(0), validators.le(1)],
+        metadata={"help": "fraction of the entries of each update to write, those with the largest relative change"},
+    )
+    when: Literal["after", "inside"] = field(
+        default="after",
+        metadata={
+            "help": "after = solve all layers with whole updates first, as the published code; inside = filter in the "
+            "loop over layers, so that later layers make up for what is dropped"
+        },
+    )
+
+
+def build(config: RectConfig) -> UpdateWrapper:
+    """Return the wrapper; imports torch."""
+    from ke_plugin_rect.wrapper import Rect  # noqa: PLC0415  built late
+
+    return Rect(config)
+
+
+@hookimpl(optionalhook=True)
+def ke_update_wrappers() -> list[UpdateWrapperSpec]:
+    """Register ``rect``."""
+    return [
+        UpdateWrapperSpec(
+            name="rect",
+            summary="writes only the largest relative changes of each update",
+            config=RectConfig,
+            build=build,
+            cite=CITE,
+        )
+    ]

@@ -1,0 +1,48 @@
+"""REVIVE against the published projections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from ke_plugin_hf.testing import Family
+from ke_plugin_revive.wrapper import dominant
+from ke_weights.plugin import Dense, LowRank, dense
+from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class ReferenceRevive(ReferenceMemit):
+    """Removes the part of an update in the singular subspace of the original weight that has half of its energy."""
+
+    def filtered(self, layer: int, update: Tensor) -> Tensor:
+        left, values, right = torch.linalg.svd(self.originals[layer])
+        rank = next(k for k in range(len(values)) if (values[:k] ** 2).sum() >= 0.5 * (values**2).sum())
+        rows = torch.eye(len(left), dtype=torch.float64) - left[:, :rank] @ left[:, :rank].T
+        columns = torch.eye(len(right), dtype=torch.float64) - right[:rank].T @ right[:rank]
+        return rows @ update @ columns
+
+
+@pytest.mark.parametrize(("family", "dtype"), LIMITS)
+def test_edits_equal_the_reference(family: Family, dtype: str, tmp_path: Path) -> None:
+    found = distances("memit+revive", ReferenceRevive, family, dtype, tmp_path, {"revive.energy": "0.5"})
+    assert max(found) < LIMITS[family, dtype]
+
+
+def test_leading_singular_triplets_do_not_change() -> None:
+    draw = torch.Generator().manual_seed(0)
+    weight, left, right = (
+        torch.randn(*size, dtype=torch.float64, generator=draw) for size in ((20, 48), (20, 3), (3, 48))
+    )
+    space = dominant(weight, 0.5)
+    u, s, v = torch.linalg.svd(weight, full_matrices=False)
+    rank = next(k for k in range(1, 21) if float((s[:k] ** 2).sum() / (s**2).sum()) >= 0.5)
+    assert space.left.shape == (20, rank)
+    update = dense(space.outside(LowRank(left=left, right=right)))
+    torch.testing.assert_close(dense(space.outside(Dense(delta=left @ right))), update)
+    torch.testing.assert_close((weight + update) @ v[:rank].T, weight @ v[:rank].T)
+    torch.testing.assert_close(u[:, :rank].T @ (weight + update), u[:, :rank].T @ weight)

@@ -1,0 +1,149 @@
+"""The editor, and its edited model, which takes further turns and can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ke_core.plugin import Edit, Edited, PassthroughModel, Session, Setting, UnsupportedChange
+from ke_plugin_ultraedit import UltraEditConfig, derive
+from ke_plugin_ultraedit.maps import named_maps
+from ke_plugin_ultraedit.saved import SavedTurns, load_turns, save_turns, set_weight, weight_of
+from ke_plugin_ultraedit.turns import Statistics, TurnSettings, make_turn
+from ke_weights import as_details
+from ke_weights.plugin import (
+    OpenModel,
+    Patch,
+    as_rewrites,
+    find_parts,
+    model_facts,
+    uninterruptible_context,
+    unsupported_edits,
+)
+
+
+class UltraEditedModel(PassthroughModel):
+    """A model with the edits of one or more turns in its weights."""
+
+    def __init__(self, session: Session[OpenModel], values: Mapping[str, Setting], settings: TurnSettings) -> None:
+        super().__init__(session)
+        self.session, self.values, self.settings = session, values, settings
+        self.weights: Patch
+        self.statistics: Statistics = {}
+        self.edits = self.turns = 0
+
+    def continued(self, session: Session[OpenModel]) -> UltraEditedModel:
+        """Return another edited model with the same settings and statistics."""
+        other = UltraEditedModel(session, self.values, self.settings)
+        other.statistics, other.edits, other.turns = self.statistics, self.edits, self.turns
+        return other
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Make a turn of the edits ``add``. Raises UnsupportedChange for ``remove``."""
+        if remove:
+            raise UnsupportedChange(
+                f"{len(remove)} edits cannot be removed: they are in the model's weights",
+                hint="apply the list of edits again without them",
+            )
+        if not add:
+            return
+        model = self.session.model
+        rewrites = as_rewrites(add, model.tokenizer, model.context)
+        turn = make_turn(model, rewrites, self.statistics, self.settings)
+        for name, update in turn.updates.items():
+            self.weights.add(f"{name}.weight", update)
+        self.statistics, self.edits, self.turns = turn.statistics, self.edits + len(add), self.turns + 1
+        self._details = {
+            "hyperparameters": as_details(self.values),
+            "turn": self.turns,
+            "edits_so_far": self.edits,
+            "tokens_in_statistics": {shape: found.count for shape, found in self.statistics.items()},
+            "relative_update_norms": {name: self.weights.relative_norm(f"{name}.weight") for name in turn.updates},
+            "edits": {made.id: {"nll": loss} for made, loss in zip(rewrites, turn.losses, strict=True)},
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the changed weights and the statistics to the file ``path``."""
+        module = self.session.model.module
+        weights = {name: weight_of(module, name) for name in self.settings.names}
+        save_turns(path, SavedTurns(weights=weights, statistics=self.statistics, edits=self.edits, turns=self.turns))
+
+    def restore(self, path: Path) -> None:
+        """Continue from a file of ``save``. Raises BadData if it does not fit."""
+        model = self.session.model
+        saved = load_turns(path, model.module, self.settings.names, model.device)
+        for name, weight in saved.weights.items():
+            set_weight(self.weights, model.module, name, weight)
+        self.statistics, self.edits, self.turns = saved.statistics, saved.edits, saved.turns
+
+
+class UltraEdit:
+    """Editor that changes linear maps of the MLPs, turn by turn."""
+
+    def __init__(self, config: UltraEditConfig) -> None:
+        self.config = config
+        self._open: dict[int, list[UltraEditedModel]] = {}
+        """By the id of a model, its active edits, the innermost last."""
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Refuse edits without a prompt or a new object, too long, or contradicting an earlier one.
+
+        Without edits: raise a KEError for a model that cannot be edited with these options.
+        """
+        if not edits:
+            self._resolve(session)
+        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
+
+    @contextmanager
+    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Make a turn of ``edits``. Inside another edit of this model, it continues its statistics.
+
+        Raises UnsupportedEdit and EditFailed.
+        """
+        if not edits:
+            yield PassthroughModel(session)
+            return
+        with self._opened(session) as edited:
+            edited.change(add=edits)
+            yield edited
+
+    @contextmanager
+    def load(self, session: Session[OpenModel], path: Path) -> Iterator[Edited]:
+        """Continue with an edited model that was saved. Raises BadData if the file does not fit."""
+        with self._opened(session) as edited:
+            edited.restore(path)
+            yield edited
+
+    @contextmanager
+    def _opened(self, session: Session[OpenModel]) -> Iterator[UltraEditedModel]:
+        """Return the edited model without a new turn."""
+        others = self._open.get(id(session.model))
+        edited = others[-1].continued(session) if others else UltraEditedModel(session, *self._resolve(session))
+        with session.model.patch() as edited.weights, self._kept_open(edited):
+            yield edited
+
+    @uninterruptible_context
+    def _kept_open(self, edited: UltraEditedModel) -> Iterator[None]:
+        """Let edits of the same model inside the block continue ``edited``."""
+        key = id(edited.session.model)
+        others = self._open.setdefault(key, [])
+        others.append(edited)
+        try:
+            yield
+        finally:
+            others.remove(edited)
+            if not others:
+                del self._open[key]
+
+    def _resolve(self, session: Session[OpenModel]) -> tuple[Mapping[str, Setting], TurnSettings]:
+        """Return hyperparameters. Raises a KEError for quantized weights and for missing linear maps."""
+        modules = find_parts(session.model.module)
+        values = derive(self.config, model_facts(session, modules))
+        return values, TurnSettings(
+            names=named_maps(modules, values["modules"].value),
+            eta=values["eta"].value,
+            batch=self.config.batch,
+            released=self.config.profile == "paper",
+        )

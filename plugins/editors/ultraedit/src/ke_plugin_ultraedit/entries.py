@@ -1,0 +1,32 @@
+"""The entries of the option ``modules``, such as ``gate:11-15``."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, Self, cast
+
+from attrs import frozen
+
+from ke_core.plugin import BadConfig
+
+FORM = re.compile(r"(gate|up|down):(\d+)(?:-(\d+))?")
+Part = Literal["gate", "up", "down"]
+
+
+@frozen(kw_only=True)
+class MapRange:
+    """One linear map in each of the layers from ``first`` to ``last``."""
+
+    text: str
+    part: Part
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read an entry. Raises BadConfig."""
+        found = FORM.fullmatch(text)
+        if found is None:
+            raise BadConfig(f"modules has the entry {text!r}", hint="write gate:11-15, up:18-24 or down:29")
+        part, first, last = found.groups()
+        return cls(text=text, part=cast("Part", part), first=int(first), last=int(last or first))

@@ -1,0 +1,38 @@
+"""The linear maps that the option ``modules`` selects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ke_core.plugin import BadConfig
+from ke_plugin_ultraedit.entries import MapRange, Part
+from ke_weights.plugin import NOT_QUANTIZED, Layer, ModuleMap, quantized, stored_as
+
+
+def named_maps(modules: ModuleMap, entries: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the linear maps that ``entries`` select, in the order of the model.
+
+    Raises BadConfig for an entry that does not fit the model, and for quantized weights.
+    """
+    chosen = {name for entry in entries for name in _maps(modules, MapRange.of(entry))}
+    ordered = tuple(name for name, _module in modules.module.named_modules() if name in chosen)
+    for name in ordered:
+        weight = modules.module.get_submodule(name).get_parameter("weight")
+        if quantized(weight):
+            raise BadConfig(f"ultraedit cannot change {name}, stored as {stored_as(weight)}", hint=NOT_QUANTIZED)
+    return ordered
+
+
+def _maps(modules: ModuleMap, entry: MapRange) -> list[str]:
+    top = len(modules.layers) - 1
+    if not entry.first <= entry.last <= top:
+        raise BadConfig(f"modules has the entry {entry.text!r}", hint=f"use layers 0 to {top}, the lower one first")
+    return [_name(layer, entry.part) for layer in modules.layers[entry.first : entry.last + 1]]
+
+
+def _name(layer: Layer, part: Part) -> str:
+    if part == "down":
+        return layer.projection_name
+    if part == "gate" and len(layer.expansion) == 1:
+        raise BadConfig(f"layer {layer.index} of the model has no gate", hint="use up or down in the option modules")
+    return layer.expansion[0 if part == "gate" else -1]

@@ -1,0 +1,96 @@
+"""Metric ``lm-eval``: the tasks of lm-evaluation-harness before and after editing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import Ask, MetricSpec, ModelMetric, hookimpl
+
+OFFLINE = "ke_choice,ke_context,ke_generate,ke_text"
+"""The tasks of this package. They need no download."""
+FRACTIONS = ("acc", "exact_match")
+"""Beginnings of the names of the harness's metrics that are fractions."""
+LOWER = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "ter", "brier_score")
+
+
+@frozen(kw_only=True)
+class LmEvalConfig:
+    """Options: the tasks, and how many documents and examples."""
+
+    tasks: str = field(
+        default=OFFLINE,
+        metadata={"help": "names of tasks, groups or tags of lm-evaluation-harness, separated by commas"},
+    )
+    limit: int = field(
+        default=100,
+        validator=validators.ge(0),
+        metadata={"help": "documents per task, the first ones; 0 = all. AlphaEdit uses 100"},
+    )
+    fewshot: int | None = field(
+        default=None,
+        validator=validators.optional(validators.ge(0)),
+        metadata={"help": "examples in each prompt; by default as the task defines it"},
+    )
+    path: str = field(
+        default="", metadata={"help": "a folder with task files of your own (YAML)", "file": True, "words": ("",)}
+    )
+
+
+class Units(Mapping[str, str]):
+    """The unit of each aspect: none for perplexity and other numbers that are not fractions."""
+
+    def __getitem__(self, aspect: str) -> str:
+        if metric_of(aspect).startswith(FRACTIONS):
+            raise KeyError(aspect)
+        return ""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class LowerIsBetter(frozenset[str]):
+    """The aspects of which smaller values are better: perplexities and error rates of any task."""
+
+    def __contains__(self, aspect: object) -> bool:
+        return metric_of(str(aspect)) in LOWER
+
+
+def metric_of(aspect: str) -> str:
+    """Return the harness's metric in an aspect: ``acc`` for ``hellaswag/acc``."""
+    return aspect.partition("/")[2].partition("/")[0]
+
+
+def asks(config: LmEvalConfig) -> tuple[Ask, ...]:
+    """Return the requests of all tasks. Raises BadConfig for an unknown task or missing data."""
+    from ke_plugin_lm_eval.suite import suite_of  # noqa: PLC0415  imports the harness
+
+    return suite_of(config).asks
+
+
+def build(config: LmEvalConfig) -> ModelMetric:
+    """Build the metric."""
+    from ke_plugin_lm_eval.metric import LmEval  # noqa: PLC0415  built late
+
+    return LmEval(config)
+
+
+@hookimpl
+def ke_metrics() -> list[MetricSpec]:
+    """Register ``lm-eval``."""
+    return [
+        MetricSpec(
+            name="lm-eval",
+            summary="general abilities: any task of lm-evaluation-harness, before and after editing",
+            config=LmEvalConfig,
+            build=build,
+            measures=Units(),
+            contrary=LowerIsBetter(),
+            asks=asks,
+            cite="Gao et al., The Language Model Evaluation Harness, doi:10.5281/zenodo.10256836",
+        )
+    ]
