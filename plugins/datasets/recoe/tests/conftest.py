@@ -173,7 +173,7 @@ def graph() -> Graph:
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Callable[..., list[Case]]:
+def read(tmp_path: Path, ke_no_data: Path) -> Callable[..., list[Case]]:
     """Write records like the release and return their cases."""
 
     def cases(*records: Any, scheme: str = "superlative", text: str | None = None) -> list[Case]:
@@ -186,7 +186,7 @@ def read(tmp_path: Path) -> Callable[..., list[Case]]:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Callable[..., Recoe]:
+def own(tmp_path: Path, ke_no_data: Path) -> Callable[..., Recoe]:
     """Write an own file and build the dataset that reads it."""
 
     def made(*records: Any) -> Recoe:
