@@ -128,7 +128,7 @@ class CallProgress:
         if self._shown is not None:  # inside another call
             yield
             return
-        with progress(err()) as shown:
+        with progress(err(), after=1.0) as shown:  # a loop of fast calls prints nothing
             self._shown = shown
             try:
                 yield

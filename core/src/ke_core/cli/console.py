@@ -136,11 +136,13 @@ class _Work:
 class LineProgress(_Tracks):
     """Progress lines for files and pipes: one at the start of each label, and one every 20 s.
 
-    A line names the outermost and the innermost work.
+    A line names the outermost and the innermost work. Work that ends within ``after`` seconds has no line.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, after: float = 0.0) -> None:
         self._console = console
+        self._after = after
+        self._start = time.monotonic() + after
         self._open: dict[str, _Work] = {}
         self._seen: set[str] = set()
         self._over = Event()
@@ -161,7 +163,7 @@ class LineProgress(_Tracks):
             return
         work = self._open.setdefault(label, _Work(one_line(label, 60), time.monotonic(), done))
         work.done, work.total = done, total
-        if label not in self._seen:
+        if label not in self._seen and time.monotonic() >= self._start:
             self._seen.add(label)
             self.write()
 
@@ -173,12 +175,14 @@ class LineProgress(_Tracks):
             self._console.print("; ".join(words), markup=False, soft_wrap=True)
 
     def _repeat(self) -> None:
+        if self._after and not self._over.wait(self._after):
+            self.write()
         while not self._over.wait(QUIET_SECONDS):
             self.write()
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Progress]:
-    """Yield progress bars on a terminal, else progress lines."""
-    with BarProgress(console) if console.is_terminal and not console.quiet else LineProgress(console) as shown:
+def progress(console: Console, after: float = 0.0) -> Iterator[Progress]:
+    """Yield progress bars on a terminal, else progress lines, the first one ``after`` so many seconds."""
+    with BarProgress(console) if console.is_terminal and not console.quiet else LineProgress(console, after) as shown:
         yield shown

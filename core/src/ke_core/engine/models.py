@@ -47,7 +47,7 @@ def parse_reference(reference: str) -> Reference:
         return Reference(source, str(Path(rest).expanduser()))
     name, _at, revision = rest.partition("@")
     if not name.strip():
-        raise ModelUnavailable(f"no model in {reference!r}", hint="write --model [SOURCE:]ID[@REVISION]")
+        raise ModelUnavailable(f"no model in {reference!r}", hint="write it as [SOURCE:]ID[@REVISION], for example smollm2-135m")
     return Reference(source, name, revision or None)
 
 
@@ -73,9 +73,9 @@ def find_model(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[Mod
     for setting in LOADED if spec.remote else SERVED:
         if getattr(how, setting) != getattr(DEFAULT_LOADING, setting):
             raise BadConfig(
-                f"--{setting.replace('_', '-')} is not for {reference}, which is "
+                f"{setting} is not for {reference}, which is "
                 + ("behind a server" if spec.remote else "loaded here"),
-                hint="leave it out" if spec.remote else f"leave it out, or use --model openai:{named.id}",
+                hint="leave it out" if spec.remote else f"leave it out, or use the model openai:{named.id}",
             )
     return spec, evolve(how, id=named.id, revision=named.revision)
 

@@ -413,9 +413,9 @@ def test_settings_of_the_other_kind_of_source_are_refused():
     none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
     offers = {each.name: Registration(spec=each, plugin=here) for each in (hf_spec, openai_spec)}
     catalog = Catalog(offers=none | {"model": offers})
-    with pytest.raises(BadConfig, match="--dtype is not for openai:m, which is behind a server"):
+    with pytest.raises(BadConfig, match="dtype is not for openai:m, which is behind a server"):
         find_model("openai:m", ModelRequest(id="", dtype="bfloat16"), catalog)
-    with pytest.raises(BadConfig, match="--base-url is not for smollm2-135m, which is loaded here") as caught:
+    with pytest.raises(BadConfig, match="base_url is not for smollm2-135m, which is loaded here") as caught:
         find_model("smollm2-135m", ModelRequest(id="", base_url="http://h/v1"), catalog)
     assert "--model openai:smollm2-135m" in caught.value.hint
     assert find_model("openai:org/m", ModelRequest(id="", base_url="http://h/v1"), catalog)[1].id == "org/m"
