@@ -130,9 +130,10 @@ def _orders(count: int, settings: FtSettings) -> Iterator[list[int] | None]:
     """Yield the order of the edits of each pass; None if it is theirs, or if one mini-batch holds all of them."""
     if settings.shuffle is None or count <= settings.batch:
         yield from repeat(None)
-    generator = torch.Generator().manual_seed(settings.shuffle)
-    while True:
-        yield torch.randperm(count, generator=generator).tolist()
+    else:
+        generator = torch.Generator().manual_seed(settings.shuffle)
+        while True:
+            yield torch.randperm(count, generator=generator).tolist()
 
 
 def _step(modules: ModuleMap, batch: FtBatch, adam: torch.optim.Optimizer, settings: FtSettings) -> float:

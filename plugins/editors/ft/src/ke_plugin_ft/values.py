@@ -1,6 +1,6 @@
 """Options of fine-tuning, and the values that depend on the model: published or derived.
 
-Every published configuration uses the objective ``prompt-last``: the code of ROME's and MEMIT's authors has no other,
+Every published configuration of FT and FT-L uses the objective ``prompt-last``: the code of ROME's and MEMIT's authors has no other,
 and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained on ``target``,
 the likelihood of the new object's text.
 
