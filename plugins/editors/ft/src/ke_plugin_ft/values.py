@@ -1,8 +1,8 @@
 """Options of fine-tuning, and the values that depend on the model: published or derived.
 
-Every published configuration of FT and FT-L uses the objective ``prompt-last``: the code of ROME's and MEMIT's authors has no other,
-and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained on ``target``,
-the likelihood of the new object's text.
+Every published configuration of FT and FT-L uses the objective ``prompt-last``: the code of ROME's and MEMIT's authors
+has no other, and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained
+on ``target``, the likelihood of the new object's text.
 
 ``profile=locft-bf`` (Yang et al. 2025) trains all edits of a batch breadth-first: epochs over shuffled mini-batches of
 100 edits, without a bound, on one projection. It trains the object and the end-of-sequence token after it.
