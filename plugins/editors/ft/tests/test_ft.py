@@ -22,7 +22,7 @@ from ke_weights.plugin import find_parts, rewrite, target_ids
 from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
-SMALL = FtConfig(layers=(1,), steps=4, lr=5e-3, eps=1e-2)
+SMALL = FtConfig(layers=(1,), steps=4, lr=5e-3, eps=1e-2, constrained=True, batch=64)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 

@@ -17,7 +17,8 @@ SMOL = facts_of("llama", 30, 576, 1536)
 def test_published_values_are_used() -> None:
     found = settings(FtConfig(), XL)
     assert {name: setting.value for name, setting in found.items()} == {
-        "layers": (0,), "steps": 25, "lr": 5e-4, "objective": "prompt-last", "eps": 5e-4,
+        "layers": (0,), "steps": 25, "lr": 5e-4, "objective": "prompt-last", "eps": 5e-4, "constrained": True,
+        "eos": False, "batch": 64,
     }  # fmt: skip
     assert found["eps"].reason == "published for GPT-2 XL by ROME's authors"
 
@@ -40,10 +41,10 @@ def test_llama_3_has_published_values_only_for_unbounded_fine_tuning(
     key: tuple[str, int, int, int], source: str
 ) -> None:
     free = settings(FtConfig(constrained=False), facts_of(*key))
-    assert {name: setting.value for name, setting in free.items()} == {
-        "layers": (21,), "steps": 25, "lr": 5e-4, "objective": "prompt-last",
-    }  # fmt: skip
-    assert {setting.reason for setting in free.values()} == {f"published for {source}"}
+    published = {name: free[name] for name in ("layers", "steps", "lr", "objective")}
+    assert [setting.value for setting in published.values()] == [(21,), 25, 5e-4, "prompt-last"]
+    assert {setting.reason for setting in published.values()} == {f"published for {source}"}
+    assert "eps" not in free
     assert "66 %" in settings(FtConfig(), facts_of(*key))["layers"].reason
 
 
@@ -90,3 +91,26 @@ def test_unknown_model_uses_the_objective_target() -> None:
 def test_objective_can_be_set_for_a_published_model() -> None:
     objective = settings(FtConfig(objective="target"), XL)["objective"]
     assert (objective.value, objective.reason) == ("target", "given")
+
+
+@pytest.mark.parametrize(
+    ("key", "layer"),
+    [
+        (("llama", 32, 4096, 14336), 22),
+        (("qwen2", 28, 3584, 18944), 6),
+        (("mistral", 32, 4096, 14336), 23),
+        (("llama", 30, 576, 1536), 21),
+        (("llama", 1, 64, 128), 0),
+    ],
+)
+def test_breadth_first_has_its_own_layer_and_values(key: tuple[str, int, int, int], layer: int) -> None:
+    found = settings(FtConfig(profile="locft-bf"), facts_of(*key))
+    assert {name: setting.value for name, setting in found.items()} == {
+        "layers": (layer,), "steps": 25, "lr": 5e-4, "objective": "target", "constrained": False, "eos": True,
+        "batch": 100,
+    }  # fmt: skip
+    assert all(setting.reason for setting in found.values())
+
+
+def test_breadth_first_can_be_bounded() -> None:
+    assert settings(FtConfig(profile="locft-bf", constrained=True), SMOL)["eps"].value == 2e-3

@@ -8,7 +8,8 @@ from ke_plugin_ft.values import FtConfig, settings
 CITE = (
     "Zhu, Rawat, Zaheer, Bhojanapalli, Li, Yu, Kumar: Modifying Memories in Transformer Models. 2020, "
     "https://arxiv.org/abs/2012.00363; as a baseline with settings for GPT in Meng, Bau, Andonian, Belinkov: Locating "
-    "and Editing Factual Associations in GPT. NeurIPS 2022, https://arxiv.org/abs/2202.05262"
+    "and Editing Factual Associations in GPT. NeurIPS 2022, https://arxiv.org/abs/2202.05262; profile locft-bf: Yang "
+    "et al. 2025, https://arxiv.org/abs/2509.22072"
 )
 
 

@@ -58,19 +58,28 @@ class Ft:
             raise BadConfig(f"ft cannot change quantized weights: {modules.obstacle}", hint=QLORA_HINT)
         values = settings(self.config, model_facts(session, modules))
         modules.check_layers(values["layers"].value)
+        if values["eos"].value:
+            ending(session.model.tokenizer)
+            if values["objective"].value == "prompt-last":
+                raise BadConfig(
+                    "ft.eos needs objective=target: objective=prompt-last scores every token at the prompt's end",
+                    hint="set -o ft.objective=target or -o ft.eos=false",
+                )
         return modules, values
 
     def _write(self, session: Session[OpenModel], rewrites: Sequence[Rewrite], weights: Patch) -> dict[str, Any]:
         """Train, and add the updates. Return the details for the record."""
         modules, values = self._resolve(session)
+        chosen = {name: setting.value for name, setting in values.items() if name not in ("constrained", "eos")}
         result = train(
             modules,
             session.model.tokenizer,
             rewrites,
             FtSettings(
-                **{"eps": None} | {name: setting.value for name, setting in values.items()},
-                batch=self.config.batch,
+                **{"eps": None} | chosen,
                 stop_loss=self.config.stop_loss,
+                ending=ending(session.model.tokenizer) if values["eos"].value else (),
+                shuffle=session.seed if self.config.profile == "locft-bf" else None,
             ),
             session.progress,
         )
@@ -84,3 +93,10 @@ class Ft:
             "largest_changes": {name: float(update.abs().max()) for name, update in result.updates.items()},
             "edits": {one.id: {"loss_before": before, "loss_after": after} for one, before, after in losses},
         }
+
+
+def ending(tokenizer: Any) -> tuple[int, ...]:
+    """Return the end-of-sequence token as a tuple of one id. Raises BadConfig if the tokenizer has none."""
+    if tokenizer.eos_token_id is None:
+        raise BadConfig("ft.eos: the tokenizer has no end-of-sequence token", hint="set -o ft.eos=false")
+    return (tokenizer.eos_token_id,)

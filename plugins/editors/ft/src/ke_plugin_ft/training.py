@@ -14,6 +14,7 @@ differs from the module map (norms after the MLP, capped logits), the whole mode
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Literal
 
 import torch
@@ -42,7 +43,11 @@ from ke_weights.plugin import (
 
 @frozen(kw_only=True)
 class FtSettings:
-    """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` is edits per step."""
+    """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` is edits per step.
+
+    ``ending``: ids appended to every target. ``shuffle``: seed of the order of the edits, sampled for each pass; None
+    keeps their order.
+    """
 
     objective: Literal["prompt-last", "target"]
     layers: tuple[int, ...]
@@ -51,6 +56,8 @@ class FtSettings:
     eps: float | None
     batch: int
     stop_loss: float
+    ending: tuple[int, ...] = ()
+    shuffle: int | None = None
 
 
 @frozen(kw_only=True, eq=False)
@@ -96,25 +103,37 @@ def train(
 ) -> FtResult:
     """Train updates that make ``rewrites`` probable. Raises EditFailed with the edit if a loss is not finite."""
     with frozen_module(modules.module):
-        batches = [
-            _batch(modules, tokenizer, rewrites[start : start + settings.batch], settings)
-            for start in range(0, len(rewrites), settings.batch)
-        ]
+        batches = list(_batches(modules, tokenizer, rewrites, settings))
         updates = [_zero(modules, modules.layers[layer]) for layer in settings.layers]
         parameters = [tensor for update in updates for tensor in update.tensors.values()]
         adam = torch.optim.Adam(parameters, lr=settings.lr)
         before = _losses(modules, batches, updates)
         passes = 0
+        orders = _orders(len(rewrites), settings)
         with torch.enable_grad(), _attached(updates):
             while passes < settings.steps:
                 passes += 1
-                mean = sum(_step(modules, batch, adam, settings) * len(batch.names) for batch in batches)
+                order = next(orders)
+                these = (
+                    batches if order is None else _batches(modules, tokenizer, [rewrites[at] for at in order], settings)
+                )
+                mean = sum(_step(modules, batch, adam, settings) * len(batch.names) for batch in these)
                 progress.advance("fine-tuning", passes, settings.steps)
                 if mean / len(rewrites) < settings.stop_loss:
                     break
         after = _losses(modules, batches, updates)
     found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}
     return FtResult(updates=found, before=before, after=after, passes=passes)
+
+
+def _orders(count: int, settings: FtSettings) -> Iterator[list[int] | None]:
+    """Yield the order of the edits of each pass; None if it is theirs, or if one mini-batch holds all of them."""
+    if settings.shuffle is None or count <= settings.batch:
+        yield from repeat(None)
+    else:
+        generator = torch.Generator().manual_seed(settings.shuffle)
+        while True:
+            yield torch.randperm(count, generator=generator).tolist()
 
 
 def _step(modules: ModuleMap, batch: FtBatch, adam: torch.optim.Optimizer, settings: FtSettings) -> float:
@@ -155,10 +174,21 @@ def _logits(modules: ModuleMap, batch: FtBatch) -> Tensor:
     return modules.logits(scored.pick(batch.tail.run(batch.tail.hidden)))
 
 
+def _batches(
+    modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings
+) -> Iterator[FtBatch]:
+    """Yield the mini-batches of ``rewrites`` in their order."""
+    for start in range(0, len(rewrites), settings.batch):
+        yield _batch(modules, tokenizer, rewrites[start : start + settings.batch], settings)
+
+
 def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings) -> FtBatch:
     """Run the edits up to the lowest trained block. Complete rows are kept, because every key affects later tokens."""
     forced = settings.objective == "target"
-    rows = [(encode(tokenizer, made.prompt)[0], target_ids(tokenizer, made.prompt, made.target)) for made in rewrites]
+    rows = [
+        (encode(tokenizer, made.prompt)[0], target_ids(tokenizer, made.prompt, made.target) + settings.ending)
+        for made in rewrites
+    ]
     prompts = [SubjectTokens(tuple(prompt), 0) for prompt, _target in rows]
     inputs = [prompt.plus(target) if forced else prompt for prompt, (_ids, target) in zip(prompts, rows, strict=True)]
     return FtBatch(

@@ -1,8 +1,11 @@
 """Options of fine-tuning, and the values that depend on the model: published or derived.
 
-Every published configuration uses the objective ``prompt-last``: the code of ROME's and MEMIT's authors has no other,
-and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained on ``target``,
-the likelihood of the new object's text.
+Every published configuration of FT and FT-L uses the objective ``prompt-last``: the code of ROME's and MEMIT's authors
+has no other, and EasyEdit's FT configurations set it (as ``prompt_last``). A model without published values is trained
+on ``target``, the likelihood of the new object's text.
+
+``profile=locft-bf`` (Yang et al. 2025) trains all edits of a batch breadth-first: epochs over shuffled mini-batches of
+100 edits, without a bound, on one projection. It trains the object and the end-of-sequence token after it.
 
 Bounded and unbounded fine-tuning have different layers: both were chosen by a search. The bound for another model
 follows from the key dimension f. The published bounds decrease with f (2e-3 at f = 4096, 1e-3, 5e-4, 5e-5 at f =
@@ -27,10 +30,17 @@ from ke_weights import Published, derived, positive, resolve_hyperparameters
 class FtConfig:
     """None means: the published value for this model, else derived from its shape."""
 
+    profile: Literal["default", "locft-bf"] = field(
+        default="default",
+        metadata={
+            "help": "default = FT-L, mini-batches in the order of the edits; locft-bf = LocFT-BF: shuffled mini-"
+            "batches of all edits, no bound, eos, and its own layer"
+        },
+    )
     layers: tuple[int, ...] | None = derived("layers whose MLP output projection is trained, in ascending order")
-    constrained: bool = field(
-        default=True,
-        metadata={"help": "keep every weight within eps of its original value (FT-L); false: no bound (FT)"},
+    constrained: bool | None = derived(
+        "keep every weight within eps of its original value (FT-L); false: no bound (FT); derived: true, for "
+        "profile=locft-bf false"
     )
     eps: float | None = derived("maximum change of a weight, if constrained", positive)
     steps: int | None = derived("maximum number of passes over the edits", positive)
@@ -40,9 +50,10 @@ class FtConfig:
         "(EasyEdit's target_new); prompt-last = -log p of each token at the prompt's last position, as released; "
         "derived: prompt-last for a model with published values, else target"
     )
-    batch: int = field(
-        default=64, validator=validators.gt(0), metadata={"help": "edits per optimizer step, in their order"}
+    eos: bool | None = derived(
+        "train the end-of-sequence token after the new object; derived: false, for profile=locft-bf true"
     )
+    batch: int | None = derived("edits per optimizer step; derived: 64, for profile=locft-bf 100", positive)
     stop_loss: float = field(
         default=1e-2,
         validator=validators.ge(0),
@@ -75,23 +86,62 @@ UNBOUNDED: Mapping[tuple[str, int, int, int], Published] = {
     ("mistral", 32, 4096, 14336): Published("Mistral-7B by EasyEdit", _FT | {"layers": (21,)}),
     ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _FT | {"layers": (27,)}),
 }
+BREADTH_FIRST: Mapping[tuple[str, int, int, int], Published] = {
+    ("llama", 32, 4096, 14336): Published("LLaMA-3-8B by LocFT-BF's authors", {"layers": (22,)}),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by LocFT-BF's authors", {"layers": (6,)}),
+    ("mistral", 32, 4096, 14336): Published(
+        "Mistral-7B by LocFT-BF's authors", {"layers": (23,)}, "they train all of the block, at a rate of 5e-5"
+    ),
+}
+"""Layers of the released configurations of LocFT-BF."""
 BOUNDS = ((4096, 2e-3), (5120, 1e-3), (6400, 5e-4), (16384, 5e-5))
 """Key dimension, and the bound published for it."""
 
 
 def settings(config: FtConfig, facts: ModelFacts) -> dict[str, Setting]:
-    """Return every hyperparameter that depends on the model, with its reason; ``eps`` only with a bound."""
-    shape = facts.shape
+    """Return every hyperparameter that depends on the model or the profile, with its reason; ``eps`` with a bound."""
+    found = resolve_hyperparameters(config, None, _profile(config))
+    bounded, shape = found["constrained"].value, facts.shape
+    if config.profile == "locft-bf":
+        table, otherwise = BREADTH_FIRST, _breadth_first(shape)
+    else:
+        table, otherwise = CONSTRAINED if bounded else UNBOUNDED, _fine_tuning(shape)
+    if bounded:
+        otherwise["eps"] = _bound(shape)
+    return resolve_hyperparameters(config, table.get(shape.key), otherwise) | found
+
+
+def _profile(config: FtConfig) -> dict[str, Setting]:
+    """Return the values that depend only on the profile."""
+    breadth_first = config.profile == "locft-bf"
+    reason = "published for LocFT-BF" if breadth_first else "default"
+    return {
+        "constrained": Setting(not breadth_first, reason),
+        "eos": Setting(breadth_first, reason),
+        "batch": Setting(100 if breadth_first else 64, reason),
+    }
+
+
+def _fine_tuning(shape: Shape) -> dict[str, Setting]:
     layer = min(round(0.66 * shape.blocks), shape.blocks - 1)
-    otherwise = {
+    return {
         "layers": Setting((layer,), f"66 % of {shape.blocks} blocks, where most published layers lie"),
         "steps": Setting(25, "published for every model with objective=prompt-last"),
         "lr": Setting(5e-4, "published for every model with objective=prompt-last"),
         "objective": Setting("target", "likelihood of the new object's text: no values are published for this model"),
     }
-    if config.constrained:
-        otherwise["eps"] = _bound(shape)
-    return resolve_hyperparameters(config, (CONSTRAINED if config.constrained else UNBOUNDED).get(shape.key), otherwise)
+
+
+def _breadth_first(shape: Shape) -> dict[str, Setting]:
+    layer = min(round(0.7 * shape.blocks), shape.blocks - 1)
+    return {
+        "layers": Setting(
+            (layer,), f"70 % of {shape.blocks} blocks, as published for LLaMA-3-8B and Mistral-7B (Qwen2.5-7B: 21 %)"
+        ),
+        "steps": Setting(25, "published for every model"),
+        "lr": Setting(5e-4, "published for MLP output projections"),
+        "objective": Setting("target", "published for every model"),
+    }
 
 
 def _bound(shape: Shape) -> Setting:
