@@ -417,7 +417,7 @@ def test_settings_of_the_other_kind_of_source_are_refused():
         find_model("openai:m", ModelRequest(id="", dtype="bfloat16"), catalog)
     with pytest.raises(BadConfig, match="base_url is not for smollm2-135m, which is loaded here") as caught:
         find_model("smollm2-135m", ModelRequest(id="", base_url="http://h/v1"), catalog)
-    assert "--model openai:smollm2-135m" in caught.value.hint
+    assert "the model openai:smollm2-135m" in caught.value.hint
     assert find_model("openai:org/m", ModelRequest(id="", base_url="http://h/v1"), catalog)[1].id == "org/m"
 
 
