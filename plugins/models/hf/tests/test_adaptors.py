@@ -8,6 +8,8 @@ from attrs import evolve
 
 from ke_core.plugin import EditFailed, Generate, Score
 from ke_plugin_hf.adaptors import prompt_lengths
+from ke_plugin_hf.decoding import memory
+from ke_plugin_hf.kept_rows import kept_of
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last, points_of
 from ke_testing.kit import unchanged
@@ -47,6 +49,13 @@ def record(call, state):
     return call.output
 
 
+def by_first_call(call, state):
+    """Decide at the prompt, by the parity of its length, whether to move a row; keep the decision while decoding."""
+    moved = call.prompt.sum(1) % 2 == 0 if call.kept is None else call.kept
+    output = torch.where(moved[:, None, None], call.output + state["vector"], call.output)
+    return (output, moved) if call.kept is None else output
+
+
 def wrong_shape(call, state):
     return call.output[:, :1]
 
@@ -63,7 +72,7 @@ def scored():
     return [Score(prompt=prompt, continuations=(" Rome", " Paris and Rome", " a")) for prompt in PROMPTS]
 
 
-@pytest.mark.parametrize("forward", [at_last_prompt, by_role])
+@pytest.mark.parametrize("forward", [at_last_prompt, by_role, by_first_call])
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
 def test_batch_equals_single_rows(family, forward):
     model, alone = tiny_model(family), tiny_model(family)
@@ -76,9 +85,10 @@ def test_batch_equals_single_rows(family, forward):
     assert texts != [one.text for one in tiny_model(family).generate(asked())]
 
 
-@pytest.mark.parametrize("forward", [at_last_prompt, by_role])
-def test_cached_decoding_equals_whole_passes(forward):
-    model, prompt = tiny_model(), PROMPTS[2]
+@pytest.mark.parametrize("forward", [at_last_prompt, by_role, by_first_call])
+@pytest.mark.parametrize("prompt", PROMPTS[1:3])
+def test_cached_decoding_equals_whole_passes(forward, prompt):
+    model = tiny_model()
     with model.adapt(LAYER["llama"], forward, vector()):
         (found,) = model.generate([Generate(prompt=prompt, max_tokens=6)])
         ids = model.encode(prompt)
@@ -144,6 +154,28 @@ def test_transformers_own_loop_reads_the_prompt_once():
     first, *later = SEEN
     assert first.last_prompt.tolist() == [ids.shape[1] - 1]
     assert all(call.last_prompt.tolist() == [-1] and bool(call.answer.all()) for call in later)
+
+
+def test_kept_values_follow_their_rows(monkeypatch):
+    """More prompts than fit at once: rows leave the batch and others join it."""
+    model, alone = tiny_model(), tiny_model()
+    asked = [Generate(prompt=prompt[at:], max_tokens=2 + 3 * at) for prompt in PROMPTS for at in range(4)]
+    monkeypatch.setitem(memory.CAP, "cpu", 6)
+    with model.adapt(LAYER["llama"], by_first_call, vector()), alone.adapt(LAYER["llama"], by_first_call, vector()):
+        assert [one.text for one in model.generate(asked)] == [alone.generate([one])[0].text for one in asked]
+
+
+def test_kept_values_are_attached_to_a_cache_that_the_model_creates():
+    model = tiny_model()
+    ids = torch.tensor([model.encode(PROMPTS[2])] * 2)
+    with model.adapt(LAYER["llama"], by_first_call, vector()):
+        cache = model.module(input_ids=ids, use_cache=True).past_key_values
+        (kept,) = kept_of(cache).values()
+        assert len(kept) == 2
+        model.module(input_ids=ids[:, :1], past_key_values=cache)
+        cache.batch_select_indices(torch.tensor([1]))
+        with pytest.raises(EditFailed, match=r"values of 2 rows for .*down_proj, and 1 rows are read"):
+            model.module(input_ids=ids[:1, :1], past_key_values=cache)
 
 
 def test_a_layer_called_directly_sees_only_prompt_tokens():

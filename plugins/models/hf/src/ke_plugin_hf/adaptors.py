@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
+from itertools import count
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ke_core.plugin import EditFailed, UninterruptibleContext, uninterruptible, uninterruptible_context
+from ke_plugin_hf.kept_rows import keep, kept_of
 
 State = Mapping[str, Tensor]
 
@@ -37,6 +39,8 @@ class LayerCall:
     ``padding``, ``prompt`` and ``answer`` [B, T] are bool, and exactly one of them is true at each position. Generated
     tokens and the continuations of a likelihood request are answer. ``last_prompt`` [B] is the position of the last
     prompt token of each row, or -1 if an earlier call has read it, as in every decoding step after the first.
+
+    ``kept`` [B, ...]: what the function returned besides the output in an earlier call for these rows, else None.
     """
 
     inputs: Tensor
@@ -45,23 +49,29 @@ class LayerCall:
     prompt: Tensor
     answer: Tensor
     last_prompt: Tensor
+    kept: Tensor | None = None
 
 
-LayerForward = Callable[[LayerCall, State], Tensor]
-"""From a call and the state to the new output of the layer, with the same shape and dtype."""
+LayerForward = Callable[[LayerCall, State], Tensor | tuple[Tensor, Tensor]]
+"""From a call and the state to the new output of the layer, with the same shape and dtype.
+
+With a tuple, the second tensor [B, ...] is ``kept`` of later calls that read more tokens of the same rows.
+"""
 
 
 @frozen(kw_only=True, eq=False)
 class _Pass:
-    """The roles of the positions in one forward call of the model: bool [B, T], and [B]."""
+    """The roles of the positions in one forward call of the model, bool [B, T] and [B], and its cache."""
 
     padding: Tensor
     prompt: Tensor
     last_prompt: Tensor
+    cache: Any = None
 
 
 _prompts: ContextVar[Sequence[int] | None] = ContextVar("prompt tokens of each row", default=None)
 _suspended: ContextVar[bool] = ContextVar("adaptors are suspended", default=False)
+_numbers = count()
 
 
 @uninterruptible_context
@@ -102,6 +112,8 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
     state: State
     others: list[Adaptor]
     source: str = field(init=False)
+    number: int = field(factory=lambda: next(_numbers), init=False)
+    _kept: Tensor | None = field(default=None, init=False)
     _handles: list[RemovableHandle] = field(factory=list, init=False)
     _pass: _Pass | None = field(default=None, init=False)
 
@@ -143,9 +155,15 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
 
     def _see_pass(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._pass = None if _suspended.get() else _pass_of(args, kwargs, _prompts.get())
+        self._kept = None if self._pass is None else kept_of(self._pass.cache).get(self.number)
 
-    def _forget_pass(self, _module: nn.Module, _args: tuple[Any, ...], _output: Any) -> None:
-        self._pass = None
+    def _forget_pass(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
+        if self._kept is not None and self._pass is not None:
+            # Without a cache of the caller, the model creates one.
+            cache = getattr(output, "past_key_values", None) if self._pass.cache is None else self._pass.cache
+            if cache is not None:
+                keep(cache, self.number, self._kept)
+        self._pass = self._kept = None
 
     def _run(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         if _suspended.get() or not self.state:
@@ -158,6 +176,11 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
                 f"{self.layer} was called with {before.shape[:-1].numel()} positions in a pass of {rows} x {length}",
                 hint="adapt a layer that processes every token",
             )
+        if self._kept is not None and len(self._kept) != rows:
+            raise EditFailed(
+                f"the cache has values of {len(self._kept)} rows for {self.layer}, and {rows} rows are read",
+                hint="read the prompts again, in these rows",
+            )
         device = before.device
         padding, prompt = roles.padding.to(device), roles.prompt.to(device)
         call = LayerCall(
@@ -167,8 +190,10 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
             prompt=prompt,
             answer=~(padding | prompt),
             last_prompt=roles.last_prompt.to(device),
+            kept=self._kept,
         )
-        after = self.forward(call, self.state)
+        found = self.forward(call, self.state)
+        after, self._kept = found if isinstance(found, tuple) else (found, None)
         if after.shape != call.output.shape or after.dtype != call.output.dtype:
             raise EditFailed(
                 f"the adaptor of {self.layer} returned {after.dtype} {tuple(after.shape)} "
@@ -199,7 +224,7 @@ def _pass_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], prompts: Sequence
         counts = torch.tensor(prompts, dtype=torch.int64, device=tokens.device)
     prompt = (places < counts[:, None]) & ~padding
     here = prompt & (places == counts[:, None] - 1)
-    return _Pass(padding=padding, prompt=prompt, last_prompt=_first_true(here))
+    return _Pass(padding=padding, prompt=prompt, last_prompt=_first_true(here), cache=kwargs.get("past_key_values"))
 
 
 def _whole_prompts(output: Tensor) -> _Pass:

@@ -24,6 +24,7 @@ from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding import attention
 from ke_plugin_hf.decoding.cache import GrowingCache
 from ke_plugin_hf.decoding.passes import COUNTER
+from ke_plugin_hf.kept_rows import join_kept, select_kept
 
 Mode = Literal["shared", "copied", "plain"]
 Layers = tuple[tuple[Tensor, Tensor], ...]
@@ -77,6 +78,7 @@ class DecodingState:
         self.prompts = [self.prompts[row] for row in rows]
         spare = int(self.starts.min())  # columns that are padding in every remaining row
         self.starts = self.starts - spare
+        select_kept(self.cache, index)
         for layer in self.cache.layers:
             at = index.to(layer.keys.device)
             layer.keys, layer.values = layer.keys[at, :, spare:], layer.values[at, :, spare:]
@@ -87,6 +89,7 @@ class DecodingState:
         self.starts = torch.cat([state.starts + (columns - state.columns) for state in (self, other)])
         self.positions = torch.cat([self.positions, other.positions])
         self.prompts = [*self.prompts, *other.prompts]
+        join_kept(self.cache, other.cache)
         for mine, its in zip(self.cache.layers, other.cache.layers, strict=True):
             mine.keys = torch.cat([_padded(mine.keys, columns), _padded(its.keys, columns)])
             mine.values = torch.cat([_padded(mine.values, columns), _padded(its.values, columns)])
