@@ -65,6 +65,14 @@ def states(encoder: SentenceEncoder, text: str):
         return encoder.model(input_ids=ids).last_hidden_state[0].numpy()
 
 
+def test_token_vectors_are_the_scaled_last_states(folder):
+    encoder = load_encoder(str(folder))
+    found = encoder.embed_tokens("the capital of france")
+    plain = states(encoder, "the capital of france")
+    assert found.shape == (4, 16)
+    assert np.allclose(found, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-6)
+
+
 def test_batched_and_single_texts_agree(folder):
     encoder = load_encoder(str(folder))
     texts = TEXTS

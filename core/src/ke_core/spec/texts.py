@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,27 @@ def words(text: str) -> tuple[str, ...]:
     """Return the words in lower case, without punctuation and possessive endings (NFKC)."""
     plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
     return tuple(word.removesuffix("'s") for word in WORD.findall(plain))
+
+
+NGRAM_WEIGHTS = {2: 1 / 3, 3: 2 / 3}
+"""Weights of bigrams and trigrams. ROME's released evaluation uses 2/3 and 4/3 and halves the sum."""
+
+
+def ngram_entropy(text: str) -> float | None:
+    """Return the weighted entropy of bigrams and trigrams (fluency), in bits; None for fewer than three words.
+
+    Repetitive text has a low entropy.
+    """
+    said = words(text)
+    if len(said) < max(NGRAM_WEIGHTS):
+        return None
+    return math.fsum(weight * _entropy(said, n) for n, weight in NGRAM_WEIGHTS.items())
+
+
+def _entropy(said: Sequence[str], n: int) -> float:
+    counts = Counter(zip(*(said[start:] for start in range(n)), strict=False))
+    total = counts.total()
+    return -math.fsum(count / total * math.log2(count / total) for count in counts.values())
 
 
 def holds(text: str, names: Iterable[str]) -> bool:

@@ -21,9 +21,10 @@ from ke_core.plugin import (
     Query,
     Relation,
     Verdict,
+    ngram_entropy,
 )
 from ke_plugin_classic import ClassicConfig, build, ke_metrics
-from ke_plugin_classic.texts import fluency, read
+from ke_plugin_classic.texts import read
 from ke_testing.records import gold, outcome
 
 ROME = Entity(label="Rome", id="Q220")
@@ -60,9 +61,9 @@ def test_portability_is_the_verdict() -> None:
 
 def test_fluency_of_known_texts() -> None:
     """Four words, three different bigrams, two trigrams: (log2 3 + 2 log2 2) / 3. A repeated word: 0."""
-    assert fluency("It is in Rome.") == pytest.approx((math.log2(3) + 2) / 3)
-    assert fluency("rome rome rome rome") == 0
-    assert fluency("in Rome") is None
+    assert ngram_entropy("It is in Rome.") == pytest.approx((math.log2(3) + 2) / 3)
+    assert ngram_entropy("rome rome rome rome") == 0
+    assert ngram_entropy("in Rome") is None
     assert values(record("It is in Rome.", "rome rome rome"))[FLUENCY, "after"] == pytest.approx((math.log2(3) + 2) / 6)
 
 

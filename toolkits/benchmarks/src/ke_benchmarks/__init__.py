@@ -3,11 +3,12 @@
 ``ke_benchmarks.graph`` contains knowledge graphs and builders, ``ke_benchmarks.audit`` the audit of a dataset's edits.
 """
 
+from ke_benchmarks.answers import QUESTION_STYLES, SUB_QUESTION, long_answer_prompt, short_answer_prompt
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 from ke_benchmarks.counts import count_cases
 from ke_benchmarks.files.cases import CaseHeader, read_cases, read_header, scan_cases, write_cases
 from ke_benchmarks.files.download import find_data
-from ke_benchmarks.files.embedded import EmbeddedDataset, PromptFiles, digest_of_json
+from ke_benchmarks.files.embedded import EmbeddedDataset, PromptFiles, digest_of_json, embedded_records
 from ke_benchmarks.files.family import (
     CaseDataset,
     FileDataset,
@@ -19,7 +20,15 @@ from ke_benchmarks.files.family import (
     user_file,
 )
 from ke_benchmarks.files.records import read_records, structure_record
-from ke_benchmarks.options import HIDE, data_dir_option, file_option, mask_option, relations_option
+from ke_benchmarks.options import (
+    HIDE,
+    answer_end_option,
+    data_dir_option,
+    file_option,
+    mask_option,
+    max_tokens_option,
+    relations_option,
+)
 from ke_benchmarks.probes import (
     perplexity_probes,
     question_entities,
@@ -28,11 +37,13 @@ from ke_benchmarks.probes import (
     sort_key,
     sub_questions,
 )
-from ke_benchmarks.question_edits import question_edit
+from ke_benchmarks.question_edits import question_edit, text_edit
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
     "HIDE",
+    "QUESTION_STYLES",
+    "SUB_QUESTION",
     "CaseDataset",
     "CaseHeader",
     "EmbeddedDataset",
@@ -43,15 +54,19 @@ __all__ = [
     "Variant",
     "all_have_labels",
     "all_not_blank",
+    "answer_end_option",
     "count_cases",
     "data_dir_option",
     "digest_of",
     "digest_of_json",
+    "embedded_records",
     "file_option",
     "find_data",
     "folder_of",
     "has_label",
+    "long_answer_prompt",
     "mask_option",
+    "max_tokens_option",
     "not_blank",
     "perplexity_probes",
     "queries_of",
@@ -63,12 +78,14 @@ __all__ = [
     "relations_option",
     "reproductions_in",
     "scan_cases",
+    "short_answer_prompt",
     "single_edit_cases",
     "single_edit_probes",
     "some_not_blank",
     "sort_key",
     "structure_record",
     "sub_questions",
+    "text_edit",
     "user_file",
     "write_cases",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import field
+from attrs import field, validators
 
 HIDE = "hide from each case the edits that contradict the facts its answer depends on"
 
@@ -28,3 +28,15 @@ def mask_option(text: str = f"{HIDE} (MQuAKE-Remastered)", *, default: bool = Fa
 def relations_option() -> Any:
     """Return the field ``relations`` of a builder."""
     return field(default="", metadata={"help": "relations to use, separated by commas; default: all"})
+
+
+def max_tokens_option(*, published: int, embedded: int) -> Any:
+    """Return the field ``max_tokens`` of long answers, with the defaults of the published and the embedded dataset."""
+    text = f"maximum tokens of an answer; default: {published}, or {embedded} for the embedded dataset"
+    return field(default=None, validator=validators.optional(validators.ge(1)), metadata={"help": text})
+
+
+def answer_end_option() -> Any:
+    """Return the field ``end``: what ends a long answer."""
+    text = "what ends an answer: text = the end-of-text token only (released code); line = also a line end"
+    return field(default="text", metadata={"help": text})

@@ -1,8 +1,13 @@
-"""Build an edit from a question and its new answer."""
+"""Build an edit from a question and its new answer: a name, or a text without a subject."""
 
 from __future__ import annotations
 
-from ke_core.plugin import SLOT, Cloze, Edit, Entity, Fact, Relation
+import hashlib
+
+from ke_core.plugin import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation
+
+DIGITS = 16
+"""Hexadecimal digits of the id of an edit whose statement is too long to be its id."""
 
 
 def question_edit(question: str, subject: str, new: Entity, old: Entity | None = None) -> Edit:
@@ -27,6 +32,20 @@ def question_edit(question: str, subject: str, new: Entity, old: Entity | None =
         after=after,
         cloze=Cloze(template=template, subject=subject) if template else None,
         question=question,
+    )
+
+
+def text_edit(question: str, text: str) -> Edit:
+    """Return the edit that answers ``question`` with ``text``, for example a paragraph. It names no subject.
+
+    Its id is a digest of its statement, which is too long to be an id.
+    """
+    statement = f"{question} {text}"
+    return Edit(
+        id=hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS],
+        statement=statement,
+        question=question,
+        free_form=FreeForm(prompt=question, target=text),
     )
 
 

@@ -85,6 +85,20 @@ class SentenceEncoder:
         return vectors[[place[text] for text in texts]] if texts else vectors
 
     @torch.inference_mode()
+    def embed_tokens(self, text: str) -> NDArray[np.float32]:
+        """Return the last hidden state of each token of a text, scaled to length 1, float32 [n, d].
+
+        Special tokens of the encoder are omitted. Texts are truncated at ``longest`` tokens.
+        """
+        encoded = self.tokenizer(
+            text, truncation=True, max_length=self.longest, return_special_tokens_mask=True, return_tensors="pt"
+        )
+        own = encoded.pop("special_tokens_mask")[0] == 0
+        states = self.model(**encoded.to(self.model.device)).last_hidden_state[0].cpu()[own]
+        found: NDArray[np.float32] = torch.nn.functional.normalize(states, dim=1).numpy()
+        return found
+
+    @torch.inference_mode()
     def _pooled(self, encoded: list[list[int]]) -> NDArray[np.float32]:
         """Return the vectors of token ids."""
         ids = torch.full((len(encoded), max(1, *map(len, encoded))), self.tokenizer.pad_token_id)

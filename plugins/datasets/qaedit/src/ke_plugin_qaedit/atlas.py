@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from ke_benchmarks import sort_key
-from ke_benchmarks.graph import Graph, load_atlas
+from ke_benchmarks.graph import Graph, load_atlas, other_object, sampled_subjects
 
 REPHRASED = {
     "capital": "Which city serves as the capital of {}?",
@@ -23,13 +23,12 @@ EACH, UNRELATED = 20, 5
 def atlas_records() -> tuple[Mapping[str, Any], ...]:
     """Return 20 records of each relation, mixed: a fact with another object, and five questions about other facts."""
     graph = load_atlas()
-    records = [_record(graph, relation, subject) for relation in REPHRASED for subject in _subjects(graph, relation)]
+    records = [
+        _record(graph, relation, subject)
+        for relation in REPHRASED
+        for subject in sampled_subjects(graph, relation, EACH, "qaedit edit")
+    ]
     return tuple(sorted(records, key=lambda record: sort_key("qaedit", record["prompt"])))
-
-
-def _subjects(graph: Graph, relation: str) -> list[str]:
-    having = [node.key for node in graph.subjects(relation) if graph.object(node.key, relation)]
-    return sorted(having, key=lambda subject: sort_key("qaedit edit", relation, subject))[:EACH]
 
 
 def _record(graph: Graph, relation: str, subject: str) -> dict[str, Any]:
@@ -37,20 +36,11 @@ def _record(graph: Graph, relation: str, subject: str) -> dict[str, Any]:
     return {
         "source": "atlas",
         "prompt": graph.question(subject, relation),
-        "target": _other(graph, relation, subject),
+        "target": other_object(graph, relation, subject, "qaedit target").label,
         "subject": label,
         "rephrase": REPHRASED[relation].format(label),
         "locality": _unrelated(graph, relation, subject),
     }
-
-
-def _other(graph: Graph, relation: str, subject: str) -> str:
-    """Return an object of the relation that the subject does not have."""
-    having = (node.key for node in graph.subjects(relation))
-    objects = {found.label for key in having if (found := graph.object(key, relation))}
-    true = graph.object(subject, relation)
-    assert true is not None
-    return min(objects - {true.label}, key=lambda name: sort_key("qaedit target", relation, subject, name))
 
 
 def _unrelated(graph: Graph, relation: str, subject: str) -> list[dict[str, str]]:

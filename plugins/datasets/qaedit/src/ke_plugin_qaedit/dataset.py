@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import EmbeddedDataset, FileDataset, digest_of_json, structure_record
+from ke_benchmarks import EmbeddedDataset, FileDataset, digest_of_json, embedded_records
 from ke_core.plugin import Case, Decoding, Parse, Prompt, Query
 from ke_plugin_qaedit import STYLES, QAEditConfig
 from ke_plugin_qaedit.atlas import atlas_records
@@ -51,15 +50,11 @@ class QAEditAtlas(EmbeddedDataset, QAEdit):
 
     def all_records(self) -> list[QAEditRecord]:
         """Return the embedded records."""
-        return [_embedded(raw, place) for place, raw in enumerate(atlas_records(), start=1)]
+        return embedded_records(atlas_records(), QAEditRecord, self.variant.name)
 
     def checksum(self) -> str:
         """Return the checksum of the records."""
         return digest_of_json(atlas_records())
-
-
-def _embedded(raw: Any, place: int) -> QAEditRecord:
-    return structure_record(raw, QAEditRecord, where=f"qaedit-atlas, record {place}", hint="report this bug")
 
 
 def _decoy(records: list[QAEditRecord], place: int) -> str:

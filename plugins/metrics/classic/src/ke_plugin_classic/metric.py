@@ -55,11 +55,12 @@ from ke_core.plugin import (
     expected,
     log_probabilities,
     measured,
+    ngram_entropy,
     outcome_of,
     verdict_of,
 )
 from ke_plugin_classic import ClassicConfig
-from ke_plugin_classic.texts import ReferenceTexts, fluency
+from ke_plugin_classic.texts import ReferenceTexts
 
 WRITTEN = (EFFICACY, PARAPHRASE, PORTABILITY)
 COMPARED = {name + PROBABILITY: f"{name}-magnitude" for name in (EFFICACY, PARAPHRASE, LOCALITY)}
@@ -205,7 +206,7 @@ def _written_texts(phase: Phase, record: CaseRecord, probe: Probe, style: str) -
 
 def _fluency(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> float:
     """Return the mean over the texts with at least three words."""
-    found = [bits for text in _written_texts(phase, record, probe, style) if (bits := fluency(text)) is not None]
+    found = [bits for text in _written_texts(phase, record, probe, style) if (bits := ngram_entropy(text)) is not None]
     if not found:
         raise NoValue(SHORT)
     return sum(found) / len(found)

@@ -1,37 +1,18 @@
-"""Measures of long generated texts about a subject (Meng et al. 2022, ROME, section 3.3)."""
+"""Similarity of generated texts about a subject and reference texts (Meng et al. 2022, ROME, section 3.3)."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from attrs import field, frozen
 
 from ke_core.plugin import BadConfig, read_json, words
 
-WEIGHTS = {2: 1 / 3, 3: 2 / 3}
-"""Weights of bigrams and trigrams. The released evaluation uses 2/3 and 4/3 and halves the sum."""
 HINT = 'expected JSON like attribute_snippets.json of ROME, keyed by ids: {"RELATION": {"OBJECT": [{"text": ...}]}}'
 Place = tuple[str, str]
-
-
-def fluency(text: str) -> float | None:
-    """Return the weighted entropy of bigrams and trigrams, in bits; None for fewer than three words.
-
-    Repetitive text has a low entropy.
-    """
-    said = words(text)
-    if len(said) < max(WEIGHTS):
-        return None
-    return math.fsum(weight * _entropy(said, n) for n, weight in WEIGHTS.items())
-
-
-def _entropy(said: Sequence[str], n: int) -> float:
-    counts = Counter(zip(*(said[start:] for start in range(n)), strict=False))
-    total = counts.total()
-    return -math.fsum(count / total * math.log2(count / total) for count in counts.values())
 
 
 @frozen(kw_only=True)

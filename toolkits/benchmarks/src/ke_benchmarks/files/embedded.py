@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import frozen
 
+from ke_benchmarks.files.records import structure_record
 from ke_core.plugin import DataFile
+
+T = TypeVar("T")
 
 
 class EmbeddedDataset:
@@ -47,3 +51,11 @@ class PromptFiles:
 def digest_of_json(value: Any) -> str:
     """Return the SHA-256 of a value as JSON with sorted keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def embedded_records(raw: Iterable[Mapping[str, Any]], into: type[T], dataset: str) -> list[T]:
+    """Return embedded records of ``dataset`` as ``into``, with the checks for records of a file."""
+    return [
+        structure_record(item, into, where=f"{dataset}, record {place}", hint="report this bug")
+        for place, item in enumerate(raw, start=1)
+    ]

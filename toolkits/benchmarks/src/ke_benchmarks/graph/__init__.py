@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, contains_name, literal
 from ke_benchmarks.graph.build import Builder, BuilderSpec, BuildTools, QuestionBuilder, RecallProbe, Record
 from ke_benchmarks.graph.graph import Graph, load_atlas, parse
+from ke_benchmarks.graph.miniatures import (
+    PROFILE,
+    other_object,
+    profile,
+    profile_text,
+    profiled_countries,
+    sampled_subjects,
+)
 
 if TYPE_CHECKING:
     from ke_benchmarks.graph.opening import OpenedGraph, open_graph
@@ -26,6 +34,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "LITERALS",
+    "PROFILE",
     "BuildTools",
     "Builder",
     "BuilderSpec",
@@ -41,5 +50,10 @@ __all__ = [
     "literal",
     "load_atlas",
     "open_graph",
+    "other_object",
     "parse",
+    "profile",
+    "profile_text",
+    "profiled_countries",
+    "sampled_subjects",
 ]

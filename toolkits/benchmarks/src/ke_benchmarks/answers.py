@@ -1,0 +1,30 @@
+"""Prompts of generated answers: long texts, and short answers to a question or after a cloze."""
+
+from __future__ import annotations
+
+from ke_core.plugin import Decoding, Parse, Prompt, Query
+
+SUB_QUESTION = "sub-question"
+"""The aspect of questions about details of an edited text."""
+QUESTION_STYLES = ("direct", "qa")
+SHORT = Decoding(max_tokens=24, stop=("\n",))
+
+
+def long_answer_prompt(question: str, *, max_tokens: int, end: str) -> Prompt:
+    """Return the bare question. Its answer ends at the end-of-text token; with ``end="line"`` also at a line end."""
+    if end == "line":
+        return Prompt(text=question, decoding=Decoding(max_tokens=max_tokens, stop=("\n",)))
+    return Prompt(text=question, decoding=Decoding(max_tokens=max_tokens), parse=Parse(until=""), several_lines=True)
+
+
+def short_answer_prompt(query: Query, style: str, decoding: Decoding = SHORT) -> Prompt | None:
+    """Return the prompt in one of ``QUESTION_STYLES``; None for another style.
+
+    ``direct``: the bare text. ``qa``: a question between "Q:" and "A:". A cloze is always bare, and so is a text with
+    continuations to score.
+    """
+    if style not in QUESTION_STYLES:
+        return None
+    text = query.texts[0]
+    bare = style == "direct" or query.form == "cloze" or query.continuations
+    return Prompt(text=text if bare else f"Q: {text}\nA:", decoding=decoding)
