@@ -12,7 +12,21 @@ from typing import Any, Literal
 
 from attrs import evolve, frozen
 
-from ke_core.plugin import Answer, Ask, Details, Edit, Hit, Likelihood, Nearest, Procedure, Reply, Session, Step
+from ke_core.plugin import (
+    Answer,
+    Ask,
+    BadConfig,
+    Details,
+    Edit,
+    Hit,
+    Likelihood,
+    Nearest,
+    Procedure,
+    Reply,
+    Session,
+    Step,
+    prompt_text,
+)
 from ke_memory.memory import FactMemory
 from ke_memory.transcript import lookup_step
 
@@ -54,6 +68,14 @@ def before_prompt(ask: Ask, text: str) -> Ask:
     if isinstance(ask, Likelihood):
         return evolve(ask, prompt=f"{text}{ask.prompt}")
     return evolve(ask, prompt=evolve(ask.prompt, text=f"{text}{ask.prompt.text}"))
+
+
+def one_line(package: str, file: str, chosen: str, *, option: str) -> str:
+    """Return the one-line text ``file`` before the facts (see ``prompt_text``). Raises BadConfig."""
+    text = prompt_text(package, file, chosen, option=option)
+    if len(text.splitlines()) > 1:
+        raise BadConfig(f"{option}: {file} has more than one line", hint="write the text before the facts in one line")
+    return text
 
 
 class InContextModel(ABC):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ke_memory.context import Choice, InContextModel, QuestionContext, before_prompt, sentence
+from ke_memory.context import Choice, InContextModel, QuestionContext, before_prompt, one_line, sentence, wording
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
 from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
@@ -48,10 +48,12 @@ __all__ = [
     "is_intact",
     "load_encoder",
     "lookup_step",
+    "one_line",
     "operations",
     "read_arrays",
     "sentence",
     "with_answer",
     "without_period",
+    "wording",
     "write_arrays",
 ]  # fmt: skip

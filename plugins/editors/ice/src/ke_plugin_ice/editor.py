@@ -16,20 +16,8 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import (
-    Ask,
-    BadConfig,
-    Details,
-    Edit,
-    Edited,
-    Procedure,
-    Reply,
-    Session,
-    UnsupportedEdit,
-    prompt_text,
-    put,
-)
-from ke_memory.plugin import InContextModel, MemoryEditor, QuestionContext, before_prompt
+from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session, UnsupportedEdit, put
+from ke_memory.plugin import InContextModel, MemoryEditor, QuestionContext, before_prompt, one_line
 from ke_plugin_ice import IceConfig
 
 COPULAS = ("is", "are", "was", "were")
@@ -41,7 +29,7 @@ class IceModel(InContextModel):
     def __init__(self, config: IceConfig, session: Session[Any], edits: Sequence[Edit]) -> None:
         self.profile = config.profile
         super().__init__(session, edits, choice=config.facts, k=config.k, encoder=config.encoder)
-        self.opening = opening(config.prompts)
+        self.opening = one_line("ke_plugin_ice", "opening.txt", config.prompts, option="ice.prompts")
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Send the prompt with the facts before it, or the prompt only if there are no facts."""
@@ -81,16 +69,6 @@ def _proposition(edit: Edit) -> str:
     assert edit.cloze is not None
     words, _, verb = edit.cloze.prompt.strip().rpartition(" ")
     return words if verb in COPULAS else ""
-
-
-def opening(prompts: str) -> str:
-    """Return the one-line text before the facts. Raises BadConfig."""
-    text = prompt_text("ke_plugin_ice", "opening.txt", prompts, option="ice.prompts")
-    if len(text.splitlines()) > 1:
-        raise BadConfig(
-            "ice.prompts: opening.txt has more than one line", hint="write the text before the facts in one line"
-        )
-    return text
 
 
 @frozen(kw_only=True)

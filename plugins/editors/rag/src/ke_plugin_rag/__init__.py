@@ -1,0 +1,93 @@
+"""Editors ``rag`` and ``scr``: the edits nearest to a question in its prompt, with a gate that may reject them.
+
+One implementation with three gates: none (``rag``), a similarity threshold (``rag`` with ``gate=threshold``), and a
+selection by the model itself (``scr``).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_memory import encoder_option, prompts_option
+
+PROMPTS = "text before the facts: own, or a folder with an opening.txt"
+
+
+@frozen(kw_only=True)
+class RagConfig:
+    """Options of ``rag``. The default is the published baseline: the nearest edit, whatever its similarity."""
+
+    gate: Literal["none", "threshold"] = field(
+        default="none",
+        metadata={
+            "help": "none = always show the nearest edits, as published; threshold = only those that are similar enough"
+        },
+    )
+    k: int = field(
+        default=1, validator=validators.ge(1), metadata={"help": "number of edits to retrieve; published: 1"}
+    )
+    threshold: float | None = field(
+        default=None,
+        metadata={
+            "help": "gate=threshold: minimum similarity of an edit; derived: 0.66 for minilm-l6 (see the README)",
+            "derived": True,
+        },
+    )
+    encoder: str = encoder_option()
+    prompts: str = prompts_option(PROMPTS)
+
+
+@frozen(kw_only=True)
+class ScrConfig:
+    """Options of ``scr``. The numbers are published."""
+
+    k: int = field(
+        default=5, validator=validators.ge(1), metadata={"help": "number of edits that the model selects from"}
+    )
+    max_tokens: int = field(
+        default=50, validator=validators.ge(1), metadata={"help": "maximum tokens of the model's selection"}
+    )
+    encoder: str = encoder_option()
+    prompts: str = prompts_option(f"{PROMPTS} and a select.txt, the worked examples of the selection")
+
+
+def build_rag(config: RagConfig) -> Editor:
+    """Return the editor."""
+    from ke_plugin_rag.editor import Rag  # noqa: PLC0415  built late
+
+    return Rag(config=config)
+
+
+def build_scr(config: ScrConfig) -> Editor:
+    """Return the editor."""
+    from ke_plugin_rag.editor import Scr  # noqa: PLC0415  built late
+
+    return Scr(config=config)
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Register ``rag`` and ``scr``."""
+    return [
+        EditorSpec(
+            name="rag",
+            summary="retrieval: puts the edits nearest to a question into its prompt",
+            config=RagConfig,
+            build=build_rag,
+            cite="Thede et al. 2025, Understanding the Limits of Lifelong Knowledge Editing in LLMs, "
+            "arXiv:2503.05683",
+            masks=True,
+        ),
+        EditorSpec(
+            name="scr",
+            summary="selective contextual reasoning: the model selects one of the nearest edits, or none",
+            config=ScrConfig,
+            build=build_scr,
+            cite="He et al. 2025, Knowledge Updating? No More Model Editing! Just Selective Contextual Reasoning, "
+            "arXiv:2503.05212",
+            masks=True,
+        ),
+    ]
