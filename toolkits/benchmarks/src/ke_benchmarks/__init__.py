@@ -37,7 +37,7 @@ from ke_benchmarks.probes import (
     sort_key,
     sub_questions,
 )
-from ke_benchmarks.question_edits import question_edit, text_edit
+from ke_benchmarks.question_edits import cloze_edit, question_edit, text_edit
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "all_have_labels",
     "all_not_blank",
     "answer_end_option",
+    "cloze_edit",
     "count_cases",
     "data_dir_option",
     "digest_of",

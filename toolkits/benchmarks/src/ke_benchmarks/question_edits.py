@@ -17,14 +17,25 @@ def question_edit(question: str, subject: str, new: Entity, old: Entity | None =
     follows it. There is no cloze if the question does not name the subject.
     """
     template = _template(question, subject)
-    relation = Relation(label=template or question, question=template)
+    return _edit(question, subject, Relation(label=template or question, question=template), new, old, question)
 
+
+def cloze_edit(cloze: str, subject: str, new: Entity, old: Entity | None = None, *, question: str = "") -> Edit:
+    """Return the edit after which ``new`` follows ``cloze``, a sentence that stops before its object.
+
+    ``question``: the same fact as a question, if the data have one. See ``question_edit``.
+    """
+    template = _template(cloze, subject)
+    return _edit(cloze, subject, Relation(label=template or cloze, cloze=template), new, old, question or None)
+
+
+def _edit(prompt: str, subject: str, relation: Relation, new: Entity, old: Entity | None, question: str | None) -> Edit:
     def fact(answer: Entity) -> Fact:
         return Fact(
-            subject=Entity(label=subject), relation=relation, objects=(answer,), text=f"{question} {answer.label}"
+            subject=Entity(label=subject), relation=relation, objects=(answer,), text=f"{prompt} {answer.label}"
         )
 
-    after = fact(new)
+    after, template = fact(new), relation.cloze or relation.question
     return Edit(
         id=after.text,
         statement=after.text,

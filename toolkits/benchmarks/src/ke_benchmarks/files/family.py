@@ -166,9 +166,9 @@ class FileDataset(CaseDataset):
 
     variant: Variant
 
-    def records(self, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
-        """Yield the file's records (``ke_benchmarks.files.records.read_records``)."""
-        return read_records(self.variant.find(self.data_dir), into, key=key, lines=lines)
+    def records(self, into: type[T], **how: Any) -> Iterator[T]:
+        """Yield the file's records. ``how``: see ``ke_benchmarks.files.records.read_records``."""
+        return read_records(self.variant.find(self.data_dir), into, **how)
 
     def info(self) -> DatasetInfo:
         """Return the description. ``sha256`` is empty if the file is missing."""

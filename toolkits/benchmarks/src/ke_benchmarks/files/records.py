@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -39,18 +39,30 @@ def again(path: Path) -> str:
     return f"fix {path.name}, or get it again from where it is published"
 
 
-def read_records(path: Path, into: type[T], *, key: str = "case_id", lines: bool = False) -> Iterator[T]:
+def read_records(
+    path: Path,
+    into: type[T],
+    *,
+    key: str = "case_id",
+    lines: bool = False,
+    prepare: Callable[[Any], Any] = lambda item: item,
+) -> Iterator[T]:
     """Yield every record of the file as an ``into``, in order.
 
     ``key``: the field that identifies a record and must be unique; empty if records have none. ``lines``: the file may
-    also have one record per line. Raises BadData with file, record and field.
+    also have one record per line. ``prepare``: brings the different layouts of a published record into one; it may
+    raise TypeError or ValueError. Raises BadData with file, record and field.
     """
     quick = strict_converter(detailed=False)
     seen: set[Any] = set()
     items = json_values(path, lines=lines)
     if not items:
         raise BadData(f"{path} contains no case", hint=again(path))
-    for index, item in enumerate(items, start=1):
+    for index, raw in enumerate(items, start=1):
+        try:
+            item = prepare(raw)
+        except (TypeError, ValueError) as wrong:
+            raise BadData(f"{path}, {_name(raw, into, key, index)}: {wrong}", hint=again(path)) from wrong
         try:
             record = quick.structure(item, into)
         except (KeyError, TypeError, ValueError) as wrong:

@@ -1,0 +1,69 @@
+"""The dataset classes: a published file, and the embedded records."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+
+from attrs import field, frozen
+
+from ke_benchmarks import (
+    EmbeddedDataset,
+    FileDataset,
+    digest_of_json,
+    embedded_records,
+    long_answer_prompt,
+    short_answer_prompt,
+)
+from ke_core.plugin import Case, Prompt, Query
+from ke_plugin_akew import STYLES, AkewConfig
+from ke_plugin_akew.atlas import atlas_records
+from ke_plugin_akew.cases import case, usable
+from ke_plugin_akew.records import AkewRecord, one_layout
+
+
+@frozen(kw_only=True)
+class Akew(FileDataset):
+    """One published set of AKEW. It reads cases from the file as they are requested."""
+
+    config: AkewConfig = field(factory=AkewConfig)
+    max_tokens: int = 512
+
+    def cases(self) -> Iterator[Case]:
+        """Yield every case in the order of the file. A warning at the end states how many triplets were left out."""
+        left_out = 0
+        for record in self.all_records():
+            left_out += sum(len(one.unsfact_triplets_GPT) - len(usable(one)) for one in record.requested_rewrite)
+            yield case(record, self.config.edit)
+        if left_out:
+            why = "without subject, target or exactly one {}"
+            warnings.warn(f"{self.variant.file}: skipped triplets {why}: {left_out}", stacklevel=2)
+
+    def all_records(self) -> Iterable[AkewRecord]:
+        """Yield the records of the file."""
+        return self.records(AkewRecord, prepare=one_layout)
+
+    def prompt(self, query: Query, style: str) -> Prompt | None:
+        """Return the bare question, with room for a text whatever its right answer is, or the bare cloze."""
+        if style not in STYLES:
+            return None
+        if query.form == "cloze":
+            return short_answer_prompt(query, "direct")
+        return long_answer_prompt(
+            query.texts[0], max_tokens=self.config.max_tokens or self.max_tokens, end=self.config.end
+        )
+
+
+@frozen(kw_only=True)
+class AkewAtlas(EmbeddedDataset, Akew):
+    """Facts and texts about countries of the embedded graph."""
+
+    max_tokens: int = 96
+
+    def all_records(self) -> Iterable[AkewRecord]:
+        """Return the embedded records."""
+        return embedded_records(map(one_layout, atlas_records()), AkewRecord, self.variant.name)
+
+    def checksum(self) -> str:
+        """Return the checksum of the records."""
+        return digest_of_json(atlas_records())
