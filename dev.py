@@ -9,18 +9,31 @@ Further arguments go to the command that is run: ``python3 dev.py demo --cases 1
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".venv"
 BIN = ENVIRONMENT / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 INSTALLED = ENVIRONMENT / "installed.sha256"
 """Holds the digest of the files that say what to install, once that is installed."""
+PIP_SETTINGS = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "constraint": "UV_CONSTRAINT",
+    "cert": "SSL_CERT_FILE",
+}
+"""Settings of pip that uv does not read, and the environment variables with which uv reads them."""
 
 
 def main(words: list[str]) -> int:
@@ -49,15 +62,50 @@ def test(words: list[str]) -> int:
 def setup(_words: list[str]) -> int:
     """Install the distributions and the tools, unless nothing has changed since the last time.
 
-    The build backend comes first, so that pip makes no build environment for each distribution.
+    The build backend comes first, so that no build environment is made for each distribution. uv installs in a quarter
+    of pip's time; pip installs if uv cannot.
     """
     wanted = digest()
     if INSTALLED.exists() and INSTALLED.read_text(encoding="utf-8") == wanted:
         return 0
-    status = pip("-r", "requirements-dev.txt") or pip("--no-build-isolation", "-r", "requirements.txt")
+    if not PYTHON.exists():
+        print(f"making a virtual environment in {ENVIRONMENT.name}", flush=True)
+        venv.create(ENVIRONMENT, with_pip=True)
+    status = install_with_uv() and install(["pip", "install", "--no-compile"])
     if not status:
         INSTALLED.write_text(wanted, encoding="utf-8")
     return status
+
+
+def install(installer: list[str], settings: Mapping[str, str] = MappingProxyType({})) -> int:
+    """Install the tools, then the distributions, within the constraints.
+
+    ``installer`` is a module and its arguments, ``settings`` are further environment variables.
+    """
+    print(f"installing with {installer[0]}", flush=True)
+    command = [str(PYTHON), "-m", *installer, "--quiet", "-c", "constraints.txt"]
+    environment = dict(settings) | os.environ
+    return run(*command, "-r", "requirements-dev.txt", environment=environment) or run(
+        *command, "--no-build-isolation", "-r", "requirements.txt", environment=environment
+    )
+
+
+def install_with_uv() -> int:
+    """Install uv, then everything with it, from the package indexes that pip is configured to use."""
+    return run(str(PYTHON), "-m", "pip", "install", "--quiet", "uv") or install(
+        ["uv", "pip", "install", "--python", str(PYTHON)], uv_settings()
+    )
+
+
+def uv_settings() -> dict[str, str]:
+    """Translate pip's configuration into environment variables of uv. As in pip, all indexes are equal."""
+    listed = subprocess.run([PYTHON, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    found = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+    for name, value in re.findall(r"^[^=]*?\.([a-z-]+)=(.+)$", listed, flags=re.MULTILINE):
+        if name in PIP_SETTINGS:
+            separator = "," if name == "find-links" else " "
+            found[PIP_SETTINGS[name]] = separator.join(str(ast.literal_eval(value)).split())
+    return found
 
 
 def digest() -> str:
@@ -70,19 +118,9 @@ def digest() -> str:
     return found.hexdigest()
 
 
-def pip(*words: str) -> int:
-    """Run ``pip install`` within the constraints. Python compiles a module when it is first imported."""
-    if not (BIN / "python").exists() and not (BIN / "python.exe").exists():
-        print(f"making a virtual environment in {ENVIRONMENT.name}", flush=True)
-        venv.create(ENVIRONMENT, with_pip=True)
-    print(f"installing {words[-1]}", flush=True)
-    options = ("--quiet", "--no-compile", "-c", "constraints.txt")
-    return run(str(BIN / "python"), "-m", "pip", "install", *options, *words)
-
-
-def run(*command: str) -> int:
+def run(*command: str, environment: Mapping[str, str] | None = None) -> int:
     """Run a command; return its exit status."""
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":
