@@ -58,6 +58,13 @@ class KeyCovariance:
             self._factor = cholesky(self.double(), "the key covariance").to(CPU)
         return self._factor.to(home(self.device))
 
+    def of(self, keys: Tensor) -> KeyCovariance:
+        """Return C of a part of the key dimensions (indices), [n, n]; C itself for all of them."""
+        if len(keys) == len(self.matrix):
+            return self
+        at = keys.to(self.matrix.device)
+        return KeyCovariance(self.matrix[at][:, at], self.tokens, self.device)
+
     def plus_ridge(self, ridge: float) -> KeyCovariance:
         """Return C + ridge I, in float64, computed once; C itself without a ridge."""
         if not ridge:

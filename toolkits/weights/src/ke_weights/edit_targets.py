@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
@@ -30,6 +31,15 @@ class EditTargets:
     def z(self) -> Tensor:
         """The targets as columns, float64 [d, N]."""
         return double(torch.stack([target.z for target in self.targets], dim=1))
+
+    def of(self, edits: Sequence[int]) -> Self:
+        """Return the targets of ``edits``, given by their places, in the same trace."""
+        return evolve(
+            self,
+            rewrites=tuple(self.rewrites[at] for at in edits),
+            targets=tuple(self.targets[at] for at in edits),
+            rows=self.rows.of(edits),
+        )
 
     def report(self, left: Tensor) -> dict[str, Any]:
         """Return each edit's optimization result and |z - h| / |z|; ``left`` [d, N] = z - h."""

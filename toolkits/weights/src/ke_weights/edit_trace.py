@@ -28,7 +28,8 @@ class LayerTrace:
 
     ``keys`` [f, N] are averaged over left contexts (rome, r-rome: the key in the denominator). ``residuals`` [d, N] are
     z - h over the number of layers from this one to the last (rome, r-rome: z minus the current value of the key). The
-    update is ``left`` [d, r] times ``right`` [r, f]; ``left`` is the identity if an update wrapper raised its rank.
+    update is ``left`` [d, r] times ``right`` [r, f]; ``left`` is the identity if an update wrapper raised its rank. A
+    method that writes a layer in several passes has the columns of each pass, one after another.
     """
 
     keys: Matrix = field(repr=_size)
@@ -41,6 +42,17 @@ class LayerTrace:
         """What was added to W, [d, f]: the transposed weight in GPT-2."""
         product: Matrix = self.left @ self.right
         return product
+
+    def plus(self, later: LayerTrace) -> LayerTrace:
+        """Return this trace with the columns of a later pass."""
+        import numpy as np  # noqa: PLC0415  imported late
+
+        return LayerTrace(
+            keys=np.hstack([self.keys, later.keys]),
+            residuals=np.hstack([self.residuals, later.residuals]),
+            left=np.hstack([self.left, later.left]),
+            right=np.vstack([self.right, later.right]),
+        )
 
 
 @frozen(kw_only=True, eq=False)
@@ -57,10 +69,9 @@ class BatchTrace:
     layers: dict[int, LayerTrace] = field(factory=dict)
 
     def record(self, layer: int, keys: Tensor, residuals: Tensor, *, left: Tensor, right: Tensor) -> None:
-        """Record the update of one layer."""
-        self.layers[layer] = LayerTrace(
-            keys=_array(keys), residuals=_array(residuals), left=_array(left), right=_array(right)
-        )
+        """Record the update of one layer, in addition to those of earlier passes."""
+        made = LayerTrace(keys=_array(keys), residuals=_array(residuals), left=_array(left), right=_array(right))
+        self.layers[layer] = self.layers[layer].plus(made) if layer in self.layers else made
 
     def replace_update(self, layer: int, *, left: Tensor, right: Tensor) -> None:
         """Replace the recorded update of one layer."""

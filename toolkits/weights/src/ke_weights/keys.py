@@ -32,6 +32,10 @@ class KeyRows:
     bare: tuple[SubjectTokens, ...]
     contexts: tuple[tuple[SubjectTokens, ...], ...]
 
+    def of(self, edits: Sequence[int]) -> KeyRows:
+        """Return the rows of ``edits``, given by their places."""
+        return KeyRows(bare=tuple(self.bare[at] for at in edits), contexts=tuple(self.contexts[at] for at in edits))
+
 
 def key_rows(tokenizer: Any, rewrites: Sequence[Rewrite], templates: Sequence[str]) -> KeyRows:
     """Return the rows of ``rewrites``; ``templates`` with or without the bare one."""

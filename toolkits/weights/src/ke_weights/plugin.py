@@ -24,6 +24,7 @@ from ke_plugin_hf.guard import (
     map_orientation,
     quantized,
     stored_as,
+    swapped,
     whole_instead,
 )
 from ke_plugin_hf.model import HFModel as OpenModel
@@ -42,11 +43,11 @@ from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.saved_edits import SavedEdit, opened_edit, read_saved_edit, recorded_model_choice
 from ke_weights.scored_tokens import ScoredTokens, require_finite, scored_tokens
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
-from ke_weights.spread import spread_over_layers, write
+from ke_weights.spread import dense, frobenius, site_states, spread_over_layers, summed, write
 from ke_weights.state_files import load_state, save_state
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
 from ke_weights.tail import Tail, open_tail
-from ke_weights.wrapping import EditState, UpdateWrapper, dense
+from ke_weights.wrapping import EditState, UpdateWrapper
 
 __all__ = [
     "NOT_QUANTIZED", "Adaptor", "Delta", "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks",
@@ -54,9 +55,10 @@ __all__ = [
     "LowRank", "ModuleMap", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "SavedEdit", "ScoredTokens",
     "SubjectTokens", "Tail", "TargetSettings", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys",
     "bare_values", "cholesky", "covariance_weighted", "default_dtype", "dense", "double", "encode", "find_parts",
-    "forward", "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states",
-    "model_facts", "module_map", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized",
-    "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
-    "ridge_update", "save_state", "scored_tokens", "spread_over_layers", "stacked", "stored_as", "subject_states",
-    "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
+    "forward", "frobenius", "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation",
+    "mlp_states", "model_facts", "module_map", "open_tail", "opened_edit", "padded", "project", "prompt_lengths",
+    "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
+    "ridge_update", "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked", "stored_as",
+    "subject_states", "summed", "swapped", "target_ids", "uninterruptible_context", "unsupported_edits",
+    "whole_instead", "write",
 ]  # fmt: skip

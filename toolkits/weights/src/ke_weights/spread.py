@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from ke_core.plugin import EditFailed
@@ -95,6 +96,22 @@ def write(weights: WeightWriter, modules: ModuleMap, layer: int, update: Delta) 
         )
     weights.add(place.weight_name, update)
     return relative
+
+
+def summed(one: Delta | None, other: Delta) -> Delta:
+    """Return the sum of two updates of one layer; low-rank if both are. None is zero."""
+    if one is None:
+        return other
+    if isinstance(one, LowRank) and isinstance(other, LowRank):
+        return LowRank(left=torch.cat([one.left, other.left], dim=1), right=torch.cat([one.right, other.right]))
+    return Dense(delta=dense(one) + dense(other))
+
+
+def dense(update: Delta) -> Tensor:
+    """Return an update as one float64 tensor, [d, f]."""
+    if isinstance(update, Dense):
+        return double(update.delta)
+    return double(update.left) @ double(update.right)
 
 
 def frobenius(update: Delta) -> float:

@@ -23,13 +23,12 @@ from attrs import define, evolve, field
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, Details, Editor, uninterruptible_context
-from ke_plugin_hf.decoding.float64 import double
-from ke_plugin_hf.guard import Delta, Dense, LowRank
+from ke_plugin_hf.guard import Delta
 from ke_weights.edit_targets import EditTargets
 from ke_weights.locate import LocateContext, ResolveSettings
 from ke_weights.locate_editor import EditInProgress, LocateEditor
 from ke_weights.optimize import TargetSettings
-from ke_weights.spread import WeightWriter, site_states, write
+from ke_weights.spread import WeightWriter, site_states, summed, write
 
 T = TypeVar("T")
 
@@ -101,17 +100,17 @@ def _appended(values: list[T], value: T) -> Iterator[None]:
 
 @define(eq=False)
 class _FilteredWriter:
-    """Adds updates to ``weights`` behind the filters that act inside the loop over layers, and remembers them."""
+    """Adds updates to ``weights`` behind the filters that act inside the loop over layers, and keeps their sums."""
 
     work: EditInProgress
     weights: WeightWriter
-    made: list[tuple[int, Delta]] = field(factory=list, init=False)
+    made: dict[int, Delta] = field(factory=dict, init=False)
 
     def add(self, name: str, delta: Delta) -> None:
         """Filter ``delta`` and add it to the parameter called ``name``."""
         (layer,) = (at for at, one in enumerate(self.work.context.modules.layers) if one.weight_name == name)
         delta = _filtered(self.work, layer, delta, inside=True)
-        self.made.append((layer, delta))
+        self.made[layer] = summed(self.made.get(layer), delta)
         self.weights.add(name, delta)
 
 
@@ -130,7 +129,7 @@ def write_wrapped(editor: LocateEditor, work: EditInProgress) -> Details:
         writer = _FilteredWriter(work, trial)
         made = editor.write(evolve(work, weights=writer))
     modules, norms = work.context.modules, dict[str, float]()
-    for layer, solved in writer.made:
+    for layer, solved in writer.made.items():
         update = _filtered(work, layer, solved, inside=False)
         for targets, _settings in work.optimized:
             targets.record_filtered(layer, update)
@@ -161,11 +160,3 @@ def wrapped(editor: Editor, name: str, wrappers: Mapping[str, UpdateWrapper], re
             )
     editor.wrappers, editor.contexts.resolve = wrappers, resolve
     return editor
-
-
-def dense(update: Delta) -> Tensor:
-    """Return an update as one float64 tensor, [d, f]."""
-    if isinstance(update, Dense):
-        return double(update.delta)
-    assert isinstance(update, LowRank)
-    return double(update.left) @ double(update.right)

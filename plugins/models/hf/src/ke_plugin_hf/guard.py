@@ -135,12 +135,8 @@ class PatchStack(UninterruptibleContext["PatchStack"]):
         originals: dict[str, Tensor] = {}
         for saved in (self._saved, self._since, *(patch.originals() for patch in self.patches)):
             originals = {**saved, **originals}
-        updated = {name: _find(self.module, name)[1].detach().clone() for name in originals}
-        _restore(self.module, originals)
-        try:
+        with swapped(self.module, originals):
             yield
-        finally:
-            _restore(self.module, updated)
 
     def _end(self, _error: BaseException | None) -> None:
         self.settle()  # also updates of a patch whose context was never closed
@@ -227,6 +223,17 @@ class Patch(UninterruptibleContext["Patch"]):
     @property
     def _listeners(self) -> tuple[RecordedUpdates | PatchStack, ...]:
         return self.recorders if self.chain is None else (*self.recorders, self.chain)
+
+
+@uninterruptible_context
+def swapped(module: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """Use ``weights`` for the parameters of these names in the block, and the current values after it, bit for bit."""
+    current = {name: _find(module, name)[1].detach().clone() for name in weights}
+    _restore(module, weights)
+    try:
+        yield
+    finally:
+        _restore(module, current)
 
 
 def _restore(module: nn.Module, saved: Mapping[str, Tensor]) -> None:
