@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
 from itertools import count
@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from attrs import define, evolve, field, frozen
 
 from ke_core.api.tables import Table
-from ke_core.cli.console import err, progress
+from ke_core.cli.console import TracksItems, err, progress
 from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, known_models
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.catalog import Catalog, read_catalog
@@ -27,7 +27,6 @@ from ke_core.spec.queries import Form
 from ke_core.spec.requests import Likelihood, Question
 from ke_core.spec.results import Failure
 
-T = TypeVar("T")
 OneOrMany = TypeVar("OneOrMany", str, list[str])
 LINE = ("\n",)
 SHORT = Decoding(max_tokens=16, stop=LINE)
@@ -117,7 +116,7 @@ def likelihood(prompt: str, continuations: Sequence[str]) -> Likelihood:
 
 
 @define
-class CallProgress:
+class CallProgress(TracksItems):
     """Progress that is displayed during calls of the API, and not between them."""
 
     _shown: Progress | None = None
@@ -134,10 +133,6 @@ class CallProgress:
                 yield
             finally:
                 self._shown = None
-
-    def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """Yield ``items`` and count them."""
-        return items if self._shown is None else self._shown.track(items, label, total)
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:
         """Report that ``done`` of ``total`` steps of ``label`` are done."""

@@ -11,13 +11,14 @@ from attrs import frozen
 from ke_core.api.editing import option_texts
 from ke_core.api.models import Model, installed_catalog, plugins
 from ke_core.api.tables import Table
+from ke_core.cli.report import opened_runs
 from ke_core.cli.running import prepare_editors, run_folder
-from ke_core.results.folder import RECORDS, RunFolder, runs_in
+from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index, key_of
 from ke_core.results.load import read_scores
 from ke_core.runner.evaluate import evaluate as evaluate_run
 from ke_core.runner.run import EvalRequest
-from ke_core.spec.errors import BadRun, UnknownComponent
+from ke_core.spec.errors import UnknownComponent
 from ke_core.spec.results import Failure, MetricScore, Reply, Scored
 from ke_core.spec.runspec import Plan
 
@@ -129,19 +130,13 @@ def evaluate(
 
 
 def read_run(folder: str | Path) -> Evaluation:
-    """Read a run folder, or all runs in a folder. Raises BadRun.
+    """Read a run folder, or all runs in a folder; damaged ones are named on standard error. Raises BadRun.
 
     >>> run = ke.read_run("runs")
     >>> {row["editor"] for row in run.scores} == {"none", "parrot"}
     True
     """
-    path = Path(folder)
-    if RunFolder.is_one(path):
-        return Evaluation(folders=(RunFolder.open(path),))
-    found = [run for _path, run in runs_in(path) if isinstance(run, RunFolder)]
-    if not found:
-        raise BadRun(f"{path} contains no run")
-    return Evaluation(folders=tuple(found))
+    return Evaluation(folders=tuple(opened_runs([Path(folder)])))
 
 
 def compare(*runs: Evaluation | str | Path) -> Table:

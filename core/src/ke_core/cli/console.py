@@ -20,7 +20,6 @@ from ke_core.results.sanitize import one_line
 from ke_core.spec.protocols import Progress
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.progress import TaskID
 
 T = TypeVar("T")
@@ -50,7 +49,7 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-class _Tracks:
+class TracksItems:
     """The method ``track`` of a progress, in terms of ``advance``."""
 
     def track(self: Progress, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
@@ -63,7 +62,7 @@ class _Tracks:
             self.advance(label, done, total)
 
 
-class BarProgress(_Tracks):
+class BarProgress(TracksItems):
     """Progress bars on a terminal, one for each label. A full bar disappears."""
 
     def __init__(self, console: Console) -> None:
@@ -87,11 +86,6 @@ class BarProgress(_Tracks):
             transient=True,
         )
         self._tasks: dict[str, TaskID] = {}
-
-    @property
-    def view(self) -> RenderableType:
-        """The bars, for a larger live display."""
-        return self._bars
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -133,7 +127,7 @@ class _Work:
         return f"{self.label}: {self.done}/{self.total}, about {f'{left} s' if left < 100 else duration(left)} left"
 
 
-class LineProgress(_Tracks):
+class LineProgress(TracksItems):
     """Progress lines for files and pipes: one at the start of each label, and one every 20 s.
 
     A line names the outermost and the innermost work. Work that ends within ``after`` seconds has no line.

@@ -75,7 +75,7 @@ def command(
     if len(set(wanted.values())) < len(wanted):
         raise click.UsageError(f"each of --{', --'.join(wanted)} needs a file of its own")
     where = str(data_dir) if data_dir else ""
-    found = load_runs(_opened(runs), app.catalog, data_dir=where)
+    found = load_runs(opened_runs(runs), app.catalog, data_dir=where)
     for kind, path in wanted.items():
         text = app.report_formats[kind].render(found, app.catalog, where, not short)
         if str(path) == STDOUT:
@@ -122,7 +122,7 @@ def print_report(
     console.print(literal("\n  ".join(["Next:", *more])), soft_wrap=True)
 
 
-def _opened(paths: Sequence[Path]) -> list[RunFolder]:
+def opened_runs(paths: Sequence[Path]) -> list[RunFolder]:
     """Return the runs at and under ``paths``, each once. Raises BadRun if there are none."""
     found: dict[Path, RunFolder] = {}
     for path in paths:

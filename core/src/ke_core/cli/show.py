@@ -18,10 +18,11 @@ from ke_core.engine.models import find_model
 from ke_core.plugins.catalog import KINDS, Catalog, Registration
 from ke_core.plugins.options import describe, option_path, reject_unused, split_options
 from ke_core.results.formatting import literal, plain_table, titled
+from ke_core.runner.prepare import refuse_weightless
 from ke_core.runner.resolve import ResolvedComponent, resolve_component
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.spec.codec import to_json
-from ke_core.spec.errors import BadConfig, KEError, NeedsWeights
+from ke_core.spec.errors import BadConfig, KEError
 from ke_core.spec.protocols import Editor, Progress, Session
 from ke_core.spec.settings import ModelFacts, Settings
 from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
@@ -196,7 +197,9 @@ def settings_for(
 
     @cache
     def session() -> Session[Any]:
-        return _opened(choice, catalog, progress)
+        model = choice.load(catalog, progress)
+        refuse_weightless(spec, model)
+        return open_session(model, catalog=catalog, seed=0, progress=progress, material={})
 
     @cache
     def opened() -> ModelFacts:
@@ -212,7 +215,10 @@ def settings_for(
         facts = opened()
     else:
         facts = ModelFacts(
-            shape=source.shape(request), scale=lambda layer: opened().scale(layer), trace=lambda: opened().trace()
+            shape=source.shape(request),
+            scale=lambda layer: opened().scale(layer),
+            trace=lambda: opened().trace(),
+            input_distance=lambda layer, part: opened().input_distance(layer, part),
         )
     found = spec.settings(editor.config, facts)
     read = bool(session.cache_info().currsize)
@@ -225,12 +231,3 @@ def _refusal(editor: Editor, session: Session[Any]) -> KEError | None:
     except KEError as refused:
         return refused
     return None
-
-
-def _opened(choice: ModelChoice, catalog: Catalog, progress: Progress) -> Session[Any]:
-    model: Any = choice.load(catalog, progress)
-    if not hasattr(model, "module"):
-        raise NeedsWeights(
-            f"the weights of {model.id} are not available", hint="choose a model that is loaded locally (hf:...)"
-        )
-    return open_session(model, catalog=catalog, seed=0, progress=progress, material={})

@@ -47,7 +47,9 @@ def parse_reference(reference: str) -> Reference:
         return Reference(source, str(Path(rest).expanduser()))
     name, _at, revision = rest.partition("@")
     if not name.strip():
-        raise ModelUnavailable(f"no model in {reference!r}", hint="write it as [SOURCE:]ID[@REVISION], for example smollm2-135m")
+        raise ModelUnavailable(
+            f"no model in {reference!r}", hint="write it as [SOURCE:]ID[@REVISION], for example smollm2-135m"
+        )
     return Reference(source, name, revision or None)
 
 
@@ -73,8 +75,7 @@ def find_model(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[Mod
     for setting in LOADED if spec.remote else SERVED:
         if getattr(how, setting) != getattr(DEFAULT_LOADING, setting):
             raise BadConfig(
-                f"{setting} is not for {reference}, which is "
-                + ("behind a server" if spec.remote else "loaded here"),
+                f"{setting} is not for {reference}, which is " + ("behind a server" if spec.remote else "loaded here"),
                 hint="leave it out" if spec.remote else f"leave it out, or use the model openai:{named.id}",
             )
     return spec, evolve(how, id=named.id, revision=named.revision)
@@ -115,14 +116,8 @@ class NoModel:
         """Return an empty state, because nothing can change."""
         return {}
 
-    def generate(self, requests: Sequence[Generate]) -> NoReturn:
+    def generate(self, requests: Sequence[Generate | Score]) -> NoReturn:
         """Raise ModelUnavailable."""
-        raise ModelUnavailable(
-            f"{len(requests)} texts were requested without a model", hint="set needs_model of the editor"
-        )
+        raise ModelUnavailable(f"{len(requests)} requests without a model", hint="set needs_model of the editor")
 
-    def score(self, requests: Sequence[Score]) -> NoReturn:
-        """Raise ModelUnavailable."""
-        raise ModelUnavailable(
-            f"{len(requests)} scores were requested without a model", hint="set needs_model of the editor"
-        )
+    score = generate

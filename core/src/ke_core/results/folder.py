@@ -50,7 +50,11 @@ def environment() -> dict[str, str]:
 
 @frozen(kw_only=True)
 class _About:
-    """The fields of ``run.json`` that are not part of the run's id."""
+    """The fields of ``run.json`` that are for people, and not part of the run's id.
+
+    ``created``: UTC, ISO 8601. ``files``: the paths of the user's own files that the dataset was read from, by their
+    digest in the specification.
+    """
 
     environment: Mapping[str, str] = field(factory=dict)
     created: str = ""
@@ -58,17 +62,11 @@ class _About:
 
 
 @frozen(kw_only=True)
-class RunFolder:
-    """An open run. ``environment`` and ``created`` (UTC, ISO 8601) are for people and not part of its id.
-
-    ``files``: the paths of the user's own files that its dataset was read from, by their digest in ``spec``.
-    """
+class RunFolder(_About):
+    """An open run."""
 
     path: Path
     spec: RunSpec
-    environment: Mapping[str, str] = field(factory=dict)
-    created: str = ""
-    files: Mapping[str, str] = field(factory=dict)
 
     @classmethod
     def create(cls, path: Path, spec: RunSpec, files: Mapping[str, str] | None = None) -> RunFolder:
@@ -177,7 +175,7 @@ class RunFolder:
         except BadRun:
             return False
         complete = seal is not None and (seal.complete or self.spec.model.source == IMPORTED)
-        return complete and seal is not None and not seal.shorter(self.path / RECORDS)
+        return complete and not seal.shorter(self.path / RECORDS)
 
     @property
     def finished(self) -> bool:
