@@ -6,7 +6,8 @@ import pytest
 from attrs import field, frozen, validators
 
 from ke_core.plugin import EditorSpec
-from ke_core.plugins.options import configure, describe, reject_unused, resolved, split_options
+from ke_core.plugins.options import configure, describe, reject_unused, split_options
+from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadConfig
 
 
@@ -175,5 +176,5 @@ def test_options_are_described_with_type_default_and_help():
 
 
 def test_resolved_config_contains_every_option():
-    assert resolved(config(steps="3"))["steps"] == 3
-    assert set(resolved(config())) == {option.name for option in describe(SPEC)}
+    assert to_json(config(steps="3"))["steps"] == 3
+    assert set(to_json(config())) == {option.name for option in describe(SPEC)}

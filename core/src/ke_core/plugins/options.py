@@ -110,12 +110,6 @@ def describe(spec: Spec[Any]) -> list[Option]:
     ]
 
 
-def resolved(config: object) -> dict[str, Any]:
-    """Return every option of a config as JSON values, with defaults, for the run's specification."""
-    found: dict[str, Any] = to_json(config)
-    return found
-
-
 def kind_of(spec: Spec[Any]) -> str:
     """Return the kind of a spec: ``editor`` for an EditorSpec, and so on."""
     return type(spec).__name__.removesuffix("Spec").lower()

@@ -12,8 +12,8 @@ from attrs import field, fields_dict, frozen
 from ke_core.plugins.catalog import Catalog, Registration
 from ke_core.plugins.code import code_digest
 from ke_core.plugins.faults import one_line_reason
-from ke_core.plugins.options import configure, kind_of, option_fields, option_path, own_options, resolved
-from ke_core.spec.codec import digest, from_json
+from ke_core.plugins.options import configure, kind_of, option_fields, option_path, own_options
+from ke_core.spec.codec import digest, from_json, to_json
 from ke_core.spec.errors import BadConfig, BadRun, KEError, PluginBroken
 from ke_core.spec.protocols import Dataset, Editor, Judge, Metric, ModelMetric
 from ke_core.spec.runspec import Component
@@ -101,7 +101,7 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
 
 
 def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedComponent[Any]:
-    options = {name: value for name, value in resolved(config).items() if name != DATA_DIR}
+    options = {name: value for name, value in to_json(config).items() if name != DATA_DIR}
     files: dict[str, str] = {}
     for name in naming_files(type(config)):
         if options[name] and options[name] not in _words(type(config), name):
