@@ -17,10 +17,10 @@ from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend import editor as editor_module
 from ke_plugin_mend.editor import Mend
-from ke_plugin_mend.factors import GradientFactors
 from ke_testing.editor import unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
+from ke_weights.hypernetwork import GradientFactors
 from ke_weights.plugin import frozen_module, hooked, map_orientation, rewrite, target_ids
 from ke_weights.testing.apart import without_float64
 from ke_weights.testing.weights import changes, weights_of
@@ -34,7 +34,7 @@ def deltas(model: Any, root: Path, edits: Any, config: MendConfig | None = None)
         return changes(model, before)
 
 
-@pytest.mark.parametrize("where", ["factors", "add_updates", "details", "inside"])
+@pytest.mark.parametrize("where", ["edit_factors", "add_updates", "edit_details", "inside"])
 def test_exception_at_any_stage_restores_the_model(
     where: str, trained: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +72,7 @@ def test_update_of_several_edits_is_the_sum_of_single_updates(
     model = trained("gpt2", dtype="float64")
     alone = [deltas(model, tmp_path, [edit]) for edit in EDITS]
     together = deltas(model, tmp_path, EDITS)
-    monkeypatch.setattr(editor_module, "CHUNK", 1)
+    monkeypatch.setattr("ke_weights.hypernetwork.factors.CHUNK", 1)
     chunked = deltas(model, tmp_path, EDITS)
     for name, delta in together.items():
         summed = alone[0][name] + alone[1][name]
@@ -91,7 +91,7 @@ def released(model: Any, root: Path, edits: Any) -> dict[str, Tensor]:
     labels = torch.full_like(ids, -100)
     for at, (prompt, target) in enumerate(zip(prompts, targets, strict=True)):
         labels[at, len(prompt) : len(prompt) + len(target)] = torch.tensor(target)
-    network = Mend(MendConfig())._trained(make_session(model, root=root)).network
+    network = Mend(MendConfig()).trained(make_session(model, root=root)).network
     seen: dict[str, tuple[Tensor, Tensor]] = {}
 
     def see(name: str, args: Any, output: Tensor) -> None:
@@ -117,7 +117,7 @@ def test_token_mean_equals_the_released_code(
     model = trained(family, dtype="float64")
     lengths = [len(target_ids(model.tokenizer, rewrite(edit).prompt, rewrite(edit).target)) for edit in FOUR_MOVES]
     assert len(set(lengths)) > 1
-    monkeypatch.setattr(editor_module, "CHUNK", chunk)
+    monkeypatch.setattr("ke_weights.hypernetwork.factors.CHUNK", chunk)
     ours = deltas(model, tmp_path, FOUR_MOVES, MendConfig(reduction="token-mean"))
     theirs = released(model, tmp_path, FOUR_MOVES)
     assert set(ours) == set(theirs)

@@ -10,8 +10,16 @@ import torch
 
 from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model
-from ke_plugin_mend.factors import GradientFactors, factors, targets
-from ke_plugin_mend.network import Hypernetwork, LowRankResidual, Network, Normalizer, shapes_of
+from ke_plugin_mend.branches import targets
+from ke_plugin_mend.network import MendNetwork
+from ke_weights.hypernetwork import (
+    GradientFactors,
+    LowRankResidual,
+    Normalizer,
+    ShapeNetwork,
+    gradient_factors,
+    shapes_of,
+)
 from ke_weights.plugin import find_parts, frozen_module, map_orientation, scored_tokens
 
 
@@ -28,7 +36,7 @@ def test_factors_reproduce_the_gradients_of_the_weights(family: Any) -> None:
     names = targets(find_parts(module), 3)
     pairs, batch = rows(model)
     with frozen_module(module), torch.enable_grad():
-        found, losses, _logits = factors(module, names, batch)
+        found, losses, _logits = gradient_factors(module, names, batch)
     module.requires_grad_(requires_grad=True)
     total = 0
     for at, (prompt, target) in enumerate(pairs):  # one row at a time, without padding
@@ -51,12 +59,13 @@ def test_tokens_without_a_gradient_are_skipped() -> None:
     names = targets(find_parts(model.module), 1)
     pairs, batch = rows(model)
     with frozen_module(model.module), torch.enable_grad():
-        found, _losses, _logits = factors(model.module, names, batch)
+        found, _losses, _logits = gradient_factors(model.module, names, batch)
     assert {len(found[name].x) for name in names} == {sum(len(target) for _prompt, target in pairs)}
 
 
-def network(rank: int = 4) -> Network:
-    made = Network((5, 3), rank, 2, torch.Generator().manual_seed(0))
+def network(rank: int = 4) -> ShapeNetwork:
+    rng = torch.Generator().manual_seed(0)
+    made = ShapeNetwork((5, 3), [LowRankResidual(8, rank, 2, rng) for _ in range(2)])
     made.norm_x.update(torch.randn(20, 5) * 3 + 1)
     made.norm_g.update(torch.randn(20, 3) * 1e-3)
     return made
@@ -101,7 +110,7 @@ def test_one_token_gives_no_nan() -> None:
 
 
 def test_matrices_of_one_shape_share_a_network() -> None:
-    made = Hypernetwork({"a": (5, 3), "b": (3, 5), "c": (5, 3)}, rank=2, step=1e-4)
+    made = MendNetwork({"a": (5, 3), "b": (3, 5), "c": (5, 3)}, rank=2, step=1e-4)
     assert made.network("a") is made.network("c") is not made.network("b")
     found = GradientFactors(torch.randn(4, 5), torch.randn(4, 3), torch.zeros(4, dtype=torch.long))
     made.observe({"a": found})
@@ -120,7 +129,7 @@ def test_square_conv1d_is_recognized_by_type() -> None:
     from transformers.pytorch_utils import Conv1D
 
     parts = torch.nn.ModuleDict({"conv": Conv1D(7, 4), "linear": torch.nn.Linear(4, 7)})
-    assert shapes_of(parts, ["conv", "linear"]) == {"conv": (4, 7), "linear": (4, 7)}
+    assert shapes_of(parts, ["conv", "linear"], "mend") == {"conv": (4, 7), "linear": (4, 7)}
 
 
 @pytest.mark.parametrize("codes", [torch.zeros(14, 1, dtype=torch.uint8), torch.ones(7, 4).to(torch.float8_e4m3fn)])
@@ -128,4 +137,4 @@ def test_quantized_matrix_is_refused(codes: torch.Tensor) -> None:
     parts = torch.nn.ModuleDict({"linear": torch.nn.Linear(4, 7)})
     parts["linear"].weight = torch.nn.Parameter(codes, requires_grad=False)
     with pytest.raises(BadConfig, match=rf"linear\.weight is {codes.dtype}"):
-        shapes_of(parts, ["linear"])
+        shapes_of(parts, ["linear"], "mend")

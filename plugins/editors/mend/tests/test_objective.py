@@ -11,17 +11,18 @@ from torch import Tensor
 from torch.func import functional_call
 
 from ke_plugin_hf.testing import tiny_model
-from ke_plugin_mend.network import Hypernetwork
-from ke_plugin_mend.objective import LossWeights, by_row, divergence, objective
+from ke_plugin_mend.network import MendNetwork
+from ke_plugin_mend.objective import LossWeights, by_row, objective
+from ke_weights.hypernetwork import divergence
 from ke_weights.plugin import frozen_module, map_orientation
 
 WEIGHTS = LossWeights(0.1, 1.0)
 
 
-def shaken(training: Any) -> Hypernetwork:
+def shaken(training: Any) -> MendNetwork:
     """Return the network with random parameters, so that no term of its gradient is zero."""
     draw = torch.Generator().manual_seed(3)
-    network: Hypernetwork = training.network
+    network: MendNetwork = training.network
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype))
@@ -29,7 +30,7 @@ def shaken(training: Any) -> Hypernetwork:
     return network
 
 
-def plain(model: Any, network: Hypernetwork, examples: Any) -> tuple[Tensor, float]:
+def plain(model: Any, network: MendNetwork, examples: Any) -> tuple[Tensor, float]:
     """Equation 4, one edit at a time, with the updated weights formed."""
     module, total, inner = model.module, torch.zeros((), dtype=torch.float64), 0.0
     factors: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in network.shapes}

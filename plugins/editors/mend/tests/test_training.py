@@ -13,13 +13,13 @@ from attrs import evolve
 from ke_core.plugin import BadData, EditFailed, TrainingExample
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig, settings
-from ke_plugin_mend import training as training_module
-from ke_plugin_mend.examples import usable_examples
-from ke_plugin_mend.profiles import resolve_profile, values
+from ke_plugin_mend.profiles import resolve_profile
 from ke_plugin_mend.training import MendTrainer
 from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
 from ke_weights import read_checkpoint
+from ke_weights.hypernetwork import setting_values, usable_examples
+from ke_weights.hypernetwork import training as training_module
 
 
 def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_too_long_example_is_named(tmp_path: Path, kit: Any) -> None:
 
 
 def test_paper_profile_has_the_published_numbers_and_steps(kit: Any, tmp_path: Path) -> None:
-    found = values(resolve_profile(MendConfig(profile="paper"), 576))
+    found = setting_values(resolve_profile(MendConfig(profile="paper"), 576))
     assert found == {
         "blocks": 3, "rank": 1920, "lr": 1e-6, "step_lr": 1e-4, "step_init": 1e-4, "both_adams": True, "batch": 10,
         "steps": 10_000, "clip": 100.0, "edit_weight": 0.1, "locality_weight": 1.0, "wordings": "paraphrases",
     }  # fmt: skip
     training = kit.begin(tiny_model("gpt2"), tmp_path, MendConfig(profile="paper", rank=4, batch=1))
-    assert "steps" in training.optimizers["network"][0]
+    assert "steps" in training.optimizers["network"].parameters
     assert not training.finished()
     training.step = 10_000
     assert training.finished()

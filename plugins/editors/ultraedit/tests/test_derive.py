@@ -8,9 +8,8 @@ from attrs import evolve
 from ke_core.plugin import BadConfig
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_ultraedit import PUBLISHED, UltraEditConfig, derive
-from ke_plugin_ultraedit.maps import named_maps
 from ke_testing.examples import facts_of
-from ke_weights.plugin import find_parts
+from ke_weights.plugin import find_parts, named_maps
 
 
 @pytest.mark.parametrize("key", PUBLISHED, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
@@ -33,13 +32,13 @@ def test_other_model_gets_layers_by_depth_and_eta_by_the_hidden_state() -> None:
 
 def test_entries_name_the_linear_maps_in_the_order_of_the_model() -> None:
     llama = find_parts(tiny_model("llama").module)
-    assert named_maps(llama, ("down:1", "gate:0-1", "up:1", "up:1")) == (
+    assert named_maps(llama, ("down:1", "gate:0-1", "up:1", "up:1"), "ultraedit") == (
         "model.layers.0.mlp.gate_proj",
         "model.layers.1.mlp.gate_proj",
         "model.layers.1.mlp.up_proj",
         "model.layers.1.mlp.down_proj",
     )
-    assert named_maps(find_parts(tiny_model("gpt2").module), ("up:2",)) == ("transformer.h.2.mlp.c_fc",)
+    assert named_maps(find_parts(tiny_model("gpt2").module), ("up:2",), "ultraedit") == ("transformer.h.2.mlp.c_fc",)
 
 
 @pytest.mark.parametrize(
@@ -48,4 +47,4 @@ def test_entries_name_the_linear_maps_in_the_order_of_the_model() -> None:
 )
 def test_entry_that_does_not_fit_is_rejected(entry: str, why: str) -> None:
     with pytest.raises(BadConfig, match=why):
-        named_maps(find_parts(tiny_model("gpt2").module), (entry,))
+        named_maps(find_parts(tiny_model("gpt2").module), (entry,), "ultraedit")

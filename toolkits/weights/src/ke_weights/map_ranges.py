@@ -1,4 +1,4 @@
-"""The entries of the option ``modules``, such as ``gate:11-15``."""
+"""Linear maps of the MLPs as an option: entries of ``modules``, such as ``gate:11-15``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import frozen
 from ke_core.plugin import BadConfig
 
 FORM = re.compile(r"(gate|up|down):(\d+)(?:-(\d+))?")
-Part = Literal["gate", "up", "down"]
+MapPart = Literal["gate", "up", "down"]
 
 
 @frozen(kw_only=True)
@@ -18,7 +18,7 @@ class MapRange:
     """One linear map in each of the layers from ``first`` to ``last``."""
 
     text: str
-    part: Part
+    part: MapPart
     first: int
     last: int
 
@@ -29,4 +29,4 @@ class MapRange:
         if found is None:
             raise BadConfig(f"modules has the entry {text!r}", hint="write gate:11-15, up:18-24 or down:29")
         part, first, last = found.groups()
-        return cls(text=text, part=cast("Part", part), first=int(first), last=int(last or first))
+        return cls(text=text, part=cast("MapPart", part), first=int(first), last=int(last or first))

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ke_core.plugin import BadConfig
-from ke_plugin_ultraedit.entries import MapRange, Part
-from ke_weights.plugin import NOT_QUANTIZED, Layer, ModuleMap, quantized, stored_as
+from ke_plugin_hf.guard import NOT_QUANTIZED, quantized, stored_as
+from ke_weights.map_ranges import MapPart, MapRange
+from ke_weights.modules import Layer, ModuleMap
 
 
-def named_maps(modules: ModuleMap, entries: Sequence[str]) -> tuple[str, ...]:
+def named_maps(modules: ModuleMap, entries: Sequence[str], editor: str) -> tuple[str, ...]:
     """Return the names of the linear maps that ``entries`` select, in the order of the model.
 
-    Raises BadConfig for an entry that does not fit the model, and for quantized weights.
+    Raises BadConfig, which names the ``editor``, for an entry that does not fit the model and for quantized weights.
     """
     chosen = {name for entry in entries for name in _maps(modules, MapRange.of(entry))}
     ordered = tuple(name for name, _module in modules.module.named_modules() if name in chosen)
     for name in ordered:
         weight = modules.module.get_submodule(name).get_parameter("weight")
         if quantized(weight):
-            raise BadConfig(f"ultraedit cannot change {name}, stored as {stored_as(weight)}", hint=NOT_QUANTIZED)
+            raise BadConfig(f"{editor} cannot change {name}, stored as {stored_as(weight)}", hint=NOT_QUANTIZED)
     return ordered
 
 
@@ -30,7 +31,7 @@ def _maps(modules: ModuleMap, entry: MapRange) -> list[str]:
     return [_name(layer, entry.part) for layer in modules.layers[entry.first : entry.last + 1]]
 
 
-def _name(layer: Layer, part: Part) -> str:
+def _name(layer: Layer, part: MapPart) -> str:
     if part == "down":
         return layer.projection_name
     if part == "gate" and len(layer.expansion) == 1:

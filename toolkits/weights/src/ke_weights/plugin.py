@@ -38,8 +38,10 @@ from ke_weights.keys import average_keys, bare_keys, bare_values, mlp_states, pr
 from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor, RankOneEditor
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
+from ke_weights.named_maps import named_maps
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
+from ke_weights.ridge import RidgeShift
 from ke_weights.saved_edits import SavedEdit, opened_edit, read_saved_edit, recorded_model_choice
 from ke_weights.scored_tokens import ScoredTokens, require_finite, scored_tokens
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
@@ -52,13 +54,13 @@ from ke_weights.wrapping import EditState, UpdateWrapper
 __all__ = [
     "NOT_QUANTIZED", "Adaptor", "Delta", "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks",
     "KeyCovariance", "Layer", "LayerCall", "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor",
-    "LowRank", "ModuleMap", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "SavedEdit", "ScoredTokens",
-    "SubjectTokens", "Tail", "TargetSettings", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys",
-    "bare_values", "cholesky", "covariance_weighted", "default_dtype", "dense", "double", "encode", "find_parts",
-    "forward", "frobenius", "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation",
-    "mlp_states", "model_facts", "module_map", "open_tail", "opened_edit", "padded", "project", "prompt_lengths",
-    "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
-    "ridge_update", "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked", "stored_as",
-    "subject_states", "summed", "swapped", "target_ids", "uninterruptible_context", "unsupported_edits",
-    "whole_instead", "write",
+    "LowRank", "ModuleMap", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit",
+    "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "UpdateWrapper", "as_rewrites", "average_keys",
+    "bare_keys", "bare_values", "cholesky", "covariance_weighted", "default_dtype", "dense", "double", "encode",
+    "find_parts", "forward", "frobenius", "frozen_module", "home", "hooked", "layer_gradients", "load_state",
+    "map_orientation", "mlp_states", "model_facts", "module_map", "named_maps", "open_tail", "opened_edit",
+    "padded", "project", "prompt_lengths", "quantized", "read_corpus", "read_edits", "read_saved_edit",
+    "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "save_state", "scored_tokens",
+    "site_states", "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped",
+    "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

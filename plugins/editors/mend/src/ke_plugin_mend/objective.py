@@ -10,29 +10,17 @@ weights are never formed: each edit of a batch acts in a side branch on its own 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_plugin_mend.factors import GradientFactors, factors, side_branches
-from ke_plugin_mend.network import Hypernetwork
-from ke_weights.plugin import ScoredTokens, forward, stacked
-
-
-@frozen(eq=False)
-class TrainingBatch:
-    """The edits of one step: ``inner`` are the edits, ``outer`` the wordings that they are tested on.
-
-    ``ids``, ``mask`` [edits, T]: other text, one row per edit.
-    """
-
-    inner: ScoredTokens
-    outer: ScoredTokens
-    ids: Tensor
-    mask: Tensor
+from ke_plugin_mend.branches import side_branches
+from ke_plugin_mend.network import MendNetwork
+from ke_weights.hypernetwork import EditBatch, GradientFactors, StepLosses, divergence, gradient_factors
+from ke_weights.plugin import forward, stacked
 
 
 @frozen(eq=False)
@@ -43,21 +31,11 @@ class LossWeights:
     locality: float
 
 
-@frozen(eq=False)
-class Losses:
-    """Means over the edits of a step, in nats. ``total`` has the gradient. ``before``: of the unedited prompt."""
-
-    total: Tensor
-    edit: float
-    locality: float
-    before: float
-
-
-def objective(module: nn.Module, network: Hypernetwork, examples: TrainingBatch, weights: LossWeights) -> Losses:
+def objective(module: nn.Module, network: MendNetwork, examples: EditBatch, weights: LossWeights) -> StepLosses:
     """Return L of one step, and update the normalizers. Gradients must be enabled, parameters frozen."""
     edits = len(examples.inner.ids)
     unscored = (examples.ids, examples.mask)
-    found, before, logits = factors(module, tuple(network.shapes), examples.inner, unscored)
+    found, before, logits = gradient_factors(module, tuple(network.shapes), examples.inner, unscored)
     width = examples.ids.shape[1]
     base = logits[edits:, :width]
     network.observe(found)
@@ -67,13 +45,11 @@ def objective(module: nn.Module, network: Hypernetwork, examples: TrainingBatch,
     edit = examples.outer.nll(examples.outer.pick(after)).mean()
     locality = divergence(base, after[edits:, :width], examples.mask).mean()
     total = weights.edit * edit + weights.locality * locality
-    return Losses(total, float(edit.detach()), float(locality.detach()), float(before.mean()))
+    return StepLosses(total, float(edit.detach()), float(locality.detach()), float(before.mean()))
 
 
 @contextmanager
-def edited(
-    module: nn.Module, network: Hypernetwork, found: Mapping[str, GradientFactors], edits: int
-) -> Iterator[None]:
+def edited(module: nn.Module, network: MendNetwork, found: Mapping[str, GradientFactors], edits: int) -> Iterator[None]:
     """Run rows b and b + edits with the update of the b-th edit."""
     updates = {}
     for name, factor in found.items():
@@ -92,16 +68,3 @@ def by_row(vectors: Tensor, row: Tensor, rows: int) -> Tensor:
     deepest = max(int(counts.max()), 1)
     filled = vectors.new_zeros(rows, deepest, vectors.shape[1])
     return filled.index_put((row, place), vectors)
-
-
-def divergence(base: Tensor, now: Tensor, mask: Tensor) -> Tensor:
-    """Return KL(base || now) [rows], the mean over a row's tokens; logits [rows, T, V], mask [rows, T]."""
-    precise = torch.promote_types(base.dtype, torch.float32)
-    old, new = base.to(precise).log_softmax(dim=-1), now.to(precise).log_softmax(dim=-1)
-    each = (old.exp() * (old - new)).sum(dim=-1) * mask
-    return each.sum(dim=1) / mask.sum(dim=1)
-
-
-def finite(tensors: Sequence[Tensor | None]) -> bool:
-    """Return whether every gradient is finite."""
-    return all(bool(tensor.isfinite().all()) for tensor in tensors if tensor is not None)

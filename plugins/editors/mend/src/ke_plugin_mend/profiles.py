@@ -20,11 +20,11 @@ the network's, with its larger rate here, they would move too fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ke_core.plugin import Setting
 from ke_plugin_mend import MendConfig
+from ke_weights.hypernetwork import with_given
 
 PUBLISHED = "published by MEND's authors"
 DEFAULT = "default profile"
@@ -38,16 +38,7 @@ def resolve_profile(config: MendConfig, hidden: int) -> dict[str, Setting]:
     that L_e is computed on. ``both_adams``: whether the step sizes are also in the network's Adam.
     """
     found = _paper() if config.profile == "paper" else _default(hidden)
-    for name, setting in found.items():
-        given = getattr(config, name, None)
-        if given is not None:
-            found[name] = Setting(given, "given" if given != setting.value else setting.reason)
-    return found
-
-
-def values(settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """Return the values only, as JSON."""
-    return {name: setting.value for name, setting in settings.items()}
+    return with_given(config, found)
 
 
 def _paper() -> dict[str, Setting]:

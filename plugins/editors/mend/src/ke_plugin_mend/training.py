@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import torch
-from torch import nn
-from torch.optim import Adam
-
-from ke_core.plugin import EditFailed, Session, Training, TrainingExample, TrainStep
+from ke_core.plugin import Session, Training, TrainingExample
 from ke_plugin_mend import MendConfig
-from ke_plugin_mend.examples import ExampleSampler, usable_examples
-from ke_plugin_mend.factors import targets
-from ke_plugin_mend.network import PREFIX, load_network, new_network
-from ke_plugin_mend.objective import Losses, LossWeights, finite, objective
-from ke_plugin_mend.profiles import resolve_profile, values
-from ke_weights.plugin import OpenModel, find_parts, frozen_module, read_corpus
-
-SKIPS = 20
-"""Maximum number of consecutive steps without a finite gradient."""
+from ke_plugin_mend.branches import targets
+from ke_plugin_mend.network import MendNetwork, new_network
+from ke_plugin_mend.objective import LossWeights, objective
+from ke_plugin_mend.profiles import resolve_profile
+from ke_weights.hypernetwork import (
+    ExampleSampler,
+    HypernetworkTraining,
+    NetworkOptimizer,
+    StepLosses,
+    example_sampler,
+    locality_recipe,
+    place_of,
+    setting_values,
+)
+from ke_weights.plugin import OpenModel, find_parts
 
 
 class MendTrainer:
@@ -31,129 +32,53 @@ class MendTrainer:
 
     def place(self, session: Session[Any]) -> Mapping[str, Any]:
         """Return what a network belongs to: the model's weights."""
-        return {"model": session.model.plain.digest}
+        return place_of(session)
 
     def recipe(self, session: Session[OpenModel]) -> Mapping[str, Any]:
         """Return the profile's values for this model, the layers, and the other text."""
         modules = find_parts(session.model.module)
-        found = values(resolve_profile(self.config, modules.hidden))
-        corpus = read_corpus(self.config.locality)
-        return found | {
-            "maps": list(targets(modules, found["blocks"])),
-            "locality": {"sha256": corpus.sha256, "length": self.config.locality_length},
-        }
+        found = setting_values(resolve_profile(self.config, modules.hidden))
+        other = locality_recipe(self.config.locality, self.config.locality_length)
+        return found | {"maps": list(targets(modules, found["blocks"]))} | other
 
     def start(
         self, session: Session[OpenModel], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
         """Start the training, or resume it from ``saved``."""
-        recipe = self.recipe(session)
-        sampler = ExampleSampler(
-            usable_examples(examples, recipe["wordings"]),
-            read_corpus(self.config.locality).documents,
-            session.model.tokenizer,
-            context=session.model.context,
-            length=self.config.locality_length,
-            seed=session.seed,
+        recipe, config = self.recipe(session), self.config
+        sampler = example_sampler(
+            session, examples, recipe["wordings"], locality=config.locality, length=config.locality_length
         )
-        return MendTraining(session.model, sampler, recipe, seed=session.seed, saved=saved)
-
-
-class MendTraining:
-    """A training between two steps. ``step``: number of steps made."""
-
-    def __init__(
-        self,
-        model: OpenModel,
-        sampler: ExampleSampler,
-        recipe: Mapping[str, Any],
-        *,
-        seed: int = 0,
-        saved: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.model, self.sampler, self.recipe = model, sampler, recipe
-        self.step = self.skipped = 0
-        self.last = 0.0
-        self.network = new_network(model.module, recipe, seed=seed)
-        every = dict(self.network.named_parameters())
-        of_network = {name: part for name, part in every.items() if recipe["both_adams"] or name != "steps"}
-        self.optimizers = {
-            "network": (of_network, Adam(of_network.values(), lr=recipe["lr"])),
-            "steps": ({"steps": every["steps"]}, Adam([every["steps"]], lr=recipe["step_lr"])),
-        }
-        self.weights = LossWeights(recipe["edit_weight"], recipe["locality_weight"])
+        training = MendTraining(session.model, sampler, recipe, seed=session.seed)
         if saved is not None:
-            self._load(saved)
+            training.load(saved)
+        return training
 
-    def advance(self) -> TrainStep:
-        """Edit, test, update. A step without finite gradients changes only the normalizers."""
-        module, batch = self.model.module, self.recipe["batch"]
+
+class MendTraining(HypernetworkTraining[MendNetwork]):
+    """A training between two steps."""
+
+    editor = "mend"
+
+    def __init__(self, model: OpenModel, sampler: ExampleSampler, recipe: Mapping[str, Any], *, seed: int = 0) -> None:
+        network = new_network(model.module, recipe, seed=seed)
+        every = dict(network.named_parameters())
+        of_network = {name: part for name, part in every.items() if recipe["both_adams"] or name != "steps"}
+        optimizers = {
+            "network": NetworkOptimizer(of_network, recipe["lr"]),
+            "steps": NetworkOptimizer({"steps": every["steps"]}, recipe["step_lr"]),
+        }
+        super().__init__(model, sampler, recipe, network, optimizers)
+        self.weights = LossWeights(recipe["edit_weight"], recipe["locality_weight"])
+
+    def compute(self) -> StepLosses:
+        """Return L of the next batch (equation 4), and add its gradients."""
+        batch = self.recipe["batch"]
         examples = self.sampler.batch(self.step * batch, batch, self.model.device)
-        self.network.zero_grad(set_to_none=True)
-        with frozen_module(module), torch.enable_grad():
-            losses = objective(module, self.network, examples, self.weights)
-            losses.total.backward()  # type: ignore[no-untyped-call]  # untyped in torch
-        self.step += 1
-        parameters = list(self.network.parameters())
-        is_finite = finite([losses.total, *(parameter.grad for parameter in parameters)])
-        self.skipped = 0 if is_finite else self.skipped + 1
-        norm = self._update(parameters) if is_finite else 0.0
-        if self.skipped >= SKIPS:
-            raise EditFailed(
-                f"the gradients of mend's network were not finite in {SKIPS} consecutive steps up to step {self.step}",
-                hint="lower -o mend.lr and -o mend.step_lr, or load the model with --dtype float32",
-            )
-        return self._train_step(losses, norm)
+        losses = objective(self.model.module, self.network, examples, self.weights)
+        losses.total.backward()  # type: ignore[no-untyped-call]  # untyped in torch
+        return losses
 
-    def finished(self) -> bool:
-        """Return whether the profile's number of steps is reached."""
-        return bool(0 < self.recipe["steps"] <= self.step)
-
-    def tensors(self) -> Mapping[str, Any]:
-        """Return the network, both optimizers, and the step, which determines the position in the data."""
-        found = {f"{PREFIX}{name}": part for name, part in self.network.state_dict().items()}
-        for kind, (parameters, optimizer) in self.optimizers.items():
-            for name, parameter in parameters.items():
-                for piece, value in optimizer.state[parameter].items():
-                    found[f"adam.{kind}.{piece}.{name}"] = value
-        arrays = {name: part.detach().cpu().numpy().copy() for name, part in found.items()}
-        return arrays | {"step": np.array(self.step)}
-
-    def _update(self, parameters: Sequence[nn.Parameter]) -> float:
-        """Step both optimizers. Return the norm of the gradient before clipping."""
-        norm = float(nn.utils.clip_grad_norm_(parameters, self.recipe["clip"]))
-        for _parameters, optimizer in self.optimizers.values():
-            optimizer.step()
-        return norm
-
-    def _train_step(self, losses: Losses, norm: float) -> TrainStep:
-        """Return the numbers of the step. JSON needs finite ones: a skipped step repeats the previous loss."""
-        self.last = float(losses.total.detach()) if not self.skipped else self.last
-        numbers = {"edit": losses.edit, "locality": losses.locality, "unedited": losses.before}
-        return TrainStep(
-            step=self.step,
-            loss=self.last,
-            numbers={name: value if not self.skipped else 0.0 for name, value in numbers.items()}
-            | {
-                "gradient": norm,
-                "step_size": float(self.network.steps.detach().mean()),
-                "skipped": float(self.skipped > 0),
-            },
-        )
-
-    def _load(self, saved: Mapping[str, Any]) -> None:
-        self.step = int(saved["step"])
-        load_network(self.network, saved)
-        for kind, (parameters, optimizer) in self.optimizers.items():
-            for name, parameter in parameters.items():
-                pieces = ("step", "exp_avg", "exp_avg_sq")
-                if f"adam.{kind}.step.{name}" in saved:
-                    optimizer.state[parameter] = {
-                        piece: _tensor(saved[f"adam.{kind}.{piece}.{name}"], parameter if piece != "step" else None)
-                        for piece in pieces
-                    }
-
-
-def _tensor(array: Any, like: nn.Parameter | None) -> torch.Tensor:
-    found = torch.from_numpy(np.array(array))
-    return found if like is None else found.to(like.device)
+    def step_size(self) -> float:
+        """Return the mean learned step size."""
+        return float(self.network.steps.detach().mean())

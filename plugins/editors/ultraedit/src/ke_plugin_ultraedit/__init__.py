@@ -15,8 +15,7 @@ from typing import Any, Literal, cast
 from attrs import field, frozen, validators
 
 from ke_core.plugin import Edited, Editor, EditorSpec, ModelFacts, Session, Setting, hookimpl
-from ke_plugin_ultraedit.entries import MapRange
-from ke_weights import Published, derived, positive, resolve_hyperparameters
+from ke_weights import MapRange, Published, derived, positive, resolve_hyperparameters
 
 CITE = (
     "Gu, Huang, Gu, Zhang: UltraEdit: Training-, Subject-, and Memory-Free Lifelong Editing in Language Models. 2025, "

@@ -9,7 +9,6 @@ from typing import Any
 
 from ke_core.plugin import Edit, Edited, PassthroughModel, Session, Setting, UnsupportedChange
 from ke_plugin_ultraedit import UltraEditConfig, derive
-from ke_plugin_ultraedit.maps import named_maps
 from ke_plugin_ultraedit.saved import SavedTurns, load_turns, save_turns, set_weight, weight_of
 from ke_plugin_ultraedit.turns import Statistics, TurnSettings, make_turn
 from ke_weights import as_details
@@ -19,6 +18,7 @@ from ke_weights.plugin import (
     as_rewrites,
     find_parts,
     model_facts,
+    named_maps,
     uninterruptible_context,
     unsupported_edits,
 )
@@ -142,7 +142,7 @@ class UltraEdit:
         modules = find_parts(session.model.module)
         values = derive(self.config, model_facts(session, modules))
         return values, TurnSettings(
-            names=named_maps(modules, values["modules"].value),
+            names=named_maps(modules, values["modules"].value, "ultraedit"),
             eta=values["eta"].value,
             batch=self.config.batch,
             released=self.config.profile == "paper",

@@ -10,7 +10,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_plugin_ultraedit.normalizer import RunningStatistics
-from ke_weights.plugin import Delta, Dense, LowRank, cholesky, double
+from ke_weights.plugin import Delta, RidgeShift, double
 
 
 @frozen(kw_only=True, eq=False)
@@ -44,15 +44,5 @@ def values(features: Features, statistics: RunningStatistics, eta: float) -> Ten
 
 
 def shift(features: Features, v: Tensor) -> Delta:
-    """Return S^T [out, in], where S minimizes |H S - V|^2 + |S|^2: S = (H^T H + I)^-1 H^T V.
-
-    With fewer tokens than inputs, S = H^T (H H^T + I)^-1 V is cheaper.
-    """
-    h = double(features.h)
-    v = v.to(h.device)
-    small = len(h) < h.shape[1]
-    square = h @ h.T if small else h.T @ h
-    factor = cholesky(square + torch.eye(len(square), dtype=h.dtype, device=h.device), "the ridge regression")
-    if small:
-        return LowRank(left=torch.cholesky_solve(v, factor).T, right=h)
-    return Dense(delta=torch.cholesky_solve(h.T @ v, factor).T)
+    """Return S^T [out, in], where S minimizes |H S - V|^2 + |S|^2."""
+    return RidgeShift.of(features.h, v, 1.0).delta()

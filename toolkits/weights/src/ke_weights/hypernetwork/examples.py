@@ -8,18 +8,33 @@ from typing import Any, Literal
 
 import torch
 from attrs import frozen
+from torch import Tensor
 
 from ke_core.plugin import BadData, TrainingExample, UnsupportedEdit
-from ke_plugin_mend.objective import TrainingBatch
-from ke_weights.plugin import encode, padded, rewrite, scored_tokens, target_ids
+from ke_weights.rewrites import rewrite
+from ke_weights.scored_tokens import ScoredTokens, scored_tokens
+from ke_weights.subject import encode, padded, target_ids
 
 Wordings = Literal["paraphrases", "all"]
 Row = tuple[list[int], tuple[int, ...]]
 
 
+@frozen(eq=False)
+class EditBatch:
+    """The edits of one step: ``inner`` are the edits, ``outer`` the wordings that they are tested on.
+
+    ``ids``, ``mask`` [edits, T]: other text, one row per edit.
+    """
+
+    inner: ScoredTokens
+    outer: ScoredTokens
+    ids: Tensor
+    mask: Tensor
+
+
 @frozen(kw_only=True)
-class MendExample:
-    """A training example; L_e is computed on one of its ``wordings``."""
+class HypernetworkExample:
+    """A training example; the edit's loss is computed on one of its ``wordings``."""
 
     id: str
     prompt: str
@@ -28,7 +43,7 @@ class MendExample:
     locality: tuple[str, ...]
 
 
-def usable_examples(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple[MendExample, ...]:
+def usable_examples(examples: Sequence[TrainingExample], wordings: Wordings) -> tuple[HypernetworkExample, ...]:
     """Return the examples that have a prompt and a target. Raises BadData if none has.
 
     An example without paraphrases is tested on its own prompt.
@@ -41,7 +56,7 @@ def usable_examples(examples: Sequence[TrainingExample], wordings: Wordings) -> 
             continue
         own = (made.prompt,) if wordings == "all" or not example.paraphrases else ()
         found.append(
-            MendExample(
+            HypernetworkExample(
                 id=made.id,
                 prompt=made.prompt,
                 target=made.target,
@@ -62,7 +77,7 @@ class ExampleSampler:
 
     def __init__(
         self,
-        examples: Sequence[MendExample],
+        examples: Sequence[HypernetworkExample],
         documents: Sequence[str],
         tokenizer: Any,
         *,
@@ -74,7 +89,7 @@ class ExampleSampler:
         self.context, self.length, self.seed = context, length, seed
         self._order: tuple[int, list[int]] = (-1, [])
 
-    def batch(self, start: int, count: int, device: torch.device) -> TrainingBatch:
+    def batch(self, start: int, count: int, device: torch.device) -> EditBatch:
         """Return the batch of ``count`` examples from number ``start``, counted over all epochs."""
         inner, outer, other = [], [], []
         for number in range(start, start + count):
@@ -85,9 +100,9 @@ class ExampleSampler:
             text = rng.choice(example.locality or self.documents)
             other.append(encode(self.tokenizer, text)[0][: self.length])
         ids, mask = padded(other, device)
-        return TrainingBatch(scored_tokens(inner, device), scored_tokens(outer, device), ids, mask)
+        return EditBatch(scored_tokens(inner, device), scored_tokens(outer, device), ids, mask)
 
-    def _example(self, number: int) -> MendExample:
+    def _example(self, number: int) -> HypernetworkExample:
         time, place = divmod(number, len(self.examples))
         if self._order[0] != time:
             order = list(range(len(self.examples)))
@@ -95,7 +110,7 @@ class ExampleSampler:
             self._order = (time, order)
         return self.examples[self._order[1][place]]
 
-    def _row(self, example: MendExample, prompt: str) -> Row:
+    def _row(self, example: HypernetworkExample, prompt: str) -> Row:
         ids, target = encode(self.tokenizer, prompt)[0], target_ids(self.tokenizer, prompt, example.target)
         if len(ids) + len(target) > self.context:
             raise BadData(

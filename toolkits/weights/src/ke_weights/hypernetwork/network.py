@@ -1,31 +1,33 @@
-"""MEND's network: transforms (x, g) of a token to (x~, g~); the sum of their outer products is the update (section 3).
+"""A hypernetwork: it transforms the factors (x, g) of a token to pseudo-factors (x~, g~).
 
     y_0 = [norm(x); norm(g)]
-    y   = y + max(0, s * (U V y + b) + t)          twice, U of rank r
-    [x~; g~] = y_2,    W_i becomes W_i + lr_i sum_t g~_t x~_t^T
+    y   = y + max(0, s * (U V y + b) + t)          in each layer, U of rank r
+    [x~; g~] = y of the last layer
 
 U and b start at zero, so the network starts as the identity. One network serves all matrices of a shape; s and t are
-separate for each matrix.
+separate for each matrix. MEND introduced it (section 3); MALMEN and RLEdit have other layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ke_core.plugin import BadConfig, BadData
-from ke_plugin_mend.factors import GradientFactors
-from ke_weights.plugin import default_dtype, double, home, quantized, whole_instead
+from ke_plugin_hf.decoding.float64 import double, home
+from ke_plugin_hf.guard import quantized, whole_instead
+from ke_weights.hooks import default_dtype
+from ke_weights.hypernetwork.factors import GradientFactors
 
-LAYERS = 2
-PREFIX = "network."  # of the network's arrays in a checkpoint
-EPSILON = 1e-7  # added to the standard deviation, as published
+PREFIX = "network."
+"""Of the network's arrays in a checkpoint."""
+EPSILON = 1e-7  # added to the standard deviation, as MEND published
 
-Shape = tuple[int, int]
+NetworkShape = tuple[int, int]
 
 
 class Normalizer(nn.Module):
@@ -88,14 +90,14 @@ class LowRankResidual(nn.Module):
         return y + (self.scale[matrix] * inner + self.shift[matrix]).clamp(min=0)
 
 
-class Network(nn.Module):
+class ShapeNetwork(nn.Module):
     """The network for the matrices of one shape (in, out)."""
 
-    def __init__(self, shape: Shape, rank: int, matrices: int, rng: torch.Generator) -> None:
+    def __init__(self, shape: NetworkShape, layers: Sequence[LowRankResidual]) -> None:
         super().__init__()
         self.inputs = shape[0]
         self.norm_x, self.norm_g = Normalizer(shape[0]), Normalizer(shape[1])
-        self.layers = nn.ModuleList(LowRankResidual(sum(shape), rank, matrices, rng) for _ in range(LAYERS))
+        self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Tensor, g: Tensor, matrix: int) -> tuple[Tensor, Tensor]:
         """Return x~ [M, in] and g~ [M, out] of the ``matrix``-th matrix of this shape."""
@@ -106,19 +108,23 @@ class Network(nn.Module):
 
 
 class Hypernetwork(nn.Module):
-    """All networks, and the learned step size lr_i of every matrix. ``shapes``: (in, out) by layer name."""
+    """The networks of all shapes. ``shapes``: (in, out) by layer name. Subclasses add what is learned per matrix."""
 
-    def __init__(self, shapes: Mapping[str, Shape], *, rank: int, step: float, seed: int = 0) -> None:
+    layer: ClassVar[type[LowRankResidual]] = LowRankResidual
+
+    def __init__(self, shapes: Mapping[str, NetworkShape], *, rank: int, layers: int, seed: int = 0) -> None:
         super().__init__()
         rng = torch.Generator().manual_seed(seed)
         self.shapes = dict(shapes)
-        by_shape: dict[Shape, list[str]] = {}
+        by_shape: dict[NetworkShape, list[str]] = {}
         for name, shape in shapes.items():
             by_shape.setdefault(shape, []).append(name)
         self.networks = nn.ModuleDict(
-            {_key(shape): Network(shape, rank, len(names), rng) for shape, names in by_shape.items()}
+            {
+                _key(shape): ShapeNetwork(shape, [self.layer(sum(shape), rank, len(names), rng) for _ in range(layers)])
+                for shape, names in by_shape.items()
+            }
         )
-        self.steps = nn.Parameter(torch.full((len(shapes),), step))
         self._number = {name: number for names in by_shape.values() for number, name in enumerate(names)}
 
     def observe(self, seen: Mapping[str, GradientFactors]) -> None:
@@ -128,36 +134,45 @@ class Hypernetwork(nn.Module):
             network.norm_x.update(found.x)
             network.norm_g.update(found.g)
 
-    def transform(self, name: str, found: GradientFactors) -> tuple[Tensor, Tensor]:
-        """Return x~ [M, in] and lr_i g~ [M, out] of one matrix; the sum of their outer products is its update."""
-        x, g = self.network(name)(found.x, found.g, self._number[name])
-        return x, self.steps[list(self.shapes).index(name)] * g
+    def pseudo_factors(self, name: str, found: GradientFactors) -> tuple[Tensor, Tensor]:
+        """Return x~ [M, in] and g~ [M, out] of one matrix."""
+        pair: tuple[Tensor, Tensor] = self.network(name)(found.x, found.g, self._number[name])
+        return pair
 
-    def network(self, name: str) -> Network:
+    def place(self, name: str) -> int:
+        """Return the index of the matrix in the parameters that have one element per matrix."""
+        return list(self.shapes).index(name)
+
+    def network(self, name: str) -> ShapeNetwork:
         """Return the network of the layer's shape."""
-        return cast("Network", self.networks[_key(self.shapes[name])])
+        return cast("ShapeNetwork", self.networks[_key(self.shapes[name])])
 
 
-def shapes_of(module: nn.Module, names: Sequence[str]) -> dict[str, Shape]:
-    """Return (in, out) of each layer, by the module's type (GPT-2's Conv1D stores [in, out])."""
+def shapes_of(module: nn.Module, names: Sequence[str], editor: str) -> dict[str, NetworkShape]:
+    """Return (in, out) of each layer, by the module's type (GPT-2's Conv1D stores [in, out]).
+
+    Raises BadConfig, which names the ``editor``, for quantized weights.
+    """
     found = {}
     for name in names:
         part = module.get_submodule(name)
         weight = part.get_parameter("weight")
         if quantized(weight):
             raise BadConfig(
-                f"mend cannot edit quantized weights: {name}.weight is {weight.dtype}", hint=whole_instead(weight)
+                f"{editor} cannot edit quantized weights: {name}.weight is {weight.dtype}", hint=whole_instead(weight)
             )
         rows, columns = weight.shape
         found[name] = (int(columns), int(rows)) if isinstance(part, nn.Linear) else (int(rows), int(columns))
     return found
 
 
-def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) -> Hypernetwork:
-    """Return the untrained network for the layers of ``recipe`` on the model's device, in float32 or better."""
-    shapes = shapes_of(module, recipe["maps"])
+N = TypeVar("N", bound=Hypernetwork)
+
+
+def placed(module: nn.Module, make: Callable[[], N]) -> N:
+    """Return an untrained network from ``make`` on the device of the model's input, in float32 or better."""
     with default_dtype(torch.float32):
-        network = Hypernetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed)
+        network = make()
     weight = module.get_input_embeddings().weight  # type: ignore[operator]  # the device of the input
     if weight.dtype == torch.float64:
         network.double()
@@ -175,9 +190,9 @@ def load_network(network: Hypernetwork, saved: Mapping[str, Any]) -> None:
         network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in state.items()})
     except RuntimeError as error:
         raise BadData(
-            "the checkpoint does not match its recipe", hint="train the network again with ke train mend"
+            "the checkpoint does not match its recipe", hint="train the network again with ke train"
         ) from error
 
 
-def _key(shape: Shape) -> str:
+def _key(shape: NetworkShape) -> str:
     return f"{shape[0]}x{shape[1]}"

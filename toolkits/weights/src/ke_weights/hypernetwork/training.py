@@ -1,0 +1,188 @@
+"""The training of a hypernetwork: steps, checkpoints, and what its objectives share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from attrs import frozen
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from ke_core.plugin import EditFailed, Session, TrainingExample, TrainStep
+from ke_plugin_hf.model import HFModel
+from ke_weights.corpus import read_corpus
+from ke_weights.hooks import frozen_module
+from ke_weights.hypernetwork.examples import ExampleSampler, Wordings, usable_examples
+from ke_weights.hypernetwork.network import PREFIX, Hypernetwork, load_network
+
+N = TypeVar("N", bound=Hypernetwork)
+SKIPS = 20
+"""Maximum number of consecutive steps without a finite gradient."""
+
+
+@frozen(eq=False)
+class StepLosses:
+    """Means over the edits of a step, in nats. ``total`` may have a gradient. ``before``: of the unedited prompt."""
+
+    total: Tensor
+    edit: float
+    locality: float
+    before: float
+
+
+class NetworkOptimizer:
+    """Adam on some parameters of the network, by name."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], lr: float) -> None:
+        self.parameters = dict(parameters)
+        self.adam = Adam(self.parameters.values(), lr=lr)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return Adam's moments by piece and parameter."""
+        state = self.adam.state
+        return {
+            f"{piece}.{name}": value
+            for name, parameter in self.parameters.items()
+            for piece, value in state[parameter].items()
+        }
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Load ``tensors`` of a checkpoint."""
+        for name, parameter in self.parameters.items():
+            if f"step.{name}" in saved:
+                self.adam.state[parameter] = {
+                    "step": torch.from_numpy(np.array(saved[f"step.{name}"])),
+                    "exp_avg": _like(saved[f"exp_avg.{name}"], parameter),
+                    "exp_avg_sq": _like(saved[f"exp_avg_sq.{name}"], parameter),
+                }
+
+
+class HypernetworkTraining(ABC, Generic[N]):
+    """A training between two steps. ``step``: number of steps made. ``recipe``: the settings of the training.
+
+    A subclass computes the gradients of a step. A step depends on its number and on what ``tensors`` returns.
+    """
+
+    editor: str
+
+    def __init__(
+        self,
+        model: HFModel,
+        sampler: ExampleSampler,
+        recipe: Mapping[str, Any],
+        network: N,
+        optimizers: Mapping[str, NetworkOptimizer],
+    ) -> None:
+        self.model, self.sampler, self.recipe, self.network = model, sampler, recipe, network
+        self.optimizers = optimizers
+        self.step = self.skipped = 0
+        self.last = 0.0
+
+    @abstractmethod
+    def compute(self) -> StepLosses:
+        """Return the losses of the next step, and add the gradients of the network's parameters.
+
+        Gradients are enabled, and the parameters of the model are frozen.
+        """
+
+    @abstractmethod
+    def step_size(self) -> float:
+        """Return the mean step size of the matrices."""
+
+    def advance(self) -> TrainStep:
+        """Edit, test, update. A step without finite gradients changes only the normalizers."""
+        self.prepare()
+        with frozen_module(self.model.module), torch.enable_grad():
+            losses = self.compute()
+        self.step += 1
+        is_finite = finite([losses.total, *(parameter.grad for parameter in self.network.parameters())])
+        self.skipped = 0 if is_finite else self.skipped + 1
+        norm = self.update() if is_finite else 0.0
+        if self.skipped >= SKIPS:
+            raise EditFailed(
+                f"the gradients of {self.editor}'s network were not finite in {SKIPS} consecutive steps up to step "
+                f"{self.step}",
+                hint=f"lower -o {self.editor}.lr and -o {self.editor}.step_lr, or load the model with --dtype float32",
+            )
+        return self._train_step(losses, norm)
+
+    def prepare(self) -> None:
+        """Clear the gradients of the previous step."""
+        self.network.zero_grad(set_to_none=True)
+
+    def update(self) -> float:
+        """Step the optimizers. Return the norm of the gradient before clipping."""
+        norm = self.clip()
+        for optimizer in self.optimizers.values():
+            optimizer.adam.step()
+        return norm
+
+    def clip(self) -> float:
+        """Clip the gradient to the recipe's norm. Return its norm before."""
+        return float(nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe["clip"]))
+
+    def finished(self) -> bool:
+        """Return whether the profile's number of steps is reached."""
+        return bool(0 < self.recipe["steps"] <= self.step)
+
+    def tensors(self) -> Mapping[str, Any]:
+        """Return the network, the optimizers, and the step, which determines the position in the data."""
+        found = {f"{PREFIX}{name}": part for name, part in self.network.state_dict().items()}
+        for kind, optimizer in self.optimizers.items():
+            found |= {f"adam.{kind}.{name}": value for name, value in optimizer.tensors().items()}
+        arrays = {name: part.detach().cpu().numpy().copy() for name, part in found.items()}
+        return arrays | {"step": np.array(self.step)}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Continue from ``tensors`` of a checkpoint."""
+        self.step = int(saved["step"])
+        load_network(self.network, saved)
+        for kind, optimizer in self.optimizers.items():
+            start = f"adam.{kind}."
+            optimizer.load({name.removeprefix(start): one for name, one in saved.items() if name.startswith(start)})
+
+    def _train_step(self, losses: StepLosses, norm: float) -> TrainStep:
+        """Return the numbers of the step. JSON needs finite ones: a skipped step repeats the previous loss."""
+        self.last = float(losses.total.detach()) if not self.skipped else self.last
+        numbers = {"edit": losses.edit, "locality": losses.locality, "unedited": losses.before}
+        return TrainStep(
+            step=self.step,
+            loss=self.last,
+            numbers={name: value if not self.skipped else 0.0 for name, value in numbers.items()}
+            | {"gradient": norm, "step_size": self.step_size(), "skipped": float(self.skipped > 0)},
+        )
+
+
+def example_sampler(
+    session: Session[HFModel], examples: Sequence[TrainingExample], wordings: Wordings, *, locality: str, length: int
+) -> ExampleSampler:
+    """Return the sampler of a training. ``locality``, ``length``: other text, and tokens to use of each document."""
+    return ExampleSampler(
+        usable_examples(examples, wordings),
+        read_corpus(locality).documents,
+        session.model.tokenizer,
+        context=session.model.context,
+        length=length,
+        seed=session.seed,
+    )
+
+
+def divergence(base: Tensor, now: Tensor, mask: Tensor) -> Tensor:
+    """Return KL(base || now) [rows], the mean over a row's tokens; logits [rows, T, V], mask [rows, T]."""
+    precise = torch.promote_types(base.dtype, torch.float32)
+    old, new = base.to(precise).log_softmax(dim=-1), now.to(precise).log_softmax(dim=-1)
+    each = (old.exp() * (old - new)).sum(dim=-1) * mask
+    return each.sum(dim=1) / mask.sum(dim=1)
+
+
+def finite(tensors: Sequence[Tensor | None]) -> bool:
+    """Return whether every gradient is finite."""
+    return all(bool(tensor.isfinite().all()) for tensor in tensors if tensor is not None)
+
+
+def _like(array: Any, parameter: nn.Parameter) -> Tensor:
+    return torch.from_numpy(np.array(array)).to(parameter.device)
