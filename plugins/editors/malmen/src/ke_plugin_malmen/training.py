@@ -1,0 +1,134 @@
+"""Training the network on sequences of batches, one batch per step. MALMEN's sequences have one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ke_core.plugin import Session, Training, TrainingExample
+from ke_plugin_malmen import MalmenConfig
+from ke_plugin_malmen.network import OF_MATRICES, MalmenNetwork, new_network
+from ke_plugin_malmen.objective import SequenceWeights, sequence_step
+from ke_plugin_malmen.profiles import resolve_profile
+from ke_weights.hypernetwork import (
+    ExampleSampler,
+    HypernetworkTraining,
+    NetworkOptimizer,
+    StepLosses,
+    example_sampler,
+    locality_recipe,
+    place_of,
+    setting_values,
+)
+from ke_weights.plugin import OpenModel, find_parts, model_facts, named_maps
+
+SHIFT, GRADIENT = "shift.", "gradient."
+
+
+class MalmenTrainer:
+    """Trainer of ``malmen`` and ``rledit``; ``name``: which of them."""
+
+    def __init__(self, name: str, config: MalmenConfig) -> None:
+        self.name, self.config = name, config
+
+    def place(self, session: Session[Any]) -> Mapping[str, Any]:
+        """Return what a network belongs to: the model's weights."""
+        return place_of(session)
+
+    def recipe(self, session: Session[OpenModel]) -> Mapping[str, Any]:
+        """Return the profile's values for this model, the layers, and the other text."""
+        modules = find_parts(session.model.module)
+        found = setting_values(resolve_profile(self.name, self.config, model_facts(session, modules)))
+        other = locality_recipe(self.config.locality, self.config.locality_length)
+        return found | {"maps": list(named_maps(modules, found["modules"], self.name))} | other
+
+    def start(
+        self, session: Session[OpenModel], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
+    ) -> Training:
+        """Start the training, or resume it from ``saved``."""
+        recipe, config = self.recipe(session), self.config
+        sampler = example_sampler(
+            session, examples, recipe["wordings"], locality=config.locality, length=config.locality_length
+        )
+        training = SequenceTraining(self.name, session.model, sampler, recipe, seed=session.seed)
+        if saved is not None:
+            training.load(saved)
+        return training
+
+
+class SequenceTraining(HypernetworkTraining[MalmenNetwork]):
+    """A training between two steps. ``shifts``: the sum of the shifts of the current sequence, empty at its start.
+
+    With ``accumulate``, the gradients of a sequence are summed, clipped after every batch, and used for one optimizer
+    step at its end, as RLEdit published.
+    """
+
+    def __init__(
+        self, name: str, model: OpenModel, sampler: ExampleSampler, recipe: Mapping[str, Any], *, seed: int = 0
+    ) -> None:
+        self.editor = name
+        network = new_network(model.module, recipe, name, seed=seed)
+        every = dict(network.named_parameters())
+        optimizers = {
+            "network": NetworkOptimizer({n: one for n, one in every.items() if n not in OF_MATRICES}, recipe["lr"]),
+            "matrices": NetworkOptimizer({n: every[n] for n in OF_MATRICES}, recipe["step_lr"]),
+        }
+        super().__init__(model, sampler, recipe, network, optimizers)
+        self.shifts: dict[str, Tensor] = {}
+        self.weights = SequenceWeights(
+            edit=1.0, locality=recipe["locality_weight"], shift=recipe["shift_weight"], discount=recipe["discount"]
+        )
+
+    @property
+    def place(self) -> int:
+        """The number of the next batch in its sequence, from 0."""
+        return self.step % int(self.recipe["length"])
+
+    def prepare(self) -> None:
+        """Begin a new sequence on the original model, if the last one is over, and clear the gradients."""
+        if self.place == 0:
+            self.shifts = {}
+        if self.place == 0 or not self.recipe["accumulate"]:
+            super().prepare()
+
+    def compute(self) -> StepLosses:
+        """Return the loss of the next batch, and add its gradients. Its shift stays."""
+        count = self.recipe["batch"]
+        ages = range(min(self.place + 1, self.recipe["window"]))
+        batches = [self.sampler.batch((self.step - age) * count, count, self.model.device) for age in ages]
+        done = sequence_step(self.model.module, self.network, batches, self.shifts, self.weights)
+        self.shifts = done.shifts
+        return done.losses
+
+    def update(self) -> float:
+        """Clip the gradients; step the optimizers, unless they wait for the end of the sequence."""
+        if self.recipe["accumulate"] and self.place != 0:  # ``step`` is already that of the next batch
+            return self.clip()
+        return super().update()
+
+    def step_size(self) -> float:
+        """Return the mean learned step size."""
+        return float(self.network.etas().detach().mean())
+
+    def tensors(self) -> Mapping[str, Any]:
+        """Return the network, the optimizers, the shifts, and the gradients if they are accumulated."""
+        found = {f"{SHIFT}{name}": one for name, one in self.shifts.items()}
+        if self.recipe["accumulate"]:
+            every = self.network.named_parameters()
+            found |= {f"{GRADIENT}{name}": one.grad for name, one in every if one.grad is not None}
+        return {**super().tensors(), **{name: one.cpu().numpy().copy() for name, one in found.items()}}
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        """Continue from ``tensors`` of a checkpoint."""
+        super().load(saved)
+        device = self.model.device
+        for name in self.network.shapes:
+            if SHIFT + name in saved:
+                self.shifts[name] = torch.from_numpy(np.array(saved[SHIFT + name])).to(device)
+        for name, parameter in self.network.named_parameters():
+            if GRADIENT + name in saved:
+                parameter.grad = torch.from_numpy(np.array(saved[GRADIENT + name])).to(parameter.device)
