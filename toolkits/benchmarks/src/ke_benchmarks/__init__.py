@@ -3,6 +3,7 @@
 ``ke_benchmarks.graph`` contains knowledge graphs and builders, ``ke_benchmarks.audit`` the audit of a dataset's edits.
 """
 
+from ke_benchmarks.answered import FORCED, FORCED_ASPECTS, both_phases, one_of, scored_query, with_decoys
 from ke_benchmarks.answers import QUESTION_STYLES, SUB_QUESTION, long_answer_prompt, short_answer_prompt
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 from ke_benchmarks.counts import count_cases
@@ -41,6 +42,8 @@ from ke_benchmarks.question_edits import cloze_edit, question_edit, text_edit
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
+    "FORCED",
+    "FORCED_ASPECTS",
     "HIDE",
     "QUESTION_STYLES",
     "SUB_QUESTION",
@@ -55,6 +58,7 @@ __all__ = [
     "all_have_labels",
     "all_not_blank",
     "answer_end_option",
+    "both_phases",
     "cloze_edit",
     "count_cases",
     "data_dir_option",
@@ -69,6 +73,7 @@ __all__ = [
     "mask_option",
     "max_tokens_option",
     "not_blank",
+    "one_of",
     "perplexity_probes",
     "queries_of",
     "question_edit",
@@ -79,6 +84,7 @@ __all__ = [
     "relations_option",
     "reproductions_in",
     "scan_cases",
+    "scored_query",
     "short_answer_prompt",
     "single_edit_cases",
     "single_edit_probes",
@@ -88,5 +94,6 @@ __all__ = [
     "sub_questions",
     "text_edit",
     "user_file",
+    "with_decoys",
     "write_cases",
 ]  # fmt: skip

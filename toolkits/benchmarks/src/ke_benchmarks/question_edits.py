@@ -46,7 +46,7 @@ def _edit(prompt: str, subject: str, relation: Relation, new: Entity, old: Entit
     )
 
 
-def text_edit(question: str, text: str) -> Edit:
+def text_edit(question: str, text: str, *, old: str = "") -> Edit:
     """Return the edit that answers ``question`` with ``text``, for example a paragraph. It names no subject.
 
     Its id is a digest of its statement, which is too long to be an id.
@@ -56,7 +56,7 @@ def text_edit(question: str, text: str) -> Edit:
         id=hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS],
         statement=statement,
         question=question,
-        free_form=FreeForm(prompt=question, target=text),
+        free_form=FreeForm(prompt=question, target=text, old=old),
     )
 
 

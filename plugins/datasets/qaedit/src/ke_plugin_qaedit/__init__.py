@@ -6,13 +6,11 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import Variant, data_dir_option
+from ke_benchmarks import FORCED_ASPECTS, Variant, data_dir_option
 from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "qaedit"
 STYLES = ("question", "instruction")
-FORCED = "-teacher-forced"
-"""Suffix of the aspects whose queries score the target after the question (metric ``wild``)."""
 LOCALITY_ITEMS = 5
 CITE = """@inproceedings{yang2025mirage,
   title     = {The Mirage of Model Editing: Revisiting Evaluation in the Wild},
@@ -82,7 +80,7 @@ def _spec(variant: Variant) -> DatasetSpec:
         config=QAEditConfig,
         build=build,
         family=FAMILY,
-        aspects=(EFFICACY, PARAPHRASE, EFFICACY + FORCED, PARAPHRASE + FORCED, LOCALITY),
+        aspects=(EFFICACY, PARAPHRASE, *FORCED_ASPECTS, LOCALITY),
         styles=STYLES,
         metrics=("wild", "classic"),
         judge="exact-match",

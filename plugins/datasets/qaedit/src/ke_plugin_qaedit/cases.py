@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import has_label, not_blank, question_edit
-from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Case, Entity, Gold, Probe, Query
-from ke_plugin_qaedit import FORCED
+from ke_benchmarks import FORCED, both_phases, has_label, not_blank, question_edit, scored_query
+from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Case, Entity, Gold, Query
 
 
 def case(name: str, record: QAEditRecord, decoy: str, unrelated: int) -> Case:
@@ -21,30 +20,17 @@ def case(name: str, record: QAEditRecord, decoy: str, unrelated: int) -> Case:
     asked = {
         EFFICACY: (own,),
         PARAPHRASE: (again,),
-        EFFICACY + FORCED: (_scored(own, decoy),),
-        PARAPHRASE + FORCED: (_scored(again, decoy),),
+        EFFICACY + FORCED: (scored_query(own, decoy),),
+        PARAPHRASE + FORCED: (scored_query(again, decoy),),
         LOCALITY: tuple(_near(place, item) for place, item in enumerate(record.locality[:unrelated], start=1)),
     }
     return Case(
         id=name,
         edits=(edit,),
-        probes=tuple(
-            Probe(id=aspect, aspect=aspect, queries=queries, require="all", phase="both", edits=(edit.id,))
-            for aspect, queries in asked.items()
-            if queries
-        ),
+        probes=tuple(probe for aspect, queries in asked.items() for probe in both_phases(aspect, queries, (edit.id,))),
         facts_after=(edit.after,) if edit.after else (),
         tags={"source": record.source},
     )
-
-
-def _scored(query: Query, decoy: str) -> Query:
-    """Return ``query`` with its target to be scored. A second continuation hides from editors which one is the target.
-
-    Otherwise an editor could read the answer to a question from the request that scores it.
-    """
-    options = (f" {query.gold.entities[0].label}", f" {decoy}")
-    return evolve(query, id=f"{query.id}{FORCED}", edit=None, continuations=options)
 
 
 def _near(place: int, item: QAEditUnrelated) -> Query:

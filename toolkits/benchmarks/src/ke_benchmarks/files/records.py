@@ -15,9 +15,12 @@ from ke_core.plugin import BadData, noun, parse_json
 T = TypeVar("T")
 
 
-def json_values(path: Path, *, lines: bool = False) -> list[Any]:
+def json_values(
+    path: Path, *, lines: bool = False, unpack: Callable[[dict[str, Any]], list[Any]] | None = None
+) -> list[Any]:
     """Return the items of the JSON list in ``path``; with ``lines`` also of a file with one JSON object per line.
 
+    ``unpack``: returns the items of a file that is a JSON object; it may raise TypeError or ValueError.
     Raises BadData for a file that is missing, truncated, not JSON in UTF-8, or contains something else.
     """
     hint = again(path)
@@ -29,6 +32,11 @@ def json_values(path: Path, *, lines: bool = False) -> list[Any]:
         rows = enumerate(content.split(b"\n"), start=1)
         return [parse_json(row, f"{path}, line {number}", hint=hint) for number, row in rows if row.strip()]
     values = parse_json(content, path, hint=hint)
+    if unpack is not None and isinstance(values, dict):
+        try:
+            values = unpack(values)
+        except (TypeError, ValueError) as wrong:
+            raise BadData(f"{path}: {wrong}", hint=hint) from wrong
     if not isinstance(values, list):
         raise BadData(f"{path} contains {noun(values)}, not a list of cases", hint=hint)
     return values
@@ -45,17 +53,18 @@ def read_records(
     *,
     key: str = "case_id",
     lines: bool = False,
+    unpack: Callable[[dict[str, Any]], list[Any]] | None = None,
     prepare: Callable[[Any], Any] = lambda item: item,
 ) -> Iterator[T]:
     """Yield every record of the file as an ``into``, in order.
 
     ``key``: the field that identifies a record and must be unique; empty if records have none. ``lines``: the file may
-    also have one record per line. ``prepare``: brings the different layouts of a published record into one; it may
-    raise TypeError or ValueError. Raises BadData with file, record and field.
+    also have one record per line. ``unpack``: see ``json_values``. ``prepare``: brings the layouts of a record into
+    one; it may raise TypeError or ValueError. Raises BadData with file, record and field.
     """
     quick = strict_converter(detailed=False)
     seen: set[Any] = set()
-    items = json_values(path, lines=lines)
+    items = json_values(path, lines=lines, unpack=unpack)
     if not items:
         raise BadData(f"{path} contains no case", hint=again(path))
     for index, raw in enumerate(items, start=1):
