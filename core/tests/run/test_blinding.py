@@ -141,11 +141,13 @@ def test_no_question_follows_one_that_reveals_its_answer(fakes):
     hops = tuple(Query(id=f"hop-{n}", texts=(f"Hop {n}?",), gold=fakes.gold("Rome")) for n in (1, 2, 3))
     whole = Query(id="whole", texts=("Whole?",), gold=fakes.gold("Rome"), hops=hops)
     unlike = Query(id="unlike", texts=("Unlike?",), gold=fakes.gold("Rome"))
+    derived = Query(id="derived", texts=("Derived?",), gold=fakes.gold("Rome"))
     renamed = evolve(hops[2], id="renamed")
     case = evolve(
         fakes.tower(1),
         probes=tuple(
-            Probe(id=query.id, aspect="any", queries=(query,)) for query in (*hops[:2], renamed, whole, unlike)
+            Probe(id=query.id, aspect="any", queries=(query,), metric="belief" if query is derived else "")
+            for query in (derived, *hops[:2], renamed, whole, unlike)
         ),
     )
     job = fakes.make_job(1, cases=(case, evolve(case, id="2")))
@@ -162,6 +164,7 @@ def test_no_question_follows_one_that_reveals_its_answer(fakes):
         ["Hop 1?", "Hop 1?", "Unlike?", "Unlike?"],
         ["Hop 2?", "Hop 2?"],
         ["Hop 3?", "Hop 3?"],
+        ["Derived?", "Derived?"],
     ]
 
 

@@ -15,6 +15,8 @@ from ke_core.runner.prepare import resolve_run
 from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.errors import BadConfig, BadRun, ModelUnavailable, NeedsWeights, UnknownComponent
+from ke_core.spec.queries import Probe
+from ke_core.spec.records import Replied
 from ke_core.spec.runspec import Plan
 from ke_core.spec.specs import ModelRequest, ModelSpec
 from ke_plugin_reproduce.cells import finished
@@ -36,7 +38,7 @@ def catalog(fakes, ke_cache_dir):
         ke_editors=hookimpl(lambda: [fakes.OVERWRITE, fakes.NOTES], specname="ke_editors"),
         ke_datasets=hookimpl(lambda: [fakes.TOWERS], specname="ke_datasets"),
         ke_judges=hookimpl(lambda: [fakes.EXACT], specname="ke_judges"),
-        ke_metrics=hookimpl(lambda: [fakes.SHARE], specname="ke_metrics"),
+        ke_metrics=hookimpl(lambda: [fakes.SHARE, again_of(fakes)], specname="ke_metrics"),
         ke_models=hookimpl(lambda: [spec, evolve(spec, name="hf")], specname="ke_models"),
     )
     plugins = empty_manager()
@@ -44,6 +46,23 @@ def catalog(fakes, ke_cache_dir):
     found = read_catalog(plugins)
     assert not found.broken
     return SimpleNamespace(catalog=found, loaded=loaded)
+
+
+def again_of(fakes):
+    """Return a metric that asks the first question of each case again, after the number of cases in the dataset."""
+
+    def derive(_config, cases):
+        every = [*cases]
+
+        def probes(case):
+            query = case.probes[0].queries[0]
+            text = f"One of {len(every)}: {query.texts[0]}"
+            again = evolve(query, id="again/question", texts=(text,), edit=None, cloze=None)
+            return (Probe(id="again/probe", aspect="again", queries=(again,)),)
+
+        return probes
+
+    return evolve(fakes.SHARE, name="again", probes=derive)
 
 
 def request(**changes):
@@ -260,3 +279,23 @@ def test_file_options_are_recorded_by_content(catalog, tmp_path, monkeypatch):
     (tmp_path / "dataset").mkdir()
     (tmp_path / "dataset" / "decompose.txt").write_text("nobody's")
     assert _chosen(catalog.catalog, offer, Config(prompts="dataset")).component.options["prompts"] == "dataset"
+
+
+def test_questions_that_a_metric_derives_are_asked_judged_and_scored_again(catalog, tmp_path):
+    job = prepared(catalog, metrics=("share", "again"), plan=Plan(limit=2), options={"towers": {"n": "5"}})
+    folder = RunFolder.create(tmp_path / "run", job.spec)
+    evaluate(job, folder)
+    asked = [line.replies.get("again/question") for line in folder.read() if isinstance(line, Replied)]
+    assert len([reply for reply in asked if reply is not None]) == 2 * len(job.spec.styles)
+    assert all(case.probes[-1].queries[0].texts[0].startswith("One of 5: ") for case in job.cases)
+    (ref,) = job.spec.asks
+    assert ref.component.name == "again"
+    before = json.loads((folder.path / "scores.json").read_text())
+    assert judge_folder(folder, catalog.catalog) == 0
+    score_folder(folder, catalog.catalog)
+    after = json.loads((folder.path / "scores.json").read_text())
+    assert [metric["component"]["name"] for metric in after["metrics"]] == ["share", "again"]
+    assert after["metrics"] == before["metrics"]
+    without = prepared(catalog, metrics=("share",), plan=Plan(limit=2), options={"towers": {"n": "5"}})
+    assert without.spec.id != job.spec.id
+    assert all(len(case.probes) < len(other.probes) for case, other in zip(without.cases, job.cases, strict=True))

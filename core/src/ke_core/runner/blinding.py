@@ -206,16 +206,18 @@ def _turns(case: Case) -> dict[str, int]:
     """Return the turn of each query of ``case`` that is not asked in the first turn.
 
     Multi-hop questions come first. A single hop names the answer to the hop before it, so hops follow one by one, in
-    the order of the path. Queries that are no hop of another question are asked together with the first hop.
+    the order of the path. Queries that are no hop of another question are asked together with the first hop. Queries
+    that a metric derived come last, because they may state an answer of the case (a passage, an option).
     """
-    asked = {query.id: query for probe in case.probes for query in probe.queries}.values()
+    asked = {query.id: query for probe in case.probes if not probe.metric for query in probe.queries}.values()
     composed = [query for query in asked if query.hops]
     turns = {query.id: 1 for query in asked if composed and not query.hops}
     for whole in composed:
         for place, hop in enumerate(whole.hops, start=1):
             for query in _same(hop, asked):
                 turns[query.id] = max(turns.get(query.id, 1), place)
-    return turns
+    last = 1 + max(turns.values(), default=0)
+    return turns | {query.id: last for probe in case.probes if probe.metric for query in probe.queries}
 
 
 def _same(hop: Query, asked: Iterable[Query]) -> Iterator[Query]:

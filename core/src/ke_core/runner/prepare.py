@@ -13,7 +13,7 @@ from ke_core.engine.models import NO_MODEL, NoModel
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.runner.plan import groups, select
-from ke_core.runner.recorded import Datasets
+from ke_core.runner.recorded import Datasets, extended
 from ke_core.runner.resolve import DATA_DIR, resolve_component, with_flag
 from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
 from ke_core.runner.scoring import asked_by, build_metrics, judge_and_metrics
@@ -45,7 +45,7 @@ def resolve_run(request: EvalRequest, catalog: Catalog, *, read: Datasets | None
     reject_unused(options, [editor.spec, data.spec, judge.spec, *(metric.spec for metric in metrics)])
     styles = choose_styles(data.spec, request.styles)
     dataset, every = (read or Datasets()).open(data, request.dataset)
-    cases = select(every, request.plan, request.seed)
+    cases = tuple(map(extended(metrics, every), select(every, request.plan, request.seed)))
     spec = RunSpec(
         ke=version("ke-core"),
         model=request.model.named(catalog) if editor.spec.needs_model else NO_MODEL,
@@ -57,7 +57,7 @@ def resolve_run(request: EvalRequest, catalog: Catalog, *, read: Datasets | None
         joint=not editor.spec.one_at_a_time,
         oracle=tuple(sorted(editor.spec.oracle(editor.config))),
         seed=request.seed,
-        asks=tuple(ref for ref in map(asked_by, metrics) if ref is not None),
+        asks=tuple(ref for ref in (asked_by(metric, cases) for metric in metrics) if ref is not None),
         own_edits=editor.spec.given_own_edits(editor.config),
     )
     return ResolvedRun(
@@ -177,8 +177,10 @@ def _wanting_scores(run: ResolvedRun) -> str:
     for measure in run.asking:
         if any(isinstance(ask, Likelihood) for ask in measure.asks):
             return f"metric {measure.component.name}"
-    asked = any(query.continuations for case in run.cases for probe in case.probes for query in probe.queries)
-    return f"dataset {run.spec.dataset.component.name}" if asked else ""
+    if not any(query.continuations for case in run.cases for probe in case.probes for query in probe.queries):
+        return ""
+    deriving = next((measure.component.name for measure in run.measures if measure.spec.probes is not None), "")
+    return f"metric {deriving}" if deriving else f"dataset {run.spec.dataset.component.name}"
 
 
 def _try_score() -> Procedure[Scored]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ke_core.plugins.catalog import Catalog
 from ke_core.results.folder import RunFolder
@@ -14,15 +14,32 @@ from ke_core.spec.codec import canonical, to_json
 from ke_core.spec.errors import BadData, BadRun
 from ke_core.spec.protocols import Dataset
 from ke_core.spec.queries import Case
-from ke_core.spec.specs import DatasetSpec
+from ke_core.spec.specs import DatasetSpec, MetricSpec
+
+Extend = Callable[[Case], Case]
+
+
+def extended(chosen: Iterable[ResolvedComponent[MetricSpec]], cases: Iterable[Case]) -> Extend:
+    """Return a function that adds the probes of the metrics ``chosen`` to a case. ``cases``: all of the dataset."""
+    derive = {each.spec.name: each.spec.probes(each.config, cases) for each in chosen if each.spec.probes is not None}
+
+    def extend(case: Case) -> Case:
+        more = tuple(evolve(probe, metric=name) for name, one in derive.items() for probe in one(case))
+        return evolve(case, probes=(*case.probes, *more)) if more else case
+
+    return extend
 
 
 @frozen
 class StoredCases:
-    """Every case of the dataset ``name``. Each iteration reads the cases again; none is kept in memory."""
+    """Every case of the dataset ``name``. Each iteration reads the cases again; none is kept in memory.
+
+    ``extend`` adds the probes of metrics.
+    """
 
     dataset: Dataset
     name: str
+    extend: Extend = field(default=lambda case: case)
 
     def __iter__(self) -> Iterator[Case]:
         """Yield the cases. Raises BadData if two have the same id."""
@@ -33,7 +50,7 @@ class StoredCases:
                     f"dataset {self.name} has two cases called {case.id}", hint="case ids are unique in a dataset"
                 )
             seen.add(case.id)
-            yield case
+            yield self.extend(case)
 
 
 @frozen(kw_only=True)
@@ -74,4 +91,8 @@ def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Rec
             f"sha256 {found[:12]}, recorded {known.sha256[:12]}",
             hint="point --data-dir to the files the run was made with",
         )
+    asked = [ref.component for ref in folder.spec.asks if catalog.offer("metric", ref.component.name).spec.probes]
+    metrics = [choose_again(catalog, "metric", component, files=folder.files) for component in asked]
+    if metrics:
+        cases = evolve(cases, extend=extended(metrics, cases))
     return RecordedRun(spec=chosen.spec.for_config(chosen.config), dataset=dataset, cases=cases)

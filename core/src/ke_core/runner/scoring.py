@@ -257,14 +257,17 @@ def asks_of(chosen: ResolvedComponent[MetricSpec]) -> tuple[Ask, ...]:
     return asks
 
 
-def asked_by(chosen: ResolvedComponent[MetricSpec]) -> DataRef | None:
-    """Return the specification of these requests: the metric, and the SHA-256 of the requests.
+def asked_by(chosen: ResolvedComponent[MetricSpec], cases: Iterable[Case]) -> DataRef | None:
+    """Return the specification of the metric's own requests: the metric, and the SHA-256 of the requests.
 
-    The metric's code is not part of it: it also computes scores, and a run may be scored with newer code.
+    They are its requests to every model, and the probes that it has added to ``cases``. The metric's code is not part
+    of it: it also computes scores, and a run may be scored with newer code.
     """
-    asks = asks_of(chosen)
-    component = evolve(chosen.component, code="")
-    return DataRef(component=component, sha256=digest([_content(ask) for ask in asks])) if asks else None
+    content = [_content(ask) for ask in asks_of(chosen)]
+    if chosen.spec.probes is not None:
+        name = chosen.spec.name
+        content += [to_json(probe) for case in cases for probe in case.probes if probe.metric == name]
+    return DataRef(component=evolve(chosen.component, code=""), sha256=digest(content)) if content else None
 
 
 def _content(ask: Ask) -> object:

@@ -94,7 +94,8 @@ class Probe:
     """Queries that test one aspect of ``edits`` and are scored together.
 
     ``require``: any query or all queries must be right. ``given``: conditions, which the unedited model must answer
-    right. ``phase``: whether the unedited model is asked, the edited one, or both.
+    right. ``phase``: whether the unedited model is asked, the edited one, or both. ``metric``: the metric that derived
+    the probe from the case; the run sets it. Its queries are asked after the others, because they may name an answer.
     """
 
     id: str = field(validator=validators.min_len(1))
@@ -104,6 +105,7 @@ class Probe:
     given: tuple[Query, ...] = ()
     phase: Literal["before", "after", "both"] = "after"
     edits: tuple[str, ...] = ()
+    metric: str = field(default="", metadata=OMITTED)
 
     @property
     def tags(self) -> Mapping[str, str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen, has, validators
 
 from ke_core.spec.facts import NO_SUBJECT, Edit
 from ke_core.spec.protocols import Dataset, Edited, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress, Session
-from ke_core.spec.queries import Form
+from ke_core.spec.queries import Case, Form, Probe
 from ke_core.spec.requests import Ask, Encoder
 from ke_core.spec.results import no_percentage
 from ke_core.spec.settings import ModelFacts, Setting, Shape
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attrs import Attribute
 
 T = TypeVar("T")
+DeriveProbes = Callable[[Case], tuple[Probe, ...]]
 NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 NAME_PATTERN = re.compile(rf"{NAME}\Z")
 
@@ -212,6 +213,8 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     - ``contrary``: aspects for which the opposite of ``higher_is_better`` holds.
     - ``asks``: requests to the unedited model and to every edited one, from the config. Each has its own ``query``; the
       run sets ``id`` and ``case``.
+    - ``probes``: further probes of a case, from the config and all cases of the dataset. A run asks them after the
+      case's own. The ids of probes and queries begin with the metric's name.
     - ``labels``: aspects that exclude each other, of which one is 1 for each answer. ``ke annotate`` asks people for
       them. Their values have the tag ``query``.
     """
@@ -226,6 +229,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     higher_is_better: bool = True
     contrary: frozenset[str] = frozenset()
     asks: Callable[[Any], tuple[Ask, ...]] = field(default=lambda _config: ())
+    probes: Callable[[Any, Iterable[Case]], DeriveProbes] | None = None
     labels: tuple[str, ...] = ()
 
     def less_is_better(self, aspect: str) -> bool:

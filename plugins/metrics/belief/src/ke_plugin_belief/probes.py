@@ -1,0 +1,176 @@
+"""Belief tests, derived from the edits of a case.
+
+For an edit of subject s from the old object o to the new object n:
+
+============ ==================================================== ==========================================
+probe        request                                              right answer
+============ ==================================================== ==========================================
+choice       the question, options n, o and (A to C) "not sure"   n (SA-MCQ: surface compliance)
+reversal     the sentence with n and a blank for the subject,     s
+             options s and another subject of the relation
+conflict     a sentence that states o, then the question          n
+============ ==================================================== ==========================================
+
+Each choice is asked in both orders of its options, because models prefer some letters. The letters are scored as
+continuations. ``choice`` is also asked without the third option, and after a sentence that states n (supporting), o
+(contradicting) or an old fact of another case (irrelevant).
+
+The texts contain the edit's own subject and objects, which its method gets too, and old facts and subjects of other
+cases. Only a context states an object, and no request says which option is right. A run asks these questions after all
+others of the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from attrs import field, frozen
+
+from ke_core.plugin import SLOT, Case, Edit, Entity, Gold, Probe, Query, distinct
+from ke_plugin_belief import CHOICE, CONFLICT, CONTEXTS, NAME, REVERSAL
+
+INSTRUCTION = "Choose the right option. Use the information, if there is any, and what you know."
+NONE, NOT_SURE, BLANK, TWO = "none", "I am not sure", "____", "two-options"
+LETTERS = "ABC"
+ORDERS = ("first", "second")
+"""Place of the option that an edited model should choose."""
+
+
+def unsuitable(edit: Edit) -> str:
+    """Return why no belief test can be derived from ``edit``; empty if it can."""
+    if edit.cloze is None or edit.before is None or edit.after is None:
+        return "the edit has no cloze, or no old and new fact"
+    if len(edit.before.objects) != 1 or len(edit.after.objects) != 1:
+        return "the edit does not replace one object by one"
+    return "" if edit.operation == "replace" else "the edit changes nothing"
+
+
+def stated(edit: Edit, target: str) -> str:
+    """Return the sentence that the edit's cloze forms with ``target``."""
+    return f"{edit.prompt} {target}."
+
+
+def question_of(edit: Edit) -> str:
+    """Return the edit's question, or one about its cloze."""
+    return edit.question or f'Which option completes the sentence "{edit.prompt} ..."?'
+
+
+@frozen
+class BeliefProbes:
+    """Derives the probes of a case. ``cases``: all of the dataset, for other subjects and irrelevant facts."""
+
+    cases: Iterable[Case] = field(repr=False)
+    _edits: Sequence[Edit] = field(init=False, repr=False)
+
+    @_edits.default
+    def _suitable(self) -> Sequence[Edit]:
+        every = distinct(edit for case in self.cases for edit in case.edits)
+        return [edit for edit in every if not unsuitable(edit)]
+
+    def __call__(self, case: Case) -> tuple[Probe, ...]:
+        """Return the probes of the case's edits. An unsuitable edit has none."""
+        return tuple(
+            Probe(
+                id=f"{NAME}/{kind}/{edit.id}", aspect=f"{NAME}-{kind}", queries=queries, phase="both", edits=(edit.id,)
+            )
+            for edit in case.edits
+            if not unsuitable(edit)
+            for kind, queries in (
+                (CHOICE, tuple(self._choices(edit))),
+                (REVERSAL, tuple(self._reversals(edit))),
+                (CONFLICT, (_conflict(edit),)),
+            )
+            if queries
+        )
+
+    def _choices(self, edit: Edit) -> Iterator[Query]:
+        unrelated = self._irrelevant(edit)
+        passages = dict(
+            zip(
+                (NONE, *CONTEXTS),
+                (NONE, stated(edit, edit.target), unrelated, stated(edit, edit.old_target)),
+                strict=True,
+            )
+        )
+        question, pair = question_of(edit), (edit.target, edit.old_target)
+        for context, passage in passages.items():
+            if passage:
+                yield from _in_both_orders(edit, CHOICE, context, passage, question, pair, more=(NOT_SURE,))
+        yield from _in_both_orders(edit, CHOICE, TWO, NONE, question, pair)
+
+    def _reversals(self, edit: Edit) -> Iterator[Query]:
+        other = self._other_subject(edit)
+        if other and edit.cloze is not None:
+            sentence = f"{edit.cloze.template.replace(SLOT, BLANK).rstrip()} {edit.target}."
+            question = f'Which name belongs in the blank of "{sentence}"?'
+            yield from _in_both_orders(edit, REVERSAL, NONE, NONE, question, (edit.cloze.subject, other))
+
+    def _other_subject(self, edit: Edit) -> str:
+        """Return another subject of the edit's relation that has its new object neither before nor after its edit."""
+        for other in self._after(edit):
+            if _relation(other) == _relation(edit) and edit.target not in (other.target, other.old_target):
+                assert other.cloze is not None
+                if edit.cloze is not None and other.cloze.subject != edit.cloze.subject:
+                    return other.cloze.subject
+        return ""
+
+    def _irrelevant(self, edit: Edit) -> str:
+        """Return an old fact of another relation that names neither the edit's subject nor its objects."""
+        assert edit.cloze is not None
+        named = (edit.cloze.subject, edit.target, edit.old_target)
+        for other in self._after(edit):
+            fact = stated(other, other.old_target)
+            if _relation(other) != _relation(edit) and not any(name in fact for name in named):
+                return fact
+        return ""
+
+    def _after(self, edit: Edit) -> Iterator[Edit]:
+        """Yield the other edits, beginning with the one that follows ``edit`` in the dataset."""
+        place = next(place for place, one in enumerate(self._edits) if one.id == edit.id)
+        yield from self._edits[place + 1 :]
+        yield from self._edits[:place]
+
+
+def _relation(edit: Edit) -> str:
+    assert edit.after is not None
+    return edit.after.relation.key
+
+
+def _in_both_orders(
+    edit: Edit,
+    kind: str,
+    context: str,
+    passage: str,
+    question: str,
+    pair: tuple[str, str],
+    *,
+    more: tuple[str, ...] = (),
+) -> Iterator[Query]:
+    """Yield the multiple-choice question with the right one of ``pair`` first, and second."""
+    for place, order in enumerate(ORDERS):
+        options = (*(pair if place == 0 else pair[::-1]), *more)
+        listed = "\n".join(f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
+        yield Query(
+            id=f"{NAME}/{kind}/{edit.id}/{context}/{order}",
+            texts=(f"{INSTRUCTION}\nInformation: {passage}\nQuestion: {question}\n{listed}\nAnswer:",),
+            form="cloze",
+            gold=Gold(entities=(Entity(label=LETTERS[place]),)),
+            stale=Gold(entities=(Entity(label=LETTERS[1 - place]),)),
+            continuations=tuple(f" {letter}" for letter in LETTERS[: len(options)]),
+            tags={"context": context, "order": order},
+        )
+
+
+def _conflict(edit: Edit) -> Query:
+    """Return the question after a sentence that states the old object, or the cloze if the edit has no question."""
+    assert edit.before is not None
+    assert edit.after is not None
+    return Query(
+        id=f"{NAME}/{CONFLICT}/{edit.id}",
+        texts=(f"{stated(edit, edit.old_target)} {edit.question or edit.prompt}",),
+        form="question" if edit.question else "cloze",
+        gold=Gold(entities=edit.after.objects),
+        stale=Gold(entities=edit.before.objects),
+        relation=edit.after.relation.key,
+        tags={"context": "contradicting"},
+    )
