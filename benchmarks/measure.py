@@ -59,6 +59,21 @@ class Stopwatch:
 
 
 @frozen(kw_only=True)
+class Comparison:
+    """Seconds of the same work by ``ke`` and by a plain loop. ``agreement``: how far the results are identical."""
+
+    work: str
+    ours: float
+    plain: float
+    agreement: str
+
+    @property
+    def ratio(self) -> float:
+        """Return how many times faster ``ke`` is."""
+        return self.plain / self.ours
+
+
+@frozen(kw_only=True)
 class Limits:
     """Peak rates of a device: FLOP/s of a large product, bytes/s of reading a large matrix once."""
 

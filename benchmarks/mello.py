@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from attrs import evolve, frozen
-from measure import Stopwatch, show_profile, show_rates
+from measure import Comparison, Stopwatch, show_profile, show_rates
 from opening import add_model, opened
 from published import add_data_dir
 from together import Prepared, prepared
@@ -115,11 +115,8 @@ def read_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
-    """Answer with both variants and compare."""
-    given = read_options()
-    torch.set_num_threads(1)
-    model = opened(given)
+def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
+    """Answer with both variants, print and compare."""
     watch = Stopwatch(model.device)
     made = prepared(model, given, "mello", {"mello": PAPER})
     asks, facts = made.asks, [edit.statement for edit in made.edits]
@@ -154,6 +151,15 @@ def main() -> None:
         show_profile(lambda: ours(evolve(first, edits=first.edits[:2]), first.asks[:PROFILED]), model.module)
     if same < tried and given.dtype == "float32":
         sys.exit("transcripts differ")
+    work = f"MeLLo, {count} questions, {len(facts):,} edits in memory, plain loop without its embedding"
+    return Comparison(work=work, ours=fast, plain=count * asking, agreement=f"{same} of {tried} transcripts")
+
+
+def main() -> None:
+    """Run both on the model of the command line."""
+    given = read_options()
+    torch.set_num_threads(1)
+    compare(opened(given), given)
 
 
 if __name__ == "__main__":

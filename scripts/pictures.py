@@ -1,21 +1,25 @@
-"""Make the pictures of the README: a terminal with the demo's output, and a chart of speed-ups.
+"""Make the pictures of the README: a terminal with the demo's output, a chart of speed-ups, and the lifelong curve.
 
-    python scripts/pictures.py             both
+    python scripts/pictures.py             all
     python scripts/pictures.py chart       the chart only, from benchmarks/RESULTS.md
+    python scripts/pictures.py lifelong    the curve only, from benchmarks/lifelong.json
 
 The terminal picture runs ``ke demo`` in 80 columns and exports what it prints with rich. The runs are kept in
-``runs/demo``, so a second call only prints. Both pictures are SVG files in ``docs/images``.
+``runs/demo``, so a second call only prints. The pictures are SVG files in ``docs/images``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from line_chart import Panel, draw
 from rich.console import Console
 from rich.text import Text
 
@@ -39,12 +43,15 @@ text { font: 13px sans-serif; fill: #1f2328 }
 
 
 def main(wanted: list[str]) -> None:
-    """Make the pictures that ``wanted`` names, by default both."""
+    """Make the pictures that ``wanted`` names, by default all."""
     if not wanted or "terminal" in wanted:
         (IMAGES / "demo.svg").write_text(terminal("demo"), encoding="utf-8")
     if not wanted or "chart" in wanted:
         measured = speed_ups((ROOT / "benchmarks/RESULTS.md").read_text(encoding="utf-8"))
         (IMAGES / "speed.svg").write_text(chart(measured), encoding="utf-8")
+    if not wanted or "lifelong" in wanted:
+        results = json.loads((ROOT / "benchmarks/lifelong.json").read_text(encoding="utf-8"))
+        (IMAGES / "lifelong.svg").write_text(lifelong(results), encoding="utf-8")
 
 
 def terminal(*command: str) -> str:
@@ -88,6 +95,28 @@ def chart(measured: dict[str, float]) -> str:
         f'role="img"><title>Speed-up over a plain loop that gives the same result</title><style>{STYLE}</style>'
     )
     return f"{opening}{''.join(bars)}</svg>\n"
+
+
+def lifelong(results: dict[str, Any]) -> str:
+    """Return the curve over the number of edits, for each method, as SVG."""
+
+    def lines(aspect: str, factor: float = 100.0) -> dict[str, list[tuple[float, float]]]:
+        return {
+            name: [(at["edits"], factor * at[aspect]) for at in method["points"] if at.get(aspect) is not None]
+            for name, method in results["methods"].items()
+        }
+
+    percent = (0, 20, 40, 60, 80, 100)
+    panels = (
+        Panel(title="new object is generated [%]", lines=lines("efficacy"), ticks=percent),
+        Panel(title="first word about others kept [%]", lines=lines("locality-word"), ticks=percent),
+        Panel(
+            title="perplexity of other text", lines=lines("perplexity", 1.0), ticks=(10, 100, 1e3, 1e4, 1e5),
+            logarithmic=True,
+        ),
+    )  # fmt: skip
+    title = "Efficacy, locality and perplexity after 1 to 1,000 edits"
+    return draw(title, panels, (1, 10, 100, 1000), "edits so far")
 
 
 if __name__ == "__main__":
