@@ -138,9 +138,9 @@ def test_shuffling_changes_only_the_order(tmp_path: Path, monkeypatch: pytest.Mo
     seen: list[tuple[str, ...]] = []
     step = training._step
 
-    def watched(modules: Any, batch: Any, *others: Any) -> float:
+    def watched(batch: Any, *others: Any) -> float:
         seen.append(batch.names)
-        return step(modules, batch, *others)
+        return step(batch, *others)
 
     monkeypatch.setattr(training, "_step", watched)
     trained(tiny_model("llama"), FOUR_MOVES, evolve(SMALL, batch=3, stop_loss=0.0), tmp_path)

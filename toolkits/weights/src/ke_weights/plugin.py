@@ -37,6 +37,7 @@ from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
 from ke_weights.keys import average_keys, bare_keys, bare_values, mlp_states, project, subject_states
 from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor, RankOneEditor
+from ke_weights.long_answers import LongAnswerEditor, LongAnswers
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
 from ke_weights.named_maps import named_maps
 from ke_weights.optimize import TargetSettings
@@ -49,18 +50,21 @@ from ke_weights.spread import dense, frobenius, site_states, spread_over_layers,
 from ke_weights.state_files import load_state, save_state
 from ke_weights.subject import SubjectTokens, encode, padded, target_ids
 from ke_weights.tail import Tail, open_tail
+from ke_weights.templates import context_templates
+from ke_weights.training_rows import TrainingRows, training_rows
 from ke_weights.wrapping import EditState, UpdateWrapper
 
 __all__ = [
     "NOT_QUANTIZED", "Adaptor", "Delta", "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks",
     "KeyCovariance", "Layer", "LayerCall", "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor",
-    "LowRank", "ModuleMap", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit",
-    "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "UpdateWrapper", "as_rewrites", "average_keys",
-    "bare_keys", "bare_values", "cholesky", "covariance_weighted", "default_dtype", "dense", "double", "encode",
-    "find_parts", "forward", "frobenius", "frozen_module", "home", "hooked", "layer_gradients", "load_state",
-    "map_orientation", "mlp_states", "model_facts", "module_map", "named_maps", "open_tail", "opened_edit",
-    "padded", "project", "prompt_lengths", "quantized", "read_corpus", "read_edits", "read_saved_edit",
-    "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "save_state", "scored_tokens",
-    "site_states", "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped",
-    "target_ids", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
+    "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "OpenModel", "Patch", "RankOneEditor", "Rewrite",
+    "RidgeShift", "SavedEdit", "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "TrainingRows",
+    "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates",
+    "covariance_weighted", "default_dtype", "dense", "double", "encode", "find_parts", "forward", "frobenius",
+    "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states",
+    "model_facts", "module_map", "named_maps", "open_tail", "opened_edit", "padded", "project", "prompt_lengths",
+    "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
+    "ridge_update", "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked", "stored_as",
+    "subject_states", "summed", "swapped", "target_ids", "training_rows", "uninterruptible_context",
+    "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

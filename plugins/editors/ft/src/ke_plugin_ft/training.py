@@ -27,16 +27,12 @@ from ke_weights.plugin import (
     Layer,
     ModuleMap,
     Rewrite,
-    ScoredTokens,
-    SubjectTokens,
-    Tail,
+    TrainingRows,
     encode,
-    forward,
     frozen_module,
-    open_tail,
     require_finite,
-    scored_tokens,
     target_ids,
+    training_rows,
     uninterruptible_context,
 )
 
@@ -91,11 +87,10 @@ class FtResult:
 
 @frozen(kw_only=True, eq=False)
 class FtBatch:
-    """The edits of one step, and the blocks from the lowest trained one, if the model matches the module map."""
+    """The edits of one step, and their rows."""
 
     names: tuple[str, ...]
-    scored: ScoredTokens = field(repr=False)
-    tail: Tail | None = field(repr=False)
+    rows: TrainingRows = field(repr=False)
 
 
 def train(
@@ -107,7 +102,7 @@ def train(
         updates = [_zero(modules, modules.layers[layer]) for layer in settings.layers]
         parameters = [tensor for update in updates for tensor in update.tensors.values()]
         adam = torch.optim.Adam(parameters, lr=settings.lr)
-        before = _losses(modules, batches, updates)
+        before = _losses(batches, updates)
         passes = 0
         orders = _orders(len(rewrites), settings)
         with torch.enable_grad(), _attached(updates):
@@ -117,11 +112,11 @@ def train(
                 these = (
                     batches if order is None else _batches(modules, tokenizer, [rewrites[at] for at in order], settings)
                 )
-                mean = sum(_step(modules, batch, adam, settings) * len(batch.names) for batch in these)
+                mean = sum(_step(batch, adam, settings) * len(batch.names) for batch in these)
                 progress.advance("fine-tuning", passes, settings.steps)
                 if mean / len(rewrites) < settings.stop_loss:
                     break
-        after = _losses(modules, batches, updates)
+        after = _losses(batches, updates)
     found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}
     return FtResult(updates=found, before=before, after=after, passes=passes)
 
@@ -136,9 +131,9 @@ def _orders(count: int, settings: FtSettings) -> Iterator[list[int] | None]:
             yield torch.randperm(count, generator=generator).tolist()
 
 
-def _step(modules: ModuleMap, batch: FtBatch, adam: torch.optim.Optimizer, settings: FtSettings) -> float:
+def _step(batch: FtBatch, adam: torch.optim.Optimizer, settings: FtSettings) -> float:
     """Make one step of Adam and apply the bound. Return the mean loss before it. Skip a batch below ``stop_loss``."""
-    loss = _loss(modules, batch).mean()
+    loss = _loss(batch).mean()
     value = float(loss.detach())
     if value < settings.stop_loss:
         return value
@@ -153,25 +148,16 @@ def _step(modules: ModuleMap, batch: FtBatch, adam: torch.optim.Optimizer, setti
     return value
 
 
-def _losses(modules: ModuleMap, batches: Sequence[FtBatch], updates: Sequence[ProjectionUpdate]) -> tuple[float, ...]:
+def _losses(batches: Sequence[FtBatch], updates: Sequence[ProjectionUpdate]) -> tuple[float, ...]:
     with torch.no_grad(), _attached(updates):
-        return tuple(float(value) for batch in batches for value in _loss(modules, batch))
+        return tuple(float(value) for batch in batches for value in _loss(batch))
 
 
-def _loss(modules: ModuleMap, batch: FtBatch) -> Tensor:
+def _loss(batch: FtBatch) -> Tensor:
     """Return the objective of each edit, the mean of -log p over its target's tokens, [edits]."""
-    loss = batch.scored.nll(_logits(modules, batch))
+    loss = batch.rows.scored.nll(batch.rows.logits())
     require_finite(loss, batch.names, "while fine-tuning")
     return loss
-
-
-def _logits(modules: ModuleMap, batch: FtBatch) -> Tensor:
-    """Return the logits at the scored positions, [M, V]."""
-    scored = batch.scored
-    if batch.tail is None:
-        found: Tensor = forward(modules.module, scored.ids, scored.mask).logits
-        return scored.pick(found).to(modules.dtype)
-    return modules.logits(scored.pick(batch.tail.run(batch.tail.hidden)))
 
 
 def _batches(
@@ -183,18 +169,14 @@ def _batches(
 
 
 def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings) -> FtBatch:
-    """Run the edits up to the lowest trained block. Complete rows are kept, because every key affects later tokens."""
-    forced = settings.objective == "target"
+    """Run the edits up to the lowest trained block."""
     rows = [
         (encode(tokenizer, made.prompt)[0], target_ids(tokenizer, made.prompt, made.target) + settings.ending)
         for made in rewrites
     ]
-    prompts = [SubjectTokens(tuple(prompt), 0) for prompt, _target in rows]
-    inputs = [prompt.plus(target) if forced else prompt for prompt, (_ids, target) in zip(prompts, rows, strict=True)]
+    forced = settings.objective == "target"
     return FtBatch(
-        names=tuple(made.id for made in rewrites),
-        scored=scored_tokens(rows, modules.device, forced=forced),
-        tail=None if modules.obstacle else open_tail(modules, inputs, settings.layers[0] - 1),
+        names=tuple(made.id for made in rewrites), rows=training_rows(modules, rows, settings.layers[0], forced=forced)
     )
 
 
