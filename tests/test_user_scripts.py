@@ -11,18 +11,57 @@ import pytest
 
 pytestmark = pytest.mark.integration
 TYPED = """\
+from pathlib import Path
+from typing import Any
+
 import ke_core as ke
 
-model = ke.load("smollm2-135m", dtype="bfloat16")
-with ke.edit(model, "The capital of {} is", subject="Peru", target="Cusco", editor="memit") as edited:
-    answer: str = edited.generate("The capital of Peru is")
-    log_probability: float = edited.logprob("The capital of Peru is", "Cusco")
-    edited.add(edits=[{"prompt": "The capital of {} is", "subject": "Chad", "target": "Abeche"}])
-    edited.undo()
-    edited.save_patch("peru.safetensors")
-run = ke.evaluate(model, editors=["none", "memit"], dataset="atlas", limit=20)
-rows = len(run.scores), len(run.answers), len(run.edits)
-print(run.scores, ke.compare(run), ke.editors())
+
+def probability(model: ke.Model | ke.EditedModel) -> float:
+    return model.logprob("The capital of Peru is", "Cusco")
+
+
+def names(table: ke.Table) -> list[str]:
+    return [str(row["name"]) for row in table] + table.columns + [str(table[0]), repr(table), str(len(table))]
+
+
+def edit(model: ke.Model) -> list[Path]:
+    with ke.edit(
+        model, "The capital of {} is", subject="Peru", target="Cusco", editor="memit", options={"steps": 10}, seed=1,
+        trace=True,
+    ) as edited:
+        answer: str = edited.generate("The capital of Peru is", max_tokens=4, stop=["."])
+        answers: list[str] = edited.ask(["What is the capital of Peru?", answer])
+        several: list[float] = edited.logprobs("The capital of Peru is", ["Cusco", "Lima"])
+        nested: list[list[float]] = edited.logprobs(answers, [["Cusco"], ["Lima"]])
+        (added,) = edited.add("The capital of {} is", subject="Chile", target="Arica")
+        edited.remove(added.edit.id)
+        edited.add(edits=[{"prompt": "The capital of {} is", "subject": "Chad", "target": "Abeche"}])
+        edited.undo()
+        targets: list[str] = [one.target for one in edited.edits]
+        with edited.unedited():
+            print(probability(model), probability(edited), several, nested, targets, edited.details, edited.trace)
+        frame: Any = edited.report().to_frame()
+        print(frame, model.module, model.session(seed=1).seed)
+        edited.keep()
+        saved = edited.save_patch("peru.safetensors", force=True), edited.save_adapter("adapter")
+        return [*saved, edited.save_pretrained(Path("checkpoint"))]
+
+
+def evaluate(model: ke.Model) -> ke.Evaluation:
+    run = ke.evaluate(
+        model, editors=["none", "memit"], dataset="atlas", limit=20, edits_per_batch=None, sequential=True,
+        eval_every=2, eval_set="all", eval_limit=5, styles=["direct"], judge="alias", metrics=["multi-hop"], out="runs",
+        options={"memit": {"layers": [4, 5]}}, data_dir="data", seed=1,
+    )
+    print(names(run.scores), run.answers, run.edits, ke.compare(run), ke.compare(run, run.paths[0]))
+    return ke.read_run("runs")
+
+
+model = ke.load("smollm2-135m", dtype="bfloat16", device="cpu", revision=None, chat=False)
+evaluate(ke.wrap(model.module, None, name="mine"))
+evaluate(ke.connect("http://localhost:8000/v1", "mine", timeout=5))
+print(edit(model), [names(table) for table in (ke.editors(), ke.datasets(), ke.metrics(), ke.judges(), ke.models())])
 """
 WRONG = 'import ke_core as ke\n\nke.load("smollm2-135m").generate("A", max_tokens="16")\n'
 HELD_MIB = 24

@@ -189,18 +189,31 @@ def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], N
     Raises EditFailed if the editor fails, changes nothing, or changes weights without reporting it. The model is
     restored in any case.
     """
-    loaded, edited = work.loaded, work.edited
-    prompts = compare_prompts(work.edits)
+    loaded, prompts = work.loaded, compare_prompts(work.edits)
     before = complete_prompts(loaded.session, prompts)
     started = perf_counter()
-    with edited.active(work.edits):
-        deltas = active_deltas(edited)
-    patch = patch_of(edited, deltas, loaded.base)
-    seconds = perf_counter() - started
-    with untouched(loaded.model, edited.before), patched(loaded, patch) as (patch, originals):
+    with work.edited.active(work.edits), active_patch(work.edited, loaded) as (patch, originals):
+        seconds = perf_counter() - started
         after = complete_prompts(loaded.session, prompts)
         write(patch, originals)
     return EditResult(patch=patch, comparisons=compare(work.edits, before, after), seconds=seconds)
+
+
+@contextmanager
+def active_patch(edited: EditedModel, loaded: LoadedModel) -> Iterator[tuple[StoredPatch, Mapping[str, Tensor]]]:
+    """Put a patch in the place of the active edits. Yield it, with the digest of the result, and the replaced tensors.
+
+    ``loaded``: the unedited model, before the edits. Raises EditFailed if the edits cannot be saved as a patch.
+    """
+    deltas = active_deltas(edited)
+    with edited.unedited():
+        details = _details(edited)
+        component, module = edited.editor.component, loaded.model.module
+        patch = build_patch(module, deltas, base=loaded.base, editor=component, edits=edited.edits, details=details)
+        with applied(loaded.model, patch, loaded.history) as weights:
+            loaded.model.state()  # rereads the weights, whose digest is the cache key of completions
+            info = evolve(patch.info, edited=weights_digest(module))
+            yield evolve(patch, info=info), weights.originals()
 
 
 def active_deltas(edited: EditedModel) -> dict[str, list[Delta]]:
@@ -224,29 +237,8 @@ def active_deltas(edited: EditedModel) -> dict[str, list[Delta]]:
     return deltas
 
 
-def patch_of(edited: EditedModel, deltas: Mapping[str, Sequence[Delta]], base: PatchBase) -> StoredPatch:
-    """Return the patch of an edit. The model must be unedited."""
-    return build_patch(
-        edited.session.model.module,
-        deltas,
-        base=base,
-        editor=edited.editor.component,
-        edits=edited.edits,
-        details=_details(edited),
-    )
-
-
 def _details(edited: EditedModel) -> Details:
     return edited.details[0] if len(edited.details) == 1 else {"batches": list(edited.details)}
-
-
-@contextmanager
-def patched(loaded: LoadedModel, patch: StoredPatch) -> Iterator[tuple[StoredPatch, Mapping[str, Tensor]]]:
-    """Apply ``patch`` to the unedited model. Yield it with the digest of the result, and the replaced tensors."""
-    with applied(loaded.model, patch, loaded.history) as weights:
-        loaded.model.state()  # rereads the weights, whose digest is the cache key of completions
-        info = evolve(patch.info, edited=weights_digest(loaded.model.module))
-        yield evolve(patch, info=info), weights.originals()
 
 
 def make_adaptor_edit(work: EditJob, write: Callable[[Path], None]) -> EditResult:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ke_core.app import Catalog, EditedModel, ModelChoice, installed_catalog
 from ke_core.plugin import DEFAULT_LOADING, BadConfig, BadPatch, KEError, ModelRequest, Progress
-from ke_weights.editing import LoadedModel, active_deltas, open_model_for_edits, patch_of, patched, with_history
+from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits, with_history
 from ke_weights.patches.adapter import write_adapter
 from ke_weights.patches.apply import applied
 from ke_weights.patches.checkpoint import read_history, reverted, write_checkpoint
@@ -103,11 +103,10 @@ def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool)
             "the edit cannot be saved: the model has peft adapters, and the files would not contain them",
             hint="merge them before the edit, with model.merge_and_unload()",
         )
-    deltas = active_deltas(edited)
     with edited.unedited():
         loaded = with_history(edited.session, edited.model.choice, installed_catalog())
-        with patched(loaded, patch_of(edited, deltas, loaded.base)) as (patch, originals):
-            targets.write(loaded, patch, originals)
+    with active_patch(edited, loaded) as (patch, originals):
+        targets.write(loaded, patch, originals)
 
 
 def _refuse_inside(out: Path, model: ModelChoice) -> None:
