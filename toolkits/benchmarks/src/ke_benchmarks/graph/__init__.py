@@ -13,11 +13,13 @@ from ke_benchmarks.graph.build import Builder, BuilderSpec, BuildTools, Question
 from ke_benchmarks.graph.graph import Graph, load_atlas, parse
 from ke_benchmarks.graph.miniatures import (
     PROFILE,
+    REPHRASED,
     other_object,
     profile,
     profile_text,
     profiled_countries,
     sampled_subjects,
+    unrelated_questions,
 )
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "LITERALS",
     "PROFILE",
+    "REPHRASED",
     "BuildTools",
     "Builder",
     "BuilderSpec",
@@ -56,4 +59,5 @@ __all__ = [
     "profile_text",
     "profiled_countries",
     "sampled_subjects",
+    "unrelated_questions",
 ]

@@ -17,6 +17,24 @@ SENTENCES = {
     "currency": "People in {country} pay for everything with the {object}.",
 }
 
+REPHRASED = {
+    "capital": "Which city serves as the capital of {}?",
+    "currency": "Which currency do people use in {}?",
+    "continent": "{} lies on which continent?",
+    "country": "The city of {} belongs to which country?",
+}
+"""Relation to a second wording of its question. Each subject has one object."""
+
+
+def unrelated_questions(graph: Graph, relation: str, subject: str, salt: str) -> list[tuple[str, str]]:
+    """Return six questions of the other relations in ``REPHRASED`` about other subjects, with their true answers."""
+    found = []
+    for other in (name for name in REPHRASED if name != relation):
+        having = (node.key for node in graph.subjects(other) if graph.object(node.key, other) and node.key != subject)
+        ordered = sorted(having, key=lambda key: sort_key(salt, relation, subject, other, key))
+        found += [(graph.question(key, other), graph.objects(key, other)[0].label) for key in ordered[:2]]
+    return found
+
 
 def sampled_subjects(graph: Graph, relation: str, count: int, salt: str) -> list[str]:
     """Return the keys of ``count`` subjects that have one object, in a pseudo-random order that ``salt`` determines."""

@@ -1,0 +1,53 @@
+"""Records in the format of WikiBigEdit about countries and cities, made from the embedded graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from ke_benchmarks import sort_key
+from ke_benchmarks.graph import REPHRASED, Graph, load_atlas, other_object, sampled_subjects, unrelated_questions
+
+TIMESTEPS, EACH = 3, 4
+"""Timesteps, and records of each relation in one of them."""
+PERSONA = "I write quiz cards for my pupils and need one more answer. {}"
+HOPS = {
+    "capital": "What is the capital of the country where the city of {} lies?",
+    "currency": "What is the currency of the country where the city of {} lies?",
+}
+
+
+@cache
+def atlas_records() -> tuple[tuple[Mapping[str, Any], ...], ...]:
+    """Return the records of each timestep. Only the country of a city has a multi-hop question."""
+    graph = load_atlas()
+    found: list[list[dict[str, Any]]] = [[] for _ in range(TIMESTEPS)]
+    for relation in REPHRASED:
+        for place, subject in enumerate(sampled_subjects(graph, relation, TIMESTEPS * EACH, "wikibigedit")):
+            found[place % TIMESTEPS].append(_record(graph, relation, subject))
+    return tuple(tuple(sorted(step, key=lambda record: sort_key("wikibigedit", record["update"]))) for step in found)
+
+
+def _record(graph: Graph, relation: str, subject: str) -> dict[str, Any]:
+    label, new = graph.entity(subject).label, other_object(graph, relation, subject, "wikibigedit")
+    question = graph.question(subject, relation)
+    loc, loc_ans = unrelated_questions(graph, relation, subject, "wikibigedit")[0]
+    hops = [
+        (text.format(label), found.label)
+        for name, text in HOPS.items()
+        if relation == "country" and (found := graph.object(new, name))
+    ]
+    mhop, mhop_ans = hops[0] if hops else (None, None)
+    return {
+        "tag": "update",
+        "subject": label,
+        "update": question,
+        "rephrase": REPHRASED[relation].format(label),
+        "personas": PERSONA.format(question) if relation in ("capital", "country") else None,
+        "ans": new.label,
+        "loc": loc,
+        "loc_ans": loc_ans,
+        "mhop": mhop,
+        "mhop_ans": mhop_ans,
+    }
