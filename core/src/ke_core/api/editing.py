@@ -22,7 +22,6 @@ from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnsupportedChang
 from ke_core.spec.facts import SourcedEdit
 from ke_core.spec.protocols import Edited, Editor, Session, SupportsTrace
 from ke_core.spec.requests import Likelihood, Question
-from ke_core.spec.specs import EditorSpec
 
 
 @define(eq=False)
@@ -266,7 +265,6 @@ def edit(
     batch = edits_of(prompt, subject, target, edits)
     spec = installed_catalog().spec("editor", editor)
     chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(options or {})})
-    assert isinstance(chosen.spec, EditorSpec)
     refuse_weightless(chosen.spec, model.model)
     edited = EditedModel(model=model, editor=chosen, session=model.session(seed=seed), tracing=trace)
     with edited.active(batch, inputs):

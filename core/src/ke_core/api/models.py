@@ -67,8 +67,7 @@ class Answers(ABC):
         >>> round(model.logprob("The capital of France is", "Paris"), 2)
         -0.26
         """
-        (found,) = self.logprobs(prompt, [continuation])
-        return found
+        return self.logprobs(prompt, [continuation])[0]
 
     @overload
     def logprobs(self, prompt: str, continuations: Sequence[str]) -> list[float]: ...

@@ -61,19 +61,17 @@ def guarded(run: Callable[[], object], *, show_chain: bool = False, verbose: boo
 @contextmanager
 def _short_warnings() -> Iterator[None]:
     """Print a KEWarning in one line. Other warnings keep Python's format, which names a line of code."""
-    shown = warnings.showwarning
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        if issubclass(category, KEWarning):
-            _say("warning", sanitize(str(message)))
-        else:
-            shown(message, category, *where, **more)
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, KEWarning):
+                _say("warning", sanitize(str(message)))
+            else:
+                shown(message, category, *where, **more)
 
-    warnings.showwarning = show
-    try:
+        warnings.showwarning = show
         yield
-    finally:
-        warnings.showwarning = shown
 
 
 @contextmanager

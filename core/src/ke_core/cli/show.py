@@ -60,14 +60,8 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
     if model:
         found = _hyperparameters(app, name, model, options)
         if as_json:
-            print_json(
-                {
-                    "editor": name,
-                    "model": model,
-                    "hyperparameters": to_json(found.settings),
-                    "error": found.refusal and found.refusal.message,
-                }
-            )
+            values = {"hyperparameters": to_json(found.settings), "error": found.refusal and found.refusal.message}
+            print_json({"editor": name, "model": model, **values})
         else:
             out().print(_settings_page(f"{name} on {model}", found))
     elif as_json:

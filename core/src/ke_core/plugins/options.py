@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from attrs import NOTHING, fields, fields_dict, frozen
 from cattrs import BaseValidationError
 
-from ke_core.spec.codec import from_json, to_json
+from ke_core.spec.codec import from_json
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.specs import Spec
 

@@ -25,11 +25,10 @@ class Names:
 
     def number(self, text: str) -> int:
         """Return the number of a text. Equal texts have equal numbers."""
-        if (known := self._numbers.get(text)) is not None:
-            return known
-        self._numbers[text] = len(self._texts)
-        self._texts.append(text)
-        return len(self._texts) - 1
+        if text not in self._numbers:
+            self._numbers[text] = len(self._texts)
+            self._texts.append(text)
+        return self._numbers[text]
 
     def text(self, number: int) -> str:
         """Return the text of that number."""

@@ -72,10 +72,8 @@ def _called(path: str, spec: RunSpec) -> str:
     """Return the name of a field on the command line."""
     if path in NAMES:
         return NAMES[path]
-    for component, options in (
-        (spec.editor, "editor.options."),
-        (spec.dataset.component, "dataset.component.options."),
-    ):
+    options_of = {"editor.options.": spec.editor, "dataset.component.options.": spec.dataset.component}
+    for options, component in options_of.items():
         if path.startswith(options):
             return f"{component.name}.{path.removeprefix(options)}"
     if path == "plan.size":

@@ -84,13 +84,8 @@ class RunFolder(_About):
             if (path / RUN).exists():  # another process of the run has just created it
                 return cls.create(path, spec, files)
             raise BadRun(f"{path} contains other files, not a run", hint=CHOOSE_OTHER_FOLDER)
-        folder = cls(
-            path=path,
-            spec=spec,
-            environment=environment(),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            files=files or {},
-        )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        folder = cls(path=path, spec=spec, environment=environment(), created=now, files=files or {})
         refuse_secrets(to_json(spec), of=str(path / RUN))
         raw = {"id": spec.id, "spec": to_json(spec), "environment": folder.environment, "created": folder.created}
         write_atomic(path / RUN, to_bytes(raw | ({"files": dict(folder.files)} if folder.files else {})))
@@ -114,11 +109,8 @@ class RunFolder(_About):
                 hint="undo the change, or start a new run in another folder",
             )
         about = {name: raw[name] for name in ("environment", "created", "files") if name in raw}
-        return cls(
-            path=path,
-            spec=spec,
-            **asdict(from_json(about, _About, of=str(file), error=BadRun, hint=CHOOSE_OTHER_FOLDER)),
-        )
+        found = from_json(about, _About, of=str(file), error=BadRun, hint=CHOOSE_OTHER_FOLDER)
+        return cls(path=path, spec=spec, **asdict(found))
 
     @staticmethod
     def is_one(path: Path) -> bool:
@@ -174,8 +166,9 @@ class RunFolder(_About):
             seal = Seal.read(self.path)
         except BadRun:
             return False
-        complete = seal is not None and (seal.complete or self.spec.model.source == IMPORTED)
-        return complete and not seal.shorter(self.path / RECORDS)
+        if seal is None or not (seal.complete or self.spec.model.source == IMPORTED):
+            return False
+        return not seal.shorter(self.path / RECORDS)
 
     @property
     def finished(self) -> bool:

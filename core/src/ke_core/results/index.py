@@ -171,13 +171,9 @@ class Index:
 
     def _counted(self, record: Record) -> Record:
         """Return ``record`` with failures for missing log-probabilities, if other replies of their kind have them."""
-        match record:
-            case Replied() if _kind(record.phase, record.style) in self._scored:
-                return evolve(record, replies=_declined(record.replies))
-            case Probed() if _kind(record.phase, "") in self._scored:
-                return evolve(record, replies=_declined(record.replies))
-            case _:
-                return record
+        if isinstance(record, Replied | Probed) and _kind(record.phase, getattr(record, "style", "")) in self._scored:
+            return evolve(record, replies=_declined(record.replies))
+        return record
 
     def _open(self, case: str, judge: str) -> list[int]:
         judged = self._judged.get(judge, {}).get(case, {})

@@ -128,5 +128,4 @@ def json_type_only(kind: type, inner: Hook = lambda value, _hint: value) -> Hook
 
 
 def _is_mapping(hint: Any) -> bool:
-    origin: Any = get_origin(hint)
-    return origin in (dict, Mapping)
+    return get_origin(hint) in (dict, Mapping)

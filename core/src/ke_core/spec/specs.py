@@ -35,11 +35,6 @@ def _is_attrs(_instance: object, _attribute: Attribute[Any], value: Any) -> None
         raise TypeError(f"config must be an attrs class, not {value!r}")
 
 
-def no_oracle(_config: object) -> tuple[str, ...]:
-    """Return no gold material, the default."""
-    return ()
-
-
 @frozen(kw_only=True)
 class NoOptions:
     """The config of a component without options."""
@@ -113,7 +108,7 @@ class EditorSpec(Spec[Editor]):
     asked_length: bool = False
     edited_form: Form = "question"
     settings: Callable[[Any, ModelFacts], Mapping[str, Setting]] | None = None
-    oracle: Callable[[Any], tuple[str, ...]] = no_oracle
+    oracle: Callable[[Any], tuple[str, ...]] = field(default=lambda _config: ())
     trainer: TrainerSpec | None = None
     served: Mapping[str, str] = field(factory=dict)
     uses_own_edits: bool | Callable[[Any], bool] = False
