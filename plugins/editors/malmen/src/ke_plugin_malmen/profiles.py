@@ -69,7 +69,7 @@ def _default(name: str, hidden: int) -> dict[str, Setting]:
         "rank": (max(hidden // 4, 1), f"a quarter of the hidden size, {hidden}"),
         "lr": (1e-4, "a few hundred steps move as far as the published training"),
         "step_lr": (3e-2, "a step changes eta and the ridge by at most 3 %"),
-        "step_init": (STEP, "measured on SmolLM2-135M"),
+        "step_init": (STEPS[name], "measured on SmolLM2-135M"),
         "positive_step": (True, "eta keeps its sign"),
         "batch": (8, "more steps in the same time"),
         "steps": (0, "limited by time only"),
@@ -85,7 +85,8 @@ def _default(name: str, hidden: int) -> dict[str, Setting]:
     return {key: Setting(value, f"{DEFAULT}: {reason}") for key, (value, reason) in numbers.items()}
 
 
-STEP = 1e-4
+STEPS = {"malmen": 3e-4, "rledit": 1e-3}
+"""With the untrained network and the default linear maps, these make an edit on SmolLM2-135M (README)."""
 
 
 def _modules(name: str, facts: ModelFacts) -> Setting:
