@@ -40,7 +40,10 @@ def test_search_finds_entries_with_all_words_and_the_install_command(ke):
 
 @pytest.mark.parametrize(
     ("word", "names"),
-    [("memory", {"mello", "pokemqa", "gwalk", "deepedit", "ice", "ike"}), ("in-context", {"ice", "ike", "input-aug"})],
+    [
+        ("memory", {"mello", "pokemqa", "gwalk", "deepedit", "ice", "ike"}),
+        ("in-context", {"ice", "ike", "input-aug", "rag", "scr"}),
+    ],
 )
 def test_search_finds_editors_by_common_terms(word, names):
     assert {entry.name for entry in matching([word], kind="editor")} == names
