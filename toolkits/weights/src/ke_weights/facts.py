@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from ke_core.plugin import ModelFacts, Session, Shape, Trace
-from ke_weights.keys import state_rms
+from ke_plugin_hf.adaptors import hidden_in
+from ke_weights.corpus import read_corpus
+from ke_weights.hooks import Hooks, forward, frozen_module
+from ke_weights.keys import PROBE_TOKENS, state_rms
 from ke_weights.modules import ModuleMap
+from ke_weights.subject import encode, padded
 from ke_weights.trace.suggestion import suggested
 
 
@@ -14,7 +21,10 @@ def model_facts(session: Session[Any], modules: ModuleMap) -> ModelFacts:
     """Return the facts of the session's current model."""
     tokenizer = session.model.tokenizer
     return ModelFacts(
-        shape=shape_of(modules), scale=lambda layer: state_rms(modules, tokenizer, layer), trace=lambda: _trace(session)
+        shape=shape_of(modules),
+        scale=lambda layer: state_rms(modules, tokenizer, layer),
+        trace=lambda: _trace(session),
+        input_distance=lambda layer, part: input_distance(modules, tokenizer, modules.layers[layer].map_name(part)),
     )
 
 
@@ -27,6 +37,24 @@ def shape_of(modules: ModuleMap) -> Shape:
         inner=modules.inner,
         rms_norm=modules.rms_norm,
     )
+
+
+def input_distance(modules: ModuleMap, tokenizer: Any, name: str) -> float:
+    """Return the median Euclidean distance between the inputs of the linear map ``name`` at two tokens.
+
+    The tokens are those of the default corpus except the first, whose state is far larger in many models. Two digits,
+    so that it is equal on every machine.
+    """
+    row = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
+    ids, mask = padded([row], modules.device)
+    seen: list[Tensor] = []
+    with frozen_module(modules.module), Hooks() as hooks:
+        place = modules.module.get_submodule(name)
+        hooks.before(place, lambda args, kwargs: seen.append(hidden_in(args, kwargs)))
+        hooks.stop_after(place)
+        forward(modules.module, ids, mask)
+    states = seen[0].reshape(len(row), -1)[1:].to(modules.dtype)
+    return float(f"{float(torch.pdist(states).median()):.2g}")
 
 
 def _trace(session: Session[Any]) -> Trace | None:

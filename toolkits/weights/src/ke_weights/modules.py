@@ -67,6 +67,10 @@ class Layer:
         weight: Tensor = self.projection.get_parameter("weight").detach()
         return weight.T if self.conv1d else weight
 
+    def map_name(self, part: str) -> str:
+        """Return the name of a linear map of the MLP: ``down``, its last one, or ``up``, the last one into it."""
+        return self.projection_name if part == "down" else self.expansion[-1]
+
 
 @frozen(kw_only=True, eq=False)
 class ModuleMap:
