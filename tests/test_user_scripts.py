@@ -82,6 +82,12 @@ def test_the_types_of_the_api_are_complete_for_users(tmp_path: Path) -> None:
     assert 'incompatible type "str"; expected "int"' in wrong.stdout
 
 
+def test_importing_ke_and_listing_plugins_load_no_torch() -> None:
+    code = "import sys, ke_core as ke; print(len(ke.editors()) > 10, {'torch', 'transformers'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "True set()\n"
+
+
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory in use from /proc")
 def test_a_thousand_edits_in_one_process_hold_no_memory(tmp_path: Path) -> None:
     run = subprocess.run(
