@@ -1,0 +1,46 @@
+"""Editor ``grace``: a codebook of keys and trained values in one layer (GRACE, Hartvigsen et al. 2023)."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, cast
+
+from ke_core.plugin import Edited, Editor, EditorSpec, Session, hookimpl
+from ke_plugin_grace.values import GraceConfig, settings
+
+CITE = (
+    "Hartvigsen, Sankaranarayanan, Palangi, Kim, Ghassemi: Aging with GRACE: Lifelong Model Editing with Discrete "
+    "Key-Value Adaptors. NeurIPS 2023, https://arxiv.org/abs/2211.11031"
+)
+
+
+def build(config: GraceConfig) -> Editor:
+    """Return the editor; imports torch."""
+    from ke_plugin_grace.editor import Grace  # noqa: PLC0415  built late
+
+    return Grace(config)
+
+
+def load(editor: Any, session: Session[Any], path: Path) -> AbstractContextManager[Edited]:
+    """Open a file of ``GraceModel.save``."""
+    return cast("AbstractContextManager[Edited]", editor.load(session, path))
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Register ``grace``."""
+    return [
+        EditorSpec(
+            name="grace",
+            summary="a codebook in one layer: near the prompt of an edit, a trained value replaces the layer's output",
+            config=GraceConfig,
+            build=build,
+            settings=settings,
+            cite=CITE,
+            needs_weights=True,
+            adaptor=True,
+            edited_form="cloze",
+            load=load,
+        )
+    ]
