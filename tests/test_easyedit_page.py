@@ -30,7 +30,16 @@ def cells(heading: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("heading", "editor"), [("FT", "ft"), ("LoRA, QLoRA", "lora"), ("MEND", "mend"), ("IKE", "ike")]
+    ("heading", "editor"),
+    [
+        ("FT", "ft"),
+        ("LoRA, QLoRA", "lora"),
+        ("MEND", "mend"),
+        ("MALMEN", "malmen"),
+        ("UltraEdit", "ultraedit"),
+        ("GRACE", "grace"),
+        ("IKE", "ike"),
+    ],
 )
 def test_mapped_options_of_each_editor_exist(heading: str, editor: str) -> None:
     named = {name for cell in cells(heading) for name in re.findall(rf"`{editor}\.(\w+)", cell)}
