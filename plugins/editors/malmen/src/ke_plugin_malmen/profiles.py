@@ -42,7 +42,7 @@ def resolve_profile(name: str, config: MalmenConfig, facts: ModelFacts) -> dict[
     ``steps``: batches after which the training is finished, 0 for a time limit only. ``wordings``: the prompts that the
     edit's loss is computed on. ``accumulate``: one optimizer step per sequence. ``positive_step``: eta is a softplus.
     """
-    found = {key: Setting(value, AUTHORS[name]) for key, value in (COMMON | BUDGETS[name]).items()}
+    found = {key: Setting(value, AUTHORS[name]) for key, value in {**COMMON, **BUDGETS[name]}.items()}
     if config.profile == "default":
         found |= _default(name, facts.shape.hidden)
     return with_given(config, {"modules": _modules(name, facts), **found})
