@@ -109,6 +109,7 @@ def test_evaluate_resumes_finished_runs_and_reads_their_scores(model: Model) -> 
     assert "<td>parrot</td>" in first.scores._repr_html_()
     compared = [row for row in ke.compare(first) if (row["aspect"], row["metric"]) == ("multi-hop", "multi-hop")]
     assert {(row["first"], row["second"], row["n"]) for row in compared} == {("none", "parrot", 2)}
+    assert "…" not in repr(ke.compare(first))
 
 
 def test_options_have_the_types_of_python(model: Model) -> None:

@@ -16,7 +16,7 @@ from torch import nn
 import ke_core as ke
 from ke_core.api import Model
 from ke_core.spec.errors import BadConfig, KEError, ModelUnavailable
-from ke_plugin_hf.testing import INNER, Fp8Weight, tiny_model
+from ke_plugin_hf.testing import INNER, Fp8Weight, tiny_model, tiny_nf4
 from ke_weights import EditInputs
 
 pytestmark = [
@@ -125,6 +125,20 @@ def test_weights_that_cannot_be_changed_are_refused_with_the_reason(prepare: Any
 def test_memory_editors_use_models_whose_weights_cannot_be_changed(prepare: Any) -> None:
     with ke.edit(wrapped(prepare), **EDIT, editor="ice") as edited:
         assert isinstance(edited.ask("What is the capital of Peru?", max_tokens=2), str)
+
+
+def test_a_model_in_4_bits_is_edited_by_qlora_and_refused_by_other_weight_editors(tmp_path: Path) -> None:
+    tiny = tiny_nf4(tmp_path, "llama")
+    model = ke.wrap(tiny.module, tiny.tokenizer, name="mine")
+    before, asked = model.model.state(), ("The capital of Peru is", "Cusco")
+    first = model.logprob(*asked)
+    for how in (FT, ROME):
+        with pytest.raises(KEError, match="quantized") as caught, ke.edit(model, **EDIT, **how):
+            pass
+        assert caught.value.hint
+    with ke.edit(model, **EDIT, editor="qlora", options={"steps": 3}) as edited:
+        assert edited.logprob(*asked) != first
+    assert model.model.state() == before
 
 
 def test_wrap_refuses_what_is_no_language_model() -> None:

@@ -64,7 +64,7 @@ class Table:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
     def __repr__(self) -> str:
-        console = Console(width=120, color_system=None)
+        console = Console(width=200, color_system=None)
         with console.capture() as written:
             console.print(self)
         return written.get().strip("\n")

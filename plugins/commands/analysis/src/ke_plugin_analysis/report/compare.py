@@ -85,8 +85,8 @@ def comparison_rows(found: RunComparison) -> list[dict[str, Any]]:
     return [
         {
             "first": found.runs[0].spec.editor.name, "second": run.spec.editor.name, "metric": one.metric,
-            "aspect": one.aspect, "phase": one.phase, "styles": one.styles, "value first": one.first,
-            "value second": one.second, "difference": one.difference,
+            "aspect": one.aspect, "phase": one.phase, "styles": ", ".join(dict.fromkeys(one.styles)),
+            "value first": one.first, "value second": one.second, "difference": one.difference,
             "low": one.interval and one.interval.low, "high": one.interval and one.interval.high,
             "n": one.n, "p": one.p, "p corrected": one.adjusted,
         }
