@@ -120,7 +120,7 @@ class TestForms:
     def test_answers_to_questions_have_the_same_room_whatever_is_right(self, stored) -> None:
         dataset = stored(SINGLE, max_tokens="77")
         queries = {probe.aspect: probe.queries[0] for probe in next(dataset.cases()).probes}
-        prompts = {aspect: dataset.prompt(query, "question") for aspect, query in queries.items()}
+        prompts = {aspect: dataset.prompt(query, "direct") for aspect, query in queries.items()}
         assert prompts["efficacy"] == prompts["whole-text"]
         assert (prompts["efficacy"].decoding.max_tokens, prompts["paraphrase"].decoding.max_tokens) == (77, 24)
 

@@ -69,8 +69,10 @@ def test_the_question_gets_the_paragraph_and_its_details_are_asked(stored) -> No
 def test_answers_end_at_the_limit_or_at_a_line_end(stored, options, tokens, stop) -> None:
     dataset = stored(RECORD, **options)
     query = next(dataset.cases()).probes[0].queries[0]
-    prompt = dataset.prompt(query, "question")
+    prompt = dataset.prompt(query, "direct")
     assert (prompt.text, prompt.decoding.max_tokens, prompt.decoding.stop) == (RECORD["question"], tokens, stop)
+    in_qa = dataset.prompt(query, "qa")
+    assert (in_qa.text, in_qa.decoding.stop) == (f"Q: {RECORD['question']}\nA:", stop or ("\nQ:",))
     assert dataset.prompt(query, "other") is None
 
 

@@ -1,6 +1,7 @@
 """Both protocols, computed manually."""
 
 import pytest
+from attrs import evolve
 
 from ke_core.plugin import Case, CaseRecord, Edit, Failure, Probe, Query, Scored, Verdict
 from ke_plugin_wild.metric import Wild
@@ -75,3 +76,20 @@ def test_dataset_that_scores_no_target_has_a_reason() -> None:
     found = values(record(aspect="other"))
     assert found["efficacy-tokens"].skipped_because == "the dataset does not score the target"
     assert "paraphrase-tokens" not in found
+
+
+def test_questions_in_two_languages_have_values_of_their_own() -> None:
+    one = record()
+    english, german = (
+        evolve(one.case.probes[0], id=name, queries=(evolve(OWN, id=name, tags={"language": name}),))
+        for name in ("en", "de")
+    )
+    answers = {"en": outcome("Rome", Verdict.RIGHT), "de": outcome("Oslo", Verdict.WRONG)}
+    outcomes = {("after", "question", name): answer for name, answer in answers.items()}
+    both = evolve(one, case=evolve(one.case, probes=(english, german)), outcomes=outcomes)
+    found = {
+        value.tags["language"]: value.value
+        for value in Wild().values(both)
+        if value.aspect == "efficacy-generated" and value.phase == "after"
+    }
+    assert found == {"en": 1, "de": 0}

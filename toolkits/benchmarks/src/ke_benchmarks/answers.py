@@ -10,11 +10,20 @@ QUESTION_STYLES = ("direct", "qa")
 SHORT = Decoding(max_tokens=24, stop=("\n",))
 
 
-def long_answer_prompt(question: str, *, max_tokens: int, end: str) -> Prompt:
-    """Return the bare question. Its answer ends at the end-of-text token; with ``end="line"`` also at a line end."""
+def long_answer_prompt(question: str, style: str, *, max_tokens: int, end: str) -> Prompt | None:
+    """Return the prompt for an answer of several sentences in one of ``QUESTION_STYLES``; None for another style.
+
+    ``direct``: the bare question. ``qa``: the question between "Q:" and "A:"; the answer ends at the next "Q:". With
+    ``end="line"`` an answer also ends at a line end.
+    """
+    if style not in QUESTION_STYLES:
+        return None
+    bare = style == "direct"
+    text, stop = (question, ()) if bare else (f"Q: {question}\nA:", ("\nQ:",))
     if end == "line":
-        return Prompt(text=question, decoding=Decoding(max_tokens=max_tokens, stop=("\n",)))
-    return Prompt(text=question, decoding=Decoding(max_tokens=max_tokens), parse=Parse(until=""), several_lines=True)
+        return Prompt(text=text, decoding=Decoding(max_tokens=max_tokens, stop=("\n",)))
+    decoding = Decoding(max_tokens=max_tokens, stop=stop)
+    return Prompt(text=text, decoding=decoding, parse=Parse(until="".join(stop)), several_lines=True)
 
 
 def short_answer_prompt(query: Query, style: str, decoding: Decoding = SHORT) -> Prompt | None:

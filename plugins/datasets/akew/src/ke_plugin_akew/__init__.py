@@ -6,11 +6,10 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_benchmarks import SUB_QUESTION, Variant, answer_end_option, data_dir_option, max_tokens_option
+from ke_benchmarks import QUESTION_STYLES, SUB_QUESTION, Variant, answer_end_option, data_dir_option, max_tokens_option
 from ke_core.plugin import EFFICACY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "akew"
-STYLES = ("question",)
 WHOLE_TEXT = "whole-text"
 """The aspect of the edited question if its right answer is the text."""
 Form = Literal["text", "fact", "triplets"]
@@ -85,7 +84,7 @@ def _spec(variant: Variant) -> DatasetSpec:
         build=build,
         family=FAMILY,
         aspects=(EFFICACY, PARAPHRASE, WHOLE_TEXT, SUB_QUESTION, PORTABILITY),
-        styles=STYLES,
+        styles=QUESTION_STYLES,
         metrics=("classic", "long-answer"),
         judge="containment",
     )

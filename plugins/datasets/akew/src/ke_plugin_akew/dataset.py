@@ -16,7 +16,7 @@ from ke_benchmarks import (
     short_answer_prompt,
 )
 from ke_core.plugin import Case, Prompt, Query
-from ke_plugin_akew import STYLES, AkewConfig
+from ke_plugin_akew import AkewConfig
 from ke_plugin_akew.atlas import atlas_records
 from ke_plugin_akew.cases import case, usable
 from ke_plugin_akew.records import AkewRecord, one_layout
@@ -44,14 +44,11 @@ class Akew(FileDataset):
         return self.records(AkewRecord, prepare=one_layout)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Return the bare question, with room for a text whatever its right answer is, or the bare cloze."""
-        if style not in STYLES:
-            return None
+        """Return the prompt of a question, with room for a text whatever its right answer is, or the bare cloze."""
         if query.form == "cloze":
-            return short_answer_prompt(query, "direct")
-        return long_answer_prompt(
-            query.texts[0], max_tokens=self.config.max_tokens or self.max_tokens, end=self.config.end
-        )
+            return short_answer_prompt(query, style)
+        room = self.config.max_tokens or self.max_tokens
+        return long_answer_prompt(query.texts[0], style, max_tokens=room, end=self.config.end)
 
 
 @frozen(kw_only=True)

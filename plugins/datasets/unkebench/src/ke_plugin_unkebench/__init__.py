@@ -6,11 +6,10 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_benchmarks import SUB_QUESTION, Variant, answer_end_option, data_dir_option, max_tokens_option
+from ke_benchmarks import QUESTION_STYLES, SUB_QUESTION, Variant, answer_end_option, data_dir_option, max_tokens_option
 from ke_core.plugin import EFFICACY, PARAPHRASE, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "unkebench"
-STYLES = ("question",)
 CITE = """@inproceedings{deng2025unke,
   title     = {Everything is Editable: Extend Knowledge Editing to Unstructured Data in Large Language Models},
   author    = {Deng, Jingcheng and Wei, Zihao and Pang, Liang and Ding, Hanxing and Shen, Huawei and Cheng, Xueqi},
@@ -67,7 +66,7 @@ def _spec(variant: Variant) -> DatasetSpec:
         build=build,
         family=FAMILY,
         aspects=(EFFICACY, PARAPHRASE, SUB_QUESTION),
-        styles=STYLES,
+        styles=QUESTION_STYLES,
         metrics=("long-answer",),
         judge="exact-match",
     )

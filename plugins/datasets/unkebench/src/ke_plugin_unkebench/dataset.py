@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from ke_benchmarks import EmbeddedDataset, FileDataset, digest_of_json, embedded_records, long_answer_prompt
 from ke_core.plugin import Case, Prompt, Query
-from ke_plugin_unkebench import STYLES, UnkebenchConfig
+from ke_plugin_unkebench import UnkebenchConfig
 from ke_plugin_unkebench.atlas import atlas_records
 from ke_plugin_unkebench.cases import UnkebenchRecord, case
 
@@ -30,11 +30,9 @@ class Unkebench(FileDataset):
         return self.records(UnkebenchRecord, key="id")
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
-        """Return the bare question, which is also the prompt of the edit."""
-        if style not in STYLES:
-            return None
+        """Return the bare question, which is also the prompt of the edit, or the question between "Q:" and "A:"."""
         room = self.config.max_tokens or self.max_tokens
-        return long_answer_prompt(query.texts[0], max_tokens=room, end=self.config.end)
+        return long_answer_prompt(query.texts[0], style, max_tokens=room, end=self.config.end)
 
 
 @frozen(kw_only=True)

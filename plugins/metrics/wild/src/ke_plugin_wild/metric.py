@@ -19,7 +19,7 @@ after its last token counts), and gives partial credit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from attrs import frozen
@@ -53,12 +53,25 @@ class Wild:
     """Computes values from records."""
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
-        """Yield four values for each of the two questions, in each phase and style."""
+        """Yield four values for each of the two questions, in each phase and style.
+
+        Questions with different tags, for example languages, have values of their own.
+        """
         for aspect in (EFFICACY, PARAPHRASE):
             for phase in PHASES:
-                both = _Protocols.of(record, aspect, phase)
-                for style in both.styles:
-                    yield from both.values(aspect, style)
+                for tags in _tags(record, aspect):
+                    both = _Protocols.of(record, aspect, phase, tags)
+                    for style in both.styles:
+                        yield from both.values(aspect, style)
+
+
+def _tags(record: CaseRecord, aspect: str) -> list[Mapping[str, str]]:
+    """Return the distinct tags of the probes of ``aspect``, in order."""
+    found: list[Mapping[str, str]] = []
+    for probe in record.case.probes:
+        if probe.aspect in (aspect, aspect + FORCED, aspect + PROBABILITY) and probe.tags not in found:
+            found.append(probe.tags)
+    return found
 
 
 @frozen(kw_only=True)
@@ -67,15 +80,16 @@ class _Protocols:
 
     record: CaseRecord
     phase: Phase
+    tags: Mapping[str, str]
     forced: Sequence[Probe]
     free: Sequence[Probe]
 
     @classmethod
-    def of(cls, record: CaseRecord, aspect: str, phase: Phase) -> _Protocols:
-        asked = [probe for probe in record.case.probes if probe.asked(phase)]
+    def of(cls, record: CaseRecord, aspect: str, phase: Phase, tags: Mapping[str, str]) -> _Protocols:
+        asked = [probe for probe in record.case.probes if probe.asked(phase) and probe.tags == tags]
         forced = [probe for probe in asked if probe.aspect in (aspect + FORCED, aspect + PROBABILITY)]
         free = [probe for probe in asked if probe.aspect == aspect]
-        return cls(record=record, phase=phase, forced=forced, free=free)
+        return cls(record=record, phase=phase, tags=tags, forced=forced, free=free)
 
     @property
     def styles(self) -> tuple[str, ...]:
@@ -95,7 +109,7 @@ class _Protocols:
         }
         for suffix, measure in measures.items():
             why = self.record.skipped or ""
-            yield measured(aspect + suffix, measure, why=why, phase=self.phase, style=style)
+            yield measured(aspect + suffix, measure, why=why, phase=self.phase, style=style, tags=self.tags)
 
     def _forced(self, style: str, *, whole: bool) -> float:
         """Return the mean over the queries of the fraction of matching tokens; with ``whole``, of 1 if all match."""
