@@ -1,0 +1,134 @@
+"""The edited model: it takes further edits and can be saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ke_core.plugin import BadData, Edit, PassthroughModel, Session, from_json, loads, to_json
+from ke_plugin_wise.inputs import TrainingTexts, seed_of, training_texts
+from ke_plugin_wise.memories import SideMemories, SideMemory, read_memories
+from ke_plugin_wise.resolved import ResolvedWise
+from ke_plugin_wise.routing import ACTIVATIONS, memory_name
+from ke_plugin_wise.training import Learned, edit_rows, learn, shard_mask
+from ke_weights import as_details
+from ke_weights.plugin import Adaptor, OpenModel, Rewrite, as_rewrites, load_state, save_state
+
+AGAIN = "use the model and the options that it was saved with"
+
+
+class SideMemoryModel(PassthroughModel):
+    """A model with side memories. ``edits`` by id, in order."""
+
+    def __init__(self, session: Session[OpenModel], found: ResolvedWise, adaptor: Adaptor) -> None:
+        super().__init__(session)
+        self.session, self.found, self.adaptor = session, found, adaptor
+        self.memories = SideMemories()
+        self.edits: dict[str, Edit] = {}
+        self.seed = session.seed
+        self._texts: TrainingTexts | None = None
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Learn the edits in ``add``. If edits are removed, learn all remaining ones again from the start."""
+        model = self.session.model
+        rewrites = as_rewrites(add, model.tokenizer, model.context)  # raises for an edit that cannot be made
+        left = {name: edit for name, edit in self.edits.items() if name not in remove}
+        memories = self.memories
+        if remove:
+            memories = SideMemories()
+            rewrites = as_rewrites(list(left.values()), model.tokenizer, model.context) + rewrites
+        before, learned = self.adaptor.state, {}
+        self.adaptor.replace_state({})  # a memory is trained on the model without side memories
+        try:
+            for at, wanted in enumerate(rewrites):
+                memories, learned[wanted.id] = self._learn(memories, wanted)
+                self.session.progress.advance("training side memories", at + 1, len(rewrites))
+            state = self._state(memories)
+        except BaseException:
+            self.adaptor.replace_state(before)
+            raise
+        self.adaptor.replace_state(state)
+        self.memories, self.edits = memories, left | {edit.id: edit for edit in add}
+        self._details = self._described(learned)
+
+    def _learn(self, memories: SideMemories, wanted: Rewrite) -> tuple[SideMemories, Learned]:
+        """Train the open memory on one edit."""
+        model, place, settings = self.session.model, self.found.place, self.found.training
+        inputs = self.texts.of(model, wanted, self.seed, memories.count)
+        rows = edit_rows(
+            place,
+            inputs.prompts,
+            inputs.target,
+            inputs.unrelated,
+            released=settings.released,
+            whole=bool(model.adaptors),  # of other edits
+        )
+        weight = place.matrix
+        shard = memories.count // self.found.sharding.save_freq
+        mask = shard_mask(weight.shape, self.found.mask_ratio, seed_of(self.seed, "mask", shard), weight.device)
+        start = (
+            torch.zeros(weight.shape, dtype=place.modules.dtype, device=weight.device)
+            if memories.open is None
+            else memories.open.difference
+        )
+        learned = learn(place, rows, start, mask, settings)
+        memory = SideMemory(learned.difference, learned.inside)
+        return memories.after(memory, self.found.sharding, weight.dtype), learned
+
+    @property
+    def texts(self) -> TrainingTexts:
+        """The left contexts and documents of training, read at the first edit."""
+        if self._texts is None:
+            self._texts = training_texts(self.session, self.found.contexts, self.found.corpus)
+        return self._texts
+
+    def _state(self, memories: SideMemories) -> dict[str, Tensor]:
+        """Return the state of the forward function: empty without edits."""
+        used = memories.used(self.found.sharding)
+        if not used:
+            return {}
+        settings, device = self.found.training, self.found.place.matrix.device
+        thresholds = [self.found.act_ratio * memory.activation for memory in used]
+        state = {memory_name(at): memory.difference for at, memory in enumerate(used)}
+        state |= {
+            "thresholds": torch.tensor(thresholds, dtype=torch.float32, device=device),
+            "activation": torch.tensor(ACTIVATIONS.index(settings.activation), dtype=torch.int64),
+            "released": torch.tensor(int(settings.released), dtype=torch.int64),
+        }
+        return state if self.found.place.bias is None else state | {"bias": self.found.place.bias}
+
+    def _described(self, learned: Mapping[str, Learned]) -> dict[str, Any]:
+        """Return the details of the record: of the edits made last, so that it does not grow with the sequence."""
+        return {
+            "hyperparameters": as_details(self.found.values),
+            "edits_so_far": self.memories.count,
+            "thresholds": self.adaptor.state["thresholds"].tolist() if self.adaptor.state else [],
+            "edits": {
+                name: {"loss": one.loss, "steps": one.steps, "score": one.inside, "score_unrelated": one.outside}
+                for name, one in learned.items()
+            },
+        }
+
+    def save(self, path: Path) -> None:
+        """Write the side memories and the edits in them to the file ``path``."""
+        edits = {name: to_json(edit) for name, edit in self.edits.items()}
+        about = {"count": self.memories.count, "seed": self.seed, "edits": edits}
+        save_state(path, self.memories.tensors(), {"wise": json.dumps(about)})
+
+    def restore(self, path: Path) -> None:
+        """Continue from a file of ``save``. Raises BadData if it does not fit."""
+        place = self.found.place
+        tensors, about = load_state(path, place.matrix.device)
+        for name, tensor in tensors.items():
+            if not name.endswith("activations") and tensor.shape != place.matrix.shape:
+                raise BadData(f"{path} has side memories of another shape than {place.name}", hint=AGAIN)
+        raw = loads(about["wise"])
+        memories = read_memories(tensors, raw["count"])
+        self.adaptor.replace_state(self._state(memories))
+        self.memories, self.seed = memories, raw["seed"]
+        self.edits = {name: from_json(one, Edit, of=str(path)) for name, one in raw["edits"].items()}

@@ -1,0 +1,62 @@
+"""The texts of an edit: its request after sampled left contexts, and an unrelated text."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+
+from attrs import field, frozen
+
+from ke_core.plugin import SLOT, Session, digest
+from ke_weights.plugin import OpenModel, Rewrite, context_templates, read_corpus, target_ids
+
+WORDS = range(5, 31)
+"""Words of an unrelated text: a sentence with fewer is not used, and a longer one is cut."""
+SENTENCE = re.compile(r"(?<=[.;?!]) ")
+
+
+@frozen(kw_only=True)
+class EditInputs:
+    """Token ids of an edit's prompts, of its target, and of an unrelated text."""
+
+    prompts: tuple[tuple[int, ...], ...] = field(repr=False)
+    target: tuple[int, ...]
+    unrelated: tuple[int, ...]
+
+
+@frozen(kw_only=True)
+class TrainingTexts:
+    """Left contexts, the bare one first, and documents for unrelated texts."""
+
+    templates: tuple[str, ...]
+    documents: tuple[str, ...] = field(repr=False)
+
+    def of(self, model: OpenModel, edit: Rewrite, seed: int, number: int) -> EditInputs:
+        """Return the inputs of ``edit``, the edit with that ``number`` in a sequence."""
+        prompts = [template.removesuffix(SLOT) + edit.prompt for template in self.templates]
+        return EditInputs(
+            prompts=tuple(tuple(model.encode(prompt)) for prompt in prompts),
+            target=target_ids(model.tokenizer, edit.prompt, edit.target),
+            unrelated=tuple(model.encode(unrelated(self.documents, seed_of(seed, "unrelated", number)))),
+        )
+
+
+def training_texts(session: Session[OpenModel], contexts: int, corpus: str) -> TrainingTexts:
+    """Return the texts. The unedited model samples ``contexts`` left contexts, of 5 and of 10 tokens after a word."""
+    with session.model.unedited():
+        templates = context_templates(session, lengths=((6, contexts // 2), (11, contexts // 2)))
+    return TrainingTexts(templates=templates, documents=read_corpus(corpus).documents)
+
+
+def unrelated(documents: Sequence[str], seed: int) -> str:
+    """Return a sampled sentence of ``documents``."""
+    rng = random.Random(seed)  # noqa: S311  no cryptography
+    document = documents[rng.randrange(len(documents))]
+    sentences = [words for words in map(str.split, SENTENCE.split(document)) if len(words) >= WORDS.start]
+    return " ".join(rng.choice(sentences or [document.split()])[: WORDS.stop - 1])
+
+
+def seed_of(seed: int, what: str, number: int) -> int:
+    """Return a seed for the N-th choice of a kind in a run with this seed."""
+    return int(digest({"seed": seed, "what": what, "number": number})[:15], 16)
