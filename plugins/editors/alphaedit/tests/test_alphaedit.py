@@ -14,12 +14,11 @@ from ke_core.plugin import BadConfig, EditFailed
 from ke_plugin_alphaedit import AlphaEditConfig, derive
 from ke_plugin_alphaedit import editor as editor_module
 from ke_plugin_alphaedit.editor import AlphaEdit, null_space_details
-from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
 from ke_weights import PUBLISHED_MULTI_LAYER
-from ke_weights.plugin import KeyCovariance
+from ke_weights.plugin import KeyCovariance, NullSpace, null_space
 from ke_weights.testing.reference import F, random_problem
 from ke_weights.testing.reference_edits import FLOAT32_PARTS, ReferenceModel, off
 from ke_weights.testing.weights import whole_of

@@ -12,7 +12,10 @@ from ke_weights.hyperparameters import (
     RankOneConfig,
     SingleLayerConfig,
     as_details,
+    corpus_option,
+    covariance_tokens,
     derived,
+    document_length_option,
     multi_layer_settings,
     not_negative,
     positive,
@@ -20,14 +23,16 @@ from ke_weights.hyperparameters import (
     single_layer_settings,
     template_length,
 )
+from ke_weights.long_answer_options import BlockConfig, LongAnswerConfig, block_settings
 from ke_weights.map_ranges import MapRange
-from ke_weights.published import PUBLISHED_MULTI_LAYER, Published
+from ke_weights.published import PUBLISHED_LONG_ANSWERS, PUBLISHED_MULTI_LAYER, Published
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 from ke_weights.wrappers import UpdateWrapperSpec
 
 __all__ = [
-    "PUBLISHED_MULTI_LAYER", "BatchTrace", "Checkpoint", "EditInputs", "EditTrace", "LayerTrace", "MapRange",
-    "MultiLayerConfig", "Published", "RankOneConfig", "SingleLayerConfig", "UpdateWrapperSpec", "as_details",
-    "checkpoint_digest", "derived", "multi_layer_settings", "not_negative", "positive", "read_checkpoint",
-    "resolve_hyperparameters", "single_layer_settings", "template_length", "trained_folder",
+    "PUBLISHED_LONG_ANSWERS", "PUBLISHED_MULTI_LAYER", "BatchTrace", "BlockConfig", "Checkpoint", "EditInputs",
+    "EditTrace", "LayerTrace", "LongAnswerConfig", "MapRange", "MultiLayerConfig", "Published", "RankOneConfig",
+    "SingleLayerConfig", "UpdateWrapperSpec", "as_details", "block_settings", "checkpoint_digest", "corpus_option",
+    "covariance_tokens", "derived", "document_length_option", "multi_layer_settings", "not_negative", "positive",
+    "read_checkpoint", "resolve_hyperparameters", "single_layer_settings", "template_length", "trained_folder",
 ]  # fmt: skip

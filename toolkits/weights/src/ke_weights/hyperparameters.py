@@ -7,7 +7,7 @@ are identified by the architecture's dimensions, never by a name or a path.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from attrs import field, frozen, validators
 
@@ -55,13 +55,44 @@ def template_length() -> Any:
 
 
 @frozen(kw_only=True)
-class TargetConfig:
-    """Options of every method that optimizes a target for each edit and uses the key covariance."""
+class OffsetConfig:
+    """Options of every method that optimizes an offset of a hidden state."""
 
     steps: int | None = derived("maximum number of loss evaluations per target, one more than updates", positive)
     lr: float | None = derived("learning rate of the target", positive)
     weight_decay: float | None = derived("weight of |delta| / |h|^2 in the loss of the target", not_negative)
     clamp: float | None = derived("maximum |delta| / |h|", positive)
+
+
+def corpus_option(use: str) -> Any:
+    """Return the config field of a text; ``use`` completes "text ..."."""
+    return field(
+        default="wordnet",
+        metadata={
+            "help": f"text {use}: wordnet (in the package), a text file with one document per line, or "
+            "a dataset on the Hub (OWNER/NAME:CONFIGURATION)",
+            "file": True,
+            "words": ("wordnet",),
+        },
+    )
+
+
+def covariance_tokens() -> Any:
+    """Return the config field of the number of tokens for the key covariance."""
+    return field(default=100_000, validator=validators.gt(0), metadata={"help": "number of corpus tokens to use"})
+
+
+def document_length_option(default: int) -> Any:
+    """Return the config field of the maximum length of a document."""
+    return field(
+        default=default, validator=validators.gt(0), metadata={"help": "maximum length of a corpus document, in tokens"}
+    )
+
+
+@frozen(kw_only=True)
+class TargetConfig(OffsetConfig):
+    """Options of every method that optimizes a target for each edit and uses the key covariance."""
+
     kl: float = field(
         default=0.0625,
         validator=validators.ge(0),
@@ -72,21 +103,9 @@ class TargetConfig:
         validator=validators.ge(0),
         metadata={"help": "stop optimizing a target when its loss is below this value"},
     )
-    corpus: str = field(
-        default="wordnet",
-        metadata={
-            "help": "text for the key covariance: wordnet (in the package), a text file with one document per line, or "
-            "a dataset on the Hub (OWNER/NAME:CONFIGURATION)",
-            "file": True,
-            "words": ("wordnet",),
-        },
-    )
-    tokens: int = field(
-        default=100_000, validator=validators.gt(0), metadata={"help": "number of corpus tokens to use"}
-    )
-    document_length: int = field(
-        default=1024, validator=validators.gt(0), metadata={"help": "maximum length of a corpus document, in tokens"}
-    )
+    corpus: str = corpus_option("for the key covariance")
+    tokens: int = covariance_tokens()
+    document_length: int = document_length_option(1024)
     templates: tuple[str, ...] | None = field(
         default=None, metadata={"help": "left contexts to use instead of sampled ones, each ending in {}"}
     )
@@ -121,7 +140,19 @@ class RankOneConfig(SingleLayerConfig):
 # --- values that follow from a shape ---------------------------------------------------------------------------
 
 
-def multi_layer_settings(config: MultiLayerConfig, facts: ModelFacts) -> dict[str, Setting]:
+class SelectsLayers(Protocol):
+    """Config of a method that edits several layers."""
+
+    @property
+    def layers(self) -> tuple[int, ...] | Literal["trace"] | None:
+        """The edited layers."""
+
+    @property
+    def lr(self) -> float | None:
+        """Learning rate of the target."""
+
+
+def multi_layer_settings(config: SelectsLayers, facts: ModelFacts) -> dict[str, Setting]:
     """Return layers and target of a method that edits several layers. Raises BadConfig for a missing trace."""
     shape = facts.shape
     window = _window(shape.blocks)
@@ -134,7 +165,7 @@ def multi_layer_settings(config: MultiLayerConfig, facts: ModelFacts) -> dict[st
     published = PUBLISHED_MULTI_LAYER.get(shape.key)
     found = resolve_hyperparameters(config, published, {"layers": layers} | _target(shape, clamp))
     if published is None and config.lr is None:
-        found["lr"] = _rate(facts, found["layers"].value[-1], found["lr"])
+        found["lr"] = learning_rate(facts, found["layers"].value[-1], found["lr"])
     return found
 
 
@@ -159,7 +190,7 @@ def single_layer_settings(
     published = table.get(shape.key)
     found = resolve_hyperparameters(config, published, {"layer": layer} | _target(shape, clamp))
     if published is None and config.lr is None:
-        found["lr"] = _rate(facts, found["layer"].value, found["lr"])
+        found["lr"] = learning_rate(facts, found["layer"].value, found["lr"])
     return found
 
 
@@ -172,7 +203,7 @@ def _target(shape: Shape, clamp: float) -> dict[str, Setting]:
     }
 
 
-def _rate(facts: ModelFacts, layer: int, usual: Setting) -> Setting:
+def learning_rate(facts: ModelFacts, layer: int, usual: Setting) -> Setting:
     """Return a learning rate for the scale of the hidden states.
 
     Adam changes every element of the target by about lr per step, whatever the model's scale. If states are large

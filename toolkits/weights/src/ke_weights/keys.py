@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -109,12 +109,31 @@ def attention_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: i
     return _at_subject(modules, rows, modules.layers[layer].attention_out, inputs=False)
 
 
-def _at_subject(modules: ModuleMap, rows: Sequence[SubjectTokens], at: nn.Module, *, inputs: bool) -> Tensor:
-    """Return input or output of the module ``at`` at each row's index, [rows, width]; the pass ends there."""
+def row_keys(modules: ModuleMap, rows: Sequence[Sequence[int]], layer: int) -> list[Tensor]:
+    """Return keys of ``layer`` at every token of each row of ids, [f, T]."""
     found: dict[int, Tensor] = {}
-    for batch in batches([len(row.ids) for row in rows], PASS_TOKENS):
-        ids, mask = padded([rows[n].ids for n in batch], modules.device)
-        index = torch.tensor([rows[n].index for n in batch], device=ids.device)
+    for batch, states in _passes(modules, rows, modules.layers[layer].projection, inputs=True):
+        for number, row in enumerate(batch):
+            found[row] = states[number, : len(rows[row])].T.to(modules.dtype)
+    return [found[n] for n in range(len(rows))]
+
+
+def _at_subject(modules: ModuleMap, rows: Sequence[SubjectTokens], at: nn.Module, *, inputs: bool) -> Tensor:
+    """Return input or output of the module ``at`` at each row's index, [rows, width]."""
+    found: dict[int, Tensor] = {}
+    for batch, states in _passes(modules, [row.ids for row in rows], at, inputs=inputs):
+        index = torch.tensor([rows[n].index for n in batch], device=states.device)
+        picked = states[torch.arange(len(batch), device=states.device), index]
+        found.update(zip(batch, picked.to(modules.dtype), strict=True))
+    return torch.stack([found[n] for n in range(len(rows))])
+
+
+def _passes(
+    modules: ModuleMap, rows: Sequence[Sequence[int]], at: nn.Module, *, inputs: bool
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield batches of rows with input or output of the module ``at``, [rows, T, width]; passes end there."""
+    for batch in batches([len(row) for row in rows], PASS_TOKENS):
+        ids, mask = padded([rows[n] for n in batch], modules.device)
         seen: list[Tensor] = []
         with frozen_module(modules.module), Hooks() as hooks:
             if inputs:
@@ -123,7 +142,4 @@ def _at_subject(modules: ModuleMap, rows: Sequence[SubjectTokens], at: nn.Module
                 hooks.after(at, seen.append)
             hooks.stop_after(at)
             forward(modules.module, ids, mask)
-        states = seen[0].reshape(*ids.shape, -1)
-        picked = states[torch.arange(len(batch), device=states.device), index.to(states.device)]
-        found.update(zip(batch, picked.to(modules.dtype), strict=True))
-    return torch.stack([found[n] for n in range(len(rows))])
+        yield batch, seen[0].reshape(*ids.shape, -1)

@@ -15,6 +15,8 @@ from ke_weights.modules import ModuleMap
 from ke_weights.subject import SubjectTokens
 from ke_weights.tail import Tail, open_tail
 
+Held = tuple[tuple[int, Tensor], ...]
+"""Positions of a row before the offset, with the states [d] that replace the block's output there."""
 Site = Literal["block", "mlp", "attention+mlp"]
 """The outputs of a block that are moved: its own, its MLP's, or its attention's and its MLP's."""
 
@@ -33,12 +35,23 @@ class OffsetRows:
 
     @classmethod
     def open(
-        cls, modules: ModuleMap, rows: Sequence[SubjectTokens], per_edit: int, layer: int, site: Site
+        cls,
+        modules: ModuleMap,
+        rows: Sequence[SubjectTokens],
+        per_edit: int,
+        layer: int,
+        site: Site,
+        held: Sequence[Held] = (),
     ) -> OffsetRows:
-        """Open the rows of all edits, edit by edit."""
+        """Open the rows of all edits, edit by edit. ``held``: of each row, if any row has them."""
         place = modules.layers[layer]
         inside = site == "attention+mlp"
-        tail = open_tail(modules, rows, layer - 1 if inside else layer)
+        first = [
+            SubjectTokens(row.ids, min((row.index, *(at for at, _state in states))))
+            for row, states in zip(rows, held or [()] * len(rows), strict=True)
+        ]
+        tail = open_tail(modules, first, layer - 1 if inside else layer)
+        tail = evolve(tail, hidden=_with_states(tail, held))
         index = torch.tensor([row.index for row in rows], device=tail.hidden.device)
         sites = (place.attention_out, place.projection) if inside else ()
         return cls(tail, index - tail.start.to(index.device), per_edit, sites)
@@ -80,6 +93,15 @@ class OffsetRows:
         """Keep only the rows of ``edits``."""
         rows = self.of(edits)
         return evolve(self, tail=self.tail.keep(rows), column=self.column[rows])
+
+
+def _with_states(tail: Tail, held: Sequence[Held]) -> Tensor:
+    """Return the tail's hidden states with the ``held`` ones in their places."""
+    hidden = tail.hidden.clone()
+    for row, states in enumerate(held):
+        for at, state in states:
+            hidden[row, at - int(tail.start[row])] = state.to(hidden)
+    return hidden
 
 
 @define(eq=False)

@@ -22,7 +22,7 @@ from ke_core.plugin import EditFailed
 from ke_weights.hooks import frozen_module
 from ke_weights.keys import attention_states, mlp_states
 from ke_weights.modules import ModuleMap
-from ke_weights.offset_rows import OffsetRows, ScoredPositions, Site
+from ke_weights.offset_rows import Held, OffsetRows, ScoredPositions, Site
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import SubjectTokens, locate, target_ids
 
@@ -97,17 +97,22 @@ class OptimizedTarget:
 
 @frozen(kw_only=True)
 class TargetRows:
-    """Rows of one edit: one per template with all but the last target token, and the row of the KL term."""
+    """Rows of one edit: one per template with all but the last target token, and the row of the KL term.
+
+    ``essence`` is None for all edits that are optimized together, or for none; then there is no KL term. ``held``:
+    states of the rows before the offset, which are optimized already.
+    """
 
     rewrite: Rewrite
     rows: tuple[SubjectTokens, ...]
-    essence: SubjectTokens
+    essence: SubjectTokens | None
     target: tuple[int, ...]
+    held: Held = ()
 
     @property
     def suffix(self) -> int:
-        """Tokens from the subject's last token to the end of the longest row."""
-        return max(len(row.ids) - row.index for row in self.rows)
+        """Tokens from the first changed state to the end of the longest row."""
+        return max(len(row.ids) - min((row.index, *(at for at, _state in self.held))) for row in self.rows)
 
 
 def target_rows(tokenizer: Any, rewrite: Rewrite, templates: Sequence[str]) -> TargetRows:
@@ -136,10 +141,11 @@ class _Optimization:
     def __init__(self, modules: ModuleMap, plans: Sequence[TargetRows], settings: TargetSettings) -> None:
         self.modules, self.plans, self.settings = modules, plans, settings
         rows = [row for made in plans for row in made.rows]
-        self.prompts = OffsetRows.open(modules, rows, len(plans[0].rows), settings.layer, settings.site)
+        held = [made.held for made in plans for _row in made.rows]
+        self.prompts = OffsetRows.open(modules, rows, len(plans[0].rows), settings.layer, settings.site, held)
         # Separate from the prompts: they end at the offset, and would be padded to the longest prompt.
-        essences = [made.essence for made in plans]
-        self.essences = OffsetRows.open(modules, essences, 1, settings.layer, settings.site)
+        essences = [made.essence for made in plans if made.essence is not None]
+        self.essences = OffsetRows.open(modules, essences, 1, settings.layer, settings.site) if essences else None
         self.device = self.prompts.column.device
         self.scored = self._positions()
         self.live = torch.arange(len(plans), device=self.device)
@@ -176,28 +182,31 @@ class _Optimization:
     def _losses(self) -> Tensor:
         """Return the ``LOSSES`` of each live edit, [E, 4]."""
         count = len(self.live)
-        top, last = self.prompts.run(self.delta), self.essences.run(self.delta)
-        every = torch.arange(count, device=last.device)
-        states = [
-            top[self.scored.row.to(top.device), self.scored.column.to(top.device)],
-            last[every, self.essences.column.to(last.device)],
-        ]
+        top = self.prompts.run(self.delta)
+        states = [top[self.scored.row.to(top.device), self.scored.column.to(top.device)]]
+        if self.essences is not None:
+            last = self.essences.run(self.delta)
+            states.append(last[torch.arange(count, device=last.device), self.essences.column.to(last.device)])
         logs = self.modules.logits(torch.cat(states)).log_softmax(-1).to(self.device)
-        scored, now = logs[:-count], logs[-count:]
-        if self.before is None:
-            self.before = now.detach()
+        scored, now = logs[: len(self.scored.token)], logs[len(self.scored.token) :]
         wrong = scored.argmax(-1) != self.scored.token
         if self.settings.stop_hits:
             self._count_hits(wrong)
         chosen = scored.gather(1, self.scored.token[:, None])[:, 0]
         nll = torch.zeros(count, dtype=logs.dtype, device=self.device)
         nll = nll.index_add(0, self.scored.edit, -chosen * self.scored.weight)
-        kl = self.settings.kl * (now.exp() * (now - self.before)).sum(-1)
+        kl = self._kl(now) if self.essences is not None else torch.zeros_like(nll)
         decay = (self.settings.weight_decay * self.delta.norm(dim=-1) / self.size**2).sum(1)
         losses = torch.stack([nll, kl, decay, self.ease * nll + kl + decay], dim=1)
         if self.settings.kl_stop is not None:
             self.ease = self._eased(wrong)
         return losses
+
+    def _kl(self, now: Tensor) -> Tensor:
+        """Return the weighted KL term of each edit from its current log P, [E, V]."""
+        if self.before is None:
+            self.before = now.detach()
+        return self.settings.kl * (now.exp() * (now - self.before)).sum(-1)
 
     def _eased(self, wrong: Tensor) -> Tensor:
         """Return the next weight of the NLL, [E]: lower for edits without a ``wrong`` token [M]."""
@@ -235,12 +244,12 @@ class _Optimization:
             return
         edits = stay.nonzero()[:, 0]
         self.scored = self.scored.of(edits, self.prompts.of(edits))
-        self.prompts, self.essences = self.prompts.keep(edits), self.essences.keep(edits)
+        self.prompts = self.prompts.keep(edits)
+        if self.essences is not None and self.before is not None:
+            self.essences, self.before = self.essences.keep(edits), self.before[edits]
         self.live, self.hits, self.ease = self.live[edits], self.hits[edits], self.ease[edits]
         self.clean, self.size, self.delta = self.clean[edits], self.size[edits], self.delta[edits]
         self.mean, self.square = self.mean[edits], self.square[edits]
-        assert self.before is not None
-        self.before = self.before[edits]
 
     def _check(self, loss: Tensor, step: int) -> None:
         bad = (~loss.isfinite()).nonzero()[:, 0].tolist()

@@ -28,18 +28,20 @@ from ke_plugin_hf.guard import (
     whole_instead,
 )
 from ke_plugin_hf.model import HFModel as OpenModel
+from ke_weights.answer_states import AnswerStates
 from ke_weights.corpus import read_corpus
-from ke_weights.covariance import KeyCovariance
+from ke_weights.covariance import CovarianceCache, CovarianceSettings, KeyCovariance
 from ke_weights.edit_targets import EditTargets
 from ke_weights.facts import model_facts
 from ke_weights.gradients import hooked, layer_gradients, stacked
 from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
-from ke_weights.keys import average_keys, bare_keys, bare_values, mlp_states, project, subject_states
+from ke_weights.keys import KeyRows, average_keys, bare_keys, bare_values, mlp_states, project, row_keys, subject_states
 from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor, RankOneEditor
-from ke_weights.long_answers import LongAnswerEditor, LongAnswers
+from ke_weights.long_answers import BlockEditor, LongAnswerEditor, LongAnswers
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
 from ke_weights.named_maps import named_maps
+from ke_weights.nullspace import NullSpace, null_space
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.ridge import RidgeShift
@@ -55,16 +57,17 @@ from ke_weights.training_rows import TrainingRows, training_rows
 from ke_weights.wrapping import EditState, UpdateWrapper
 
 __all__ = [
-    "NOT_QUANTIZED", "Adaptor", "Delta", "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks",
-    "KeyCovariance", "Layer", "LayerCall", "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor",
-    "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "OpenModel", "Patch", "RankOneEditor", "Rewrite",
-    "RidgeShift", "SavedEdit", "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "TrainingRows",
-    "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates",
-    "covariance_weighted", "default_dtype", "dense", "double", "encode", "find_parts", "forward", "frobenius",
-    "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states",
-    "model_facts", "module_map", "named_maps", "open_tail", "opened_edit", "padded", "project", "prompt_lengths",
-    "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
-    "ridge_update", "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked", "stored_as",
-    "subject_states", "summed", "swapped", "target_ids", "training_rows", "uninterruptible_context",
+    "NOT_QUANTIZED", "Adaptor", "AnswerStates", "BlockEditor", "CovarianceCache", "CovarianceSettings", "Delta",
+    "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows", "Layer", "LayerCall",
+    "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor", "LongAnswerEditor", "LongAnswers",
+    "LowRank", "ModuleMap", "NullSpace", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit",
+    "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "TrainingRows", "UpdateWrapper", "as_rewrites",
+    "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates", "covariance_weighted",
+    "default_dtype", "dense", "double", "encode", "find_parts", "forward", "frobenius", "frozen_module", "home",
+    "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts", "module_map",
+    "named_maps", "null_space", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized",
+    "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
+    "ridge_update", "row_keys", "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked",
+    "stored_as", "subject_states", "summed", "swapped", "target_ids", "training_rows", "uninterruptible_context",
     "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

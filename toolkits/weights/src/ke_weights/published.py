@@ -99,3 +99,10 @@ PUBLISHED_SINGLE_LAYER: Mapping[Key, Published] = {
     ),
 }
 """Layer and target of ROME and R-ROME."""
+
+_LONG = {"layer": 7, "steps": 25, "lr": 0.5, "weight_decay": 1e-3, "clamp": 4.0}
+PUBLISHED_LONG_ANSWERS: Mapping[Key, Published] = {
+    ("llama", 32, 4096, 14336): Published("LLaMA-3-8B by AnyEdit's authors", _LONG),
+    ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by AnyEdit's authors", _LONG),
+}
+"""Block and target of UnKE, and of AnyEdit with UnKE as its base."""

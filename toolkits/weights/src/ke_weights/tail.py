@@ -9,12 +9,13 @@ family's code is repeated here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from attrs import evolve, field, frozen
 from torch import Tensor, nn
+from torch.func import functional_call
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from ke_plugin_hf.adaptors import first, hidden_in
@@ -37,11 +38,13 @@ class Call:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def run(self, hidden: Tensor) -> Tensor:
-        """Return the block's output for other hidden states."""
-        if self.args:
-            return first(self.block(hidden, *self.args[1:], **self.kwargs))
-        return first(self.block(**(self.kwargs | {"hidden_states": hidden})))
+    def run(self, hidden: Tensor, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
+        """Return the block's output for other hidden states; ``parameters`` by name: instead of the block's own."""
+        args = (hidden, *self.args[1:]) if self.args else ()
+        kwargs = self.kwargs if self.args else self.kwargs | {"hidden_states": hidden}
+        if parameters is None:
+            return first(self.block(*args, **kwargs))
+        return first(functional_call(self.block, dict(parameters), args, kwargs))
 
 
 @frozen(kw_only=True, eq=False)

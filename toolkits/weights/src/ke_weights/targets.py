@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,31 +58,49 @@ def _made(
     session: Session[Any], modules: ModuleMap, plans: dict[Path, TargetRows], settings: TargetSettings
 ) -> dict[Path, OptimizedTarget]:
     """Optimize the targets of ``plans``. Each is saved as soon as its group is done."""
+    paths = list(plans)
     made: dict[Path, OptimizedTarget] = {}
 
-    def make(paths: Sequence[Path]) -> None:
-        for path, target in zip(
-            paths, optimize_targets(modules, [plans[path] for path in paths], settings), strict=True
+    def save(place: int, target: OptimizedTarget) -> None:
+        _save(paths[place], target)
+        made[paths[place]] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
+
+    optimize_in_groups(session, modules, list(plans.values()), settings, save)
+    return made
+
+
+def optimize_in_groups(
+    session: Session[Any],
+    modules: ModuleMap,
+    plans: Sequence[TargetRows],
+    settings: TargetSettings,
+    done: Callable[[int, OptimizedTarget], None],
+) -> None:
+    """Optimize the targets of ``plans`` in groups that fit into memory. Call ``done(place, target)`` for each."""
+    finished = 0
+
+    def make(places: Sequence[int]) -> None:
+        for place, target in zip(
+            places, optimize_targets(modules, [plans[at] for at in places], settings), strict=True
         ):
-            _save(path, target)
-            made[path] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
+            done(place, target)
 
     session.progress.advance(LABEL, 0, len(plans))
     for group in _groups(plans):
         halved(group, make, "edit's target")
-        session.progress.advance(LABEL, len(made), len(plans))
-    return made
+        finished += len(group)
+        session.progress.advance(LABEL, finished, len(plans))
 
 
-def _groups(plans: dict[Path, TargetRows]) -> list[list[Path]]:
-    """Group edits of similar length, as many as memory should hold."""
-    groups: list[list[Path]] = []
-    for path, made in sorted(plans.items(), key=lambda item: -item[1].suffix):
-        first = plans[groups[-1][0]] if groups else made
+def _groups(plans: Sequence[TargetRows]) -> list[list[int]]:
+    """Group edits of similar length, as many as memory should hold. Return their places."""
+    groups: list[list[int]] = []
+    for place in sorted(range(len(plans)), key=lambda at: -plans[at].suffix):
+        first = plans[groups[-1][0]] if groups else plans[place]
         if groups and (len(groups[-1]) + 1) * len(first.rows) * first.suffix <= TOGETHER:
-            groups[-1].append(path)
+            groups[-1].append(place)
         else:
-            groups.append([path])
+            groups.append([place])
     return groups
 
 

@@ -2,8 +2,8 @@
 
 Hyperparameters are published or derived. The two of AlphaEdit itself depend on the scale of a model's keys, unlike
 MEMIT's lambda: a threshold on eigenvalues of C = E[k k^T], and a ridge relative to |P k|^2. For a model without
-published values, both are derived from the spectrum of C (``nullspace.py``) and are None until then. For a model with
-published values of MEMIT only, layers and target are MEMIT's, and their reasons state that.
+published values, both are derived from the spectrum of C (``ke_weights.nullspace``) and are None until then. For a
+model with published values of MEMIT only, layers and target are MEMIT's, and their reasons state that.
 """
 
 from __future__ import annotations

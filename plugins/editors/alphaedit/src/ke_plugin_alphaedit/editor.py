@@ -19,7 +19,6 @@ from torch import Tensor
 
 from ke_core.plugin import Details
 from ke_plugin_alphaedit import AlphaEditConfig, derive
-from ke_plugin_alphaedit.nullspace import NullSpace, null_space
 from ke_weights.plugin import (
     EditInProgress,
     KeyCovariance,
@@ -27,7 +26,9 @@ from ke_weights.plugin import (
     LocateContextCache,
     LocateEditor,
     LowRank,
+    NullSpace,
     average_keys,
+    null_space,
     spread_over_layers,
     uninterruptible_context,
 )

@@ -23,7 +23,10 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import EditFailed
-from ke_weights.plugin import KeyCovariance, LowRank, cholesky, double
+from ke_plugin_hf.decoding.float64 import double
+from ke_plugin_hf.guard import LowRank
+from ke_weights.covariance import KeyCovariance
+from ke_weights.solve import cholesky
 
 
 @frozen(kw_only=True, eq=False)
@@ -76,7 +79,7 @@ def null_space(covariance: KeyCovariance, layer: int, threshold: float | None, l
         raise EditFailed(
             f"no eigenvalue of layer {layer} is below the null space threshold {threshold:.3g}: the smallest one is "
             f"{float(values[0]):.3g}",
-            hint="raise -o alphaedit.nullspace_threshold, or remove it to use the derived value",
+            hint="raise the option nullspace_threshold, or remove it to use the derived value",
         )
     small = values[:count].sum()
     return NullSpace(

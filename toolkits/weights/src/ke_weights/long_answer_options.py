@@ -1,0 +1,80 @@
+"""Options of editors that write long answers (UnKE, AnyEdit). Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import field, frozen, validators
+
+from ke_core.plugin import ModelFacts, Setting
+from ke_weights.hyperparameters import (
+    OffsetConfig,
+    corpus_option,
+    derived,
+    document_length_option,
+    learning_rate,
+    resolve_hyperparameters,
+)
+from ke_weights.published import Key, Published
+
+DEPTH = 0.23
+"""The published layer 7 of models of 28 to 32 blocks, as a fraction."""
+
+
+def _count(default: int, text: str, least: int = 1) -> Any:
+    return field(default=default, validator=validators.ge(least), metadata={"help": text})
+
+
+@frozen(kw_only=True)
+class LongAnswerConfig(OffsetConfig):
+    """Options of the states that lead to an answer."""
+
+    eos: bool = field(default=True, metadata={"help": "an end-of-sequence token ends each answer, as released"})
+
+
+@frozen(kw_only=True)
+class BlockConfig(LongAnswerConfig):
+    """Options of a method that trains one block. None means: the published value for this model, else derived."""
+
+    profile: Literal["default", "paper"] = field(
+        default="default",
+        metadata={
+            "help": "default = the block's loss is a mean without padding positions; paper = with them, as released"
+        },
+    )
+    layer: int | None = derived("block whose output is optimized and which is trained")
+    block_steps: int = _count(50, "steps of AdamW that train the block", 0)
+    block_lr: float = field(
+        default=2e-4, validator=validators.gt(0), metadata={"help": "learning rate of the block's training"}
+    )
+    block_decay: float = field(
+        default=0.01,
+        validator=validators.ge(0),
+        metadata={"help": "weight decay of the block's training, except norms"},
+    )
+    keep: int = _count(20, "documents of the corpus whose states are kept, sampled for each batch of edits")
+    corpus: str = corpus_option("whose states are kept")
+    document_length: int = document_length_option(64)
+
+
+def block_settings(config: BlockConfig, facts: ModelFacts, published: Mapping[Key, Published]) -> dict[str, Setting]:
+    """Return layer and target, with the reasons for their values."""
+    blocks = facts.shape.blocks
+    layer = min(max(round(DEPTH * blocks), 1), max(blocks - 2, 0))
+    always = "published for every model"
+    known = published.get(facts.shape.key)
+    found = resolve_hyperparameters(
+        config,
+        known,
+        {
+            "layer": Setting(layer, f"{DEPTH:.0%} of {blocks} blocks, where the published layer 7 of 28 to 32 is"),
+            "steps": Setting(25, always),
+            "lr": Setting(0.5, always),
+            "weight_decay": Setting(1e-3, always),
+            "clamp": Setting(4.0, always),
+        },
+    )
+    if known is None and config.lr is None:
+        found["lr"] = learning_rate(facts, found["layer"].value, found["lr"])
+    return found
