@@ -26,7 +26,7 @@ SLOW_CONTRACTS = (
     "test_unusual_edit_is_rejected_or_applied",
 )
 """Contract tests that edit dozens of times, at one moment of failure after another, or start a process."""
-VARIANTS = ("alphaedit", "emmet", "pmet", "r-rome", "qlora")
+VARIANTS = ("alphaedit", "anyedit", "emmet", "nse", "pmet", "r-rome", "qlora")
 """Editors that share nearly all code with memit, rome or lora: their whole contract is ``integration``."""
 
 
