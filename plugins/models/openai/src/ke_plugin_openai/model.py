@@ -114,7 +114,7 @@ class ApiModel:
         try:
             listed = self._listed()
         except Unreachable as error:
-            raise ModelUnavailable(error.message, hint="start the server, or correct --base-url") from None
+            raise ModelUnavailable(error.message, hint="start the server, or correct the base URL") from None
         except ServerRefused as error:
             if error.status != 401:  # 403: the key may be allowed to use models but not to list them
                 return
