@@ -1,0 +1,81 @@
+"""Datasets ``uniedit`` and ``uniedit-atlas``: edits of Wikidata with a question about a neighborhood of each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+
+from ke_benchmarks import QUESTION_STYLES, Variant, data_dir_option
+from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, Dataset, DatasetSpec, hookimpl
+
+FAMILY = "uniedit"
+FORCED_EFFICACY = f"{EFFICACY}-teacher-forced"
+CITE = """@article{chen2025uniedit,
+  title   = {{UniEdit}: A Unified Knowledge Editing Benchmark for Large Language Models},
+  author  = {Chen, Qizhou and Wang, Dakan and Zhang, Taolin and Yan, Zaoming and You, Chengsong and others},
+  journal = {arXiv preprint arXiv:2505.12345},
+  year    = {2025}
+}"""
+UNIEDIT = Variant(
+    name=FAMILY,
+    family=FAMILY,
+    summary="311,000 edits of Wikidata in 25 domains, each with a generality and a locality question",
+    file="test/DOMAIN.json",
+    url="https://huggingface.co/datasets/qizhou/UniEdit",
+    license="MIT",
+    cite=CITE,
+)
+ATLAS = Variant(
+    name="uniedit-atlas",
+    family=FAMILY,
+    summary="40 facts about countries with questions of seven kinds, in the format of UniEdit (embedded, offline)",
+    file="",
+    url="built from the atlas of ke_benchmarks.graph",
+    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
+    cite=CITE,
+    published={"cases": 40},
+)
+
+
+@frozen(kw_only=True)
+class UnieditConfig:
+    """Options of both datasets, for example ``-o uniedit.domains=biology,art``."""
+
+    data_dir: str | None = data_dir_option("the folders test/ and train/ of UniEdit", FAMILY)
+    part: Literal["test", "train"] = field(default="test", metadata={"help": "the folder that is read"})
+    domains: str = field(
+        default="",
+        metadata={"help": "domains to read, the names of files without .json, separated by commas; default: all"},
+    )
+    hops: Literal["edit", "keep"] = field(
+        default="edit",
+        metadata={
+            "help": "the other hops of a generality question: edit = facts that are edited in too, in every case, so "
+            "that the question tests the edit and not the model's knowledge; keep = they are left to the model"
+        },
+    )
+
+
+@hookimpl
+def ke_datasets() -> list[DatasetSpec]:
+    """Register the published files and the embedded dataset."""
+    return [_spec(UNIEDIT), _spec(ATLAS)]
+
+
+def _spec(variant: Variant) -> DatasetSpec:
+    def build(config: UnieditConfig) -> Dataset:
+        from ke_plugin_uniedit import dataset  # noqa: PLC0415  built late
+
+        kind = dataset.UnieditAtlas if variant is ATLAS else dataset.Uniedit
+        return kind(variant=variant, config=config)
+
+    return variant.spec(
+        config=UnieditConfig,
+        build=build,
+        family=FAMILY,
+        aspects=(EFFICACY, FORCED_EFFICACY, PORTABILITY, LOCALITY),
+        styles=QUESTION_STYLES,
+        metrics=("classic", "wild"),
+        judge="containment",
+    )
