@@ -52,8 +52,6 @@ class Nse(LocateEditor):
     State: W_0 of the edited layers, and the keys of the active edits, whose K K^T add up to S.
     """
 
-    normal_matrix = True
-
     def __init__(self, config: NseConfig) -> None:
         super().__init__(LocateContextCache.multi_layer(config, derive))
         self._originals: EditState[ByLayer] = EditState()
@@ -115,12 +113,10 @@ class _Passes:
 
     def _solve(self, layer: int, keys: Tensor, residual: Tensor) -> LowRank:
         """Return the update of the most active neurons of ``layer``; its other columns are zero."""
-        work, weight = self.work, self.work.context["mom2_weight"]
-        neurons = most_active(keys, work.context["p"])
-        earlier = [saved[layer] for saved in self.history] + work.earlier_keys(layer)
-        solved = ridge_update(
-            work.covariance(layer, weight).of(neurons), keys[neurons], residual, weight, [k[neurons] for k in earlier]
-        )
+        context, weight = self.work.context, self.work.context["mom2_weight"]
+        neurons = most_active(keys, context["p"])
+        earlier = [saved[layer][neurons] for saved in self.history]
+        solved = ridge_update(context.covariances[layer].of(neurons), keys[neurons], residual, weight, earlier)
         right = torch.zeros(len(solved.right), len(keys), dtype=solved.right.dtype, device=solved.right.device)
         right[:, neurons.to(right.device)] = solved.right
         update = LowRank(left=solved.left, right=right)

@@ -1,7 +1,6 @@
 """Reference implementation of long answers (UnKE, AnyEdit), for tests: one row at a time, whole passes, torch's AdamW.
 
-Parameters are trained in the model itself and restored. Padding has no error, because the states there are not moved;
-it only counts in the mean.
+Parameters are trained in the model itself and restored.
 """
 
 from __future__ import annotations
@@ -117,11 +116,11 @@ class ReferenceAnswers:
         """Return the changes of the block's parameters, as stored."""
         answers = [self.answer(edit) for edit in edits]
         rows = [answer.ids for answer in answers]
-        wanted = [self.output(row).detach().clone() for row in rows]
+        wanted = self.outputs(rows, padding=padding)
         for states, answer in zip(wanted, answers, strict=True):
             for at, z in zip(answer.positions, answer.z, strict=True):
                 states[at] = z
-        held = [self.output(row).detach().clone() for row in kept]
+        held = self.outputs(kept, padding=padding)
         before = {name: value.detach().clone() for name, value in self.block.named_parameters()}
         norms = [value for name, value in self.block.named_parameters() if "norm" in name or "ln_" in name]
         others = [value for value in self.block.parameters() if not any(value is norm for norm in norms)]
@@ -142,11 +141,29 @@ class ReferenceAnswers:
         self.block.requires_grad_(requires_grad=False)
         return found
 
+    def outputs(self, rows: Sequence[Sequence[int]], *, padding: bool) -> list[Tensor]:
+        """Return copies of the block's output for each row, [T, d]; ``padding``: with those of padding tokens."""
+        found = list(self.padded_output(rows)) if padding else [self.output(row) for row in rows]
+        return [states.detach().clone() for states in found]
+
     def mean(self, rows: Sequence[Sequence[int]], wanted: Sequence[Tensor], *, padding: bool) -> Tensor:
-        """Return the mean squared error over positions."""
+        """Return the mean squared error over positions; ``padding``: of rows that are padded to the longest."""
+        if padding:
+            return (self.padded_output(rows) - torch.stack(list(wanted))).pow(2).mean()
         sums = [(self.output(row) - states).pow(2).sum() for row, states in zip(rows, wanted, strict=True)]
-        positions = max(map(len, rows)) * len(rows) if padding else sum(map(len, rows))
-        return torch.stack(sums).sum() / (positions * wanted[0].shape[1])
+        return torch.stack(sums).sum() / (sum(map(len, rows)) * wanted[0].shape[1])
+
+    def padded_output(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return the block's output for rows padded on the right with masked tokens of id 0, [rows, T, d]."""
+        width, seen = max(map(len, rows)), list[Tensor]()
+        handle = self.block.register_forward_hook(
+            lambda _module, _args, output: seen.append(output if isinstance(output, Tensor) else output[0])
+        )
+        ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+        self.model.module(input_ids=ids, attention_mask=mask)
+        handle.remove()
+        return seen[0]
 
     def kept_rows(self, seed: int, edits: Sequence[Edit]) -> list[list[int]]:
         """Return the rows whose states are kept for these edits."""
