@@ -66,7 +66,7 @@ def open_session(
     return Session(
         model=model,
         engine=BatchingEngine(model, seed=seed, cache=completions, progress=progress),
-        encoder=cache(partial(open_encoder, catalog=catalog, device=str(getattr(model, "device", "")))),
+        encoder=cache(partial(_encoder, catalog=catalog, device=str(getattr(model, "device", "")))),
         artifacts=ArtifactStore(cache_dir() / "artifacts"),
         progress=progress,
         seed=seed,
@@ -74,11 +74,8 @@ def open_session(
     )
 
 
-def open_encoder(name: str, *, catalog: Catalog, device: str = "") -> Encoder:
-    """Load the sentence encoder ``name`` or ``source:name``. Raises ModelUnavailable.
-
-    A run passes the model's ``device``, because each process of a shared run has its own accelerator.
-    """
+def _encoder(name: str, *, catalog: Catalog, device: str) -> Encoder:
+    """Load an encoder onto the model's device, because each process of a shared run has its own accelerator."""
     spec, _, rest = name.partition(":")
     source, request = (spec, rest) if rest and spec in catalog.names("encoder") else (DEFAULT_SOURCE, name)
     encoder: Encoder = catalog.spec("encoder", source).build(EncoderRequest(id=request, device=device))

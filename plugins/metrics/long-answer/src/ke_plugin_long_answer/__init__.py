@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from ke_core.plugin import EFFICACY, PARAPHRASE, Metric, MetricSpec, hookimpl
+from ke_core.plugin import EFFICACY, PARAPHRASE, BadConfig, Metric, MetricSpec, hookimpl
 
 SUB_QUESTION, WHOLE_TEXT = "sub-question", "whole-text"
 GROUPS = {EFFICACY: "efficacy", PARAPHRASE: "paraphrase", SUB_QUESTION: "sub-questions", WHOLE_TEXT: "whole text"}
@@ -29,14 +29,19 @@ class LongAnswerConfig:
 
 
 def build(config: LongAnswerConfig) -> Metric:
-    """Build the metric, and load its encoder if one is named. Raises ModelUnavailable."""
+    """Build the metric, and load its encoder if one is named. Raises ModelUnavailable and BadConfig."""
     from ke_plugin_long_answer.metric import LongAnswer  # noqa: PLC0415  built late
 
     if not config.encoder:
         return LongAnswer()
-    from ke_core.app import installed_catalog, open_encoder  # noqa: PLC0415  the command line is not needed otherwise
-
-    return LongAnswer(encoder=open_encoder(config.encoder, catalog=installed_catalog()))
+    try:
+        from ke_memory.plugin import load_encoder  # noqa: PLC0415  imports torch
+    except ImportError as missing:
+        raise BadConfig(
+            f"long-answer.encoder: {config.encoder} needs ke-memory: {missing}",
+            hint='install it: pip install "ke-plugin-long-answer[encoder]"',
+        ) from missing
+    return LongAnswer(encoder=load_encoder(config.encoder))
 
 
 def _columns(suffix: str) -> dict[str, str]:
