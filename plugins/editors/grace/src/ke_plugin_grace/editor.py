@@ -78,6 +78,8 @@ class GraceModel(PassthroughModel):
         if unknown:
             raise UnsupportedChange(f"edit {unknown[0]!r} is not in the codebook", hint="remove edits that were made")
         gone = {*remove, *(edit.id for edit in add)}
+        if not gone:
+            return
         kept = next((at for at, name in enumerate(names) if name in gone), len(names))
         todo = [one.edit for one in self.learned[kept:] if one.edit.id not in gone] + list(add)
         before = dict(self.adaptor.state)

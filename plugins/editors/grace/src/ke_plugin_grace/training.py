@@ -69,7 +69,7 @@ def train_value(
                 adam.zero_grad()
                 found.backward(inputs=[value])  # type: ignore[no-untyped-call]  # untyped in torch
                 adam.step()
-        value.requires_grad_(requires_grad=False)
+        value = value.detach()
         losses.append(float(loss()))
     return TrainedValue(value=value, before=losses[0], after=losses[-1])
 

@@ -54,8 +54,8 @@ class GraceConfig:
 
 FRACTION = 0.2
 """Of the distance between unrelated keys: measured on SmolLM2-135M (README)."""
-_ONE: Mapping[str, Any] = {"eps": 1.0, "lr": 1.0, "replacement": "last"}
-_EASYEDIT: Mapping[str, Any] = _ONE | {"part": "down", "steps": 50}
+_ONE: dict[str, Any] = {"eps": 1.0, "lr": 1.0, "replacement": "last"}
+_EASYEDIT: dict[str, Any] = _ONE | {"part": "down", "steps": 50}
 
 PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published(
