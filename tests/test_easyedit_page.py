@@ -38,6 +38,8 @@ def cells(heading: str) -> list[str]:
         ("MALMEN", "malmen"),
         ("UltraEdit", "ultraedit"),
         ("GRACE", "grace"),
+        ("UnKE", "unke"),
+        ("WISE", "wise"),
         ("IKE", "ike"),
     ],
 )

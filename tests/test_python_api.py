@@ -154,7 +154,7 @@ def test_memory_edits_are_removed_by_id(model: Model) -> None:
         assert [one.edit.cloze.subject for one in edited.edits] == ["Peru"]
         with pytest.raises(BadData, match="no active edit has the id 'x'"):
             edited.remove("x")
-        with pytest.raises(UnsupportedChange, match="ice is a memory editor"):
+        with pytest.raises(UnsupportedChange, match="ice is no weight editor"):
             edited.keep()
 
 

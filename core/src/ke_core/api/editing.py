@@ -127,7 +127,7 @@ class EditedModel(Answers):
         spec = self.editor.spec
         if spec.editor_kind != "weight editor":
             raise UnsupportedChange(
-                f"{spec.name} is a {spec.editor_kind}: there are no edited weights to keep",
+                f"there are no edited weights to keep: {spec.name} is no weight editor ({spec.editor_kind})",
                 hint="keep the context open while you use the edited model",
             )
         self.kept = True

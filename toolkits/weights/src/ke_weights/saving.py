@@ -89,7 +89,7 @@ def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool)
     """
     if edited.recorded is None:
         raise BadConfig(
-            f"{edited.editor.spec.name} is a {edited.editor.spec.editor_kind}: it changes no weights",
+            f"{edited.editor.spec.name} changes no weights: it is no weight editor ({edited.editor.spec.editor_kind})",
             hint="ke edit --out saves an adaptor, and ke serve keeps a memory editor active",
         )
     targets = (
