@@ -23,7 +23,7 @@ CITE = (
 
 
 def _fraction(default: float, text: str) -> Any:
-    check = validators.and_(validators.gt(0), validators.le(1))
+    check: Any = validators.and_(validators.gt(0), validators.le(1))
     return field(default=default, validator=check, metadata={"help": text})
 
 

@@ -17,7 +17,7 @@ SENTENCE = re.compile(r"(?<=[.;?!]) ")
 
 
 @frozen(kw_only=True)
-class EditInputs:
+class TrainingInputs:
     """Token ids of an edit's prompts, of its target, and of an unrelated text."""
 
     prompts: tuple[tuple[int, ...], ...] = field(repr=False)
@@ -32,10 +32,10 @@ class TrainingTexts:
     templates: tuple[str, ...]
     documents: tuple[str, ...] = field(repr=False)
 
-    def of(self, model: OpenModel, edit: Rewrite, seed: int, number: int) -> EditInputs:
+    def of(self, model: OpenModel, edit: Rewrite, seed: int, number: int) -> TrainingInputs:
         """Return the inputs of ``edit``, the edit with that ``number`` in a sequence."""
         prompts = [template.removesuffix(SLOT) + edit.prompt for template in self.templates]
-        return EditInputs(
+        return TrainingInputs(
             prompts=tuple(tuple(model.encode(prompt)) for prompt in prompts),
             target=target_ids(model.tokenizer, edit.prompt, edit.target),
             unrelated=tuple(model.encode(unrelated(self.documents, seed_of(seed, "unrelated", number)))),
