@@ -91,8 +91,17 @@ def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Rec
             f"sha256 {found[:12]}, recorded {known.sha256[:12]}",
             hint="point --data-dir to the files the run was made with",
         )
-    asked = [ref.component for ref in folder.spec.asks if catalog.offer("metric", ref.component.name).spec.probes]
-    metrics = [choose_again(catalog, "metric", component, files=folder.files) for component in asked]
+    metrics = [
+        choose_again(catalog, "metric", ref.component, files=folder.files)
+        for ref in folder.spec.asks
+        if _derives(catalog, ref.component.name)
+    ]
     if metrics:
         cases = evolve(cases, extend=extended(metrics, cases))
     return RecordedRun(spec=chosen.spec.for_config(chosen.config), dataset=dataset, cases=cases)
+
+
+def _derives(catalog: Catalog, metric: str) -> bool:
+    """Return whether the metric of that name derives probes. Raises UnknownComponent if it is not installed."""
+    spec: Any = catalog.offer("metric", metric).spec
+    return spec.probes is not None
