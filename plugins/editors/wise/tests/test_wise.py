@@ -233,6 +233,18 @@ def test_options_that_do_not_fit_are_refused(changes: dict[str, Any], why: str, 
             refuse()
 
 
+def test_a_request_must_fit_after_its_left_contexts(tmp_path: Path) -> None:
+    model = tiny_model()
+    session = make_session(model, root=tmp_path)
+    assert MOVE_TOWER.cloze is not None
+    taken = len(model.encode(rewrite(MOVE_TOWER).prompt)) + len(target_ids(model.tokenizer, "in", "Rome"))
+    one = len(model.encode("a a a")) - len(model.encode("a a"))
+    words = "a " * ((model.context - taken - 5) // one)
+    long = evolve(MOVE_TOWER, cloze=evolve(MOVE_TOWER.cloze, template=f"{words}{{}} is located in"))
+    assert list(Wise(SMALL).check(session, [long])) == []
+    assert list(Wise(evolve(SMALL, contexts=10)).check(session, [long])) == [MOVE_TOWER.id]
+
+
 def test_unknown_activation_function_is_refused_only_for_its_score(tmp_path: Path) -> None:
     model = tiny_model()
     model.module.config.hidden_act = "mish"

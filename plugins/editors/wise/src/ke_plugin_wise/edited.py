@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ke_core.plugin import BadData, Edit, PassthroughModel, Session, from_json, loads, to_json
-from ke_plugin_wise.inputs import TrainingTexts, seed_of, training_texts
+from ke_plugin_wise.inputs import TrainingTexts, room, seed_of, training_texts
 from ke_plugin_wise.memories import SideMemories, SideMemory, read_memories
 from ke_plugin_wise.resolved import ResolvedWise
 from ke_plugin_wise.routing import ACTIVATIONS, memory_name
@@ -35,13 +35,12 @@ class SideMemoryModel(PassthroughModel):
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Learn the edits in ``add``. If edits are removed, learn all remaining ones again from the start."""
-        model = self.session.model
-        rewrites = as_rewrites(add, model.tokenizer, model.context)  # raises for an edit that cannot be made
+        rewrites = self._rewrites(add)  # raises for an edit that cannot be made
         left = {name: edit for name, edit in self.edits.items() if name not in remove}
         memories = self.memories
         if remove:
             memories = SideMemories()
-            rewrites = as_rewrites(list(left.values()), model.tokenizer, model.context) + rewrites
+            rewrites = self._rewrites(list(left.values())) + rewrites
         before, learned = self.adaptor.state, {}
         self.adaptor.replace_state({})  # a memory is trained on the model without side memories
         try:
@@ -55,6 +54,10 @@ class SideMemoryModel(PassthroughModel):
         self.adaptor.replace_state(state)
         self.memories, self.edits = memories, left | {edit.id: edit for edit in add}
         self._details = self._described(learned)
+
+    def _rewrites(self, edits: Sequence[Edit]) -> tuple[Rewrite, ...]:
+        model = self.session.model
+        return as_rewrites(edits, model.tokenizer, room(model, self.found.contexts))
 
     def _learn(self, memories: SideMemories, wanted: Rewrite) -> tuple[SideMemories, Learned]:
         """Train the open memory on one edit."""

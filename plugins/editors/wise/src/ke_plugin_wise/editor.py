@@ -10,6 +10,7 @@ from typing import Any
 from ke_core.plugin import Edit, Session
 from ke_plugin_wise import WiseConfig
 from ke_plugin_wise.edited import SideMemoryModel
+from ke_plugin_wise.inputs import room
 from ke_plugin_wise.resolved import resolve
 from ke_plugin_wise.routing import with_side_memories
 from ke_weights.plugin import OpenModel, unsupported_edits
@@ -28,7 +29,7 @@ class Wise:
         """
         if not edits:
             resolve(self.config, session)
-        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
+        return unsupported_edits(edits, session.model.tokenizer, room(session.model, self.config.contexts))
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[SideMemoryModel]:

@@ -11,6 +11,10 @@ from attrs import field, frozen
 from ke_core.plugin import SLOT, Session, digest
 from ke_weights.plugin import OpenModel, Rewrite, context_templates, read_corpus, target_ids
 
+LENGTHS = (6, 11)
+"""Tokens of the left contexts: a word, and 5 or 10 after it."""
+MARGIN = 2
+"""Tokens that a period and a merge may add to a left context."""
 WORDS = range(5, 31)
 """Words of an unrelated text: a sentence with fewer is not used, and a longer one is cut."""
 SENTENCE = re.compile(r"(?<=[.;?!]) ")
@@ -45,8 +49,13 @@ class TrainingTexts:
 def training_texts(session: Session[OpenModel], contexts: int, corpus: str) -> TrainingTexts:
     """Return the texts. The unedited model samples ``contexts`` left contexts, of 5 and of 10 tokens after a word."""
     with session.model.unedited():
-        templates = context_templates(session, lengths=((6, contexts // 2), (11, contexts // 2)))
+        templates = context_templates(session, lengths=[(length, contexts // 2) for length in LENGTHS])
     return TrainingTexts(templates=templates, documents=read_corpus(corpus).documents)
+
+
+def room(model: OpenModel, contexts: int) -> int:
+    """Return the maximum number of tokens of a request, which must also fit after its left contexts."""
+    return model.context - (max(LENGTHS) + MARGIN if contexts else 0)
 
 
 def unrelated(documents: Sequence[str], seed: int) -> str:
