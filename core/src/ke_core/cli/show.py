@@ -65,18 +65,10 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
         else:
             out().print(_settings_page(f"{name} on {model}", found))
     elif as_json:
-        print_json(
-            {
-                "kind": kind,
-                "name": name,
-                "summary": offer.spec.summary,
-                "plugin": offer.plugin.distribution,
-                "version": offer.plugin.version,
-                "traits": _traits(offer.spec),
-                "cite": offer.spec.cite,
-                "options": to_json(describe(offer.spec) if kind != "model" else []),
-            }
-        )
+        about: dict[str, Any] = {"kind": kind, "name": name, "summary": offer.spec.summary}
+        about |= {"plugin": offer.plugin.distribution, "version": offer.plugin.version, "traits": _traits(offer.spec)}
+        options_of = to_json(describe(offer.spec) if kind != "model" else [])
+        print_json({**about, "cite": offer.spec.cite, "options": options_of})
     else:
         out().print(Group(*_description(kind, offer)))
 
