@@ -26,6 +26,7 @@ from ke_weights.saving import apply_patch
 
 PROMPT, SUBJECT, TARGET = "The capital of {} is", "Peru", "Cusco"
 FEW_STEPS = {"steps": 3}
+QUICK_ROME = {"steps": 3, "tokens": 4000}
 
 
 @dataclass
@@ -267,7 +268,7 @@ def test_edits_come_in_several_forms(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["patch", "adapter", "pretrained"])
 def test_saved_edits_give_the_probabilities_of_the_edited_model(model: Model, tmp_path: Path, kind: str) -> None:
     place = tmp_path / "saved.safetensors"
-    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="rome", options={"steps": 3}) as edited:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="rome", options=QUICK_ROME) as edited:
         during, asked = model.model.state(), ("The capital of Peru is", TARGET)
         expected = edited.logprob(*asked)
         getattr(edited, f"save_{kind}")(place)
