@@ -1,4 +1,4 @@
-"""The example of an adaptor passes its contract. It and ``grace`` resume killed runs, and are verified and served."""
+"""The example of an adaptor passes its contract, resumes a killed run, and is saved, verified and served."""
 
 from __future__ import annotations
 
@@ -56,26 +56,23 @@ SUITE = [
 ]
 EDIT = ("The capital of Peru is => La Paz", "--subject", "Peru")
 KE = (sys.executable, "-m", "ke_core")
-OPTIONS = {"grace-like": ("-o", "grace-like.steps=20"), "grace": ("-o", "grace.steps=20", "-o", "grace.eps=1e-3")}
-LEARN = {"grace-like": ("grace_like_codebook", "Codebook"), "grace": ("ke_plugin_grace.editor", "GraceModel")}
-"""Module and class of the method ``_learn``, which learns one edit."""
+OPTIONS = ("-o", "grace-like.steps=20")
 COUNTING = """
-import importlib, os, signal, sys
+import os, signal, sys
+import grace_like_codebook
 from ke_core.cli.main import main
 
-log, most, module, name, *words = sys.argv[1:]
-kind = getattr(importlib.import_module(module), name)
-learn = kind._learn
+log, most, *words = sys.argv[1:]
+learn = grace_like_codebook.Codebook._learn
 
-def counted(*args):
-    found = learn(*args)
+def counted(self, wanted):
+    learn(self, wanted)
     with open(log, "a") as file:
-        file.write("edit\\n")
+        file.write(wanted.id + "\\n")
     if len(open(log).readlines()) == int(most):
         os.kill(os.getpid(), signal.SIGKILL)
-    return found
 
-kind._learn = counted
+grace_like_codebook.Codebook._learn = counted
 sys.argv = ["ke", *words]
 main()
 """
@@ -105,22 +102,19 @@ def ke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subproc
     return run
 
 
-def edited(ke: Callable[..., Any], model: Path, *more: object, editor: str = "grace-like") -> dict[str, Any]:
-    done = ke("edit", *EDIT, "--editor", editor, *OPTIONS[editor], "--model", model, "--json", *more)
+def edited(ke: Callable[..., Any], model: Path, *more: object) -> dict[str, Any]:
+    done = ke("edit", *EDIT, "--editor", "grace-like", *OPTIONS, "--model", model, "--json", *more)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("editor", OPTIONS)
-def test_a_killed_run_does_not_apply_its_edits_again(
-    ke: Callable[..., Any], model: Path, tmp_path: Path, editor: str
-) -> None:
-    words = ("eval", "--editor", editor, "-o", f"{editor}.steps=3", "--dataset", "atlas", "--limit", 6)
+def test_a_killed_run_does_not_apply_its_edits_again(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    words = ("eval", "--editor", "grace-like", "-o", "grace-like.steps=3", "--dataset", "atlas", "--limit", 6)
     words += ("--sequential", "--eval-every", "1", "--model", model)
     log = tmp_path / "learned"
 
     def run(most: int, out: str) -> int:
-        done = ke(log, most, *LEARN[editor], *words, "--out", out, start=("-c", COUNTING))
+        done = ke(log, most, *words, "--out", out, start=("-c", COUNTING))
         learned = log.read_text().splitlines()
         log.write_text("")
         assert done.returncode == (-signal.SIGKILL if most == len(learned) else 0), done.stderr
@@ -142,11 +136,8 @@ def test_a_killed_run_does_not_apply_its_edits_again(
     assert not (tmp_path / "cut" / "editor-state").exists()
 
 
-@pytest.mark.parametrize("editor", OPTIONS)
-def test_a_saved_adaptor_is_verified_and_served(
-    ke: Callable[..., Any], model: Path, tmp_path: Path, editor: str
-) -> None:
-    done = edited(ke, model, "--out", tmp_path / "saved", editor=editor)
+def test_a_saved_adaptor_is_verified_and_served(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+    done = edited(ke, model, "--out", tmp_path / "saved")
     assert done["written"] == [f"adaptor: {tmp_path / 'saved'}"]
     assert sorted(file.name for file in (tmp_path / "saved").iterdir()) == ["ke_edit.json", "ke_state.safetensors"]
     after = done["edits"][0]["after"]
@@ -215,7 +206,7 @@ def test_ke_show_names_the_kind(ke: Callable[..., Any]) -> None:
 
 
 def test_ke_plugins_check_finds_nothing_broken(ke: Callable[..., Any]) -> None:
-    done = ke("plugins", "check", "grace-like", *OPTIONS["grace-like"])
+    done = ke("plugins", "check", "grace-like", *OPTIONS)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"editor grace-like: \d\d passed, \d skipped", done.stdout)
     assert "broken" not in done.stdout
