@@ -11,9 +11,9 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, EditFailed, Score
+from ke_core.plugin import BadConfig, EditFailed, KEError, Score
 from ke_plugin_hf.testing import FAMILIES, Family, Fp8Weight, tiny_model, tiny_nf4
-from ke_plugin_lora import LoraConfig, training
+from ke_plugin_lora import LoraConfig, settings, training
 from ke_plugin_lora.adapter import attach_adapter
 from ke_plugin_lora.editor import Lora, trained_adapter
 from ke_plugin_lora.training import (
@@ -24,6 +24,7 @@ from ke_plugin_lora.training import (
     target_examples,
     unsupported_examples,
 )
+from ke_plugin_lora.values import Recipe
 from ke_testing.editor import one_clear_line, unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
@@ -31,7 +32,8 @@ from ke_weights.plugin import find_parts, model_facts
 from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
-SMALL = LoraConfig(steps=3)
+SMALL = LoraConfig(profile="paper", steps=3)
+RECIPE = Recipe(steps=3, rank=8, alpha=32.0, dropout=0.1, lr=5e-3, stop_loss=0.0, batch=1)
 IDS = torch.tensor([[5, 17, 80, 33, 150, 9]])
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -43,18 +45,16 @@ def logits(model: Any) -> Tensor:
 
 
 def names_of_targets(family: Family) -> tuple[str, ...]:
-    from ke_plugin_lora import settings
-
     model = tiny_model(family)
     parts = find_parts(model.module)
-    return settings(LoraConfig(), model_facts(make_session(model), parts))["targets"].value
+    return settings(SMALL, model_facts(make_session(model), parts))["targets"].value
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_untrained_adapter_changes_nothing(family: Family) -> None:
     model = tiny_model(family)
     before = logits(model)
-    with unchanged(model), attach_adapter(model.module, names_of_targets(family), SMALL) as adapter:
+    with unchanged(model), attach_adapter(model.module, names_of_targets(family), RECIPE) as adapter:
         assert len(adapter.layers) % 4 == 0
         assert adapter.layers
         assert torch.equal(logits(model), before)
@@ -130,7 +130,7 @@ def test_adapters_nest() -> None:
         with unchanged(model), trained_adapter(session, gate, SMALL) as (_adapter, details):
             two = logits(model)
             assert not torch.equal(two, one)
-            with unchanged(model), attach_adapter(model.module, ("q_proj",), SMALL):
+            with unchanged(model), attach_adapter(model.module, ("q_proj",), RECIPE):
                 assert torch.equal(logits(model), two)
             assert details["edits"][MOVE_GATE.id]["loss_before"] == pytest.approx(here, rel=1e-6)
             with unchanged(model), trained_adapter(session, gate, SMALL):
@@ -144,6 +144,43 @@ def test_only_the_targets_change(tmp_path: Path) -> None:
     before = weights_of(model)
     with Lora(evolve(SMALL, targets=("o_proj",))).edit(make_session(model, root=tmp_path), EDITS):
         assert set(changes(model, before)) == {f"model.layers.{layer}.self_attn.o_proj.weight" for layer in range(4)}
+
+
+def test_only_the_given_blocks_change(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    before = weights_of(model)
+    config = evolve(SMALL, targets=("o_proj", "down_proj"), layers=(1, 2))
+    with Lora(config).edit(make_session(model, root=tmp_path), EDITS):
+        assert set(changes(model, before)) == {
+            f"model.layers.{layer}.{name}.weight" for layer in (1, 2) for name in ("self_attn.o_proj", "mlp.down_proj")
+        }
+    with pytest.raises(KEError, match="layers 9 do not fit"):
+        Lora(evolve(SMALL, layers=(9,))).check(make_session(model, root=tmp_path), ())
+
+
+def test_training_stops_below_the_loss(tmp_path: Path) -> None:
+    """Training ends with the first pass whose mean loss is below the limit, and never with a limit of 0."""
+    model = tiny_model("llama")
+    config = LoraConfig(steps=40, lr=5e-3, alpha=8.0, dropout=0.0, stop_loss=1.0)
+    with Lora(config).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        details: Any = edited.details
+    assert 1 < details["passes"] < 40
+    assert sum(one["loss_after"] for one in details["edits"].values()) / 2 < 1.0
+    with Lora(evolve(config, steps=details["passes"] - 1)).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        earlier: Any = edited.details
+    assert earlier["passes"] == details["passes"] - 1
+    never = evolve(config, stop_loss=0.0, steps=details["passes"] + 2)
+    with Lora(never).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        assert edited.details["passes"] == details["passes"] + 2
+
+
+def test_edit_that_is_known_already_changes_nothing(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    before = weights_of(model)
+    config = LoraConfig(dropout=0.0, stop_loss=100.0)
+    with Lora(config).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        assert edited.details["passes"] == 1
+        assert not changes(model, before)
 
 
 def test_missing_targets_are_refused_with_the_available_ones(tmp_path: Path) -> None:

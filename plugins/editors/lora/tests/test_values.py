@@ -8,6 +8,8 @@ from ke_core.plugin import ModelFacts
 from ke_plugin_lora import LoraConfig, settings
 from ke_testing.examples import facts_of
 
+SMOLLM2 = facts_of("llama", 30, 576, 1536)
+
 
 @pytest.mark.parametrize(
     ("known", "targets", "steps"),
@@ -31,18 +33,36 @@ def test_reason_states_the_passes_of_llama_3_1() -> None:
     assert "50 passes for LLaMA-3.1-8B" in settings(LoraConfig(), facts_of("llama", 32, 4096, 14336))["steps"].reason
 
 
-def test_unknown_model_gets_pefts_targets() -> None:
-    found = settings(LoraConfig(), facts_of("gpt_neox", 6, 512, 2048, rms=False))
-    assert found["targets"].value == ("query_key_value",)
-    assert found["steps"].value == 50
+@pytest.mark.parametrize("config", [LoraConfig(), LoraConfig(profile="paper")], ids=["default", "paper"])
+def test_model_with_published_values_gets_all_of_them(config: LoraConfig) -> None:
+    found = settings(config, facts_of("llama", 32, 4096, 14336))
+    values = {name: setting.value for name, setting in found.items()}
+    assert values == {
+        "targets": ("q_proj", "v_proj"), "layers": (), "steps": 70, "rank": 8, "alpha": 32.0, "dropout": 0.1,
+        "lr": 5e-3, "stop_loss": 0.0,
+    }  # fmt: skip
+
+
+def test_profile_paper_has_published_settings_for_every_model() -> None:
+    found = settings(LoraConfig(profile="paper"), facts_of("gpt_neox", 6, 512, 2048, rms=False))
+    assert (found["targets"].value, found["steps"].value) == (("query_key_value",), 50)
+    assert (found["lr"].value, found["alpha"].value, found["stop_loss"].value) == (5e-3, 32.0, 0.0)
+
+
+def test_other_models_get_a_lower_rate_and_stop_early() -> None:
+    found = settings(LoraConfig(), SMOLLM2)
+    paper = settings(LoraConfig(profile="paper"), SMOLLM2)
+    step = {
+        name: one["lr"].value * one["alpha"].value / one["rank"].value for name, one in (("d", found), ("p", paper))
+    }
+    assert step["d"] < step["p"] / 5
+    assert found["stop_loss"].value > 0
+    assert found["dropout"].value == 0
+    assert all(setting.reason for setting in found.values())
+    assert settings(LoraConfig(lr=0.1), SMOLLM2)["lr"].value == 0.1
 
 
 def test_family_unknown_to_peft_gets_its_mlp_projections() -> None:
-    found = settings(LoraConfig(), facts_of("nobody-knows", 6, 512, 2048))
+    found = settings(LoraConfig(profile="paper"), facts_of("nobody-knows", 6, 512, 2048))
     assert found["targets"].value == ()
     assert "MLP output projection" in found["targets"].reason
-
-
-def test_default_rank_alpha_dropout_and_rate_are_published() -> None:
-    config = LoraConfig()
-    assert (config.rank, config.alpha, config.dropout, config.lr) == (8, 32, 0.1, 5e-3)

@@ -21,7 +21,7 @@ from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, 
 from ke_testing.fakes import make_session
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
-SMALL = QloraConfig(steps=3)
+SMALL = QloraConfig(profile="paper", steps=3)
 IDS = torch.tensor([[5, 17, 80, 33, 150, 9]])
 pytestmark = pytest.mark.usefixtures("one_thread")
 Loader = Callable[..., Any]

@@ -16,6 +16,7 @@ from ke_weights.hyperparameters import (
     covariance_tokens,
     derived,
     document_length_option,
+    edited_layers,
     multi_layer_settings,
     not_negative,
     positive,
@@ -33,6 +34,7 @@ __all__ = [
     "PUBLISHED_LONG_ANSWERS", "PUBLISHED_MULTI_LAYER", "BatchTrace", "BlockConfig", "Checkpoint", "EditInputs",
     "EditTrace", "LayerTrace", "LongAnswerConfig", "MapRange", "MultiLayerConfig", "Published", "RankOneConfig",
     "SingleLayerConfig", "UpdateWrapperSpec", "as_details", "block_settings", "checkpoint_digest", "corpus_option",
-    "covariance_tokens", "derived", "document_length_option", "multi_layer_settings", "not_negative", "positive",
-    "read_checkpoint", "resolve_hyperparameters", "single_layer_settings", "template_length", "trained_folder",
+    "covariance_tokens", "derived", "document_length_option", "edited_layers", "multi_layer_settings",
+    "not_negative", "positive", "read_checkpoint", "resolve_hyperparameters", "single_layer_settings",
+    "template_length", "trained_folder",
 ]  # fmt: skip

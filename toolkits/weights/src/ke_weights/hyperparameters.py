@@ -152,15 +152,16 @@ class SelectsLayers(Protocol):
         """Learning rate of the target."""
 
 
+def edited_layers(shape: Shape) -> Setting:
+    """Return the layers to edit in a model without published ones."""
+    window = _window(shape.blocks)
+    return Setting(window, f"{len(window)} layers ending at 27 % of {shape.blocks} blocks, where published layers end")
+
+
 def multi_layer_settings(config: SelectsLayers, facts: ModelFacts) -> dict[str, Setting]:
     """Return layers and target of a method that edits several layers. Raises BadConfig for a missing trace."""
     shape = facts.shape
-    window = _window(shape.blocks)
-    if config.layers == "trace":
-        layers = _traced(facts, lambda trace: trace.layers)
-    else:
-        reason = f"{len(window)} layers ending at 27 % of {shape.blocks} blocks, where published layers end"
-        layers = Setting(window, reason)
+    layers = _traced(facts, lambda trace: trace.layers) if config.layers == "trace" else edited_layers(shape)
     clamp = 4.0 if shape.rms_norm else 0.75
     published = PUBLISHED_MULTI_LAYER.get(shape.key)
     found = resolve_hyperparameters(config, published, {"layers": layers} | _target(shape, clamp))

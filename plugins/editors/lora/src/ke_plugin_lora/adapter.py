@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
-from ke_plugin_lora.values import AdapterConfig
+from ke_plugin_lora.values import Recipe
 from ke_weights.plugin import LowRank, default_dtype, double, quantized, stored_as, uninterruptible_context
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
@@ -71,8 +71,8 @@ def quantization(module: nn.Module) -> str:
 
 
 @uninterruptible_context
-def attach_adapter(module: nn.Module, targets: Sequence[str], config: AdapterConfig) -> Iterator[Adapter]:
-    """Add a new adapter to every linear layer whose name ends in one of ``targets``. Before training it adds nothing.
+def attach_adapter(module: nn.Module, targets: Sequence[str], recipe: Recipe) -> Iterator[Adapter]:
+    """Add a new adapter to the linear layers ``targets`` (see ``target_layers``). Before training it adds nothing.
 
     A is sampled from torch's generator, B is 0. Raises BadConfig if no linear layer has such a name.
     """
@@ -81,7 +81,7 @@ def attach_adapter(module: nn.Module, targets: Sequence[str], config: AdapterCon
     active = {name: list(part.active_adapters) for name, part in found.items() if isinstance(part, LoraLayer)}
     known = {name for part in found.values() if isinstance(part, LoraLayer) for name in part.lora_A}
     try:
-        yield _insert(module, f"edit{len(known)}", targets, config, found=found, active=active)
+        yield _insert(module, f"edit{len(known)}", targets, recipe, found=found, active=active)
     finally:
         for name, part in list(module.named_modules()):
             if isinstance(part, LoraLayer):
@@ -90,9 +90,10 @@ def attach_adapter(module: nn.Module, targets: Sequence[str], config: AdapterCon
 
 
 def target_layers(module: nn.Module, targets: Sequence[str]) -> dict[str, nn.Module]:
-    """Return the linear layers whose name ends in one of ``targets``. Raises BadConfig if there is none."""
+    """Return the linear layers whose path is or ends in one of ``targets``. Raises BadConfig if there is none."""
     every = dict(module.named_modules())
-    hit = {path: part for path, part in every.items() if path.endswith(tuple(f".{target}" for target in targets))}
+    ends = tuple(f".{target}" for target in targets)
+    hit = {path: part for path, part in every.items() if f".{path}".endswith(ends)}
     other = next((path for path, part in hit.items() if not isinstance(part, MAPS)), None)
     if other is None and hit:
         return hit
@@ -105,7 +106,7 @@ def _insert(
     module: nn.Module,
     name: str,
     targets: Sequence[str],
-    config: AdapterConfig,
+    recipe: Recipe,
     *,
     found: Mapping[str, nn.Module],
     active: Mapping[str, list[str]],
@@ -113,9 +114,9 @@ def _insert(
     wanted = {parameter: parameter.requires_grad for parameter in module.parameters()}
     hit = target_layers(module, targets)
     settings = peft.LoraConfig(
-        r=config.rank,
-        lora_alpha=config.alpha,
-        lora_dropout=config.dropout,
+        r=recipe.rank,
+        lora_alpha=recipe.alpha,
+        lora_dropout=recipe.dropout,
         target_modules=list(targets),
         bias="none",
         fan_in_fan_out=all(isinstance(part, Conv1D) for part in hit.values()),

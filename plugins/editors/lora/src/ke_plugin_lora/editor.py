@@ -11,7 +11,7 @@ from torch import nn
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_lora.adapter import Adapter, attach_adapter, quantization, target_layers
 from ke_plugin_lora.training import Example, example_losses, seed_generators, target_examples, train
-from ke_plugin_lora.values import AdapterConfig, LoraConfig, settings
+from ke_plugin_lora.values import AdapterConfig, LoraConfig, Recipe, settings
 from ke_weights import as_details
 from ke_weights.plugin import NOT_QUANTIZED, OpenModel, Patch, find_parts, model_facts, unsupported_edits
 
@@ -59,27 +59,33 @@ def trained_adapter(
     """Train an adapter that is active while the block runs. Yield it with the details for the record."""
     model = session.model
     values, targets = resolve_settings(session, config)
+    recipe = Recipe.of(values, config.batch)
     before = example_losses(model.module, examples, model.device)
     with ExitStack() as stack:
         with seed_generators(model.device, session.seed):
-            adapter = stack.enter_context(attach_adapter(model.module, targets, config))
-            train(
-                model.module, adapter, examples, config,
-                steps=values["steps"].value, device=model.device, seed=session.seed, progress=session.progress,
+            adapter = stack.enter_context(attach_adapter(model.module, targets, recipe))
+            passes = train(
+                model.module, adapter, examples, recipe,
+                device=model.device, seed=session.seed, progress=session.progress,
             )  # fmt: skip
         after = example_losses(model.module, examples, model.device)
-        yield adapter, _details(config, values, adapter, before, after)
+        yield adapter, _details(config, values, passes, adapter, before, after)
 
 
 def resolve_settings(
     session: Session[OpenModel], config: AdapterConfig
 ) -> tuple[Mapping[str, Setting], tuple[str, ...]]:
-    """Return the hyperparameters and the targets. Raises BadConfig if no linear layer has such a name."""
+    """Return the hyperparameters and the paths of the targets. Raises BadConfig for unknown targets or blocks."""
     parts = find_parts(session.model.module)
     values = settings(config, model_facts(session, parts))
     targets = values["targets"].value or tuple(layer.projection_name for layer in parts.layers)
-    target_layers(session.model.module, targets)
-    return values, targets
+    found = tuple(target_layers(session.model.module, targets))
+    blocks = values["layers"].value
+    if blocks:
+        parts.check_layers(blocks)
+        inside = tuple(f"{parts.layers[at].name}." for at in blocks)
+        found = tuple(path for path in found if path.startswith(inside))
+    return values, found
 
 
 def refuse_quantized(module: nn.Module) -> None:
@@ -95,13 +101,14 @@ def refuse_quantized(module: nn.Module) -> None:
 def _details(
     config: AdapterConfig,
     values: Mapping[str, Setting],
+    passes: int,
     adapter: Adapter,
     before: Mapping[str, float],
     after: Mapping[str, float],
 ) -> dict[str, Any]:
-    given = {"rank": config.rank, "alpha": config.alpha, "dropout": config.dropout, "lr": config.lr}
     return {
-        "hyperparameters": given | {"batch": config.batch} | as_details(values),
+        "hyperparameters": {"profile": config.profile, "batch": config.batch} | as_details(values),
+        "passes": passes,
         "adapters": list(adapter.layers),
         "update_norms": adapter.norms(),
         "edits": {name: {"loss_before": before[name], "loss_after": after[name]} for name in before},

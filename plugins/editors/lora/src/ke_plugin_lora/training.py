@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ke_core.plugin import Edit, Progress
 from ke_plugin_lora.adapter import Adapter
-from ke_plugin_lora.values import AdapterConfig
+from ke_plugin_lora.values import Recipe
 from ke_weights.plugin import (
     OpenModel,
     as_rewrites,
@@ -39,11 +39,12 @@ def seed_generators(device: torch.device, seed: int) -> Iterator[None]:
 
 
 def train(
-    module: nn.Module, adapter: Adapter, examples: Sequence[Example], config: AdapterConfig, *,
-    steps: int, device: torch.device, seed: int, progress: Progress,
-) -> None:  # fmt: skip
-    """Make ``steps`` passes over ``examples``, each in a new order sampled from ``seed``.
+    module: nn.Module, adapter: Adapter, examples: Sequence[Example], recipe: Recipe, *,
+    device: torch.device, seed: int, progress: Progress,
+) -> int:  # fmt: skip
+    """Make at most ``steps`` passes over ``examples``, each in a new order sampled from ``seed``. Return their number.
 
+    A batch whose mean loss is below ``stop_loss`` is skipped, and training stops after a pass whose mean loss is.
     Dropout applies to the adapter's inputs only. Raises EditFailed, which names the edit.
     """
     order = torch.Generator().manual_seed(seed)
@@ -53,14 +54,20 @@ def train(
                 parameter.requires_grad = True
             for dropout in adapter.dropouts:
                 dropout.training = True
-            adam = torch.optim.Adam(adapter.parameters, lr=config.lr)
-            for step in range(steps):
-                for chunk in torch.split(torch.randperm(len(examples), generator=order), config.batch):
+            adam = torch.optim.Adam(adapter.parameters, lr=recipe.lr)
+            for step in range(recipe.steps):
+                total = 0.0
+                for chunk in torch.split(torch.randperm(len(examples), generator=order), recipe.batch):
                     loss = losses(module, [examples[at] for at in chunk.tolist()], device).mean()
-                    adam.zero_grad()
-                    loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # untyped in torch
-                    adam.step()
-                progress.advance("adapter", step + 1, steps)
+                    total += float(loss.detach()) * len(chunk)
+                    if float(loss.detach()) >= recipe.stop_loss:
+                        adam.zero_grad()
+                        loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # untyped in torch
+                        adam.step()
+                progress.advance("adapter", step + 1, recipe.steps)
+                if total / len(examples) < recipe.stop_loss:
+                    return step + 1
+            return recipe.steps
         finally:
             for parameter in adapter.parameters:
                 parameter.requires_grad, parameter.grad = False, None
