@@ -16,7 +16,7 @@ from ke_core.runner.edit_files import read_edits
 pytestmark = pytest.mark.docs
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "coming-from-easyedit.md").read_text(encoding="utf-8")
-LOCATING = ("rome", "r-rome", "memit", "pmet", "emmet", "alphaedit")
+LOCATING = ("rome", "r-rome", "memit", "pmet", "emmet", "alphaedit", "nse")
 
 
 def options(editor: str) -> set[str]:
