@@ -22,5 +22,6 @@ class TestMalmen(WeightEditorContract):
         return super().on(model, root)
 
 
+@pytest.mark.integration  # it differs from malmen only in the training
 class TestRLEdit(TestMalmen):
     name = "rledit"
