@@ -110,7 +110,7 @@ def test_missing_timestep_has_no_checksum_and_is_named(stored) -> None:
 def test_steps() -> None:
     assert numbers("3, 1") == (1, 3)
     assert numbers("") == tuple(range(1, 9))
-    with pytest.raises(BadConfig, match="wikibigedit.steps cannot be 9"):
+    with pytest.raises(BadConfig, match=r"wikibigedit\.steps cannot be 9"):
         build_dataset("wikibigedit", steps="9")
 
 

@@ -55,7 +55,7 @@ class BilingualCases:
             EFFICACY: ("edit", half.src, new),
             PARAPHRASE: ("rephrase", half.rephrase, new),
             PORTABILITY: ("portability", half.portability.question, half.portability.answer),
-            LOCALITY: ("near", half.loc.strip().removeprefix(PREFIX), half.loc_ans),
+            LOCALITY: ("near", unrelated(half.loc), half.loc_ans),
         }
         for aspect, (name, text, answer) in asked.items():
             if not (text.strip() and answer.strip()):
@@ -68,6 +68,12 @@ class BilingualCases:
             if aspect in (EFFICACY, PARAPHRASE) and code not in WITHOUT_SPACES:
                 scored = scored_query(query, decoy)
                 yield from both_phases(aspect + FORCED, (scored,), (edit,), name=f"{aspect}{FORCED}-{language}")
+
+
+def unrelated(text: str) -> str:
+    """Return an unrelated question without its prefix. Questions with the prefix have no question mark."""
+    text = text.strip()
+    return f"{text.removeprefix(PREFIX).rstrip('?')}?" if text.startswith(PREFIX) else text
 
 
 @frozen(kw_only=True)
