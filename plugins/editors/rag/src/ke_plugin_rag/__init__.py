@@ -77,8 +77,7 @@ def ke_editors() -> list[EditorSpec]:
             summary="retrieval: puts the edits nearest to a question into its prompt",
             config=RagConfig,
             build=build_rag,
-            cite="Thede et al. 2025, Understanding the Limits of Lifelong Knowledge Editing in LLMs, "
-            "arXiv:2503.05683",
+            cite="Thede et al. 2025, Understanding the Limits of Lifelong Knowledge Editing in LLMs, arXiv:2503.05683",
             masks=True,
         ),
         EditorSpec(
