@@ -39,7 +39,6 @@ from ke_core.runner.usage import Meter
 from ke_core.spec.errors import KEError
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import make_session
-from ke_weights.modules import module_map
 
 FULL_MINUTES, TOKENS_PER_DIMENSION = 40.0, 3
 SIZES = {
@@ -48,7 +47,7 @@ SIZES = {
 }  # fmt: skip
 """The smallest size of each part, and the size for 40 minutes. ``singly``, ``plain``, ``published``: plain loops."""
 LAYERS = {"tiny": "1,2", "llama-1b": "2,3,4", "llama-8b": "4,5,6,7,8"}
-EDITORS = ("ft", "lora", "ultraedit", "grace", "wise", "rome", "r-rome", "emmet", "memit", "pmet", "nse", "alphaedit")
+EDITORS = ("ft", "ultraedit", "memit", "rome", "lora", "grace", "wise", "r-rome", "emmet", "pmet", "nse", "alphaedit")
 ONE_LAYER = {"rome", "r-rome", "emmet"}
 LOCATE = {*ONE_LAYER, "memit", "pmet", "nse", "alphaedit"}
 Result = dict[str, Any]
@@ -65,12 +64,12 @@ numbers are seconds for the whole batch, without the key covariance. Peak memory
 | work | plain loop [s] | `ke` [s] | ratio | rate of `ke` | agreement | peak memory [GiB] |
 | --- | --- | --- | --- | --- | --- | --- |
 {}
-
+"""
+EDITORS_TABLE = """
 The peak memory that one edit adds to the weights, and its seconds with the key covariance of one layer:
 
 | editor | additional GiB | seconds |
 | --- | --- | --- |
-{}
 """
 
 
@@ -192,6 +191,7 @@ def measure(model: HFModel, given: argparse.Namespace, results: Result) -> None:
         found |= {"seconds": time.perf_counter() - began, "gib": watch.memory()}
         results["parts"][name] = found
         given.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        given.out.with_suffix(".md").write_text(page(results), encoding="utf-8")
 
 
 def page(results: Result) -> str:
@@ -208,7 +208,8 @@ def page(results: Result) -> str:
         for name, one in parts.get("memory", {}).get("editors", {}).items()
     ]
     facts = [f"- {name}: {value}" for name, value in results["setup"].items()]
-    return PAGE.format(*("\n".join(lines) for lines in (facts, [*rows, *failed], editors)))
+    found = PAGE.format("\n".join(facts), "\n".join(rows + failed))
+    return found + (EDITORS_TABLE + "\n".join(editors) + "\n" if editors else "")
 
 
 def setup(model: HFModel, given: argparse.Namespace) -> Result:
@@ -231,15 +232,14 @@ def main() -> None:
     given.deadline, given.sizes = time.monotonic() + 60 * given.minutes, sizes(given)
     if given.minutes == 0:  # the smallest sizes, all of them
         given.deadline = float("inf")
-    torch.set_num_threads(1)
+    if given.device == "cpu":
+        torch.set_num_threads(1)  # the stopwatch counts CPU time
     model = random_model(given.shape, given.device, given.dtype)
-    module_map(model.module)
     results = {"setup": setup(model, given), "sizes": given.sizes, "parts": {}}
     if given.out.exists():
         results["parts"] = json.loads(given.out.read_text(encoding="utf-8"))["parts"]
     print(f"{results['setup']}\n{given.sizes}", flush=True)
     measure(model, given, results)
-    given.out.with_suffix(".md").write_text(page(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 """The lifelong curve: what is left of the edits, and of the model, after 1 to 1,000 edits.
 
-    python benchmarks/lifelong.py --device cuda --jobs 8 --minutes 60
-    OMP_NUM_THREADS=1 python benchmarks/lifelong.py --methods none,memit --edits 20 --batch 5 --every 2 --fresh 0
+    python benchmarks/lifelong.py --device cuda --jobs 12 --minutes 60
+    OMP_NUM_THREADS=1 python benchmarks/lifelong.py --methods none,memit --edits 20 --batch 5 --every 2 --fresh 1:2
     python benchmarks/lifelong.py --collect
 
 Each method edits one model in sequence, ``--batch`` edits per step, without restoring it. After every ``--every``
-steps, ``--eval-limit`` of the edits are evaluated, if they have been made. The points for 1 edit and for one batch are
-means over ``--fresh`` edits, each of them (or each batch) on the unedited model.
+steps, ``--eval-limit`` of the edits are evaluated, if they have been made. ``--fresh SIZE:EDITS`` adds points before
+the first evaluation: EDITS edits, SIZE of them at a time on the unedited model. Their mean is a point of the curve.
 
 Each method has a process of its own, ``--jobs`` at a time, and run folders in ``--out``. The same command resumes a
 method that was interrupted, or stopped by the time limit ``--minutes``. ``--collect`` reads the run folders and writes
 the JSON file of results; it includes the evaluated steps of unfinished runs. Methods that are not installed are left
-out. ``scripts/pictures.py`` draws the chart, and ``lifelong_table.py`` prints the table.
+out. ``--table`` prints the results, and ``scripts/pictures.py`` draws them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ke_core.spec.runspec import Plan
 from ke_testing.fakes import SilentProgress
 
 RESULTS = Path(__file__).with_suffix(".json")
-DATASET, SETUP, SEQUENCE = "mquake-cf-3k", "setup.json", "sequence"
+DATASET, SETUP, SEQUENCE, FRESH = "mquake-cf-3k", "setup.json", "sequence", "fresh-"
 ASPECTS = (
     "efficacy-probability", "efficacy", "paraphrase-probability", "paraphrase", "locality-probability",
     "locality-word", "locality", "perplexity",
@@ -55,26 +55,29 @@ GRACE_SECONDS = 10.0  # for a process to save its progress
 
 @frozen(kw_only=True)
 class Method:
-    """An editor and its options. ``batch``: edits per step, if it is not that of the others."""
+    """An editor and its options. ``slow``: trains edit by edit, so its shortest run is the first one."""
 
     editor: str
     options: Mapping[str, Mapping[str, str]] = field(factory=dict)
-    batch: int | None = None
+    slow: bool = False
 
 
 METHODS = {
     "none": Method(editor="none"),
     "memit": Method(editor="memit"),
-    "memit+rect": Method(editor="memit+rect"),
-    "memit+prune": Method(editor="memit+prune"),
-    "memit+nas": Method(editor="memit+nas"),
-    "memit+revive": Method(editor="memit+revive"),
-    "memit+key-history": Method(editor="memit+key-history"),
-    "encore": Method(editor="memit+key-history+encore", options={"key-history": {"keys": "solved"}}),
     "alphaedit": Method(editor="alphaedit"),
     "ultraedit": Method(editor="ultraedit"),
     "locft-bf": Method(editor="ft", options={"ft": {"profile": "locft-bf"}}),
+    "encore": Method(editor="memit+key-history+encore", options={"key-history": {"keys": "solved"}}),
+    "memit+prune": Method(editor="memit+prune"),
+    "memit+key-history": Method(editor="memit+key-history"),
+    "memit+revive": Method(editor="memit+revive", options={"revive": {"energy": "0.5"}}),
+    "memit+nas": Method(editor="memit+nas"),
+    "memit+rect": Method(editor="memit+rect"),
+    "nse": Method(editor="nse"),
     "lora": Method(editor="lora"),
+    "grace": Method(editor="grace", slow=True),
+    "wise": Method(editor="wise", slow=True),
 }
 """The methods by their names in the chart. ``encore`` is the published combination."""
 
@@ -86,26 +89,27 @@ def read_options() -> argparse.Namespace:
     add_data_dir(parser)
     parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")
     parser.add_argument("--edits", type=int, default=1000)
-    parser.add_argument("--batch", type=int, default=10, help="edits per step")
-    parser.add_argument("--every", type=int, default=10, help="evaluate after every N steps")
+    parser.add_argument("--batch", type=int, default=100, help="edits per step")
+    parser.add_argument("--every", type=int, default=5, help="evaluate after every N steps")
     parser.add_argument("--eval-limit", type=int, default=200, help="number of edits that are evaluated")
-    parser.add_argument("--fresh", type=int, default=50, help="edits for the points on the unedited model; 0: none")
+    parser.add_argument("--fresh", default="1:20,10:50,100:100", metavar="SIZE:EDITS,...", help="see above")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes at a time")
     parser.add_argument("--minutes", type=float, default=24 * 60, help="time limit; the same command resumes")
     parser.add_argument("--out", type=Path, default=Path("runs/lifelong"))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--collect", action="store_true", help="write the results of the run folders, and run nothing")
+    parser.add_argument("--table", action="store_true", help="print the results as a table, and run nothing")
     parser.add_argument("--one", metavar="METHOD", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def plans(given: argparse.Namespace, method: Method) -> Iterator[tuple[str, Plan]]:
-    """Yield the name and the plan of each run of a method. The longest one is first."""
-    batch = method.batch or given.batch
-    every = max(1, given.every * given.batch // batch)  # evaluated after the same number of edits
-    yield SEQUENCE, Plan(limit=given.edits, size=batch, sequential=True, eval_every=every, eval_limit=given.eval_limit)
-    for size in (1, batch) if given.fresh else ():
-        yield f"fresh-{size}", Plan(limit=given.fresh, size=size)
+def plans(given: argparse.Namespace, method: Method) -> list[tuple[str, Plan]]:
+    """Return the name and the plan of each run of a method, in order."""
+    every, limit = given.every, given.eval_limit
+    found = [(SEQUENCE, Plan(limit=given.edits, size=given.batch, sequential=True, eval_every=every, eval_limit=limit))]
+    for size, edits in (map(int, text.split(":")) for text in given.fresh.split(",") if text):
+        found.insert(1, (f"{FRESH}{size}", Plan(limit=edits, size=size)))
+    return found[::-1] if method.slow else found
 
 
 def run_one(name: str, given: argparse.Namespace) -> None:
@@ -188,7 +192,7 @@ def points(runs: Mapping[str, tuple[MetricScore, ...]]) -> list[dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     for name, scores in runs.items():
         for score in scores:
-            made = score.tags.get("edits made") if name == SEQUENCE else name.removeprefix("fresh-")
+            made = score.tags.get("edits made") if name == SEQUENCE else name.removeprefix(FRESH)
             if score.aspect not in ASPECTS or made is None or len(score.tags) != (name == SEQUENCE):
                 continue
             point = found.setdefault(int(made), {"edits": int(made), "sequence": name == SEQUENCE})
@@ -197,9 +201,30 @@ def points(runs: Mapping[str, tuple[MetricScore, ...]]) -> list[dict[str, Any]]:
     return [found[made] for made in sorted(found)]
 
 
+def table(results: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a Markdown table."""
+    yield f"| method | edits | n | {' | '.join(ASPECTS)} |"
+    yield f"| --- | --- | --- |{' --- |' * len(ASPECTS)}"
+    for name, method in results["methods"].items():
+        for at in method["points"]:
+            cells = [_shown(aspect, at.get(aspect)) for aspect in ASPECTS]
+            yield f"| `{name}` | {at['edits']:,} | {at['n']} | {' | '.join(cells)} |"
+
+
+def _shown(aspect: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if aspect != "perplexity":
+        return f"{100 * value:.1f}"
+    return f"{value:,.1f}" if value < 1e5 else f"{value:.1e}"
+
+
 def main() -> None:
     """Run what is missing, and write the results."""
     given = read_options()
+    if given.table:
+        print("\n".join(table(json.loads(given.results.read_text(encoding="utf-8")))))
+        return
     if given.one:
         run_one(given.one, given)
         return

@@ -83,7 +83,8 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
         f"{count} questions, prompts of {min(lengths)} to {max(lengths)} tokens, {MAX_TOKENS} greedy tokens, ", end=""
     )
     print(f"{model.id} in {given.dtype}")
-    print(f"one by one  {slow:8.1f} {unit}  {slow / count:6.3f} s a question, {sum(lengths) / slow:,.0f} tokens/s read")
+    print(f"one by one  {slow:8.1f} {unit}  {slow / count:6.3f} s a question, from {len(few)} of them, ", end="")
+    print(f"{sum(lengths) / slow:,.0f} tokens/s read")
     print(f"ours        {fast:8.1f} {unit}  {fast / count:6.3f} s a question, batches of {batch}")
     print(f"ratio       {slow / fast:8.1f}, identical texts {same} of {len(few)}, ways {dict(model.backends)}")
     show_rates(model, passes, fast)

@@ -2,7 +2,7 @@
 
     python scripts/pictures.py             all
     python scripts/pictures.py chart       the chart only, from benchmarks/RESULTS.md
-    python scripts/pictures.py lifelong    the curve only, from benchmarks/lifelong.json
+    python scripts/pictures.py lifelong    the curve only, from the results of benchmarks/lifelong.py
 
 The terminal picture runs ``ke demo`` in 80 columns and exports what it prints with rich. The runs are kept in
 ``runs/demo``, so a second call only prints. The pictures are SVG files in ``docs/images``.
@@ -49,8 +49,9 @@ def main(wanted: list[str]) -> None:
     if not wanted or "chart" in wanted:
         measured = speed_ups((ROOT / "benchmarks/RESULTS.md").read_text(encoding="utf-8"))
         (IMAGES / "speed.svg").write_text(chart(measured), encoding="utf-8")
-    if not wanted or "lifelong" in wanted:
-        results = json.loads((ROOT / "benchmarks/lifelong.json").read_text(encoding="utf-8"))
+    curve = ROOT / "benchmarks/lifelong.json"
+    if "lifelong" in wanted or (not wanted and curve.exists()):
+        results = json.loads(curve.read_text(encoding="utf-8"))
         (IMAGES / "lifelong.svg").write_text(lifelong(results), encoding="utf-8")
 
 
