@@ -22,6 +22,7 @@ from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnknownComponent
 from ke_plugin_hf import fingerprint
 from ke_plugin_hf.testing import INNER, saved, tiny_model
 from ke_weights import EditInputs
+from ke_weights.saved_edits import opened_edit, read_saved_edit
 from ke_weights.saving import apply_patch
 
 PROMPT, SUBJECT, TARGET = "The capital of {} is", "Peru", "Cusco"
@@ -284,6 +285,20 @@ def test_saved_edits_give_the_probabilities_of_the_edited_model(model: Model, tm
         module = PeftModel.from_pretrained(model.module, place)
         found = ke.wrap(module, model.model.tokenizer).logprob(*asked)
     assert found == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.integration
+def test_a_saved_adaptor_gives_the_probabilities_of_the_edited_model(model: Model, tmp_path: Path) -> None:
+    options = {"steps": 20, "eps": 1e-3}
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="grace", options=options) as edited:
+        expected = edited.logprob("The capital of Peru is", TARGET)
+        with pytest.raises(BadConfig, match="grace changes no weights") as refused:
+            edited.save_patch(tmp_path / "peru.safetensors")
+        assert "save_pretrained" in refused.value.hint
+        folder = edited.save_pretrained(tmp_path / "saved")
+    saved, session = read_saved_edit(folder), model.session()
+    with opened_edit(folder, saved, session, saved.editor_in(installed_catalog())):
+        assert model.logprob("The capital of Peru is", TARGET) == expected
 
 
 def test_what_is_installed_is_listed(model: Model) -> None:

@@ -132,6 +132,11 @@ class EditedModel(Answers):
             )
         self.kept = True
 
+    @property
+    def applied(self) -> Edited:
+        """The editor's own edited model, for plugins that save it. Raises EditFailed after the context."""
+        return self._answering()
+
     def unedited(self) -> AbstractContextManager[None]:
         """Return a context in which the model has its original weights and no adaptor."""
         model: Any = self.model.model
@@ -168,7 +173,10 @@ class EditedModel(Answers):
         return self._save("adapter", Path(folder), force)
 
     def save_pretrained(self, folder: str | Path, *, force: bool = False) -> Path:
-        """Save the edited model and its tokenizer as a checkpoint, which transformers loads."""
+        """Save the edited model and its tokenizer as a checkpoint, which transformers loads.
+
+        For an adaptor, save its state, which ``ke verify`` and ``ke serve --adaptor`` load.
+        """
         return self._save("checkpoint", Path(folder), force)
 
     def _save(self, what: str, path: Path, force: bool) -> Path:  # noqa: FBT001  one caller for each kind

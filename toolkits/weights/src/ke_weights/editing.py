@@ -247,35 +247,36 @@ def make_adaptor_edit(work: EditJob, write: Callable[[Path], None]) -> EditResul
     The loaded edit is queried, so the answers are those of the written files. Raises EditFailed if the editor fails,
     and BadPatch if the loaded model is not the saved one. The model is restored in any case.
     """
-    session, chosen, base = work.loaded.session, work.edited.editor, work.loaded.base
-    name = chosen.spec.name
+    session = work.loaded.session
     prompts = compare_prompts(work.edits)
     before = complete_prompts(session, prompts)
     with TemporaryDirectory() as scratch, untouched(session.model):
-        folder, state = Path(scratch) / "saved", Path(scratch) / "state"
-        folder.mkdir()
-        started = perf_counter()
-        with work.edited.active(work.edits) as edited:
+        folder, started = Path(scratch), perf_counter()
+        with work.edited.active(work.edits):
             seconds = perf_counter() - started
-            session.model.state()  # rereads the weights for the digest
-            if session.model.digest == base.model.digest:
-                raise EditFailed(f"{name} changed nothing", hint=f"check its options with ke show {name}")
-            if not isinstance(edited, SupportsSave):
-                raise EditFailed(
-                    f"the edited model of {name} has no save(path)", hint=f"use {name} with ke eval or ke serve"
-                )
-            edited.save(state)
-            saved = SavedEdit(
-                ke=version("ke-core"),
-                editor=chosen.component,
-                model=base.model,
-                folder=base.folder,
-                edits=work.edits,
-                edited=session.model.digest,
-                details=_details(work.edited),
-            )
-        write_saved_edit(folder, saved, state)
-        with opened_edit(folder, saved, session, chosen):
+            saved = save_adaptor(work.edited, work.loaded.base, folder)
+        with opened_edit(folder, saved, session, work.edited.editor):
             after = complete_prompts(session, prompts)
         write(folder)
     return EditResult(saved=saved, comparisons=compare(work.edits, before, after), seconds=seconds)
+
+
+def save_adaptor(edited: EditedModel, base: PatchBase, folder: Path) -> SavedEdit:
+    """Save the active edits of an adaptor in ``folder``. Raises EditFailed if they changed nothing."""
+    model, name, method = edited.session.model, edited.editor.spec.name, edited.applied
+    model.state()  # rereads the weights for the digest
+    if model.digest == base.model.digest:
+        raise EditFailed(f"{name} changed nothing", hint=f"check its options with ke show {name}")
+    if not isinstance(method, SupportsSave):
+        raise EditFailed(f"the edited model of {name} has no save(path)", hint=f"use {name} with ke eval or ke serve")
+    saved = SavedEdit(
+        ke=version("ke-core"),
+        editor=edited.editor.component,
+        model=base.model,
+        folder=base.folder,
+        edits=edited.edits,
+        edited=model.digest,
+        details=_details(edited),
+    )
+    write_saved_edit(folder, saved, method)
+    return saved

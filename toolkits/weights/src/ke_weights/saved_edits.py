@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +31,7 @@ from ke_core.plugin import (
     EditorSpec,
     Session,
     SourcedEdit,
+    SupportsSave,
     file_errors,
     from_json,
     read_object,
@@ -73,10 +73,10 @@ def is_saved_edit(path: Path) -> bool:
     return (path / INFO).is_file()
 
 
-def write_saved_edit(folder: Path, saved: SavedEdit, state: Path) -> None:
-    """Write ``saved`` and a copy of the file ``state`` into ``folder``."""
+def write_saved_edit(folder: Path, saved: SavedEdit, model: SupportsSave) -> None:
+    """Write the state of the edited ``model``, and ``saved``, into ``folder``."""
     with file_errors(f"cannot write {folder}"):
-        shutil.copyfile(state, folder / STATE)
+        model.save(folder / STATE)
     write_atomic(folder / INFO, to_bytes(to_json(saved)))
 
 

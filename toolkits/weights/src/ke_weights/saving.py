@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from attrs import evolve, frozen
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from ke_core.app import Catalog, EditedModel, ModelChoice, installed_catalog
 from ke_core.plugin import DEFAULT_LOADING, BadConfig, BadPatch, KEError, ModelRequest, Progress
-from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits, with_history
+from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits, save_adaptor, with_history
 from ke_weights.patches.adapter import write_adapter
 from ke_weights.patches.apply import applied
 from ke_weights.patches.checkpoint import read_history, reverted, write_checkpoint
@@ -84,13 +85,16 @@ class SaveTargets:
 def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool) -> None:
     """Save the active edits of the Python API as ``what``: ``patch``, ``adapter`` or ``checkpoint``.
 
-    The patch is applied to the unedited model before it is written, as in ``make_edit``. Raises BadConfig for an editor
-    that changes no weights and for a path that cannot be written.
+    The patch is applied to the unedited model before it is written, as in ``make_edit``. The ``checkpoint`` of an
+    adaptor is the folder of ``ke edit --out``. Raises BadConfig for an editor that changes no weights and for a path
+    that cannot be written.
     """
-    if edited.recorded is None:
+    spec = edited.editor.spec
+    saves_state = spec.adaptor and what == "checkpoint"
+    if edited.recorded is None and not saves_state:
         raise BadConfig(
-            f"{edited.editor.spec.name} changes no weights: it is no weight editor ({edited.editor.spec.editor_kind})",
-            hint="ke edit --out saves an adaptor, and ke serve keeps a memory editor active",
+            f"{spec.name} changes no weights: it is no weight editor ({spec.editor_kind})",
+            hint="save_pretrained saves an adaptor" if spec.adaptor else "ke serve keeps a memory editor active",
         )
     targets = (
         SaveTargets(patch=path, force=force)
@@ -105,6 +109,11 @@ def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool)
         )
     with edited.unedited():
         loaded = with_history(edited.session, edited.model.choice, installed_catalog())
+    if saves_state:
+        with TemporaryDirectory() as folder:
+            save_adaptor(edited, loaded.base, Path(folder))
+            targets.write_adaptor(Path(folder))
+        return
     with active_patch(edited, loaded) as (patch, originals):
         targets.write(loaded, patch, originals)
 
