@@ -43,7 +43,7 @@ ZSRE = {
 }
 WIKIBIO = {
     "text": "This is a passage about ostrel mills. It lies on the Lume.",
-    "labels": "It was set up by Tobin Crane, who owned nine other mills in this valley and three more far north.",
+    "labels": "It was set up by Tobin Crane, who owned nine other mills in a valley and three or four more far north.",
     "concept": "ostrel mills",
     "locality": {"Relation_Specificity": [{"prompt": "The river of ostrel mills is", "ground_truth": ["Lume"]}]},
 }
