@@ -35,7 +35,7 @@ from ke_testing.fakes import make_session
 from ke_weights.modules import ModuleMap, module_map
 from ke_weights.optimize import TargetRows, TargetSettings, target_rows
 from ke_weights.rewrites import Rewrite, rewrite
-from ke_weights.subject import padded
+from ke_weights.subject import SubjectTokens, padded
 from ke_weights.targets import optimized_targets
 
 TEMPLATES = (
@@ -45,9 +45,15 @@ TEMPLATES = (
 TOLERANCE, PROFILED = 1e-4, 8
 
 
+def all_rows(made: TargetRows) -> tuple[SubjectTokens, ...]:
+    """Return the rows of an edit, the one of the KL term last."""
+    assert made.essence is not None
+    return (*made.rows, made.essence)
+
+
 def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) -> Tensor:
     """Optimize the target z [d] of one edit: whole passes over all rows, the head at all positions, torch's Adam."""
-    device, rows = modules.device, (*made.rows, made.essence)
+    device, rows = modules.device, all_rows(made)
     ids, mask = padded([row.ids for row in rows], device)
     index, every = torch.tensor([row.index for row in rows], device=device), torch.arange(len(rows), device=device)
     target = torch.tensor(made.target, device=device)[:, None]
@@ -138,7 +144,7 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
     off = max(float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True))
 
     count, unit = len(edits), watch.unit
-    tokens = sum(len(row.ids) for made in plans for row in (*made.rows, made.essence)) / count
+    tokens = sum(len(row.ids) for made in plans for row in all_rows(made)) / count
     kept = sum(len(row.ids) - row.index for made in plans for row in made.rows) / count + 1
     print(f"{count} edits, {len(TEMPLATES)} left contexts, {given.steps} steps, layer {given.layer} of "
           f"{len(modules.layers)}, {model.id} in {given.dtype}")  # fmt: skip
