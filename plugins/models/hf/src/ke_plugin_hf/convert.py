@@ -8,6 +8,7 @@ two halves of each rotary pair interleaved; transformers stores the halves separ
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def convert(gguf: Path, folder: Path) -> None:
     special = {name: config[name] for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     for name, content in (("config.json", config), ("generation_config.json", special)):
         (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    _tokenizer(gguf, folder)
+    _tokenizer(gguf, folder, special)
 
 
 def _config(reader: Any, name: str) -> dict[str, Any]:
@@ -120,9 +121,16 @@ def halves_apart(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]
     return np.ascontiguousarray(pairs.swapaxes(1, 2)).reshape(rows, columns)
 
 
-def _tokenizer(gguf: Path, folder: Path) -> None:
-    """Return the tokenizer, read by transformers' GGUF reader, which supports all pre-tokenizers."""
+def _tokenizer(gguf: Path, folder: Path, special: Mapping[str, int | None]) -> None:
+    """Write the tokenizer, read by transformers' GGUF reader, which supports all pre-tokenizers.
+
+    ``special``: the ids of special tokens in the file. Some versions of transformers, such as 5.17, use others.
+    """
     from transformers import AutoTokenizer  # noqa: PLC0415  seconds that only a conversion pays
 
     with quiet():  # it logs unused parts of the file
-        AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    for name, number in special.items():
+        if number is not None:
+            setattr(tokenizer, name.removesuffix("_id"), tokenizer.convert_ids_to_tokens(number))
+    tokenizer.save_pretrained(folder)
