@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ def model_facts(session: Session[Any], modules: ModuleMap) -> ModelFacts:
     tokenizer = session.model.tokenizer
     return ModelFacts(
         shape=shape_of(modules),
-        scale=lambda layer: state_rms(modules, tokenizer, layer),
+        scale=cache(partial(state_rms, modules, tokenizer)),
         trace=lambda: _trace(session),
         input_distance=lambda layer, part: input_distance(modules, tokenizer, modules.layers[layer].map_name(part)),
     )
