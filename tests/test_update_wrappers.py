@@ -23,7 +23,7 @@ from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
 from ke_weights.testing.wrapping import SMALL, wrapped_editor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-LOCATING = ("alphaedit", "emmet", "memit", "pmet", "r-rome", "rome")
+LOCATING = ("alphaedit", "emmet", "memit", "nse", "pmet", "r-rome", "rome")
 EVERY = "memit+rect+revive+nas+key-history+encore+prune"
 OPTIONS = {"revive.energy": "0.5", "nas.samples": "3", "encore.norm": "5", "prune.bound": "0.05", "prune.base": "1e30"}
 

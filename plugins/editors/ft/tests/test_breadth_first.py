@@ -19,7 +19,7 @@ from ke_plugin_hf.testing import Family, tiny_model
 from ke_testing.editor import one_clear_line
 from ke_testing.examples import FOUR_MOVES, MOVE_TOWER
 from ke_testing.fakes import make_session
-from ke_weights.plugin import rewrite, target_ids
+from ke_weights.plugin import rewrite, scored_tokens, target_ids
 from ke_weights.testing.weights import changes, weights_of
 
 SMALL = FtConfig(profile="locft-bf", layers=(1,), steps=6, lr=5e-3)
@@ -162,7 +162,7 @@ def test_prompt_tokens_have_no_loss_gradient(tmp_path: Path) -> None:
     """The gradient of the loss is zero for the logits of every position that does not predict a target token."""
     model = tiny_model("llama", dtype="float64")
     rows = [row(model, edit) for edit in FOUR_MOVES]
-    scored = training.scored_tokens([(ids[:start], ids[start:]) for ids, start in rows], torch.device("cpu"))
+    scored = scored_tokens([(ids[:start], ids[start:]) for ids, start in rows], torch.device("cpu"))
     with torch.no_grad():
         logits = model.module(input_ids=scored.ids, attention_mask=scored.mask).logits
     logits.requires_grad_()
