@@ -26,25 +26,33 @@ SLOW_CONTRACTS = (
     "test_unusual_edit_is_rejected_or_applied",
 )
 """Contract tests that edit dozens of times, at one moment of failure after another, or start a process."""
-VARIANTS = ("alphaedit", "anyedit", "emmet", "nse", "pmet", "r-rome", "qlora")
-"""Editors that share nearly all code with memit, rome or lora: their whole contract is ``integration``."""
+CONTRACT_EXAMPLES = ("memit", "ft", "grace", "mello", "none")
+"""One editor of each kind: the contract of the others is ``integration``."""
+VARIANTS = (
+    *("alphaedit", "anyedit", "emmet", "nse", "pmet", "qlora", "r-rome", "unke"),
+    *("encore", "key-history", "nas", "prune", "rect", "revive"),
+)
+"""Editors and wrappers that share nearly all code with others: one family and dtype is tested in the unit tier."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of further decoder families into the tier ``families``.
 
-    Slow contract tests, contracts of variants and tests on published files go into ``integration``.
+    Slow contract tests, contracts of most editors and tests on published files go into ``integration``.
     """
     for item in items:
-        unit = CONTRACT if item.path.name == "test_contract.py" else {"family": UNIT_FAMILIES}
+        kind, editor = item.path.parts[-4:-2]
+        contract = item.path.name == "test_contract.py"
+        once = contract or (kind == "editors" and editor in VARIANTS)
+        unit = CONTRACT if once else {"family": UNIT_FAMILIES}
         call = getattr(item, "callspec", None)
         if call is not None and any(call.params.get(name, fast[0]) not in fast for name, fast in unit.items()):
             item.add_marker("families")
         elif (
             getattr(item, "originalname", "") in SLOW_CONTRACTS
             or "ke_data_dir" in getattr(item, "fixturenames", ())
-            or (item.path.name == "test_contract.py" and item.path.parts[-3] in VARIANTS)
+            or (contract and kind == "editors" and editor not in CONTRACT_EXAMPLES)
         ):
             item.add_marker("integration")
 

@@ -29,7 +29,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("values", "kind"), KINDS, ids=["case", "edit", "reply", "record", "runspec"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_json_round_trip(values: st.SearchStrategy[Any], kind: Any, data: st.DataObject) -> None:
     value = data.draw(values)
