@@ -24,7 +24,7 @@ from ke_plugin_lora.training import (
     target_examples,
     unsupported_examples,
 )
-from ke_plugin_lora.values import Recipe
+from ke_plugin_lora.values import LoraSettings
 from ke_testing.editor import one_clear_line, unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
@@ -33,7 +33,7 @@ from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
 SMALL = LoraConfig(profile="paper", steps=3)
-RECIPE = Recipe(steps=3, rank=8, alpha=32.0, dropout=0.1, lr=5e-3, stop_loss=0.0, batch=1)
+RECIPE = LoraSettings(steps=3, rank=8, alpha=32.0, dropout=0.1, lr=5e-3, stop_loss=0.0, batch=1)
 IDS = torch.tensor([[5, 17, 80, 33, 150, 9]])
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -24,7 +24,7 @@ from ke_weights.hyperparameters import (
     single_layer_settings,
     template_length,
 )
-from ke_weights.long_answer_options import BlockConfig, LongAnswerConfig, block_settings
+from ke_weights.long_answer_options import BlockConfig, LongTargetConfig, block_settings
 from ke_weights.map_ranges import MapRange
 from ke_weights.published import PUBLISHED_LONG_ANSWERS, PUBLISHED_MULTI_LAYER, Published
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
@@ -32,7 +32,7 @@ from ke_weights.wrappers import UpdateWrapperSpec
 
 __all__ = [
     "PUBLISHED_LONG_ANSWERS", "PUBLISHED_MULTI_LAYER", "BatchTrace", "BlockConfig", "Checkpoint", "EditInputs",
-    "EditTrace", "LayerTrace", "LongAnswerConfig", "MapRange", "MultiLayerConfig", "Published", "RankOneConfig",
+    "EditTrace", "LayerTrace", "LongTargetConfig", "MapRange", "MultiLayerConfig", "Published", "RankOneConfig",
     "SingleLayerConfig", "UpdateWrapperSpec", "as_details", "block_settings", "checkpoint_digest", "corpus_option",
     "covariance_tokens", "derived", "document_length_option", "edited_layers", "multi_layer_settings",
     "not_negative", "positive", "read_checkpoint", "resolve_hyperparameters", "single_layer_settings",

@@ -46,7 +46,7 @@ class AnswerStates:
 
 
 @frozen(kw_only=True)
-class Answer:
+class LongTarget:
     """Token ids of a question and of its new answer."""
 
     question: tuple[int, ...]
@@ -83,12 +83,12 @@ def answer_states(
     return [_states(*each, size) for each in zip(rewrites, answers, found, strict=True)]
 
 
-def _answer(tokenizer: Any, made: Rewrite, ending: Sequence[int]) -> Answer:
+def _answer(tokenizer: Any, made: Rewrite, ending: Sequence[int]) -> LongTarget:
     target = target_ids(tokenizer, made.prompt, made.target)
-    return Answer(question=tuple(encode(tokenizer, made.prompt)[0]), answer=(*target, *ending))
+    return LongTarget(question=tuple(encode(tokenizer, made.prompt)[0]), answer=(*target, *ending))
 
 
-def _window(made: Rewrite, answer: Answer, start: int, size: int, earlier: Sequence[OptimizedTarget]) -> TargetRows:
+def _window(made: Rewrite, answer: LongTarget, start: int, size: int, earlier: Sequence[OptimizedTarget]) -> TargetRows:
     """Return the row of one window; its offset is at the last token before the window."""
     before, window = answer.until(start), answer.answer[start : start + size]
     held = tuple((len(answer.until(number * size)) - 1, target.z) for number, target in enumerate(earlier))
@@ -96,7 +96,7 @@ def _window(made: Rewrite, answer: Answer, start: int, size: int, earlier: Seque
     return TargetRows(rewrite=made, rows=(row,), essence=None, target=window, held=held)
 
 
-def _states(made: Rewrite, answer: Answer, targets: Sequence[OptimizedTarget], size: int) -> AnswerStates:
+def _states(made: Rewrite, answer: LongTarget, targets: Sequence[OptimizedTarget], size: int) -> AnswerStates:
     ends = [len(answer.until(number * size)) for number in range(len(targets))]
     return AnswerStates(
         id=made.id,

@@ -27,14 +27,14 @@ def _count(default: int, text: str, least: int = 1) -> Any:
 
 
 @frozen(kw_only=True)
-class LongAnswerConfig(OffsetConfig):
+class LongTargetConfig(OffsetConfig):
     """Options of the states that lead to an answer."""
 
     eos: bool = field(default=True, metadata={"help": "an end-of-sequence token ends each answer, as released"})
 
 
 @frozen(kw_only=True)
-class BlockConfig(LongAnswerConfig):
+class BlockConfig(LongTargetConfig):
     """Options of a method that trains one block. None means: the published value for this model, else derived."""
 
     profile: Literal["default", "paper"] = field(

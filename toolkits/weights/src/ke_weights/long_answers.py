@@ -17,7 +17,7 @@ from ke_weights.block_training import BlockSettings, train_block
 from ke_weights.corpus import read_corpus
 from ke_weights.facts import model_facts
 from ke_weights.hyperparameters import as_details
-from ke_weights.long_answer_options import BlockConfig, LongAnswerConfig
+from ke_weights.long_answer_options import BlockConfig, LongTargetConfig
 from ke_weights.modules import ModuleMap, module_map
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, unsupported_edits
@@ -32,7 +32,7 @@ class LongAnswers:
     """
 
     session: Session[Any]
-    config: LongAnswerConfig
+    config: LongTargetConfig
     modules: ModuleMap
     settings: Mapping[str, Setting]
     layers: tuple[int, ...]
@@ -65,7 +65,7 @@ class LongAnswerEditor(ABC):
 
     def __init__(
         self,
-        config: LongAnswerConfig,
+        config: LongTargetConfig,
         resolve: Callable[[Any, ModelFacts], Mapping[str, Setting]],
         layers: Callable[[Mapping[str, Setting]], tuple[int, ...]],
     ) -> None:

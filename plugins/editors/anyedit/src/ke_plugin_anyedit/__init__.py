@@ -17,7 +17,7 @@ from ke_weights import (
     PUBLISHED_LONG_ANSWERS,
     PUBLISHED_MULTI_LAYER,
     BlockConfig,
-    LongAnswerConfig,
+    LongTargetConfig,
     Published,
     block_settings,
     corpus_option,
@@ -58,7 +58,7 @@ class AnyEditConfig(BlockConfig):
 
 
 @frozen(kw_only=True)
-class AnyEditAlphaEditConfig(LongAnswerConfig):
+class AnyEditAlphaEditConfig(LongTargetConfig):
     """Options of ``anyedit-alphaedit``."""
 
     window: int | None = window_option()

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import BadConfig
-from ke_plugin_lora.values import Recipe
+from ke_plugin_lora.values import LoraSettings
 from ke_weights.plugin import LowRank, default_dtype, double, quantized, stored_as, uninterruptible_context
 
 MAPS = (nn.Linear, Conv1D, LoraLayer)
@@ -71,7 +71,7 @@ def quantization(module: nn.Module) -> str:
 
 
 @uninterruptible_context
-def attach_adapter(module: nn.Module, targets: Sequence[str], recipe: Recipe) -> Iterator[Adapter]:
+def attach_adapter(module: nn.Module, targets: Sequence[str], recipe: LoraSettings) -> Iterator[Adapter]:
     """Add a new adapter to the linear layers ``targets`` (see ``target_layers``). Before training it adds nothing.
 
     A is sampled from torch's generator, B is 0. Raises BadConfig if no linear layer has such a name.
@@ -106,7 +106,7 @@ def _insert(
     module: nn.Module,
     name: str,
     targets: Sequence[str],
-    recipe: Recipe,
+    recipe: LoraSettings,
     *,
     found: Mapping[str, nn.Module],
     active: Mapping[str, list[str]],

@@ -11,7 +11,7 @@ from torch import nn
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_lora.adapter import Adapter, attach_adapter, quantization, target_layers
 from ke_plugin_lora.training import Example, example_losses, seed_generators, target_examples, train
-from ke_plugin_lora.values import AdapterConfig, LoraConfig, Recipe, settings
+from ke_plugin_lora.values import AdapterConfig, LoraConfig, LoraSettings, settings
 from ke_weights import as_details
 from ke_weights.plugin import NOT_QUANTIZED, OpenModel, Patch, find_parts, model_facts, unsupported_edits
 
@@ -59,7 +59,7 @@ def trained_adapter(
     """Train an adapter that is active while the block runs. Yield it with the details for the record."""
     model = session.model
     values, targets = resolve_settings(session, config)
-    recipe = Recipe.of(values, config.batch)
+    recipe = LoraSettings.of(values, config.batch)
     before = example_losses(model.module, examples, model.device)
     with ExitStack() as stack:
         with seed_generators(model.device, session.seed):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ke_core.plugin import Edit, Progress
 from ke_plugin_lora.adapter import Adapter
-from ke_plugin_lora.values import Recipe
+from ke_plugin_lora.values import LoraSettings
 from ke_weights.plugin import (
     OpenModel,
     as_rewrites,
@@ -39,7 +39,7 @@ def seed_generators(device: torch.device, seed: int) -> Iterator[None]:
 
 
 def train(
-    module: nn.Module, adapter: Adapter, examples: Sequence[Example], recipe: Recipe, *,
+    module: nn.Module, adapter: Adapter, examples: Sequence[Example], recipe: LoraSettings, *,
     device: torch.device, seed: int, progress: Progress,
 ) -> int:  # fmt: skip
     """Make at most ``steps`` passes over ``examples``, each in a new order sampled from ``seed``. Return their number.

@@ -51,7 +51,7 @@ class LoraConfig(AdapterConfig):
 
 
 @frozen(kw_only=True)
-class Recipe:
+class LoraSettings:
     """The resolved hyperparameters of an adapter and its training."""
 
     steps: int

@@ -41,7 +41,7 @@ from ke_memory.plugin import (
     wording,
 )
 from ke_plugin_rag import RagConfig, ScrConfig
-from ke_plugin_rag.gates import AllHits, Gate, SelectedHit, SimilarHits
+from ke_plugin_rag.gates import AllHits, RetrievalGate, SelectedHit, SimilarHits
 
 PACKAGE = "ke_plugin_rag"
 THRESHOLDS: Mapping[str, float] = {"minilm-l6": 0.66}
@@ -52,7 +52,7 @@ class RagModel(MemoryEditedModel):
     """A model that reads the edits that pass the gate before each question."""
 
     def __init__(
-        self, session: Session[Any], edits: Sequence[Edit], *, encoder: str, k: int, opening: str, gate: Gate
+        self, session: Session[Any], edits: Sequence[Edit], *, encoder: str, k: int, opening: str, gate: RetrievalGate
     ) -> None:
         super().__init__(session, edits, encoder=encoder)
         self.k, self.opening, self.gate = k, opening, gate
@@ -79,10 +79,10 @@ class Rag(MemoryEditor):
     """Editor whose edited model reads the nearest edits, all of them or the similar ones."""
 
     config: RagConfig
-    gate: Gate = field(init=False)
+    gate: RetrievalGate = field(init=False)
 
     @gate.default
-    def _gate(self) -> Gate:
+    def _gate(self) -> RetrievalGate:
         if self.config.gate == "none":
             if self.config.threshold is not None:
                 raise BadConfig(

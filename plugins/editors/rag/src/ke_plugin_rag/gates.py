@@ -33,7 +33,7 @@ class GateResult:
     steps: tuple[Step, ...] = ()
 
 
-class Gate(Protocol):
+class RetrievalGate(Protocol):
     """Chooses among the edits retrieved for ``text``."""
 
     def choose(self, text: str, hits: Sequence[Hit]) -> Procedure[GateResult]:

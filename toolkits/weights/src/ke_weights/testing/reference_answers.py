@@ -31,7 +31,7 @@ SMALL_ANSWERS: Mapping[str, Any] = {
     "layer": 1, "steps": 6, "lr": 0.3, "weight_decay": 0.5, "clamp": 0.6, "block_steps": 4, "block_lr": 1e-3,
     "block_decay": 0.1, "keep": 3, "document_length": 12,
 }  # fmt: skip
-"""Options of ``LongAnswerConfig`` for a tiny model."""
+"""Options of ``LongTargetConfig`` for a tiny model."""
 ANSWER_LIMITS = (("gpt2", "float64", 1e-8), ("llama", "float32", 1e-5))
 """Largest distances. The key bias of GPT-2 has no gradient, and AdamW makes a step of its rounding error in float32."""
 
