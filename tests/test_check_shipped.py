@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 SMALL = {"tokens": "1500", "document_length": "64", "steps": "2", "clamp": "0.75", "template_length": "6"}
 """The options of the plugins' own tests, for a tiny model."""
 FULL = {
-    "editor": {"EditorContract", "WeightEditorContract"},
+    "editor": {"EditorContract", "WeightEditorContract", "AdaptorContract"},
     "dataset": {"DatasetContract"},
     "metric": {"MetricContract"},
     "judge": {"JudgeContract"},
@@ -29,14 +29,18 @@ NEEDS = {
     ("dataset", "mquake"): "mquake.file=FILE",
     ("dataset", "ripple-edits"): "ke build ripple-edits",
     ("editor", "gwalk"): "gwalk.threshold=calibrated",
+    ("editor", "malmen"): "ke train malmen",
     ("editor", "mend"): "ke train mend",
     ("editor", "pokemqa"): "pokemqa.detector=nearest",
     ("editor", "qlora"): "--dtype nf4",
+    ("editor", "rledit"): "ke train rledit",
     ("judge", "llm"): "a model",
+    ("judge", "llm-correct"): "a model",
     ("judge", "nli"): "facts to label",
     ("judge", "probability"): "log-probabilities",
     ("metric", "cost"): "the record of an edited model",
     ("metric", "drift"): "the record of an edited model",
+    ("metric", "lm-eval"): "the record of an edited model",
     ("encoder", "hf"): "an id to load",
     ("model", "hf"): "an id to load",
     ("model", "openai"): "an id to load",
