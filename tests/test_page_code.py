@@ -92,6 +92,7 @@ GIVEN: dict[str, Callable[[], Names]] = {
     "docs/reports.md": runs,
     "docs/reproducing.md": nothing,
     "docs/run-folder.md": a_run,
+    "docs/update-wrappers.md": nothing,
     "docs/weight-editors.md": an_editor,
 }
 
