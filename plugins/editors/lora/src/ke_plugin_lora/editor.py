@@ -78,7 +78,10 @@ def resolve_settings(
     """Return the hyperparameters and the paths of the targets. Raises BadConfig for unknown targets or blocks."""
     parts = find_parts(session.model.module)
     values = settings(config, model_facts(session, parts))
-    targets = values["targets"].value or tuple(layer.projection_name for layer in parts.layers)
+    # inside another adapter of peft, the module map names the layer that the adapter wraps
+    targets = values["targets"].value or tuple(
+        layer.projection_name.removesuffix(".base_layer") for layer in parts.layers
+    )
     found = tuple(target_layers(session.model.module, targets))
     blocks = values["layers"].value
     if blocks:
