@@ -57,6 +57,7 @@ OF = {
 }
 """The benchmarks of a metric; other metrics fit any benchmark."""
 BY_LLM = ("coherence", "fact-recall")
+LM_EVAL = {"lm-eval": {"tasks": "ke_choice", "limit": 2}}
 CASES = 6
 AGAIN = """
 import hashlib, json, pathlib, sys
@@ -169,9 +170,9 @@ def runs(catalog: tuple[Catalog, Plugin], tmp_path_factory: pytest.TempPathFacto
             editor="told",
             dataset="atlas" if name == "edits" else name,
             model=ModelChoice(reference="fake:knows"),
-            options={"atlas": {"view": "edits"}} if name == "edits" else {},
+            options={"atlas": {"view": "edits"}} if name == "edits" else LM_EVAL if name == "atlas" else {},
             plan=Plan(size=3, limit=CASES),
-            metrics=("drift", "cost") if name == "atlas" else (),
+            metrics=("drift", "cost", "belief", "lm-eval") if name == "atlas" else (),
         )
         job = prepare(request, offered, SilentProgress())
         plugin.learn(job.cases)

@@ -34,7 +34,10 @@ ROME: dict[str, Any] = {
 
 
 class PackedTensor(torch.Tensor):
-    """A subclass with the dtype of the decoded weight, as torchao has it."""
+    """A subclass with the dtype of the decoded weight, which says which tensors it wraps, as torchao's does."""
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return [], None
 
 
 def with_adapters(module: Any, target: str) -> Any:

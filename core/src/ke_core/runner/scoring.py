@@ -16,7 +16,7 @@ from ke_core.results.columns import Names
 from ke_core.results.folder import RunFolder
 from ke_core.results.index import Index
 from ke_core.runner.judging import metrics_of
-from ke_core.runner.resolve import Options, ResolvedComponent, resolve_component
+from ke_core.runner.resolve import Options, ResolvedComponent, choose_again, resolve_component
 from ke_core.runner.run import Measure
 from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.runner.tables import CaseLines, Counts, case_lines, judge_of, models, read
@@ -287,9 +287,17 @@ def measures_of(
     """Return the metrics for scoring a recorded run.
 
     Without ``metrics``: the metrics that belong to ``judge``, else the dataset's and those with requests in this run.
+    A metric with requests keeps the options that these were made with, unless ``options`` has others for it.
     """
-    asked = tuple(ask.component.name for ask in folder.spec.asks)
+    asked = {ask.component.name: ask.component for ask in folder.spec.asks}
     names = tuple(metrics) or metrics_of(catalog, judge) or (*dataset.metrics, *asked)
     chosen = dataset_metrics(catalog, dataset, names, options)
     reject_unused(options, [each.spec for each in chosen])
-    return build_metrics(chosen)
+    return build_metrics(
+        [
+            choose_again(catalog, "metric", asked[each.spec.name], files=folder.files)
+            if each.spec.name in asked and not options.get(each.spec.prefix)
+            else each
+            for each in chosen
+        ]
+    )

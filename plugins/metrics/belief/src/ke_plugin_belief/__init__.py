@@ -13,7 +13,7 @@ OLD, UNSURE, FLIPS, TWO = "-old", "-unsure", "-flips", "-of-two"
 CONTEXTS = ("supporting", "irrelevant", "contradicting")
 
 
-def probes(_config: object, cases: Iterable[Case]) -> DeriveProbes:
+def derive(_config: object, cases: Iterable[Case]) -> DeriveProbes:
     """Return a function from a case to the belief tests of its edits."""
     from ke_plugin_belief.probes import BeliefProbes  # noqa: PLC0415  built late
 
@@ -35,7 +35,7 @@ def ke_metrics() -> list[MetricSpec]:
             name=NAME,
             summary="whether edits are believed: multiple choice, reversal, conflicting context",
             build=build,
-            probes=probes,
+            probes=derive,
             cite="Gu et al. 2026, SA-MCQ, arXiv:2604.05995 (multiple choice); Ma et al. 2023, BAKE, arXiv:2310.10322 "
             "(reversal)",
             columns={CHOICE: "chosen", REVERSAL: "reversal", CONFLICT: "despite conflict", BELIEVED: "believed"},

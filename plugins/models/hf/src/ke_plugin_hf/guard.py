@@ -38,15 +38,15 @@ WHOLE_TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def quantized(weight: Tensor) -> bool:
     """Return whether ``weight`` is quantized. 8-bit floats count, because they have scales, like integers.
 
-    A subclass of Tensor counts too: torchao stores codes in one, whose dtype is that of the decoded weight.
+    A tensor that wraps others counts too: torchao stores codes in one, whose dtype is that of the decoded weight.
     """
-    return weight.dtype not in WHOLE_TYPES or type(weight.detach()) is not Tensor
+    return weight.dtype not in WHOLE_TYPES or hasattr(weight.detach(), "__tensor_flatten__")
 
 
 def stored_as(weight: Tensor) -> str:
     """Return how ``weight`` is stored, for an error message: its dtype, or its class if that is not Tensor."""
     kind = type(weight.detach())
-    return str(weight.dtype) if kind is Tensor or weight.dtype not in WHOLE_TYPES else kind.__name__
+    return kind.__name__ if weight.dtype in WHOLE_TYPES and quantized(weight) else str(weight.dtype)
 
 
 def whole_instead(weight: Tensor) -> str:
