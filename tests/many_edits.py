@@ -1,8 +1,10 @@
-"""Make as many edits as the argument says, one after another, each restored. Print the memory in use on the way.
+"""Make as many edits as the argument says, one after another, each restored. Print what is in memory on the way.
 
-Prints the resident memory in KiB after each 100 edits, and at the end whether all weights are the original ones.
+After each tenth of the edits: the objects that the garbage collector knows, tensors, values in them, and the resident
+memory in KiB. At the end: whether all weights are the original ones.
 """
 
+import gc
 import sys
 from pathlib import Path
 
@@ -16,9 +18,13 @@ from ke_weights import EditInputs
 PAGE_KIB = 4
 
 
-def resident() -> int:
-    """Return the resident memory of this process in KiB."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_KIB
+def held() -> tuple[int, int, int, int]:
+    """Return the objects, tensors, values in them, and KiB of resident memory of this process."""
+    gc.collect()
+    objects = gc.get_objects()
+    sizes = [one.numel() for one in objects if type(one) in (torch.Tensor, torch.nn.Parameter)]
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_KIB
+    return len(objects), len(sizes), sum(sizes), resident
 
 
 torch.set_num_threads(1)
@@ -26,12 +32,13 @@ tiny = tiny_model("llama")
 model = ke.wrap(tiny.module, tiny.tokenizer, name="tiny")
 before = {name: weight.detach().clone() for name, weight in tiny.module.named_parameters()}
 inputs = EditInputs(covariance={2: np.eye(INNER)}, contexts=["{}"])
-for number in range(1, int(sys.argv[1]) + 1):
+edits = int(sys.argv[1])
+for number in range(1, edits + 1):
     with ke.edit(
         model, "The capital of {} is", subject=f"Peru {number}", target="Cusco", editor="r-rome",
         options={"steps": 2, "layer": 2}, inputs=inputs,
     ):  # fmt: skip
         pass
-    if number % 100 == 0:
-        print(resident(), flush=True)
+    if number % (edits // 10) == 0:
+        print(*held(), flush=True)
 print(all(torch.equal(before[name], weight) for name, weight in tiny.module.named_parameters()))

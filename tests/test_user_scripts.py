@@ -64,8 +64,8 @@ evaluate(ke.connect("http://localhost:8000/v1", "mine", timeout=5))
 print(edit(model), [names(table) for table in (ke.editors(), ke.datasets(), ke.metrics(), ke.judges(), ke.models())])
 """
 WRONG = 'import ke_core as ke\n\nke.load("smollm2-135m").generate("A", max_tokens="16")\n'
-HELD_MIB = 24
-"""A leak of 32 KiB for each edit is larger than this after 800 edits."""
+EDITS, OBJECTS = 60, 5
+"""Edits, and the objects that each may leave. About 2 small tuples are left today."""
 
 
 def mypy(script: Path) -> subprocess.CompletedProcess[str]:
@@ -89,13 +89,15 @@ def test_importing_ke_and_listing_plugins_load_no_torch() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory in use from /proc")
-def test_a_thousand_edits_in_one_process_hold_no_memory(tmp_path: Path) -> None:
+def test_edits_in_one_process_hold_no_memory(tmp_path: Path) -> None:
+    """Counts of objects, because resident memory goes up and down by 40 MiB without a leak."""
     run = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("many_edits.py")), "1000"],
+        [sys.executable, str(Path(__file__).with_name("many_edits.py")), str(EDITS)],
         env={**os.environ, "KE_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    *held, restored = run.stdout.split()
+    *held, restored = run.stdout.splitlines()
     assert restored == "True"
-    assert len(held) == 10
-    assert max(map(int, held)) - int(held[1]) < HELD_MIB * 1024, held
+    second, last = ([int(word) for word in held[at].split()] for at in (1, -1))
+    assert last[1:3] == second[1:3], "tensors are kept"
+    assert last[0] - second[0] <= 8 * EDITS * OBJECTS // 10, held
     assert "editing" not in run.stderr  # progress of calls shorter than a second is not printed

@@ -111,7 +111,7 @@ def test_killed_run_continues_with_the_saved_side_memories(ke: Ke, model: Path, 
     whole = run(0, "whole")
     assert run(whole - 1, "cut") == whole - 1
     assert list((tmp_path / "cut" / "editor-state").iterdir())
-    assert run(0, "cut") <= 3, "edits that were saved are learned again"
+    assert run(0, "cut") < whole, "edits that were saved are learned again"
     assert replies(tmp_path / "whole") == replies(tmp_path / "cut")
     assert not (tmp_path / "cut" / "editor-state").exists()
 
