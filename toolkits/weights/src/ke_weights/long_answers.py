@@ -21,7 +21,7 @@ from ke_weights.long_answer_options import BlockConfig, LongTargetConfig
 from ke_weights.modules import ModuleMap, module_map
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, unsupported_edits
-from ke_weights.subject import encode
+from ke_weights.subject import encode, end_of_sequence
 
 
 @frozen(kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class LongAnswers:
         """Optimize the states of each edit at the block, for windows of the answer; 0: for the whole answer."""
         chosen = {name: self[name] for name in ("steps", "lr", "weight_decay", "clamp")}
         targets = TargetSettings(layer=self.layers[-1], **chosen, kl=0.0, stop_loss=stop_loss)
-        ending = end_of_sequence(self.session.model.tokenizer) if self.config.eos else ()
+        ending = end_of_sequence(self.session.model.tokenizer, "eos") if self.config.eos else ()
         return answer_states(self.session, self.modules, self.rewrites, targets, window=window, ending=ending)
 
     def details(self, norms: Mapping[str, float | None], states: Sequence[AnswerStates]) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class LongAnswerEditor(ABC):
                 "quantized weights cannot be edited", hint="load the model with --dtype float32 or bfloat16"
             )
         if self.config.eos:
-            end_of_sequence(session.model.tokenizer)
+            end_of_sequence(session.model.tokenizer, "eos")
         return modules, settings
 
     def _room(self, session: Session[Any]) -> int:
@@ -161,10 +161,3 @@ class BlockEditor(LongAnswerEditor):
         chosen = random.Random(seed).sample(documents, count)  # noqa: S311  not for security
         longest = min(self.config.document_length, model.context)
         return [encode(model.tokenizer, document)[0][:longest] for document in chosen]
-
-
-def end_of_sequence(tokenizer: Any) -> tuple[int, ...]:
-    """Return the end-of-sequence token as a tuple of one id. Raises BadConfig if the tokenizer has none."""
-    if tokenizer.eos_token_id is None:
-        raise BadConfig("the tokenizer has no end-of-sequence token", hint="set the option eos to false")
-    return (tokenizer.eos_token_id,)

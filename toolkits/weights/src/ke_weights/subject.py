@@ -13,7 +13,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.plugin import KEError, continued
+from ke_core.plugin import BadConfig, KEError, continued
 
 
 @frozen
@@ -74,6 +74,13 @@ def target_ids(tokenizer: Any, prompt: str, target: str) -> tuple[int, ...]:
     if both[: len(alone)] == alone and len(both) > len(alone):
         return tuple(both[len(alone) :])
     return tuple(tokenizer(spaced, add_special_tokens=False)["input_ids"])
+
+
+def end_of_sequence(tokenizer: Any, option: str) -> tuple[int, ...]:
+    """Return the end-of-sequence token, which ``option`` needs, as a tuple of one id. Raises BadConfig without one."""
+    if tokenizer.eos_token_id is None:
+        raise BadConfig(f"{option}: the tokenizer has no end-of-sequence token", hint=f"set {option} to false")
+    return (tokenizer.eos_token_id,)
 
 
 def padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -17,6 +17,7 @@ from ke_weights.plugin import (
     Patch,
     Rewrite,
     as_rewrites,
+    end_of_sequence,
     find_parts,
     model_facts,
     quantized,
@@ -59,7 +60,7 @@ class Ft:
         values = settings(self.config, model_facts(session, modules))
         modules.check_layers(values["layers"].value)
         if values["eos"].value:
-            ending(session.model.tokenizer)
+            end_of_sequence(session.model.tokenizer, "ft.eos")
             if values["objective"].value == "prompt-last":
                 raise BadConfig(
                     "ft.eos needs objective=target: objective=prompt-last scores every token at the prompt's end",
@@ -78,7 +79,7 @@ class Ft:
             FtSettings(
                 **{"eps": None} | chosen,
                 stop_loss=self.config.stop_loss,
-                ending=ending(session.model.tokenizer) if values["eos"].value else (),
+                ending=end_of_sequence(session.model.tokenizer, "ft.eos") if values["eos"].value else (),
                 shuffle=session.seed if self.config.profile == "locft-bf" else None,
             ),
             session.progress,
@@ -93,10 +94,3 @@ class Ft:
             "largest_changes": {name: float(update.abs().max()) for name, update in result.updates.items()},
             "edits": {one.id: {"loss_before": before, "loss_after": after} for one, before, after in losses},
         }
-
-
-def ending(tokenizer: Any) -> tuple[int, ...]:
-    """Return the end-of-sequence token as a tuple of one id. Raises BadConfig if the tokenizer has none."""
-    if tokenizer.eos_token_id is None:
-        raise BadConfig("ft.eos: the tokenizer has no end-of-sequence token", hint="set -o ft.eos=false")
-    return (tokenizer.eos_token_id,)
