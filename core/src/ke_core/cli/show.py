@@ -204,7 +204,7 @@ def settings_for(
             shape=source.shape(request),
             scale=lambda layer: opened().scale(layer),
             trace=lambda: opened().trace(),
-            input_distance=lambda layer, part: opened().input_distance(layer, part),
+            map_distance=lambda layer, part, side: opened().map_distance(layer, part, side),
         )
     found = spec.settings(editor.config, facts)
     read = bool(session.cache_info().currsize)

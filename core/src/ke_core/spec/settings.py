@@ -47,14 +47,14 @@ class Trace:
 @frozen(kw_only=True)
 class ModelFacts:
     """The facts from which hyperparameters are derived. ``scale`` of a layer: the root mean square of its output.
-    ``trace``: the layers that ``ke trace`` suggested for these weights, if it was run. ``input_distance`` of a layer
-    and of ``up`` or ``down``: the median distance between the inputs of that linear map of its MLP at two tokens.
+    ``trace``: the layers that ``ke trace`` suggested for these weights, if it was run. ``map_distance`` of a layer, of
+    ``up`` or ``down``, and of ``input`` or ``output``: the median distance between two tokens at that map of its MLP.
     """
 
     shape: Shape
     scale: Callable[[int], float]
     trace: Callable[[], Trace | None] = lambda: None
-    input_distance: Callable[[int, str], float] = lambda _layer, _part: 1.0
+    map_distance: Callable[[int, str, str], float] = lambda _layer, _part, _side: 1.0
 
 
 @frozen

@@ -24,7 +24,7 @@ def test_published_model_gets_the_published_values(key: Any, profile: Any) -> No
 def test_other_model_gets_a_layer_by_depth_and_a_radius_by_the_distance_of_its_keys() -> None:
     facts = evolve(
         facts_of("llama", 30, 576, 1536),
-        input_distance=lambda layer, part: {"down": 23.0, "up": 4.8}[part] + layer - 25,
+        map_distance=lambda layer, part, side: {("down", "input"): 23.0, ("up", "input"): 4.8}[part, side] + layer - 25,
     )
     found = {name: setting.value for name, setting in settings(GraceConfig(), facts).items()}
     assert found == {"layer": 25, "part": "down", "steps": 50, "lr": 1.0, "replacement": "last", "eps": 4.6}
@@ -35,13 +35,16 @@ def test_other_model_gets_a_layer_by_depth_and_a_radius_by_the_distance_of_its_k
     assert settings(GraceConfig(layer=99), facts)["eps"].value == 1.0
 
 
+@pytest.mark.parametrize("side", ["input", "output"])
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_distance_of_inputs_is_the_median_over_pairs_of_tokens(family: Family, tmp_path: Any) -> None:
+def test_distance_of_states_is_the_median_over_pairs_of_tokens(family: Family, side: str, tmp_path: Any) -> None:
     model = tiny_model(family)
     modules = find_parts(model.module)
-    found = model_facts(make_session(model, root=tmp_path), modules).input_distance(1, "down")
+    found = model_facts(make_session(model, root=tmp_path), modules).map_distance(1, "down", side)
     ids, seen = model.encode(read_corpus().documents[0])[:32], []
-    handle = modules.layers[1].projection.register_forward_pre_hook(lambda _module, args: seen.append(args[0][0, 1:]))
+    handle = modules.layers[1].projection.register_forward_hook(
+        lambda _module, args, output: seen.append((args[0] if side == "input" else output)[0, 1:])
+    )
     model.module(input_ids=torch.tensor([ids]))
     handle.remove()
     (states,) = seen

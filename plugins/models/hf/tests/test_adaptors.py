@@ -1,15 +1,15 @@
 """Adaptors: arguments of the forward function, digest, and removal."""
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 import torch
 from attrs import evolve
 
 from ke_core.plugin import EditFailed, Generate, Score
-from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding import memory
 from ke_plugin_hf.kept_rows import kept_of
+from ke_plugin_hf.layer_calls import prompt_lengths
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.interrupts import Interrupter, ctrl_c, first_and_last, points_of
 from ke_testing.kit import unchanged
@@ -54,6 +54,16 @@ def by_first_call(call, state):
     moved = call.prompt.sum(1) % 2 == 0 if call.kept is None else call.kept
     output = torch.where(moved[:, None, None], call.output + state["vector"], call.output)
     return (output, moved) if call.kept is None else output
+
+
+def by_parity(call, state):
+    """Decide at the prompt, by the parity of its length, and change nothing."""
+    return (call.output, call.prompt.sum(1) % 2 == 0) if call.kept is None else call.output
+
+
+def in_routed_rows(call, state):
+    """Add a vector to the rows that the router selected."""
+    return torch.where(call.routed[:, None, None], call.output + state["vector"], call.output)
 
 
 def wrong_shape(call, state):
@@ -163,6 +173,64 @@ def test_kept_values_follow_their_rows(monkeypatch):
     monkeypatch.setitem(memory.CAP, "cpu", 6)
     with model.adapt(LAYER["llama"], by_first_call, vector()), alone.adapt(LAYER["llama"], by_first_call, vector()):
         assert [one.text for one in model.generate(asked)] == [alone.generate([one])[0].text for one in asked]
+
+
+ROUTER = "model.layers.0.mlp.down_proj"
+
+
+@contextmanager
+def routed(model):
+    """Route at layer 0, and change the selected rows at layer 1."""
+    with (
+        model.adapt(ROUTER, by_parity, MARK) as router,
+        model.adapt(LAYER["llama"], in_routed_rows, vector(), router=router),
+    ):
+        yield
+
+
+def test_a_router_decides_for_a_later_layer_in_prompts_and_in_decoding(monkeypatch):
+    """The same texts as from one function that decides and acts, also when rows leave the batch and others join it."""
+    model, alone, single = tiny_model(), tiny_model(), tiny_model()
+    requests = [Generate(prompt=prompt[at:], max_tokens=2 + 3 * at) for prompt in PROMPTS for at in range(4)]
+    monkeypatch.setitem(memory.CAP, "cpu", 6)
+    with routed(model), routed(alone), single.adapt(LAYER["llama"], by_first_call, vector()):
+        texts = [one.text for one in model.generate(requests)]
+        assert texts == [alone.generate([one])[0].text for one in requests]
+        assert texts == [one.text for one in single.generate(requests)]
+        for one, other in zip(model.score(scored()), single.score(scored()), strict=True):
+            assert one.logprobs == pytest.approx(other.logprobs, rel=1e-4, abs=1e-4)
+    assert texts != [one.text for one in tiny_model().generate(requests)]
+
+
+def test_the_digest_covers_the_router():
+    model, digests = tiny_model(), []
+    with model.adapt(ROUTER, by_parity, MARK) as one, model.adapt("model.layers.0.mlp.up_proj", by_parity, MARK) as two:
+        for router in (None, one, two):
+            with model.adapt(LAYER["llama"], in_routed_rows, vector(), router=router):
+                digests.append((model.digest, model.state()["adaptor 2 of model.layers.1.mlp.down_proj"]))
+    assert len(set(digests)) == 3
+
+
+def test_a_router_that_runs_later_is_an_error():
+    model = tiny_model()
+    with (
+        model.adapt(LAYER["llama"], by_parity, MARK) as router,
+        model.adapt(ROUTER, in_routed_rows, vector(), router=router),
+        pytest.raises(EditFailed, match=r"layers.0.mlp.down_proj runs before its router at model.layers.1"),
+    ):
+        model.module(input_ids=torch.tensor([model.encode("Who is")]))
+
+
+def test_rows_of_an_inactive_router_are_not_routed():
+    SEEN.clear()
+    model = tiny_model()
+    with model.adapt(ROUTER, by_parity, {}) as router, model.adapt(LAYER["llama"], record, MARK, router=router):
+        model.generate(asked(2))
+        assert {call.routed for call in SEEN} == {None}
+        SEEN.clear()
+        router.replace_state(MARK)
+        model.generate(asked(2))
+    assert all(len(call.routed) == len(call.prompt) for call in SEEN)
 
 
 def test_kept_values_are_attached_to_a_cache_that_the_model_creates():

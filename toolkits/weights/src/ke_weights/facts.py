@@ -25,7 +25,9 @@ def model_facts(session: Session[Any], modules: ModuleMap) -> ModelFacts:
         shape=shape_of(modules),
         scale=cache(partial(state_rms, modules, tokenizer)),
         trace=lambda: _trace(session),
-        input_distance=lambda layer, part: input_distance(modules, tokenizer, modules.layers[layer].map_name(part)),
+        map_distance=lambda layer, part, side: map_distance(
+            modules, tokenizer, modules.layers[layer].map_name(part), side
+        ),
     )
 
 
@@ -40,8 +42,10 @@ def shape_of(modules: ModuleMap) -> Shape:
     )
 
 
-def input_distance(modules: ModuleMap, tokenizer: Any, name: str) -> float:
+def map_distance(modules: ModuleMap, tokenizer: Any, name: str, side: str) -> float:
     """Return the median Euclidean distance between the inputs of the linear map ``name`` at two tokens.
+
+    ``side``: ``input``, or ``output`` for the distance between its outputs.
 
     The tokens are those of the default corpus except the first, whose state is far larger in many models. Two digits,
     so that it is equal on every machine.
@@ -51,7 +55,10 @@ def input_distance(modules: ModuleMap, tokenizer: Any, name: str) -> float:
     seen: list[Tensor] = []
     with frozen_module(modules.module), Hooks() as hooks:
         place = modules.module.get_submodule(name)
-        hooks.before(place, lambda args, kwargs: seen.append(hidden_in(args, kwargs)))
+        if side == "input":
+            hooks.before(place, lambda args, kwargs: seen.append(hidden_in(args, kwargs)))
+        else:
+            hooks.after(place, seen.append)
         hooks.stop_after(place)
         forward(modules.module, ids, mask)
     states = seen[0].reshape(len(row), -1)[1:].to(modules.dtype)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ke_core.app import read_edits
 from ke_core.plugin import uninterruptible_context
-from ke_plugin_hf.adaptors import Adaptor, LayerCall, LayerForward, prompt_lengths
+from ke_plugin_hf.adaptors import Adaptor
 from ke_plugin_hf.decoding.float64 import double, home
 from ke_plugin_hf.guard import (
     NOT_QUANTIZED,
@@ -27,6 +27,7 @@ from ke_plugin_hf.guard import (
     swapped,
     whole_instead,
 )
+from ke_plugin_hf.layer_calls import LayerCall, LayerForward, prompt_lengths
 from ke_plugin_hf.model import HFModel as OpenModel
 from ke_weights.answer_states import AnswerStates
 from ke_weights.corpus import read_corpus

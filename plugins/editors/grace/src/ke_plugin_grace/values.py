@@ -96,6 +96,6 @@ def _derived(shape: Shape) -> dict[str, Setting]:
 
 
 def _radius(facts: ModelFacts, layer: int, part: str) -> Setting:
-    distance = facts.input_distance(layer, part)
+    distance = facts.map_distance(layer, part, "input")
     reason = f"{FRACTION:.0%} of the median distance between two inputs of {part} at layer {layer}, {distance:g}"
     return Setting(float(f"{FRACTION * distance:.2g}"), reason)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
 from itertools import count
@@ -22,70 +22,16 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from attrs import define, field, frozen
+from attrs import define, field
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from ke_core.plugin import EditFailed, UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_plugin_hf.kept_rows import keep, kept_of
+from ke_plugin_hf.layer_calls import ForwardRoles, LayerCall, LayerForward, State, roles_of, whole_prompts
 
-State = Mapping[str, Tensor]
-
-
-@frozen(kw_only=True, eq=False)
-class LayerCall:
-    """One call of a layer. B rows (texts), T positions; ``inputs`` [B, T, in], ``output`` [B, T, out].
-
-    ``padding``, ``prompt`` and ``answer`` [B, T] are bool, and exactly one of them is true at each position. Generated
-    tokens and the continuations of a likelihood request are answer. ``last_prompt`` [B] is the position of the last
-    prompt token of each row, or -1 if an earlier call has read it, as in every decoding step after the first.
-
-    ``kept`` [B, ...]: what the function returned besides the output in an earlier call for these rows, else None.
-    """
-
-    inputs: Tensor
-    output: Tensor
-    padding: Tensor
-    prompt: Tensor
-    answer: Tensor
-    last_prompt: Tensor
-    kept: Tensor | None = None
-
-
-LayerForward = Callable[[LayerCall, State], Tensor | tuple[Tensor, Tensor]]
-"""From a call and the state to the new output of the layer, with the same shape and dtype.
-
-With a tuple, the second tensor [B, ...] is ``kept`` of later calls that read more tokens of the same rows.
-"""
-
-
-@frozen(kw_only=True, eq=False)
-class _Pass:
-    """The roles of the positions in one forward call of the model, bool [B, T] and [B], and its cache."""
-
-    padding: Tensor
-    prompt: Tensor
-    last_prompt: Tensor
-    cache: Any = None
-
-
-_prompts: ContextVar[Sequence[int] | None] = ContextVar("prompt tokens of each row", default=None)
 _suspended: ContextVar[bool] = ContextVar("adaptors are suspended", default=False)
 _numbers = count()
-
-
-@uninterruptible_context
-def prompt_lengths(lengths: Sequence[int]) -> Iterator[None]:
-    """Treat the first ``lengths[b]`` tokens of each row as prompt, and later ones as answer, in forward calls of the
-    block.
-
-    Without this context, all tokens of a call are prompt, and those of later calls with the same cache are answer.
-    """
-    token = _prompts.set(lengths)
-    try:
-        yield
-    finally:
-        _prompts.reset(token)
 
 
 @uninterruptible_context
@@ -103,7 +49,7 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
     """A function added to the layer called ``layer`` while the context is open; created by ``model.adapt``.
 
     With an empty state it is inactive: the function is not called, and the digest equals that of the model without it.
-    ``others``: the open adaptors of the same model, in order of opening.
+    ``others``: the open adaptors of the same model, in order of opening. ``router``: the one that decides for each row.
     """
 
     module: nn.Module
@@ -111,11 +57,13 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
     forward: LayerForward
     state: State
     others: list[Adaptor]
+    router: Adaptor | None = None
     source: str = field(init=False)
     number: int = field(factory=lambda: next(_numbers), init=False)
     _kept: Tensor | None = field(default=None, init=False)
     _handles: list[RemovableHandle] = field(factory=list, init=False)
-    _pass: _Pass | None = field(default=None, init=False)
+    _pass: ForwardRoles | None = field(default=None, init=False)
+    _decided: Tensor | None = field(default=None, init=False)  # what it keeps, once its layer has run in this pass
 
     def __attrs_post_init__(self) -> None:
         self.source = function_digest(self.forward)
@@ -154,7 +102,8 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
             self.others.remove(self)
 
     def _see_pass(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._pass = None if _suspended.get() else _pass_of(args, kwargs, _prompts.get())
+        self._decided = None
+        self._pass = None if _suspended.get() else roles_of(args, kwargs)
         self._kept = None if self._pass is None else kept_of(self._pass.cache).get(self.number)
 
     def _forget_pass(self, _module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
@@ -163,13 +112,13 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
             cache = getattr(output, "past_key_values", None) if self._pass.cache is None else self._pass.cache
             if cache is not None:
                 keep(cache, self.number, self._kept)
-        self._pass = self._kept = None
+        self._pass = self._kept = self._decided = None
 
     def _run(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         if _suspended.get() or not self.state:
             return None
         inputs, before = hidden_in(args, kwargs), first(output)
-        roles = self._pass or _whole_prompts(before)
+        roles = self._pass or whole_prompts(before)
         rows, length = roles.padding.shape
         if before.shape[:-1].numel() != rows * length:
             raise EditFailed(
@@ -191,9 +140,11 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
             answer=~(padding | prompt),
             last_prompt=roles.last_prompt.to(device),
             kept=self._kept,
+            routed=self._routed(device),
         )
         found = self.forward(call, self.state)
         after, self._kept = found if isinstance(found, tuple) else (found, None)
+        self._decided = call.kept if self._kept is None else self._kept
         if after.shape != call.output.shape or after.dtype != call.output.dtype:
             raise EditFailed(
                 f"the adaptor of {self.layer} returned {after.dtype} {tuple(after.shape)} "
@@ -203,40 +154,17 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
         after = after.reshape(before.shape)
         return after if isinstance(output, Tensor) else (after, *output[1:])
 
-
-def _pass_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], prompts: Sequence[int] | None) -> _Pass:
-    """Return the roles of the positions in a call of the whole model with these arguments."""
-    fed = kwargs.get("input_ids", args[0] if args else None)
-    fed = kwargs["inputs_embeds"] if fed is None else fed
-    rows, length = fed.shape[:2]
-    mask = kwargs.get("attention_mask")
-    if mask is None or mask.dim() != 2:
-        cache = kwargs.get("past_key_values")
-        before = cache.get_seq_length() if cache else 0
-        mask = torch.ones((rows, before + length), dtype=torch.int64, device=fed.device)
-    tokens = mask.ne(0).to(torch.int64)
-    read = tokens.shape[1] - length
-    places = tokens.cumsum(1)[:, read:] - 1  # position of each column in its text
-    padding = tokens[:, read:] == 0
-    if prompts is None:
-        counts = (tokens[:, :read] if read else tokens).sum(1)
-    else:
-        counts = torch.tensor(prompts, dtype=torch.int64, device=tokens.device)
-    prompt = (places < counts[:, None]) & ~padding
-    here = prompt & (places == counts[:, None] - 1)
-    return _Pass(padding=padding, prompt=prompt, last_prompt=_first_true(here), cache=kwargs.get("past_key_values"))
-
-
-def _whole_prompts(output: Tensor) -> _Pass:
-    """Return the roles if the layer is called directly: everything is prompt."""
-    rows, length = output.shape[:2] if output.dim() > 2 else (1, output.shape[0])
-    prompt = torch.ones((rows, length), dtype=torch.bool)
-    return _Pass(padding=~prompt, prompt=prompt, last_prompt=torch.full((rows,), length - 1, dtype=torch.int64))
-
-
-def _first_true(found: Tensor) -> Tensor:
-    """Return the column of the first true value of each row, or -1 if there is none."""
-    return torch.where(found.any(1), found.to(torch.int64).argmax(1), -1)
+    def _routed(self, device: torch.device) -> Tensor | None:
+        """Return what the router keeps of the rows of this pass; None without an active one."""
+        if self.router is None or not self.router.state:
+            return None
+        decided = self.router._decided  # noqa: SLF001  its own kind
+        if decided is None:
+            raise EditFailed(
+                f"{self.layer} runs before its router at {self.router.layer} has decided",
+                hint="route at a layer that runs earlier, with a function that returns (output, decision)",
+            )
+        return decided.to(device)
 
 
 def first(output: Any) -> Tensor:
@@ -289,6 +217,14 @@ def _check_state(layer: str, state: State) -> None:
 def active(adaptors: Sequence[Adaptor]) -> list[Adaptor]:
     """Return the adaptors with a state. None while adaptors are suspended."""
     return [] if _suspended.get() else [adaptor for adaptor in adaptors if adaptor.state]
+
+
+def identities(adaptors: Sequence[Adaptor]) -> Iterator[tuple[str, str]]:
+    """Return the name and the function of every open adaptor, with the position of its router."""
+    found = active(adaptors)
+    for number, adaptor in enumerate(found):
+        routed = f" routed by {found.index(adaptor.router)}" if adaptor.router in found else ""
+        yield f"adaptor {number} of {adaptor.layer}", adaptor.source + routed
 
 
 def state_tensors(adaptors: Sequence[Adaptor]) -> Iterator[tuple[str, Tensor]]:

@@ -16,7 +16,7 @@ import torch
 from attrs import define, field
 from torch import Tensor, nn
 
-from ke_plugin_hf.adaptors import Adaptor, active, state_tensors
+from ke_plugin_hf.adaptors import Adaptor, identities, state_tensors
 
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
 SAMPLED = 64  # values of a tensor
@@ -145,8 +145,7 @@ def fingerprint(
     for name, part in module.named_modules():
         own_forward = id(part.__dict__["forward"]) if "forward" in part.__dict__ else None
         marks[f"module {name}"] = (type(part).__qualname__, part.training, _hooks(part), own_forward)
-    for number, adaptor in enumerate(active(adaptors)):
-        marks[f"adaptor {number} of {adaptor.layer}"] = adaptor.source
+    marks |= identities(adaptors)
     for name, tensor in state_tensors(adaptors):
         marks[name] = (str(tensor.dtype), tuple(tensor.shape), sums[name])
     marks["attention"] = getattr(getattr(module, "config", None), "_attn_implementation", None)
@@ -162,8 +161,8 @@ def digest_of(module: nn.Module, sums: Mapping[str, Checksum] | None = None, ada
     if sums is None:
         sums = Checksums().of(module, adaptors, fresh=True)
     text = hashlib.sha256()
-    for number, adaptor in enumerate(active(adaptors)):
-        text.update(f"adaptor {number} of {adaptor.layer}: {adaptor.source}\n".encode())
+    for name, function in identities(adaptors):
+        text.update(f"{name}: {function}\n".encode())
     for name, tensor in sorted((*_tensors(module), *state_tensors(adaptors)), key=lambda pair: pair[0]):
         text.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {sums[name]}\n".encode())
     known = {hook for adaptor in adaptors for hook in adaptor.hooks}

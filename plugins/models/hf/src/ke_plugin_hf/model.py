@@ -20,7 +20,7 @@ from ke_core.plugin import (
     Scored,
     uninterruptible_context,
 )
-from ke_plugin_hf.adaptors import Adaptor, LayerForward, active, without_adaptors
+from ke_plugin_hf.adaptors import Adaptor, active, without_adaptors
 from ke_plugin_hf.decoding.forward import input_device
 from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
@@ -29,6 +29,7 @@ from ke_plugin_hf.decoding.tokens import PromptTokenizer
 from ke_plugin_hf.decoding.verify import context_of
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
 from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
+from ke_plugin_hf.layer_calls import LayerForward
 
 UNBOUNDED = (
     10**9
@@ -128,15 +129,19 @@ class HFModel:
         self._runner.about_to_change()
         return Patch(self.module, tuple(self._recorders), self._chain)
 
-    def adapt(self, layer: str, forward: LayerForward, state: Mapping[str, torch.Tensor]) -> Adaptor:
+    def adapt(
+        self, layer: str, forward: LayerForward, state: Mapping[str, torch.Tensor], *, router: Adaptor | None = None
+    ) -> Adaptor:
         """Return a context in which ``forward`` changes the output of the module ``layer``; no parameter changes.
 
         ``forward(call, state)`` must be a function at module level. It gets a ``LayerCall`` and the tensors of
-        ``state``, and returns the new output. The digest covers both. With an empty state nothing changes. Raises
-        EditFailed for an unknown layer and for a function that holds values.
+        ``state``, and returns the new output. The digest covers both. With an empty state nothing changes.
+
+        ``router``: an open adaptor of an earlier layer, whose decision for each row ``forward`` gets as
+        ``call.routed``. Raises EditFailed for an unknown layer and for a function that holds values.
         """
         self._runner.about_to_change()
-        return Adaptor(self.module, layer, forward, dict(state), self._adaptors)
+        return Adaptor(self.module, layer, forward, dict(state), self._adaptors, router)
 
     @property
     def adaptors(self) -> tuple[Adaptor, ...]:

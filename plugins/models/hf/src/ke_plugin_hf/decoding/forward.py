@@ -20,11 +20,11 @@ from attrs import define, field, frozen
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding import attention
 from ke_plugin_hf.decoding.cache import GrowingCache
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.kept_rows import join_kept, select_kept
+from ke_plugin_hf.layer_calls import prompt_lengths
 
 Mode = Literal["shared", "copied", "plain"]
 Layers = tuple[tuple[Tensor, Tensor], ...]

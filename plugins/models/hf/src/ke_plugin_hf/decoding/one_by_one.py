@@ -10,12 +10,12 @@ from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
 from ke_core.plugin import uninterruptible_context
-from ke_plugin_hf.adaptors import prompt_lengths
 from ke_plugin_hf.decoding.decoding import DecodingRow
 from ke_plugin_hf.decoding.forward import input_device
 from ke_plugin_hf.decoding.memory import free_after_failure, out_of_memory
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
 from ke_plugin_hf.decoding.scoring import ScoringRow
+from ke_plugin_hf.layer_calls import prompt_lengths
 
 OneRow = TypeVar("OneRow", DecodingRow, ScoringRow)
 
