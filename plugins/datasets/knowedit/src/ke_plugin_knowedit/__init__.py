@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, data_dir_option
+from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, atlas_variant, data_dir_option
 from ke_core.plugin import EFFICACY, FLUENCY, LOCALITY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "knowedit"
@@ -39,15 +39,11 @@ VARIANTS = tuple(
     )
     for name, (file, summary) in SETS.items()
 )
-ATLAS = Variant(
-    name="knowedit-atlas",
-    family=FAMILY,
-    summary="40 facts about cities with portability and locality, as in Wiki_counterfact (embedded, offline)",
-    file="",
-    url="built from the atlas of ke_benchmarks.graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
-    published={"cases": 40},
+ATLAS = atlas_variant(
+    FAMILY,
+    "40 facts about cities with portability and locality, as in Wiki_counterfact (embedded, offline)",
+    CITE,
+    cases=40,
 )
 
 

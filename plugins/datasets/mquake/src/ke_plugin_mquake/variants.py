@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ke_benchmarks import Variant
+from ke_benchmarks import ATLAS_LICENSE, Variant
 from ke_core.plugin import PublishedAudit
 
 PRINCETON = "https://raw.githubusercontent.com/princeton-nlp/MQuAKE/main/"
@@ -151,6 +151,6 @@ ATLAS = MquakeVariant(
     summary="400 cases about countries and cities in one counterfactual world; embedded, needs no download",
     file="",
     url="built by the builder of mquake from the embedded graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
+    license=ATLAS_LICENSE,
     published={**cells((159, 108), (41, 79), (0, 13)), "edit mentions": 546, "distinct statements": 222},
 )

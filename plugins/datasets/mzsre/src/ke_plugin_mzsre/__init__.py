@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import Attribute, field, frozen
 
-from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, data_dir_option
+from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
 from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, PORTABILITY, BadConfig, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "mzsre"
@@ -56,15 +56,12 @@ BIZSRE = Variant(
 }""",
     published={"cases": 1037},
 )
-ATLAS = Variant(
-    name="mzsre-atlas",
-    family=FAMILY,
-    summary="24 questions about capitals in English and German, in the format of MzsRE (embedded, offline)",
-    file="",
+ATLAS = atlas_variant(
+    FAMILY,
+    "24 questions about capitals in English and German, in the format of MzsRE (embedded, offline)",
+    MZSRE.cite,
+    cases=24,
     url="built from the atlas of ke_benchmarks.graph, with German names",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=MZSRE.cite,
-    published={"cases": 24},
 )
 AVAILABLE = {MZSRE.name: tuple(LANGUAGES), BIZSRE.name: ("en", "zh"), ATLAS.name: ("en", "de")}
 """The languages of each dataset."""
@@ -111,21 +108,18 @@ def languages(name: str, config: MzsreConfig) -> tuple[str, str]:
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register the published datasets and the embedded one."""
-    return [_spec(variant) for variant in (MZSRE, BIZSRE, ATLAS)]
-
-
-def _spec(variant: Variant) -> DatasetSpec:
-    def build(config: MzsreConfig) -> Dataset:
-        from ke_plugin_mzsre import dataset  # noqa: PLC0415  built late
-
-        return dataset.build(variant, config)
-
-    return variant.spec(
+    return variant_specs(
+        (MZSRE, BIZSRE, ATLAS),
+        _build,
         config=MzsreConfig,
-        build=build,
-        family=FAMILY,
         aspects=(EFFICACY, PARAPHRASE, *FORCED_ASPECTS, PORTABILITY, LOCALITY),
         styles=QUESTION_STYLES,
         metrics=("classic", "wild"),
         judge="containment",
     )
+
+
+def _build(variant: Variant, config: MzsreConfig) -> Dataset:
+    from ke_plugin_mzsre import dataset  # noqa: PLC0415  built late
+
+    return dataset.build(variant, config)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import FORCED_ASPECTS, Variant, data_dir_option
+from ke_benchmarks import FORCED_ASPECTS, Variant, atlas_variant, data_dir_option, variant_specs
 from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "qaedit"
@@ -32,15 +32,8 @@ QAEDIT = Variant(
     blobs={"e5e743b4": "WanliYoung/Revisit-Editing-Evaluation"},
     published={"cases": 1000},
 )
-ATLAS = Variant(
-    name="qaedit-atlas",
-    family=FAMILY,
-    summary="80 questions about countries and cities in the format of QAEdit (embedded, offline)",
-    file="",
-    url="built from the atlas of ke_benchmarks.graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
-    published={"cases": 80},
+ATLAS = atlas_variant(
+    FAMILY, "80 questions about countries and cities in the format of QAEdit (embedded, offline)", CITE, cases=80
 )
 
 
@@ -66,22 +59,19 @@ class QAEditConfig:
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register the published file and the embedded dataset."""
-    return [_spec(QAEDIT), _spec(ATLAS)]
-
-
-def _spec(variant: Variant) -> DatasetSpec:
-    def build(config: QAEditConfig) -> Dataset:
-        from ke_plugin_qaedit import dataset  # noqa: PLC0415  built late
-
-        kind = dataset.QAEditAtlas if variant is ATLAS else dataset.QAEdit
-        return kind(variant=variant, config=config)
-
-    return variant.spec(
+    return variant_specs(
+        (QAEDIT, ATLAS),
+        _build,
         config=QAEditConfig,
-        build=build,
-        family=FAMILY,
         aspects=(EFFICACY, PARAPHRASE, *FORCED_ASPECTS, LOCALITY),
         styles=STYLES,
         metrics=("wild", "classic"),
         judge="exact-match",
     )
+
+
+def _build(variant: Variant, config: QAEditConfig) -> Dataset:
+    from ke_plugin_qaedit import dataset  # noqa: PLC0415  built late
+
+    kind = dataset.QAEditAtlas if variant is ATLAS else dataset.QAEdit
+    return kind(variant=variant, config=config)

@@ -7,7 +7,16 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import HIDE, ReproductionSpec, Variant, file_option, mask_option, relations_option, reproductions_in
+from ke_benchmarks import (
+    HIDE,
+    ReproductionSpec,
+    Variant,
+    atlas_variant,
+    file_option,
+    mask_option,
+    relations_option,
+    reproductions_in,
+)
 from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,
@@ -83,14 +92,11 @@ WHOLE = Variant(
     cite=CITE,
     published={"cases": sum(RELEASED.values())},
 )
-ATLAS = Variant(
-    name="recoe-atlas",
-    family="recoe",
-    summary="360 questions in six schemes about populations, areas and borders; embedded, needs no download",
-    file="",
+ATLAS = atlas_variant(
+    "recoe",
+    "360 questions in six schemes about populations, areas and borders; embedded, needs no download",
+    CITE,
     url="built by the builder of recoe from the embedded graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_benchmarks import ReproductionSpec, data_dir_option, file_option, mask_option, reproductions_in
+from ke_benchmarks import ATLAS_LICENSE, ReproductionSpec, data_dir_option, file_option, mask_option, reproductions_in
 from ke_benchmarks.graph import Builder, BuilderSpec
 from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
 from ke_plugin_ripple_edits.variants import FAMILY, VARIANTS, RippleVariant
@@ -34,7 +34,7 @@ ATLAS = RippleVariant(
     summary="edits of countries and cities with their ripple effects, by six criteria (embedded, offline)",
     file="",
     url="built from the atlas of ke_benchmarks.graph by the builder of ripple-edits",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
+    license=ATLAS_LICENSE,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen
 
-from ke_benchmarks import QUESTION_STYLES, Variant, data_dir_option
+from ke_benchmarks import QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
 from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "uniedit"
@@ -26,15 +26,11 @@ UNIEDIT = Variant(
     license="MIT",
     cite=CITE,
 )
-ATLAS = Variant(
-    name="uniedit-atlas",
-    family=FAMILY,
-    summary="40 facts about countries with questions of seven kinds, in the format of UniEdit (embedded, offline)",
-    file="",
-    url="built from the atlas of ke_benchmarks.graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
-    published={"cases": 40},
+ATLAS = atlas_variant(
+    FAMILY,
+    "40 facts about countries with questions of seven kinds, in the format of UniEdit (embedded, offline)",
+    CITE,
+    cases=40,
 )
 
 
@@ -60,22 +56,19 @@ class UnieditConfig:
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register the published files and the embedded dataset."""
-    return [_spec(UNIEDIT), _spec(ATLAS)]
-
-
-def _spec(variant: Variant) -> DatasetSpec:
-    def build(config: UnieditConfig) -> Dataset:
-        from ke_plugin_uniedit import dataset  # noqa: PLC0415  built late
-
-        kind = dataset.UnieditAtlas if variant is ATLAS else dataset.Uniedit
-        return kind(variant=variant, config=config)
-
-    return variant.spec(
+    return variant_specs(
+        (UNIEDIT, ATLAS),
+        _build,
         config=UnieditConfig,
-        build=build,
-        family=FAMILY,
         aspects=(EFFICACY, FORCED_EFFICACY, PORTABILITY, LOCALITY),
         styles=QUESTION_STYLES,
         metrics=("classic", "wild"),
         judge="containment",
     )
+
+
+def _build(variant: Variant, config: UnieditConfig) -> Dataset:
+    from ke_plugin_uniedit import dataset  # noqa: PLC0415  built late
+
+    kind = dataset.UnieditAtlas if variant is ATLAS else dataset.Uniedit
+    return kind(variant=variant, config=config)

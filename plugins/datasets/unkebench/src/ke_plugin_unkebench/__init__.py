@@ -6,7 +6,16 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_benchmarks import QUESTION_STYLES, SUB_QUESTION, Variant, answer_end_option, data_dir_option, max_tokens_option
+from ke_benchmarks import (
+    QUESTION_STYLES,
+    SUB_QUESTION,
+    Variant,
+    answer_end_option,
+    atlas_variant,
+    data_dir_option,
+    max_tokens_option,
+    variant_specs,
+)
 from ke_core.plugin import EFFICACY, PARAPHRASE, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "unkebench"
@@ -27,15 +36,11 @@ UNKEBENCH = Variant(
     cite=CITE,
     published={"cases": 1000},
 )
-ATLAS = Variant(
-    name="unkebench-atlas",
-    family=FAMILY,
-    summary="40 counterfactual paragraphs about countries in the format of UnKEBench (embedded, offline)",
-    file="",
-    url="built from the atlas of ke_benchmarks.graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
-    published={"cases": 40},
+ATLAS = atlas_variant(
+    FAMILY,
+    "40 counterfactual paragraphs about countries in the format of UnKEBench (embedded, offline)",
+    CITE,
+    cases=40,
 )
 
 
@@ -51,22 +56,19 @@ class UnkebenchConfig:
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register the published file and the embedded dataset."""
-    return [_spec(UNKEBENCH), _spec(ATLAS)]
-
-
-def _spec(variant: Variant) -> DatasetSpec:
-    def build(config: UnkebenchConfig) -> Dataset:
-        from ke_plugin_unkebench import dataset  # noqa: PLC0415  built late
-
-        kind = dataset.UnkebenchAtlas if variant is ATLAS else dataset.Unkebench
-        return kind(variant=variant, config=config)
-
-    return variant.spec(
+    return variant_specs(
+        (UNKEBENCH, ATLAS),
+        _build,
         config=UnkebenchConfig,
-        build=build,
-        family=FAMILY,
         aspects=(EFFICACY, PARAPHRASE, SUB_QUESTION),
         styles=QUESTION_STYLES,
         metrics=("long-answer",),
         judge="exact-match",
     )
+
+
+def _build(variant: Variant, config: UnkebenchConfig) -> Dataset:
+    from ke_plugin_unkebench import dataset  # noqa: PLC0415  built late
+
+    kind = dataset.UnkebenchAtlas if variant is ATLAS else dataset.Unkebench
+    return kind(variant=variant, config=config)

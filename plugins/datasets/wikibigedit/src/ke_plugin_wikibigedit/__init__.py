@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import Attribute, field, frozen
 
-from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, data_dir_option
+from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
 from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl
 
 FAMILY = "wikibigedit"
@@ -35,14 +35,8 @@ WIKIBIGEDIT = Variant(
     license="Apache-2.0",
     cite=CITE,
 )
-ATLAS = Variant(
-    name="wikibigedit-atlas",
-    family=FAMILY,
-    summary="48 questions about countries and cities in three timesteps, in the format of WikiBigEdit (embedded)",
-    file="",
-    url="built from the atlas of ke_benchmarks.graph",
-    license="Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)",
-    cite=CITE,
+ATLAS = atlas_variant(
+    FAMILY, "48 questions about countries and cities in three timesteps, in the format of WikiBigEdit (embedded)", CITE
 )
 
 
@@ -73,22 +67,19 @@ class WikibigeditConfig:
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register the published files and the embedded dataset."""
-    return [_spec(WIKIBIGEDIT), _spec(ATLAS)]
-
-
-def _spec(variant: Variant) -> DatasetSpec:
-    def build(config: WikibigeditConfig) -> Dataset:
-        from ke_plugin_wikibigedit import dataset  # noqa: PLC0415  built late
-
-        kind = dataset.WikibigeditAtlas if variant is ATLAS else dataset.Wikibigedit
-        return kind(variant=variant, config=config)
-
-    return variant.spec(
+    return variant_specs(
+        (WIKIBIGEDIT, ATLAS),
+        _build,
         config=WikibigeditConfig,
-        build=build,
-        family=FAMILY,
         aspects=(EFFICACY, PARAPHRASE, *FORCED_ASPECTS, PORTABILITY, LOCALITY),
         styles=QUESTION_STYLES,
         metrics=("classic", "wild"),
         judge="containment",
     )
+
+
+def _build(variant: Variant, config: WikibigeditConfig) -> Dataset:
+    from ke_plugin_wikibigedit import dataset  # noqa: PLC0415  built late
+
+    kind = dataset.WikibigeditAtlas if variant is ATLAS else dataset.Wikibigedit
+    return kind(variant=variant, config=config)

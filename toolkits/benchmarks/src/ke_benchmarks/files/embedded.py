@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
+from ke_benchmarks.files.family import Variant
 from ke_benchmarks.files.records import structure_record
 from ke_core.plugin import DataFile
 
 T = TypeVar("T")
+ATLAS_LICENSE = "Apache-2.0; facts: GeoNames, CC BY 4.0, and countryinfo, MIT (ATLAS-NOTICE.txt in ke-benchmarks)"
+ATLAS_URL = "built from the atlas of ke_benchmarks.graph"
 
 
 class EmbeddedDataset:
@@ -46,6 +49,20 @@ class PromptFiles:
     def sha256(self) -> str:
         """Return the digest of all ``names``."""
         return hashlib.sha256("\0".join(map(self.text, self.names)).encode()).hexdigest()
+
+
+def atlas_variant(family: str, summary: str, cite: str, *, cases: int | None = None, url: str = ATLAS_URL) -> Variant:
+    """Return the variant ``FAMILY-atlas``: cases in the format of ``family``, built from the embedded graph."""
+    return Variant(
+        name=f"{family}-atlas",
+        family=family,
+        summary=summary,
+        file="",
+        url=url,
+        license=ATLAS_LICENSE,
+        cite=cite,
+        published={} if cases is None else {"cases": cases},
+    )
 
 
 def digest_of_json(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -89,6 +89,16 @@ class Variant:
 
     def _folder(self, data_dir: str | None) -> Path | None:
         return folder_of(data_dir, self.family)
+
+
+def variant_specs(
+    variants: Iterable[Variant], build: Callable[[Any, Any], Dataset], *, config: type, **declared: Any
+) -> list[DatasetSpec]:
+    """Return the specifications of a family. ``build`` makes a dataset of a variant and options ``config``.
+
+    ``declared``: further fields of ``DatasetSpec``.
+    """
+    return [one.spec(config=config, build=partial(build, one), family=one.family, **declared) for one in variants]
 
 
 def folder_of(data_dir: str | None, family: str) -> Path | None:
