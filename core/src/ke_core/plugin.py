@@ -141,7 +141,7 @@ from ke_core.spec.results import (
     Value,
     Verdict,
 )
-from ke_core.spec.settings import ModelFacts, Setting, Settings, Shape, Trace
+from ke_core.spec.settings import ModelFacts, Setting, Settings, Shape, Trace, option
 from ke_core.spec.specs import (
     NAME_PATTERN,
     DatasetSpec,
@@ -233,8 +233,8 @@ __all__ = [
     "contradicting", "cut_at_stops", "cut_in_echo", "data_places", "digest", "distinct", "error_line", "expected",
     "file_errors", "find_model", "flush", "from_json", "has_content", "hidden_sibling", "holds", "hookimpl",
     "json_type_only", "loads", "locked", "log_probabilities", "measured", "ngram_entropy", "noun", "observed",
-    "one_slot", "outcome_of", "parse_json", "parse_object", "parse_reference", "parse_toml", "problem", "prompt_text",
-    "put", "read_at_most", "read_error_body", "read_json", "read_object", "read_toml", "read_value",
+    "one_slot", "option", "outcome_of", "parse_json", "parse_object", "parse_reference", "parse_toml", "problem",
+    "prompt_text", "put", "read_at_most", "read_error_body", "read_json", "read_object", "read_toml", "read_value",
     "refuse_other_types", "sentences", "sha256_of", "thoughts_of", "to_json", "uninterruptible",
     "uninterruptible_context", "verdict_of", "warn", "with_room", "words", "write_atomic", "write_value",
 ]  # fmt: skip

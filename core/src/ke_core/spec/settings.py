@@ -1,11 +1,22 @@
-"""Facts about a model, and the hyperparameters that are derived from them."""
+"""Fields of config classes, facts about a model, and the hyperparameters that are derived from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
+
+T = TypeVar("T")
+
+
+def option(text: str, default: T, check: Any = None, *, file: bool = False, words: tuple[str, ...] = ()) -> T:
+    """Return a field of a config class; ``text`` is its help. ``check``: attrs validators.
+
+    ``file``: it may name a file or folder. ``words``: values that are not file names.
+    """
+    marks = {"help": text} | ({"file": True} if file else {}) | ({"words": words} if words else {})
+    return field(default=default, validator=check, metadata=marks)
 
 
 @frozen(kw_only=True)

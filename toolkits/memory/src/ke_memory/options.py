@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import field
-
-from ke_core.plugin import SUB_QUESTIONS
+from ke_core.plugin import SUB_QUESTIONS, option
 
 
 def decomposition_option(text: str) -> Any:
     """``decomposition``: who decomposes questions, the model or the dataset."""
-    return field(default="model", metadata={"help": text})
+    return option(text, "model")
 
 
 def encoder_option(text: str = "sentence encoder of the memory") -> Any:
     """``encoder``: the sentence encoder."""
-    return field(default="minilm-l6", metadata={"help": text, "file": True})
+    return option(text, "minilm-l6", file=True)
 
 
 def prompts_option(text: str, *words: str) -> Any:
     """``prompts``: a folder with prompt files, or one of ``words`` (besides ``own``)."""
-    return field(default="own", metadata={"help": text, "file": True, "words": ("own", *words)})
+    return option(text, "own", file=True, words=("own", *words))
 
 
 def uses_dataset_sub_questions(config: Any) -> bool:

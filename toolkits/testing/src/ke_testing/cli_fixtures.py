@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_core.app import Plugins, builtin, empty_manager, main
 from ke_core.plugin import (
@@ -39,6 +39,7 @@ from ke_core.plugin import (
     Value,
     Verdict,
     hookimpl,
+    option,
 )
 from ke_testing.fakes import EchoModel
 from ke_testing.toy import toy_spec
@@ -48,8 +49,8 @@ from ke_testing.toy import toy_spec
 class WordConfig:
     """Options of the toy editors."""
 
-    word: str = field(default="Rome", metadata={"help": "the answer"})
-    loud: bool = field(default=False, metadata={"help": "write it in capitals"})
+    word: str = option("the answer", "Rome")
+    loud: bool = option("write it in capitals", default=False)
 
 
 @frozen(kw_only=True)

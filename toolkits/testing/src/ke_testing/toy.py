@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_core.plugin import (
     EFFICACY,
@@ -27,6 +27,7 @@ from ke_core.plugin import (
     Query,
     Verdict,
     contradicting,
+    option,
 )
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 
@@ -37,7 +38,7 @@ COUNTRY_OF = {"Paris": "France", "Rome": "Italy", "Berlin": "Germany", "Madrid":
 class ToyConfig:
     """One option."""
 
-    mask: bool = field(default=False, metadata={"help": "hide edits that contradict a case's own path"})
+    mask: bool = option("hide edits that contradict a case's own path", default=False)
 
 
 @frozen(kw_only=True)

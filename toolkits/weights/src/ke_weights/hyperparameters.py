@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import BadConfig, ModelFacts, Setting, Settings, Shape, Trace
+from ke_core.plugin import BadConfig, ModelFacts, Setting, Settings, Shape, Trace, option
 from ke_weights.published import PUBLISHED_MULTI_LAYER, PUBLISHED_SINGLE_LAYER, Key, Published
 
 STEPS_ACROSS = 5  # Adam steps to change a hidden state completely
@@ -47,11 +47,7 @@ def as_details(settings: Settings) -> dict[str, Any]:
 
 def template_length() -> Any:
     """Return the config field of methods that sample five left contexts of one length, as MEMIT does."""
-    return field(
-        default=10,
-        validator=validators.gt(0),
-        metadata={"help": "length of each of the five sampled left contexts, in tokens"},
-    )
+    return option("length of each of the five sampled left contexts, in tokens", 10, validators.gt(0))
 
 
 @frozen(kw_only=True)
@@ -66,49 +62,37 @@ class OffsetConfig:
 
 def corpus_option(use: str) -> Any:
     """Return the config field of a text; ``use`` completes "text ..."."""
-    return field(
-        default="wordnet",
-        metadata={
-            "help": f"text {use}: wordnet (in the package), a text file with one document per line, or "
-            "a dataset on the Hub (OWNER/NAME:CONFIGURATION)",
-            "file": True,
-            "words": ("wordnet",),
-        },
+    return option(
+        f"text {use}: wordnet (in the package), a text file with one document per line, or "
+        "a dataset on the Hub (OWNER/NAME:CONFIGURATION)",
+        "wordnet",
+        file=True,
+        words=("wordnet",),
     )
 
 
 def covariance_tokens() -> Any:
     """Return the config field of the number of tokens for the key covariance."""
-    return field(default=100_000, validator=validators.gt(0), metadata={"help": "number of corpus tokens to use"})
+    return option("number of corpus tokens to use", 100_000, validators.gt(0))
 
 
 def document_length_option(default: int) -> Any:
     """Return the config field of the maximum length of a document."""
-    return field(
-        default=default, validator=validators.gt(0), metadata={"help": "maximum length of a corpus document, in tokens"}
-    )
+    return option("maximum length of a corpus document, in tokens", default, validators.gt(0))
 
 
 @frozen(kw_only=True)
 class TargetConfig(OffsetConfig):
     """Options of every method that optimizes a target for each edit and uses the key covariance."""
 
-    kl: float = field(
-        default=0.0625,
-        validator=validators.ge(0),
-        metadata={"help": "weight of KL(current || original) at the subject in the loss of the target"},
+    kl: float = option(
+        "weight of KL(current || original) at the subject in the loss of the target", 0.0625, validators.ge(0)
     )
-    stop_loss: float = field(
-        default=0.05,
-        validator=validators.ge(0),
-        metadata={"help": "stop optimizing a target when its loss is below this value"},
-    )
+    stop_loss: float = option("stop optimizing a target when its loss is below this value", 0.05, validators.ge(0))
     corpus: str = corpus_option("for the key covariance")
     tokens: int = covariance_tokens()
     document_length: int = document_length_option(1024)
-    templates: tuple[str, ...] | None = field(
-        default=None, metadata={"help": "left contexts to use instead of sampled ones, each ending in {}"}
-    )
+    templates: tuple[str, ...] | None = option("left contexts to use instead of sampled ones, each ending in {}", None)
 
 
 @frozen(kw_only=True)
@@ -132,8 +116,8 @@ class SingleLayerConfig(TargetConfig):
 class RankOneConfig(SingleLayerConfig):
     """Options of ROME and its successors."""
 
-    mom2_adjustment: bool = field(
-        default=True, metadata={"help": "true = key direction C^-1 k, as the authors; false = k itself, as EasyEdit"}
+    mom2_adjustment: bool = option(
+        "true = key direction C^-1 k, as the authors; false = k itself, as EasyEdit", default=True
     )
 
 

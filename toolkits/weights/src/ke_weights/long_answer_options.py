@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import ModelFacts, Setting
+from ke_core.plugin import ModelFacts, Setting, option
 from ke_weights.hyperparameters import (
     OffsetConfig,
     corpus_option,
@@ -23,36 +23,27 @@ DEPTH = 0.23
 
 
 def _count(default: int, text: str, least: int = 1) -> Any:
-    return field(default=default, validator=validators.ge(least), metadata={"help": text})
+    return option(text, default, validators.ge(least))
 
 
 @frozen(kw_only=True)
 class LongTargetConfig(OffsetConfig):
     """Options of the states that lead to an answer."""
 
-    eos: bool = field(default=True, metadata={"help": "an end-of-sequence token ends each answer, as released"})
+    eos: bool = option("an end-of-sequence token ends each answer, as released", default=True)
 
 
 @frozen(kw_only=True)
 class BlockConfig(LongTargetConfig):
     """Options of a method that trains one block. None means: the published value for this model, else derived."""
 
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={
-            "help": "default = the block's loss is a mean without padding positions; paper = with them, as released"
-        },
+    profile: Literal["default", "paper"] = option(
+        "default = the block's loss is a mean without padding positions; paper = with them, as released", "default"
     )
     layer: int | None = derived("block whose output is optimized and which is trained")
     block_steps: int = _count(50, "steps of AdamW that train the block", 0)
-    block_lr: float = field(
-        default=2e-4, validator=validators.gt(0), metadata={"help": "learning rate of the block's training"}
-    )
-    block_decay: float = field(
-        default=0.01,
-        validator=validators.ge(0),
-        metadata={"help": "weight decay of the block's training, except norms"},
-    )
+    block_lr: float = option("learning rate of the block's training", 2e-4, validators.gt(0))
+    block_decay: float = option("weight decay of the block's training, except norms", 0.01, validators.ge(0))
     keep: int = _count(20, "documents of the corpus whose states are kept, sampled for each batch of edits")
     corpus: str = corpus_option("whose states are kept")
     document_length: int = document_length_option(64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_benchmarks import (
     QUESTION_STYLES,
@@ -16,7 +16,7 @@ from ke_benchmarks import (
     max_tokens_option,
     variant_specs,
 )
-from ke_core.plugin import EFFICACY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl, option
 
 FAMILY = "akew"
 WHOLE_TEXT = "whole-text"
@@ -60,12 +60,10 @@ class AkewConfig:
     """Options of all AKEW datasets, for example ``-o akew.edit=fact``."""
 
     data_dir: str | None = data_dir_option("CounterFact.json, MQuAKE-CF.json and WikiUpdate.json", FAMILY)
-    edit: Form = field(
-        default="text",
-        metadata={
-            "help": "how an edit is given: text = the question and the text, without a subject; fact = the structured "
-            "fact; triplets = every triplet extracted from the text, side facts included"
-        },
+    edit: Form = option(
+        "how an edit is given: text = the question and the text, without a subject; fact = the structured "
+        "fact; triplets = every triplet extracted from the text, side facts included",
+        "text",
     )
     max_tokens: int | None = max_tokens_option(published=512, embedded=96)
     end: Literal["text", "line"] = answer_end_option()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_benchmarks import HIDE, mask_option
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
@@ -15,12 +15,10 @@ class AtlasConfig:
     """Options of the dataset. The facts and the edits are always the same."""
 
     mask: bool = mask_option(HIDE)
-    view: Literal["cases", "edits"] = field(
-        default="cases",
-        metadata={
-            "help": "cases = multi-hop questions; edits = each distinct edit is a case of its own, with its fact "
-            "in two prompt formats and ten facts of the same relation that must not change"
-        },
+    view: Literal["cases", "edits"] = option(
+        "cases = multi-hop questions; edits = each distinct edit is a case of its own, with its fact "
+        "in two prompt formats and ten facts of the same relation that must not change",
+        "cases",
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_benchmarks import HIDE, find_data, folder_of, mask_option, read_header
-from ke_core.plugin import EFFICACY, SINGLE_ASPECTS, BadConfig, Dataset, DatasetSpec, Defaults, hookimpl
+from ke_core.plugin import EFFICACY, SINGLE_ASPECTS, BadConfig, Dataset, DatasetSpec, Defaults, hookimpl, option
 
 MULTI_HOP = ("instance", "multi-hop")
 CLASSIC = tuple(name for name in SINGLE_ASPECTS if name != EFFICACY)
@@ -17,11 +17,9 @@ CLASSIC = tuple(name for name in SINGLE_ASPECTS if name != EFFICACY)
 class CasesConfig:
     """Options: the file, and whether to hide edits."""
 
-    file: str = field(default="", metadata={"help": "the file, as written by `ke datasets export` (JSON lines)"})
+    file: str = option("the file, as written by `ke datasets export` (JSON lines)", "")
     mask: bool = mask_option(HIDE)
-    data_dir: str | None = field(
-        default=None, metadata={"help": "another folder to search for the file; also searched: KE_DATA_DIR, cache"}
-    )
+    data_dir: str | None = option("another folder to search for the file; also searched: KE_DATA_DIR, cache", None)
 
 
 def path_of(config: CasesConfig) -> Path:

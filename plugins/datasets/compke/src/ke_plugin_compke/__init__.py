@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
 from ke_benchmarks import (
     HIDE,
@@ -18,7 +18,7 @@ from ke_benchmarks import (
     reproductions_in,
 )
 from ke_benchmarks.graph import Builder, BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl, option
 
 CITE = "CompKE: Complex Question Answering under Knowledge Editing (ACL submission of 2025; the paper's tables 1-4)"
 STYLES = ("direct",)
@@ -74,30 +74,26 @@ class CompkeAtlasConfig:
 class CompkeBuild:
     """Options for building cases from a graph, for example ``ke build compke -o build.share=0.1``."""
 
-    edits: Literal["world", "case"] = field(
-        default="world",
-        metadata={
-            "help": "world = one counterfactual world: no case contradicts another or depends on a fact that "
-            "another edits; case = as in the paper: each case samples its own edits, then the conflict "
-            "filter keeps one case of each group of conflicting cases"
-        },
+    edits: Literal["world", "case"] = option(
+        "world = one counterfactual world: no case contradicts another or depends on a fact that "
+        "another edits; case = as in the paper: each case samples its own edits, then the conflict "
+        "filter keeps one case of each group of conflicting cases",
+        "world",
     )
-    share: float = field(
-        default=0.25,
-        validator=[validators.gt(0), validators.le(1)],
-        metadata={"help": "fraction of the facts that are edited; higher values give more edits per case"},
+    share: float = option(
+        "fraction of the facts that are edited; higher values give more edits per case",
+        0.25,
+        [validators.gt(0), validators.le(1)],
     )
-    popular: float = field(
-        default=0.5,
-        validator=[validators.gt(0), validators.le(1)],
-        metadata={"help": "fraction of subjects and objects that is used, starting with those in the most facts"},
+    popular: float = option(
+        "fraction of subjects and objects that is used, starting with those in the most facts",
+        0.5,
+        [validators.gt(0), validators.le(1)],
     )
-    closed: bool = field(
+    closed: bool = option(
+        "true = a fact that is not in the graph is false, and a member without a value contributes "
+        "nothing; false = it is unknown, and questions that depend on it are not built",
         default=False,
-        metadata={
-            "help": "true = a fact that is not in the graph is false, and a member without a value contributes "
-            "nothing; false = it is unknown, and questions that depend on it are not built"
-        },
     )
     relations: str = relations_option()
 

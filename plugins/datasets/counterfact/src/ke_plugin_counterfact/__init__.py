@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
 from ke_benchmarks import Variant, data_dir_option
-from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl, option
 
 STYLES = ("direct",)
 COUNTERFACT = Variant(
@@ -32,13 +32,11 @@ class CounterfactConfig:
     """Options: the folder of the file, and the queries of a case."""
 
     data_dir: str | None = data_dir_option("counterfact.json", "counterfact")
-    openings: int = field(
-        default=0,
-        validator=validators.ge(0),
-        metadata={
-            "help": "how many of a case's openings about the subject are continued by 100 tokens, for fluency "
-            "and consistency (the file has up to 10)"
-        },
+    openings: int = option(
+        "how many of a case's openings about the subject are continued by 100 tokens, for fluency "
+        "and consistency (the file has up to 10)",
+        0,
+        validators.ge(0),
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, atlas_variant, data_dir_option
-from ke_core.plugin import EFFICACY, FLUENCY, LOCALITY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, FLUENCY, LOCALITY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl, option
 
 FAMILY = "knowedit"
 CITE = """@article{zhang2024comprehensive,
@@ -52,16 +52,12 @@ class KnoweditConfig:
     """Options of all KnowEdit datasets, for example ``-o knowedit.fluency=true``."""
 
     data_dir: str | None = data_dir_option("wiki_counterfact/test_cf.json and so on", FAMILY)
-    objects: Literal["any", "all"] = field(
-        default="any",
-        metadata={
-            "help": "which of several right objects an answer must name: any, or all of them; the released code "
-            "reads the first one"
-        },
+    objects: Literal["any", "all"] = option(
+        "which of several right objects an answer must name: any, or all of them; the released code "
+        "reads the first one",
+        "any",
     )
-    fluency: bool = field(
-        default=False, metadata={"help": "continue the edit's prompt by 100 tokens, to measure fluency"}
-    )
+    fluency: bool = option("continue the edit's prompt by 100 tokens, to measure fluency", default=False)
 
 
 @hookimpl

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
 from ke_benchmarks import (
     ReproductionSpec,
@@ -18,7 +18,7 @@ from ke_benchmarks import (
     reproductions_in,
 )
 from ke_benchmarks.graph import Builder, BuilderSpec
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl, option
 from ke_plugin_mquake.variants import ATLAS, OWN, VARIANTS, MquakeVariant
 
 STYLES = ("direct", "cot")
@@ -29,21 +29,17 @@ class MquakeConfig:
     """Options shared by all variants, for example ``-o mquake.mask=true``."""
 
     data_dir: str | None = data_dir_option("the published JSON", "mquake")
-    prompts: str = field(
-        default="own",
-        metadata={
-            "help": "demonstrations: own = written for this package; paper = the authors' files, from the "
-            "data folder; or a folder with recall.json, multi-hop.txt, cot.txt and decompose.txt"
-        },
+    prompts: str = option(
+        "demonstrations: own = written for this package; paper = the authors' files, from the "
+        "data folder; or a folder with recall.json, multi-hop.txt, cot.txt and decompose.txt",
+        "own",
     )
     file: str | None = file_option("for the dataset mquake: a file in the published format, built or your own")
     mask: bool = mask_option("hide from each case the edits that contradict its own path (MQuAKE-Remastered)")
-    view: Literal["cases", "edits"] = field(
-        default="cases",
-        metadata={
-            "help": "cases = as published; edits = each distinct edit is a case of its own, with its fact in two "
-            "prompt formats and ten facts of the same relation that must not change"
-        },
+    view: Literal["cases", "edits"] = option(
+        "cases = as published; edits = each distinct edit is a case of its own, with its fact in two "
+        "prompt formats and ten facts of the same relation that must not change",
+        "cases",
     )
 
 
@@ -51,33 +47,25 @@ class MquakeConfig:
 class MquakeBuild:
     """Options for building cases from a graph, for example ``ke build mquake -o build.share=0.3``."""
 
-    hops: tuple[int, ...] = field(default=(2, 3, 4), metadata={"help": "lengths of chains"})
-    edits: Literal["world", "case"] = field(
-        default="world",
-        metadata={
-            "help": "world = one counterfactual world: no case contradicts another or depends on a fact that "
-            "another edits; case = each case samples its own edits, as in the paper"
-        },
+    hops: tuple[int, ...] = option("lengths of chains", (2, 3, 4))
+    edits: Literal["world", "case"] = option(
+        "world = one counterfactual world: no case contradicts another or depends on a fact that "
+        "another edits; case = each case samples its own edits, as in the paper",
+        "world",
     )
-    share: float = field(
-        default=0.4,
-        validator=[validators.gt(0), validators.le(1)],
-        metadata={
-            "help": "fraction of the facts that are edited in the one world; higher values give more edits per case"
-        },
+    share: float = option(
+        "fraction of the facts that are edited in the one world; higher values give more edits per case",
+        0.4,
+        [validators.gt(0), validators.le(1)],
     )
-    popular: float = field(
-        default=1.0,
-        validator=[validators.gt(0), validators.le(1)],
-        metadata={"help": "fraction of the entities that are used, starting with those in the most facts (paper: 0.2)"},
+    popular: float = option(
+        "fraction of the entities that are used, starting with those in the most facts (paper: 0.2)",
+        1.0,
+        [validators.gt(0), validators.le(1)],
     )
     relations: str = relations_option()
-    newer: str = field(
-        default="", metadata={"help": "a newer graph: edits are the facts that differ in it (MQuAKE-T)", "file": True}
-    )
-    newer_relations: str = field(
-        default="", metadata={"help": "the newer graph's table of relations, if needed", "file": True}
-    )
+    newer: str = option("a newer graph: edits are the facts that differ in it (MQuAKE-T)", "", file=True)
+    newer_relations: str = option("the newer graph's table of relations, if needed", "", file=True)
 
 
 def _builder(config: MquakeBuild) -> Builder:

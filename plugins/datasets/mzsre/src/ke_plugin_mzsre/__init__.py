@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, frozen
 
 from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
-from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, PORTABILITY, BadConfig, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import (
+    EFFICACY,
+    LOCALITY,
+    PARAPHRASE,
+    PORTABILITY,
+    BadConfig,
+    Dataset,
+    DatasetSpec,
+    hookimpl,
+    option,
+)
 
 FAMILY = "mzsre"
 LANGUAGES = {
@@ -77,18 +87,14 @@ class MzsreConfig:
     """Options of all three datasets, for example ``-o mzsre.edit=de``."""
 
     data_dir: str | None = data_dir_option("mzsre_test_duplicate_enzh.json, bizsre_test.json and so on", FAMILY)
-    edit: str = field(
-        default="en",
-        validator=_known,
-        metadata={"help": f"language of the edit, a published code: {', '.join(LANGUAGES)} (cz Czech, du Dutch)"},
+    edit: str = option(
+        f"language of the edit, a published code: {', '.join(LANGUAGES)} (cz Czech, du Dutch)", "en", _known
     )
-    other: str = field(
-        default="",
-        validator=_known,
-        metadata={
-            "help": "second language of the questions; default: zh of mzsre, the other language of the datasets "
-            "with two languages, or en for edits in that language"
-        },
+    other: str = option(
+        "second language of the questions; default: zh of mzsre, the other language of the datasets "
+        "with two languages, or en for edits in that language",
+        "",
+        _known,
     )
 
 

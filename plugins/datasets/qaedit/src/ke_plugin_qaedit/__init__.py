@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
 from ke_benchmarks import FORCED_ASPECTS, Variant, atlas_variant, data_dir_option, variant_specs
-from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, Dataset, DatasetSpec, hookimpl, option
 
 FAMILY = "qaedit"
 STYLES = ("question", "instruction")
@@ -42,17 +42,15 @@ class QAEditConfig:
     """Options of both datasets, for example ``-o qaedit.stop=line``."""
 
     data_dir: str | None = data_dir_option(QAEDIT.file, FAMILY)
-    stop: Literal["period", "line"] = field(
-        default="period",
-        metadata={
-            "help": "what ends a generated answer besides the end-of-text token: period = a period or a line end "
-            '(released code; cuts "J. K. Rowling" to "J"); line = a line end'
-        },
+    stop: Literal["period", "line"] = option(
+        "what ends a generated answer besides the end-of-text token: period = a period or a line end "
+        '(released code; cuts "J. K. Rowling" to "J"); line = a line end',
+        "period",
     )
-    locality: int = field(
-        default=1,
-        validator=[validators.ge(0), validators.le(LOCALITY_ITEMS)],
-        metadata={"help": "how many of a record's 5 unrelated questions are asked (released code: the first one)"},
+    locality: int = option(
+        "how many of a record's 5 unrelated questions are asked (released code: the first one)",
+        1,
+        [validators.ge(0), validators.le(LOCALITY_ITEMS)],
     )
 
 

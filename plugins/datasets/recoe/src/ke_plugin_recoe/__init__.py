@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
 from ke_benchmarks import (
     HIDE,
@@ -26,6 +26,7 @@ from ke_core.plugin import (
     DatasetSpec,
     Defaults,
     hookimpl,
+    option,
 )
 
 CITE = (
@@ -102,16 +103,14 @@ ATLAS = atlas_variant(
 
 def _perplexity_option() -> Any:
     text = "ask how probable facts and counterfactuals are, for fact-perplexity; false for a model that gives no "
-    return field(default=True, metadata={"help": f"{text}log-probabilities"})
+    return option(f"{text}log-probabilities", default=True)
 
 
 @frozen(kw_only=True)
 class RecoeConfig:
     """Options of the family, for example ``-o recoe.mask=true``."""
 
-    data_dir: str | None = field(
-        default=None, metadata={"help": "folder with the release's folders, SCHEME/*.json or data/SCHEME/*.json"}
-    )
+    data_dir: str | None = option("folder with the release's folders, SCHEME/*.json or data/SCHEME/*.json", None)
     file: str | None = file_option(
         "your own file in the format of the README, instead of the release; in the dataset recoe, each of its "
         "records names its scheme"
@@ -133,28 +132,13 @@ class RecoeBuild:
     """Options for building cases from a graph, for example ``ke build recoe -o build.margin=2``."""
 
     relations: str = relations_option()
-    margin: float = field(
-        default=1.5,
-        validator=validators.gt(1),
-        metadata={"help": "minimum ratio of the larger to the smaller of two compared numbers"},
+    margin: float = option("minimum ratio of the larger to the smaller of two compared numbers", 1.5, validators.gt(1))
+    share: float = option(
+        "fraction of the entities whose numbers are exchanged or changed", 0.6, [validators.gt(0), validators.lt(1)]
     )
-    share: float = field(
-        default=0.6,
-        validator=[validators.gt(0), validators.lt(1)],
-        metadata={"help": "fraction of the entities whose numbers are exchanged or changed"},
-    )
-    words: str = field(
-        default="",
-        metadata={"help": "a JSON file with phrases for relations (see the README), instead of general ones"},
-    )
-    facts: int = field(
-        default=3,
-        validator=validators.ge(1),
-        metadata={"help": "with --from: number of facts requested for each entity"},
-    )
-    prompts: str = field(
-        default="own", metadata={"help": "with --from: the prompts, own or a folder with files of the same names"}
-    )
+    words: str = option("a JSON file with phrases for relations (see the README), instead of general ones", "")
+    facts: int = option("with --from: number of facts requested for each entity", 3, validators.ge(1))
+    prompts: str = option("with --from: the prompts, own or a folder with files of the same names", "own")
 
 
 def build_builder(config: RecoeBuild) -> Builder:

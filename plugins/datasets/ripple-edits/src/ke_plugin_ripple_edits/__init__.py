@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
 from ke_benchmarks import ATLAS_LICENSE, ReproductionSpec, data_dir_option, file_option, mask_option, reproductions_in
 from ke_benchmarks.graph import Builder, BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl, option
 from ke_plugin_ripple_edits.variants import FAMILY, VARIANTS, RippleVariant
 
 STYLE = "cloze"
@@ -51,22 +51,19 @@ class RippleEditsConfig:
 class RippleBuildConfig:
     """Options for building cases from a graph, for example ``-o build.subset=popular``."""
 
-    subset: Literal["recent", "random", "popular"] = field(
-        default="random",
-        metadata={
-            "help": "random = the same number of subjects from each of ten buckets by number of facts, edited to "
-            "another object; popular = the tenth with the most facts, edited to another object; recent = "
-            "the graph's own facts, injected"
-        },
+    subset: Literal["recent", "random", "popular"] = option(
+        "random = the same number of subjects from each of ten buckets by number of facts, edited to "
+        "another object; popular = the tenth with the most facts, edited to another object; recent = "
+        "the graph's own facts, injected",
+        "random",
     )
-    rules: str | None = field(
-        default=None,
-        metadata={"help": "a TOML table of logical rules and phrases, in addition to the included one", "file": True},
+    rules: str | None = option(
+        "a TOML table of logical rules and phrases, in addition to the included one", None, file=True
     )
-    backwards: int = field(
-        default=10,
-        validator=validators.ge(0),
-        metadata={"help": "compositionality II: number of subjects for each relation that points at the edited entity"},
+    backwards: int = option(
+        "compositionality II: number of subjects for each relation that points at the edited entity",
+        10,
+        validators.ge(0),
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_benchmarks import QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
-from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, Dataset, DatasetSpec, hookimpl, option
 
 FAMILY = "uniedit"
 FORCED_EFFICACY = f"{EFFICACY}-teacher-forced"
@@ -39,17 +39,12 @@ class UnieditConfig:
     """Options of both datasets, for example ``-o uniedit.domains=biology,art``."""
 
     data_dir: str | None = data_dir_option("the folders test/ and train/ of UniEdit", FAMILY)
-    part: Literal["test", "train"] = field(default="test", metadata={"help": "the folder that is read"})
-    domains: str = field(
-        default="",
-        metadata={"help": "domains to read, the names of files without .json, separated by commas; default: all"},
-    )
-    hops: Literal["edit", "keep"] = field(
-        default="edit",
-        metadata={
-            "help": "the other hops of a generality question: edit = facts that are edited in too, in every case, so "
-            "that the question tests the edit and not the model's knowledge; keep = they are left to the model"
-        },
+    part: Literal["test", "train"] = option("the folder that is read", "test")
+    domains: str = option("domains to read, the names of files without .json, separated by commas; default: all", "")
+    hops: Literal["edit", "keep"] = option(
+        "the other hops of a generality question: edit = facts that are edited in too, in every case, so "
+        "that the question tests the edit and not the model's knowledge; keep = they are left to the model",
+        "edit",
     )
 
 

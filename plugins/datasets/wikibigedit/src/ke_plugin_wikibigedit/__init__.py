@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, frozen
 
 from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
-from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl, option
 
 FAMILY = "wikibigedit"
 STEPS = (
@@ -57,10 +57,8 @@ class WikibigeditConfig:
     """Options of both datasets, for example ``-o wikibigedit.steps=1,2``."""
 
     data_dir: str | None = data_dir_option("wiki_big_edit_20240201_20240220.json and so on", FAMILY)
-    steps: str = field(
-        default="",
-        validator=_valid,
-        metadata={"help": "timesteps to read, 1 to 8, separated by commas; default: all. Only their files are needed"},
+    steps: str = option(
+        "timesteps to read, 1 to 8, separated by commas; default: all. Only their files are needed", "", _valid
     )
 
 

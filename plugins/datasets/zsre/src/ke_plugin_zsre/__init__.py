@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ke_benchmarks import Variant, data_dir_option
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl
+from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl, option
 
 STYLES = ("direct",)
 ZSRE = Variant(
@@ -32,11 +32,8 @@ class ZsreConfig:
     """Options: the folder of the file, and the target of an edit."""
 
     data_dir: str | None = data_dir_option("zsre_mend_eval.json", "zsre")
-    target: Literal["alt", "answers"] = field(
-        default="alt",
-        metadata={
-            "help": "the new answer of an edit: alt = a wrong answer (MEND); answers = the true answer (ROME, MEMIT)"
-        },
+    target: Literal["alt", "answers"] = option(
+        "the new answer of an edit: alt = a wrong answer (MEND); answers = the true answer (ROME, MEMIT)", "alt"
     )
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import evolve, field, frozen, validators
+from attrs import evolve, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import (
     PUBLISHED_LONG_ANSWERS,
     PUBLISHED_MULTI_LAYER,
@@ -42,11 +42,7 @@ def window_option() -> Any:
 
 def stop_loss_option() -> Any:
     """Return the config field of the loss that ends an optimization."""
-    return field(
-        default=5e-3,
-        validator=validators.ge(0),
-        metadata={"help": "stop optimizing a state when its loss is below this value"},
-    )
+    return option("stop optimizing a state when its loss is below this value", 5e-3, validators.ge(0))
 
 
 @frozen(kw_only=True)

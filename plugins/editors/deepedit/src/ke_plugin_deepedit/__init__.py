@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
 PROFILE_FACTS = {"paper": "own", "default": "all"}
@@ -17,12 +17,10 @@ PROFILE_FACTS = {"paper": "own", "default": "all"}
 class DeepEditConfig:
     """The published search. ``profile`` selects the published or the corrected version."""
 
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={
-            "help": "default = corrected: all active edits, always greedy, a thought ends with its line; "
-            "paper = the question's own edits only, an unparsable judgment is repeated twice, sampled"
-        },
+    profile: Literal["default", "paper"] = option(
+        "default = corrected: all active edits, always greedy, a thought ends with its line; "
+        "paper = the question's own edits only, an unparsable judgment is repeated twice, sampled",
+        "default",
     )
     facts: Literal["all", "own"] | None = field(
         default=None,
@@ -35,12 +33,8 @@ class DeepEditConfig:
         "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "
         "answers before the edits), which leaves retrieval and the judgments about facts to the method"
     )
-    max_calls: int = field(
-        default=100,
-        validator=validators.ge(1),
-        metadata={"help": "maximum number of model calls per question, including cached ones"},
-    )
-    max_tokens: int = field(default=64, validator=validators.ge(1), metadata={"help": "maximum tokens per thought"})
+    max_calls: int = option("maximum number of model calls per question, including cached ones", 100, validators.ge(1))
+    max_tokens: int = option("maximum tokens per thought", 64, validators.ge(1))
     encoder: str = encoder_option()
     prompts: str = prompts_option("worked examples: own, or a folder with the eight files of the README")
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, field, frozen, validators
+from attrs import evolve, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import (
     PUBLISHED_MULTI_LAYER,
     Published,
@@ -37,10 +37,8 @@ class EmmetConfig(SingleLayerConfig):
 
     template_length: int = template_length()
     mom2_weight: float | None = derived("w: weight of the key covariance before softening", positive)
-    softening: float = field(
-        default=0.1,
-        validator=validators.ge(0),
-        metadata={"help": "e: how much edits may miss their targets; 0 = exact; w = 1 and e = lambda is MEMIT"},
+    softening: float = option(
+        "e: how much edits may miss their targets; 0 = exact; w = 1 and e = lambda is MEMIT", 0.1, validators.ge(0)
     )
 
 

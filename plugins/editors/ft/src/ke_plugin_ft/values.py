@@ -20,9 +20,9 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import ModelFacts, Setting, Shape
+from ke_core.plugin import ModelFacts, Setting, Shape, option
 from ke_weights import Published, derived, positive, resolve_hyperparameters
 
 
@@ -30,12 +30,10 @@ from ke_weights import Published, derived, positive, resolve_hyperparameters
 class FtConfig:
     """None means: the published value for this model, else derived from its shape."""
 
-    profile: Literal["default", "locft-bf"] = field(
-        default="default",
-        metadata={
-            "help": "default = FT-L, mini-batches in the order of the edits; locft-bf = LocFT-BF: shuffled mini-"
-            "batches of all edits, no bound, eos, and its own layer"
-        },
+    profile: Literal["default", "locft-bf"] = option(
+        "default = FT-L, mini-batches in the order of the edits; locft-bf = LocFT-BF: shuffled mini-"
+        "batches of all edits, no bound, eos, and its own layer",
+        "default",
     )
     layers: tuple[int, ...] | None = derived("layers whose MLP output projection is trained, in ascending order")
     constrained: bool | None = derived(
@@ -54,12 +52,10 @@ class FtConfig:
         "train the end-of-sequence token after the new object; derived: false, for profile=locft-bf true"
     )
     batch: int | None = derived("edits per optimizer step; derived: 64, for profile=locft-bf 100", positive)
-    stop_loss: float = field(
-        default=1e-2,
-        validator=validators.ge(0),
-        metadata={
-            "help": "skip a batch whose mean loss is below this value, and stop when the mean loss of all edits is"
-        },
+    stop_loss: float = option(
+        "skip a batch whose mean loss is below this value, and stop when the mean loss of all edits is",
+        1e-2,
+        validators.ge(0),
     )
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import ModelFacts, Setting, Shape
+from ke_core.plugin import ModelFacts, Setting, Shape, option
 from ke_weights import Published, derived, not_negative, positive, resolve_hyperparameters
 
 
@@ -31,24 +31,16 @@ class GraceConfig:
         "positions whose output is replaced: last = the last token of the prompt; prompt = the tokens before it; all = "
         "every token of the prompt and of the answer"
     )
-    init: Literal["cold", "warm"] = field(
-        default="cold",
-        metadata={
-            "help": "first value of a new entry: cold = uniform in [0, 1), as published; warm = the layer's output"
-        },
+    init: Literal["cold", "warm"] = option(
+        "first value of a new entry: cold = uniform in [0, 1), as published; warm = the layer's output", "cold"
     )
-    expand: Literal["coverage", "moving-average"] = field(
-        default="coverage",
-        metadata={
-            "help": "an entry with the same target outside its radius: coverage = a larger radius, as published; "
-            "moving-average = the key also moves halfway to the new one"
-        },
+    expand: Literal["coverage", "moving-average"] = option(
+        "an entry with the same target outside its radius: coverage = a larger radius, as published; "
+        "moving-average = the key also moves halfway to the new one",
+        "coverage",
     )
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={
-            "help": "radii: default = corrected; paper = as published, eps 1 and radii that may grow in a conflict"
-        },
+    profile: Literal["default", "paper"] = option(
+        "radii: default = corrected; paper = as published, eps 1 and radii that may grow in a conflict", "default"
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from attrs import Attribute, field, frozen, validators
+from attrs import Attribute, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_memory import (
     decomposition_option,
     encoder_option,
@@ -34,36 +34,27 @@ def _threshold(_instance: object, _attribute: Attribute[str], value: str) -> Non
 class GwalkConfig:
     """Options of the walk. ``profile`` selects a published version or the corrected one."""
 
-    profile: Literal["default", "paper", "printed"] = field(
-        default="default",
-        metadata={
-            "help": "default = corrected: no sampling, no call whose answer the graph overrules; paper = temperatures, "
-            "token limits and parsing of the released code; printed = default, with the retrieval of algorithm 1 as "
-            "printed in the paper (entities by embedding, relations among their own edges)"
-        },
+    profile: Literal["default", "paper", "printed"] = option(
+        "default = corrected: no sampling, no call whose answer the graph overrules; paper = temperatures, "
+        "token limits and parsing of the released code; printed = default, with the retrieval of algorithm 1 as "
+        "printed in the paper (entities by embedding, relations among their own edges)",
+        "default",
     )
-    threshold: str = field(
-        default=PAPER,
-        validator=_threshold,
-        metadata={
-            "help": "minimum score of a relation (profile=printed: of an entity too): paper (0.845, for "
-            "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number"
-        },
+    threshold: str = option(
+        "minimum score of a relation (profile=printed: of an entity too): paper (0.845, for "
+        "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number",
+        PAPER,
+        _threshold,
     )
     encoder: str = encoder_option("sentence encoder of relations and entities")
-    aliases: Literal["none", "oracle"] = field(
-        default="none",
-        metadata={
-            "help": "other names of entities: none, or oracle = the benchmark's aliases (they depend on gold answers)"
-        },
+    aliases: Literal["none", "oracle"] = option(
+        "other names of entities: none, or oracle = the benchmark's aliases (they depend on gold answers)", "none"
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
         "who decomposes questions: the model, or oracle = the benchmark (gold material: sub-questions and their "
         "answers before the edits); the model names entity and relation of each sub-question"
     )
-    max_hops: int = field(
-        default=4, validator=validators.ge(1), metadata={"help": "maximum number of relations per question"}
-    )
+    max_hops: int = option("maximum number of relations per question", 4, validators.ge(1))
     prompts: str = prompts_option(
         "own, or a folder with subject.txt, relations.txt, question.txt, walk.txt, pairs.txt, names.txt"
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_memory import encoder_option, prompts_option
 
 
@@ -14,24 +14,18 @@ from ke_memory import encoder_option, prompts_option
 class IceConfig:
     """Options. The paper edits one fact at a time: use ``--batch 1`` with ``facts`` own or all."""
 
-    facts: Literal["own", "all", "retrieved"] = field(
-        default="all",
-        metadata={
-            "help": "facts shown with a question: own = the edits of its own case, all = all active edits, "
-            "retrieved = the k nearest to the question"
-        },
+    facts: Literal["own", "all", "retrieved"] = option(
+        "facts shown with a question: own = the edits of its own case, all = all active edits, "
+        "retrieved = the k nearest to the question",
+        "all",
     )
-    k: int = field(
-        default=4, validator=validators.ge(1), metadata={"help": "number of facts to retrieve, with facts=retrieved"}
-    )
+    k: int = option("number of facts to retrieve, with facts=retrieved", 4, validators.ge(1))
     encoder: str = encoder_option("sentence encoder, with facts=retrieved")
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={
-            "help": "default = the fact as its statement, as released (Imagine that The capital of France is Lima.); "
-            "paper = the object first (Imagine that Lima would have been The capital of France.), for clozes that end "
-            "in is, are, was or were"
-        },
+    profile: Literal["default", "paper"] = option(
+        "default = the fact as its statement, as released (Imagine that The capital of France is Lima.); "
+        "paper = the object first (Imagine that Lima would have been The capital of France.), for clozes that end "
+        "in is, are, was or were",
+        "default",
     )
     prompts: str = prompts_option("text before the facts: own, or a folder with an opening.txt")
 

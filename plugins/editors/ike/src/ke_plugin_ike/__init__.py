@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
 
@@ -14,41 +14,27 @@ from ke_memory import decomposition_option, encoder_option, prompts_option, sub_
 class IkeConfig:
     """The paper's context. ``profile`` selects the paper's or EasyEdit's."""
 
-    profile: Literal["paper", "easyedit"] = field(
-        default="paper",
-        metadata={
-            "help": "paper = copy, update and retain demonstrations 1:3:4, nearest last, then a copy of the edit; "
-            "easyedit = the nearest demonstrations of any kind, nearest first, no copy of the edit"
-        },
+    profile: Literal["paper", "easyedit"] = option(
+        "paper = copy, update and retain demonstrations 1:3:4, nearest last, then a copy of the edit; "
+        "easyedit = the nearest demonstrations of any kind, nearest first, no copy of the edit",
+        "paper",
     )
     k: int | None = field(
         default=None,
         validator=validators.optional(validators.ge(0)),
         metadata={"help": "number of demonstrations; derived: 32 (paper) or 16 (easyedit)", "derived": True},
     )
-    facts: Literal["retrieved", "own"] = field(
-        default="retrieved",
-        metadata={
-            "help": "edits shown with a question: retrieved = the nearest active ones, own = those of its own case"
-        },
+    facts: Literal["retrieved", "own"] = option(
+        "edits shown with a question: retrieved = the nearest active ones, own = those of its own case", "retrieved"
     )
-    top: int = field(
-        default=4,
-        validator=validators.ge(1),
-        metadata={"help": "maximum number of edits shown with a question, with facts=retrieved"},
-    )
+    top: int = option("maximum number of edits shown with a question, with facts=retrieved", 4, validators.ge(1))
     decomposition: Literal["model", "oracle"] = decomposition_option(
         "model = a question is asked as a whole; oracle = the dataset decomposes it (gold material: sub-questions "
         "and their answers before the edits), and each sub-question is asked separately"
     )
     encoder: str = encoder_option("sentence encoder that retrieves edits and demonstrations")
-    demonstrations: str = field(
-        default="own",
-        metadata={
-            "help": "own = the records of this package, or a file of JSON lines (see the README)",
-            "file": True,
-            "words": ("own",),
-        },
+    demonstrations: str = option(
+        "own = the records of this package, or a file of JSON lines (see the README)", "own", file=True, words=("own",)
     )
     prompts: str = prompts_option("format of a demonstration: own, or a folder with a demonstration.txt")
 

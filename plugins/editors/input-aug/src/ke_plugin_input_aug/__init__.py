@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_memory import encoder_option, prompts_option
 
 COUNTERFACTUALS = "counterfactual-facts"
@@ -19,20 +19,14 @@ class InputAugConfig:
     ``facts=counterfactuals``.
     """
 
-    mode: Literal["direct", "cot"] = field(
-        default="direct", metadata={"help": "answer directly, or after a chain of thought"}
+    mode: Literal["direct", "cot"] = option("answer directly, or after a chain of thought", "direct")
+    facts: Literal["oracle", "counterfactuals", "all", "retrieved", "none"] = option(
+        "facts given with a question: oracle = the edits of its own case, counterfactuals = the sentences "
+        "about the edited world in ReCoE's records, all = all active edits, retrieved = the k nearest to the "
+        "question, none = the baseline: the same prompt without facts",
+        "oracle",
     )
-    facts: Literal["oracle", "counterfactuals", "all", "retrieved", "none"] = field(
-        default="oracle",
-        metadata={
-            "help": "facts given with a question: oracle = the edits of its own case, counterfactuals = the sentences "
-            "about the edited world in ReCoE's records, all = all active edits, retrieved = the k nearest to the "
-            "question, none = the baseline: the same prompt without facts"
-        },
-    )
-    k: int = field(
-        default=4, validator=validators.ge(1), metadata={"help": "number of facts to retrieve, with facts=retrieved"}
-    )
+    k: int = option("number of facts to retrieve, with facts=retrieved", 4, validators.ge(1))
     encoder: str = encoder_option("sentence encoder, with facts=retrieved")
     max_tokens: int | None = field(
         default=None,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import hookimpl
+from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec
 
 if TYPE_CHECKING:
@@ -22,17 +22,10 @@ CITE = (
 class KeyHistoryConfig:
     """Options of the history of keys. ``weight=0`` changes nothing."""
 
-    weight: float = field(
-        default=1.0,
-        validator=validators.ge(0),
-        metadata={"help": "weight of the earlier edits relative to the current ones"},
-    )
-    keys: Literal["edited", "solved"] = field(
-        default="edited",
-        metadata={
-            "help": "edited = keys on the model after the batch, as AlphaEdit's code; solved = the keys of the solve, "
-            "as ENCORE"
-        },
+    weight: float = option("weight of the earlier edits relative to the current ones", 1.0, validators.ge(0))
+    keys: Literal["edited", "solved"] = option(
+        "edited = keys on the model after the batch, as AlphaEdit's code; solved = the keys of the solve, as ENCORE",
+        "edited",
     )
 
 

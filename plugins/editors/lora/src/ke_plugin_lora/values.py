@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import ModelFacts, Setting, Shape
+from ke_core.plugin import ModelFacts, Setting, Shape, option
 from ke_weights import Published, derived, edited_layers, positive, resolve_hyperparameters
 
 
@@ -20,12 +20,10 @@ from ke_weights import Published, derived, edited_layers, positive, resolve_hype
 class AdapterConfig:
     """Options of ``lora`` and ``qlora``. None means: the published value for this model, else derived."""
 
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={
-            "help": "default = published values for a model that has them, else derived ones that leave a small model "
-            "usable; paper = published settings for every model"
-        },
+    profile: Literal["default", "paper"] = option(
+        "default = published values for a model that has them, else derived ones that leave a small model "
+        "usable; paper = published settings for every model",
+        "default",
     )
     targets: tuple[str, ...] | None = derived("names of the linear layers that get an adapter, e.g. q_proj,v_proj")
     layers: tuple[int, ...] | None = derived("blocks that get an adapter; published: all of them")
@@ -42,7 +40,7 @@ class AdapterConfig:
         "which never stops",
         validators.optional(validators.ge(0)),
     )
-    batch: int = field(default=1, validator=validators.gt(0), metadata={"help": "edits per optimizer step"})
+    batch: int = option("edits per optimizer step", 1, validators.gt(0))
 
 
 @frozen(kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, Trainer, TrainerSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, Trainer, TrainerSpec, hookimpl, option
 from ke_weights import derived, not_negative, positive
 
 CITE = (
@@ -29,12 +29,9 @@ RLEDIT_CITE = (
 class MalmenConfig:
     """Options of editing, and of the network's training. None means: the profile's value."""
 
-    checkpoint: str = field(
-        default="",
-        metadata={"help": "folder written by ke train; empty: the one in the cache for this model", "file": True},
-    )
-    profile: Literal["default", "paper"] = field(
-        default="default", metadata={"help": "training: default = minutes on a CPU; paper = the paper's budget"}
+    checkpoint: str = option("folder written by ke train; empty: the one in the cache for this model", "", file=True)
+    profile: Literal["default", "paper"] = option(
+        "training: default = minutes on a CPU; paper = the paper's budget", "default"
     )
     modules: tuple[str, ...] | None = derived(
         "linear maps of the MLPs to change, each as PART:LAYER or PART:FIRST-LAST, such as down:24-29; the parts are "
@@ -46,17 +43,13 @@ class MalmenConfig:
     step_init: float | None = derived("training: step size eta before training", positive)
     batch: int | None = derived("training: edits per batch, whose updates are joined", positive)
     locality_weight: float | None = derived("training: weight of KL(unedited || edited) on other text", not_negative)
-    locality: str = field(
-        default="wordnet",
-        metadata={
-            "help": "training: other text: wordnet (in the package), or a text file with one document per line",
-            "file": True,
-            "words": ("wordnet",),
-        },
+    locality: str = option(
+        "training: other text: wordnet (in the package), or a text file with one document per line",
+        "wordnet",
+        file=True,
+        words=("wordnet",),
     )
-    locality_length: int = field(
-        default=32, validator=validators.gt(0), metadata={"help": "training: tokens to use of each document"}
-    )
+    locality_length: int = option("training: tokens to use of each document", 32, validators.gt(0))
 
 
 @frozen(kw_only=True)

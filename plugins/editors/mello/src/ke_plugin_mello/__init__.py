@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_memory import (
     decomposition_option,
     encoder_option,
@@ -20,13 +20,11 @@ from ke_memory import (
 class MelloConfig:
     """Options of the loop. ``profile`` selects a published version or the corrected one."""
 
-    profile: Literal["default", "paper", "remastered"] = field(
-        default="default",
-        metadata={
-            "help": "default = corrected: 5 calls, stops at the next example, a turn ends with its first step; "
-            "paper = the released notebook: 4 model calls (too few for 4 hops), turns parsed from their end, a "
-            "misspelled label; remastered = MQuAKE-Remastered's port: 4 calls of 50 tokens, sampled at temperature 1"
-        },
+    profile: Literal["default", "paper", "remastered"] = option(
+        "default = corrected: 5 calls, stops at the next example, a turn ends with its first step; "
+        "paper = the released notebook: 4 model calls (too few for 4 hops), turns parsed from their end, a "
+        "misspelled label; remastered = MQuAKE-Remastered's port: 4 calls of 50 tokens, sampled at temperature 1",
+        "default",
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
         "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "

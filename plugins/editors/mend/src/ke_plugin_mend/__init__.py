@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, Trainer, TrainerSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, Trainer, TrainerSpec, hookimpl, option
 from ke_weights import derived, not_negative, positive
 
 CITE = (
@@ -22,25 +22,18 @@ Reduction = Literal["edit-sum", "token-mean"]
 class MendConfig:
     """Options of editing, and of the network's training. None means: the profile's value."""
 
-    checkpoint: str = field(
-        default="",
-        metadata={"help": "folder written by ke train mend; empty: the one in the cache for this model", "file": True},
+    checkpoint: str = option(
+        "folder written by ke train mend; empty: the one in the cache for this model", "", file=True
     )
-    lr_scale: float = field(
-        default=1.0,
-        validator=validators.gt(0),
-        metadata={"help": "factor on every learned step size when an edit is made"},
+    lr_scale: float = option("factor on every learned step size when an edit is made", 1.0, validators.gt(0))
+    reduction: Reduction = option(
+        "loss of several edits made together: edit-sum = sum of each edit's mean over its target tokens, "
+        "so N edits get the sum of their N updates; token-mean = one mean over the target tokens of all edits, as "
+        "released; equal for one edit",
+        "edit-sum",
     )
-    reduction: Reduction = field(
-        default="edit-sum",
-        metadata={
-            "help": "loss of several edits made together: edit-sum = sum of each edit's mean over its target tokens, "
-            "so N edits get the sum of their N updates; token-mean = one mean over the target tokens of all edits, as "
-            "released; equal for one edit"
-        },
-    )
-    profile: Literal["default", "paper"] = field(
-        default="default", metadata={"help": "training: default = minutes on a CPU; paper = the paper's budget"}
+    profile: Literal["default", "paper"] = option(
+        "training: default = minutes on a CPU; paper = the paper's budget", "default"
     )
     rank: int | None = derived("training: rank of the network's layers", positive)
     lr: float | None = derived("training: Adam's learning rate of the network", positive)
@@ -48,17 +41,13 @@ class MendConfig:
     batch: int | None = derived("training: edits per optimizer step", positive)
     edit_weight: float | None = derived("training: weight of the edit loss", not_negative)
     locality_weight: float | None = derived("training: weight of KL(unedited || edited) on other text", not_negative)
-    locality: str = field(
-        default="wordnet",
-        metadata={
-            "help": "training: other text: wordnet (in the package), or a text file with one document per line",
-            "file": True,
-            "words": ("wordnet",),
-        },
+    locality: str = option(
+        "training: other text: wordnet (in the package), or a text file with one document per line",
+        "wordnet",
+        file=True,
+        words=("wordnet",),
     )
-    locality_length: int = field(
-        default=32, validator=validators.gt(0), metadata={"help": "training: tokens to use of each document"}
-    )
+    locality_length: int = option("training: tokens to use of each document", 32, validators.gt(0))
 
 
 def build(config: MendConfig) -> Editor:

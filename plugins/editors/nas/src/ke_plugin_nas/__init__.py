@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import hookimpl
+from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec, not_negative
 
 if TYPE_CHECKING:
@@ -19,34 +19,20 @@ CITE = "Liu et al.: norm-anchor scaling (NAS). 2026, https://arxiv.org/abs/2602.
 class NasConfig:
     """Options of NAS. ``anchor=0`` changes nothing."""
 
-    anchor: float | None = field(
-        default=None,
-        validator=not_negative,
-        metadata={"help": "A: norm of every target; none = the mean over facts on the original model; 0 = no scaling"},
+    anchor: float | None = option(
+        "A: norm of every target; none = the mean over facts on the original model; 0 = no scaling", None, not_negative
     )
-    facts: str = field(
-        default="builtin",
-        metadata={
-            "help": "edits that the mean is computed over: a file of edits, or builtin (capitals, in the package)",
-            "file": True,
-            "words": ("builtin",),
-        },
+    facts: str = option(
+        "edits that the mean is computed over: a file of edits, or builtin (capitals, in the package)",
+        "builtin",
+        file=True,
+        words=("builtin",),
     )
-    samples: int = field(
-        default=100,
-        validator=validators.ge(2),
-        metadata={"help": "number of edits for the mean; published: 1000 of CounterFact"},
+    samples: int = option("number of edits for the mean; published: 1000 of CounterFact", 100, validators.ge(2))
+    drop: float = option(
+        "fraction of the largest norms to leave out of the mean", 0.05, [validators.ge(0), validators.lt(1)]
     )
-    drop: float = field(
-        default=0.05,
-        validator=[validators.ge(0), validators.lt(1)],
-        metadata={"help": "fraction of the largest norms to leave out of the mean"},
-    )
-    limit: float = field(
-        default=2.0,
-        validator=validators.gt(0),
-        metadata={"help": "abandon an edit whose norm is above this multiple of A"},
-    )
+    limit: float = option("abandon an edit whose norm is above this multiple of A", 2.0, validators.gt(0))
 
 
 def build(config: NasConfig) -> UpdateWrapper:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import QUESTION_ENTITIES, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl
+from ke_core.plugin import QUESTION_ENTITIES, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl, option
 from ke_memory import decomposition_option, prompts_option, sub_questions_material, uses_dataset_sub_questions
 
 CITE = (
@@ -19,19 +19,15 @@ CITE = (
 class PokemqaConfig:
     """Options of loop and detector. ``loop`` and ``profile`` select the published or the corrected version."""
 
-    detector: Literal["trained", "nearest"] = field(
-        default="trained",
-        metadata={
-            "help": "how to select the edit that answers a sub-question: trained = the two-stage scope detector of "
-            "ke train pokemqa; nearest = the nearest statement, if its score reaches the threshold"
-        },
+    detector: Literal["trained", "nearest"] = option(
+        "how to select the edit that answers a sub-question: trained = the two-stage scope detector of "
+        "ke train pokemqa; nearest = the nearest statement, if its score reaches the threshold",
+        "trained",
     )
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={
-            "help": "the trained detector: default = on embeddings of a frozen encoder, a minute on a CPU; "
-            "paper = two fully fine-tuned distilbert-base-cased"
-        },
+    profile: Literal["default", "paper"] = option(
+        "the trained detector: default = on embeddings of a frozen encoder, a minute on a CPU; "
+        "paper = two fully fine-tuned distilbert-base-cased",
+        "default",
     )
     encoder: str | None = field(
         default=None,
@@ -41,12 +37,8 @@ class PokemqaConfig:
             "file": True,
         },
     )
-    checkpoint: str = field(
-        default="",
-        metadata={
-            "help": "folder written by ke train pokemqa; empty: the one in the cache for this encoder and profile",
-            "file": True,
-        },
+    checkpoint: str = option(
+        "folder written by ke train pokemqa; empty: the one in the cache for this encoder and profile", "", file=True
     )
     threshold: float | None = field(
         default=None,
@@ -55,28 +47,22 @@ class PokemqaConfig:
             "derived": True,
         },
     )
-    loop: Literal["default", "paper"] = field(
-        default="default",
-        metadata={
-            "help": "default = corrected: a turn ends with its first step, and the prompt has the same form with and "
-            "without an edit; paper = a turn is parsed from its end, and without an edit the label has no colon"
-        },
+    loop: Literal["default", "paper"] = option(
+        "default = corrected: a turn ends with its first step, and the prompt has the same form with and "
+        "without an edit; paper = a turn is parsed from its end, and without an edit the label has no colon",
+        "default",
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
         "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "
         "answers before the edits), which leaves the detector and naming the entity reached to the method"
     )
-    knowledge: Literal["none", "dataset"] = field(
-        default="none",
-        metadata={
-            "help": "the knowledge prompt, a line about the question's key entity: none, or dataset (gold material: "
-            "the head of the question's chain)"
-        },
+    knowledge: Literal["none", "dataset"] = option(
+        "the knowledge prompt, a line about the question's key entity: none, or dataset (gold material: "
+        "the head of the question's chain)",
+        "none",
     )
-    max_calls: int = field(
-        default=5, validator=validators.ge(1), metadata={"help": "maximum number of model calls per question"}
-    )
-    max_tokens: int = field(default=200, validator=validators.ge(1), metadata={"help": "maximum tokens per call"})
+    max_calls: int = option("maximum number of model calls per question", 5, validators.ge(1))
+    max_tokens: int = option("maximum tokens per call", 200, validators.ge(1))
     prompts: str = prompts_option(
         "worked examples: own, dataset (the examples it provides), or a folder with plain.txt and, for the "
         "knowledge prompt, knowledge.txt",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import hookimpl
+from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec
 
 if TYPE_CHECKING:
@@ -23,15 +23,13 @@ CITE = (
 class PruneConfig:
     """Options of PRUNE. A huge ``bound`` changes nothing."""
 
-    base: float = field(
-        default=math.e,
-        validator=validators.gt(1),
-        metadata={"help": "base of the logarithm that compresses singular values above the bound; e = natural"},
+    base: float = option(
+        "base of the logarithm that compresses singular values above the bound; e = natural", math.e, validators.gt(1)
     )
-    bound: float | None = field(
-        default=None,
-        validator=validators.optional(validators.gt(0)),
-        metadata={"help": "m: compress singular values above it; none = the largest one of the original weight"},
+    bound: float | None = option(
+        "m: compress singular values above it; none = the largest one of the original weight",
+        None,
+        validators.optional(validators.gt(0)),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_plugin_lora.values import AdapterConfig, settings
 
 CITE = (
@@ -19,12 +19,10 @@ CITE = (
 class QloraConfig(AdapterConfig):
     """Options of ``qlora``."""
 
-    loss: Literal["target", "sentence"] = field(
-        default="target",
-        validator=validators.in_(("target", "sentence")),
-        metadata={
-            "help": "labels: target = the new object after the cloze, sentence = every token of the statement (ReCoE)"
-        },
+    loss: Literal["target", "sentence"] = option(
+        "labels: target = the new object after the cloze, sentence = every token of the statement (ReCoE)",
+        "target",
+        validators.in_(("target", "sentence")),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_weights import RankOneConfig, single_layer_settings
 
 CITE = (
@@ -19,11 +19,8 @@ CITE = (
 class RRomeConfig(RankOneConfig):
     """Hyperparameters. None means: the published value for this model, else derived from its shape."""
 
-    key: Literal["contexts", "prompt"] = field(
-        default="contexts",
-        metadata={
-            "help": "the key to use: contexts = the average over left contexts, prompt = the key of the bare prompt"
-        },
+    key: Literal["contexts", "prompt"] = option(
+        "the key to use: contexts = the average over left contexts, prompt = the key of the bare prompt", "contexts"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_memory import encoder_option, prompts_option
 
 PROMPTS = "text before the facts: own, or a folder with an opening.txt"
@@ -20,15 +20,10 @@ PROMPTS = "text before the facts: own, or a folder with an opening.txt"
 class RagConfig:
     """Options of ``rag``. The default is the published baseline: the nearest edit, whatever its similarity."""
 
-    gate: Literal["none", "threshold"] = field(
-        default="none",
-        metadata={
-            "help": "none = always show the nearest edits, as published; threshold = only those that are similar enough"
-        },
+    gate: Literal["none", "threshold"] = option(
+        "none = always show the nearest edits, as published; threshold = only those that are similar enough", "none"
     )
-    k: int = field(
-        default=1, validator=validators.ge(1), metadata={"help": "number of edits to retrieve; published: 1"}
-    )
+    k: int = option("number of edits to retrieve; published: 1", 1, validators.ge(1))
     threshold: float | None = field(
         default=None,
         metadata={
@@ -44,12 +39,8 @@ class RagConfig:
 class ScrConfig:
     """Options of ``scr``. The numbers are published."""
 
-    k: int = field(
-        default=5, validator=validators.ge(1), metadata={"help": "number of edits that the model selects from"}
-    )
-    max_tokens: int = field(
-        default=50, validator=validators.ge(1), metadata={"help": "maximum tokens of the model's selection"}
-    )
+    k: int = option("number of edits that the model selects from", 5, validators.ge(1))
+    max_tokens: int = option("maximum tokens of the model's selection", 50, validators.ge(1))
     encoder: str = encoder_option()
     prompts: str = prompts_option(f"{PROMPTS} and a select.txt, the worked examples of the selection")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import hookimpl
+from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec
 
 if TYPE_CHECKING:
@@ -22,17 +22,15 @@ CITE = (
 class RectConfig:
     """Options of RECT. ``keep=1`` changes nothing."""
 
-    keep: float = field(
-        default=0.4,
-        validator=[validators.gt(0), validators.le(1)],
-        metadata={"help": "fraction of the entries of each update to write, those with the largest relative change"},
+    keep: float = option(
+        "fraction of the entries of each update to write, those with the largest relative change",
+        0.4,
+        [validators.gt(0), validators.le(1)],
     )
-    when: Literal["after", "inside"] = field(
-        default="after",
-        metadata={
-            "help": "after = solve all layers with whole updates first, as the published code; inside = filter in the "
-            "loop over layers, so that later layers make up for what is dropped"
-        },
+    when: Literal["after", "inside"] = option(
+        "after = solve all layers with whole updates first, as the published code; inside = filter in the "
+        "loop over layers, so that later layers make up for what is dropped",
+        "after",
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl, option
 from ke_weights import RankOneConfig, single_layer_settings
 
 CITE = (
@@ -17,10 +17,8 @@ CITE = (
 class RomeConfig(RankOneConfig):
     """Hyperparameters. None means: the published value for this model, else derived from its shape."""
 
-    min_cosine: float = field(
-        default=0.1,
-        validator=validators.ge(0),
-        metadata={"help": "refuse an edit if the cosine of the bare key and the averaged key, under C^-1, is lower"},
+    min_cosine: float = option(
+        "refuse an edit if the cosine of the bare key and the averaged key, under C^-1, is lower", 0.1, validators.ge(0)
     )
 
 

@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Edited, Editor, EditorSpec, ModelFacts, Session, Setting, hookimpl
+from ke_core.plugin import Edited, Editor, EditorSpec, ModelFacts, Session, Setting, hookimpl, option
 from ke_weights import MapRange, Published, derived, positive, resolve_hyperparameters
 
 CITE = (
@@ -32,12 +32,9 @@ class UltraEditConfig:
         "parts are gate and up (into the MLP) and down (out of it)"
     )
     eta: float | None = derived("step size: the output for an answer token changes by eta |h|^2 g", positive)
-    batch: int = field(
-        default=10, validator=validators.gt(0), metadata={"help": "edits per forward and backward pass, as published"}
-    )
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={"help": "running variance: default = exact; paper = as released, 10 to 14 % too large a deviation"},
+    batch: int = option("edits per forward and backward pass, as published", 10, validators.gt(0))
+    profile: Literal["default", "paper"] = option(
+        "running variance: default = exact; paper = as released, 10 to 14 % too large a deviation", "default"
     )
 
 

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Edited, Editor, EditorSpec, ModelFacts, Session, Setting, hookimpl
+from ke_core.plugin import Edited, Editor, EditorSpec, ModelFacts, Session, Setting, hookimpl, option
 from ke_weights import MapRange, Published, derived, not_negative, positive, resolve_hyperparameters
 
 CITE = (
@@ -24,11 +24,11 @@ CITE = (
 
 def _fraction(default: float, text: str) -> Any:
     check: Any = validators.and_(validators.gt(0), validators.le(1))
-    return field(default=default, validator=check, metadata={"help": text})
+    return option(text, default, check)
 
 
 def _count(default: int, text: str) -> Any:
-    return field(default=default, validator=validators.ge(1), metadata={"help": text})
+    return option(text, default, validators.ge(1))
 
 
 @frozen(kw_only=True)
@@ -50,36 +50,28 @@ class WiseConfig:
         "these after the model's activation function (released code)"
     )
     mask_ratio: float = _fraction(0.2, "fraction of the entries that a shard changes")
-    clamp: float = field(
-        default=1.0, validator=validators.gt(0), metadata={"help": "maximum change of an entry of the matrix"}
-    )
-    weight_decay: float = field(default=1e-5, validator=validators.ge(0), metadata={"help": "weight decay of SGD"})
-    variant: Literal["retrieve", "merge"] = field(
-        default="retrieve",
-        metadata={"help": "retrieve = several side memories, chosen by the router; merge = all shards in one"},
+    clamp: float = option("maximum change of an entry of the matrix", 1.0, validators.gt(0))
+    weight_decay: float = option("weight decay of SGD", 1e-5, validators.ge(0))
+    variant: Literal["retrieve", "merge"] = option(
+        "retrieve = several side memories, chosen by the router; merge = all shards in one", "retrieve"
     )
     save_freq: int = _count(500, "edits in a shard; each shard has its own mask")
     merge_freq: int = _count(1000, "edits after which the shards are merged, a multiple of save_freq")
     density: float = _fraction(0.53, "fraction of the entries of each shard that TIES merging keeps")
-    contexts: int = field(
-        default=10,
-        validator=validators.in_((0, 10, 20)),
-        metadata={
-            "help": "sampled left contexts of a request in training, half of 5 tokens and half of 10: 0, 10 or 20"
-        },
+    contexts: int = option(
+        "sampled left contexts of a request in training, half of 5 tokens and half of 10: 0, 10 or 20",
+        10,
+        validators.in_((0, 10, 20)),
     )
-    corpus: str = field(
-        default="wordnet",
-        metadata={
-            "help": "text from which the unrelated texts are sampled: wordnet (in the package), a text file, or a "
-            "dataset on the Hub (OWNER/NAME:CONFIGURATION)",
-            "file": True,
-            "words": ("wordnet",),
-        },
+    corpus: str = option(
+        "text from which the unrelated texts are sampled: wordnet (in the package), a text file, or a "
+        "dataset on the Hub (OWNER/NAME:CONFIGURATION)",
+        "wordnet",
+        file=True,
+        words=("wordnet",),
     )
-    profile: Literal["default", "paper"] = field(
-        default="default",
-        metadata={"help": "default = corrected; paper = as released: decay, routing, score and bias (README)"},
+    profile: Literal["default", "paper"] = option(
+        "default = corrected; paper = as released: decay, routing, score and bias (README)", "default"
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Judge, JudgeSpec, hookimpl
+from ke_core.plugin import Judge, JudgeSpec, hookimpl, option
 
 Rule = Literal["exact", "contains", "prefix", "substring"]
 Normalization = Literal["none", "case", "text"]
@@ -16,26 +16,19 @@ Normalization = Literal["none", "case", "text"]
 class AliasConfig:
     """Options. The defaults are the comparison in MQuAKE's released code."""
 
-    match: Literal["exact", "contains", "substring"] = field(
-        default="exact",
-        metadata={
-            "help": "how an answer to a question is compared: exact = it is the gold name; contains = it "
-            "contains the name as whole words; substring = also inside words"
-        },
+    match: Literal["exact", "contains", "substring"] = option(
+        "how an answer to a question is compared: exact = it is the gold name; contains = it "
+        "contains the name as whole words; substring = also inside words",
+        "exact",
     )
-    normalize: Normalization = field(
-        default="none",
-        metadata={
-            "help": "normalization before comparing: none; case = fold case; text = also drop diacritics, "
-            "punctuation, articles and extra spaces"
-        },
+    normalize: Normalization = option(
+        "normalization before comparing: none; case = fold case; text = also drop diacritics, "
+        "punctuation, articles and extra spaces",
+        "none",
     )
-    cloze: Rule = field(
-        default="prefix",
-        metadata={
-            "help": "how a continuation of a cloze is compared: prefix = it begins with the gold name; the "
-            "others as for match"
-        },
+    cloze: Rule = option(
+        "how a continuation of a cloze is compared: prefix = it begins with the gold name; the others as for match",
+        "prefix",
     )
 
 
@@ -43,16 +36,12 @@ class AliasConfig:
 class ContainmentConfig:
     """The comparison of RippleEdits: one of the names occurs anywhere in the text, for questions and clozes."""
 
-    rule: Literal["contains", "substring"] = field(
-        default="contains",
-        metadata={
-            "help": "contains = as whole words; substring = also inside words, as in RippleEdits' released code. "
-            "Names of one character (except digits) never count, as in that code"
-        },
+    rule: Literal["contains", "substring"] = option(
+        "contains = as whole words; substring = also inside words, as in RippleEdits' released code. "
+        "Names of one character (except digits) never count, as in that code",
+        "contains",
     )
-    normalize: Normalization = field(
-        default="none", metadata={"help": "normalization before comparing, as in the judge alias"}
-    )
+    normalize: Normalization = option("normalization before comparing, as in the judge alias", "none")
 
 
 def build(config: AliasConfig) -> Judge:

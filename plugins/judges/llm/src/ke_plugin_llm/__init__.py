@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Literal
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import FACT_LABELS, SUPPORT_LABELS, Judge, JudgeSpec, hookimpl
+from ke_core.plugin import FACT_LABELS, SUPPORT_LABELS, Judge, JudgeSpec, hookimpl, option
 
 RIGHT, PRE_EDIT, WRONG, ABSTAINED, ANSWER_UNSURE = "right", "pre-edit", "wrong", "abstained", "answer-unsure"
 
@@ -16,39 +16,25 @@ RIGHT, PRE_EDIT, WRONG, ABSTAINED, ANSWER_UNSURE = "right", "pre-edit", "wrong",
 class LLMConfig:
     """Options: what to label, and the prompts. The temperature is 0."""
 
-    asks: Literal["both", "facts", "support"] = field(
-        default="both",
-        metadata={
-            "help": "facts: label for each fact in the thoughts whether the case's facts agree; support: "
-            "label whether the thoughts support the answer"
-        },
+    asks: Literal["both", "facts", "support"] = option(
+        "facts: label for each fact in the thoughts whether the case's facts agree; support: "
+        "label whether the thoughts support the answer",
+        "both",
     )
-    split: Literal["model", "sentences"] = field(
-        default="model",
-        metadata={"help": "how thoughts are split into facts: by the model, or each sentence is a fact"},
+    split: Literal["model", "sentences"] = option(
+        "how thoughts are split into facts: by the model, or each sentence is a fact", "model"
     )
-    prompts: str = field(
-        default="own",
-        metadata={"help": "own, or a folder with split.txt, fact.txt and support.txt", "file": True, "words": ("own",)},
-    )
-    tokens: int = field(
-        default=160, validator=validators.gt(0), metadata={"help": "maximum tokens of the model for one label"}
-    )
-    split_tokens: int = field(
-        default=512, validator=validators.gt(0), metadata={"help": "maximum tokens of the model for the list of facts"}
-    )
+    prompts: str = option("own, or a folder with split.txt, fact.txt and support.txt", "own", file=True, words=("own",))
+    tokens: int = option("maximum tokens of the model for one label", 160, validators.gt(0))
+    split_tokens: int = option("maximum tokens of the model for the list of facts", 512, validators.gt(0))
 
 
 @frozen(kw_only=True)
 class CorrectConfig:
     """Options: the prompt. The temperature is 0."""
 
-    prompts: str = field(
-        default="own", metadata={"help": "own, or a folder with correct.txt", "file": True, "words": ("own",)}
-    )
-    tokens: int = field(
-        default=120, validator=validators.gt(0), metadata={"help": "maximum tokens of the model for one label"}
-    )
+    prompts: str = option("own, or a folder with correct.txt", "own", file=True, words=("own",))
+    tokens: int = option("maximum tokens of the model for one label", 120, validators.gt(0))
 
 
 def build(config: LLMConfig) -> Judge:

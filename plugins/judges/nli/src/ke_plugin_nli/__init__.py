@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import FACT_LABELS, Judge, JudgeSpec, hookimpl
+from ke_core.plugin import FACT_LABELS, Judge, JudgeSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
 class NLIConfig:
     """Options: the classifier, and its minimum probability."""
 
-    model: str = field(
-        default="cross-encoder/nli-deberta-v3-small",
-        metadata={
-            "help": "local folder or hub id of a sequence classifier with the labels entailment, neutral and "
-            "contradiction",
-            "file": True,
-        },
+    model: str = option(
+        "local folder or hub id of a sequence classifier with the labels entailment, neutral and contradiction",
+        "cross-encoder/nli-deberta-v3-small",
+        file=True,
     )
-    sure: float = field(
-        default=0.5,
-        validator=[validators.ge(0.0), validators.le(1.0)],
-        metadata={"help": "minimum probability of a label; below it the label is fact-unsure"},
+    sure: float = option(
+        "minimum probability of a label; below it the label is fact-unsure",
+        0.5,
+        [validators.ge(0.0), validators.le(1.0)],
     )
 
 

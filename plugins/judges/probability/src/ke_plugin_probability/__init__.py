@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Judge, JudgeSpec, hookimpl
+from ke_core.plugin import Judge, JudgeSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
 class ProbabilityConfig:
     """Options: how two objects of different length are compared."""
 
-    compare: Literal["mean", "sum"] = field(
-        default="mean",
-        metadata={"help": "log-probability of an object: mean over its tokens, or their sum; as in the metric classic"},
+    compare: Literal["mean", "sum"] = option(
+        "log-probability of an object: mean over its tokens, or their sum; as in the metric classic", "mean"
     )
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Judge, JudgeSpec, hookimpl
+from ke_core.plugin import Judge, JudgeSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
 class SetConfig:
     """Options. CompKE does not define splitting and matching; the defaults are our choice."""
 
-    match: Literal["exact", "contains"] = field(
-        default="exact",
-        metadata={
-            "help": "exact = an item is a name and nothing else; contains = an item contains a name as whole words"
-        },
+    match: Literal["exact", "contains"] = option(
+        "exact = an item is a name and nothing else; contains = an item contains a name as whole words", "exact"
     )
-    extras: bool = field(
+    extras: bool = option(
+        "true = an answer that names the whole set and more is right too; of the metric's scores "
+        "only edit-wise depends on it",
         default=False,
-        metadata={
-            "help": "true = an answer that names the whole set and more is right too; of the metric's scores "
-            "only edit-wise depends on it"
-        },
     )
 
 

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import Metric, MetricSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
 class ClassicConfig:
     """Options: how two objects are compared, and the reference texts for consistency."""
 
-    compare: Literal["mean", "sum"] = field(
-        default="mean",
-        metadata={
-            "help": "log-probability of an object: mean over its tokens (as in ROME's and MEMIT's evaluation), "
-            "or their sum"
-        },
+    compare: Literal["mean", "sum"] = option(
+        "log-probability of an object: mean over its tokens (as in ROME's and MEMIT's evaluation), or their sum", "mean"
     )
-    references: str = field(
-        default="",
-        metadata={
-            "help": "for consistency: a JSON file of texts by relation and object, like ROME's attribute_snippets.json",
-            "file": True,
-        },
+    references: str = option(
+        "for consistency: a JSON file of texts by relation and object, like ROME's attribute_snippets.json",
+        "",
+        file=True,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import Metric, MetricSpec, hookimpl, option
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
 """Schemes in the order of the paper's tables."""
@@ -16,12 +16,10 @@ AVERAGE = "average"
 class CorrectFlipConfig:
     """Options: the style of the unedited model's answers for editors with their own prompts."""
 
-    before: str = field(
-        default="direct",
-        metadata={
-            "help": "for editors whose own prompts are not sent to the unedited model: the style in which it "
-            "must have been right (direct or cot)"
-        },
+    before: str = option(
+        "for editors whose own prompts are not sent to the unedited model: the style in which it "
+        "must have been right (direct or cot)",
+        "direct",
     )
 
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Likelihood, MetricSpec, ModelMetric, hookimpl
+from ke_core.plugin import Likelihood, MetricSpec, ModelMetric, hookimpl, option
 
 
 @frozen(kw_only=True)
 class DriftConfig:
     """Options: the text."""
 
-    text: str = field(
-        default="own",
-        metadata={
-            "help": "own = 20 passages written for this package; or a UTF-8 text file, one passage per line",
-            "file": True,
-            "words": ("own",),
-        },
+    text: str = option(
+        "own = 20 passages written for this package; or a UTF-8 text file, one passage per line",
+        "own",
+        file=True,
+        words=("own",),
     )
 
 

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import Metric, MetricSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
 class ErrorTypesConfig:
     """Options: the answers to classify, and the abstaining phrases."""
 
-    phrases: str = field(
-        default="v1",
-        metadata={
-            "help": "v1 = the first version of this package's list of abstaining phrases (English); or a UTF-8 "
-            "text file, one phrase per line",
-            "file": True,
-            "words": ("v1",),
-        },
+    phrases: str = option(
+        "v1 = the first version of this package's list of abstaining phrases (English); or a UTF-8 "
+        "text file, one phrase per line",
+        "v1",
+        file=True,
+        words=("v1",),
     )
-    of: Literal["all", "tests"] = field(
-        default="all",
-        metadata={
-            "help": "all = all answers; tests = without those to the edits' own questions (RippleEdits, table 7)"
-        },
+    of: Literal["all", "tests"] = option(
+        "all = all answers; tests = without those to the edits' own questions (RippleEdits, table 7)", "all"
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import Metric, MetricSpec, hookimpl, option
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
 """Schemes in the order of the paper's tables."""
@@ -17,9 +17,8 @@ SUCCESS, AVERAGE = "fact-wise", "average"
 class FactPerplexityConfig:
     """Options: which cases count. The paper's numbers are fractions of those answered correctly before editing."""
 
-    of: Literal["correct", "all"] = field(
-        default="correct",
-        metadata={"help": "correct = cases whose question the unedited model answers correctly, as in table 5; all"},
+    of: Literal["correct", "all"] = option(
+        "correct = cases whose question the unedited model answers correctly, as in table 5; all", "correct"
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from attrs import field, frozen, validators
+from attrs import frozen, validators
 
-from ke_core.plugin import Ask, MetricSpec, ModelMetric, hookimpl
+from ke_core.plugin import Ask, MetricSpec, ModelMetric, hookimpl, option
 
 OFFLINE = "ke_choice,ke_context,ke_generate,ke_text"
 """The tasks of this package. They need no download."""
@@ -19,23 +19,12 @@ LOWER = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "t
 class LmEvalConfig:
     """Options: the tasks, and how many documents and examples."""
 
-    tasks: str = field(
-        default=OFFLINE,
-        metadata={"help": "names of tasks, groups or tags of lm-evaluation-harness, separated by commas"},
+    tasks: str = option("names of tasks, groups or tags of lm-evaluation-harness, separated by commas", OFFLINE)
+    limit: int = option("documents per task, the first ones; 0 = all. AlphaEdit uses 100", 100, validators.ge(0))
+    fewshot: int | None = option(
+        "examples in each prompt; by default as the task defines it", None, validators.optional(validators.ge(0))
     )
-    limit: int = field(
-        default=100,
-        validator=validators.ge(0),
-        metadata={"help": "documents per task, the first ones; 0 = all. AlphaEdit uses 100"},
-    )
-    fewshot: int | None = field(
-        default=None,
-        validator=validators.optional(validators.ge(0)),
-        metadata={"help": "examples in each prompt; by default as the task defines it"},
-    )
-    path: str = field(
-        default="", metadata={"help": "a folder with task files of your own (YAML)", "file": True, "words": ("",)}
-    )
+    path: str = option("a folder with task files of your own (YAML)", "", file=True, words=("",))
 
 
 class Units(Mapping[str, str]):

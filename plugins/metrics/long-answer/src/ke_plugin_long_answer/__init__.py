@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import EFFICACY, PARAPHRASE, BadConfig, Metric, MetricSpec, hookimpl
+from ke_core.plugin import EFFICACY, PARAPHRASE, BadConfig, Metric, MetricSpec, hookimpl, option
 
 SUB_QUESTION, WHOLE_TEXT = "sub-question", "whole-text"
 GROUPS = {EFFICACY: "efficacy", PARAPHRASE: "paraphrase", SUB_QUESTION: "sub-questions", WHOLE_TEXT: "whole text"}
@@ -17,14 +17,12 @@ ROUGE, RECALL, BERTSCORE, COSINE, ENTROPY = "-rouge-l", "-rouge-l-recall", "-ber
 class LongAnswerConfig:
     """Options: the encoder for the scores that need one."""
 
-    encoder: str = field(
-        default="",
-        metadata={
-            "help": "sentence encoder for BERTScore and cosine: minilm-l6, a local folder or a Hub id; "
-            "default: none, and only ROUGE-L and fluency are computed",
-            "file": True,
-            "words": ("minilm-l6",),
-        },
+    encoder: str = option(
+        "sentence encoder for BERTScore and cosine: minilm-l6, a local folder or a Hub id; "
+        "default: none, and only ROUGE-L and fluency are computed",
+        "",
+        file=True,
+        words=("minilm-l6",),
     )
 
 

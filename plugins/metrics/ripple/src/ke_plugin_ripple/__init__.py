@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import Metric, MetricSpec, hookimpl, option
 
 CRITERIA = {
     "logical-generalization": "LG",
@@ -24,37 +24,26 @@ EACH = "-each"
 class RippleConfig:
     """Options. If paper and released code differ, the defaults follow the paper."""
 
-    edits: Literal["successful", "all"] = field(
-        default="successful",
-        metadata={
-            "help": "successful = only edits after which the new object is named (section 5.1); all = failed edits too"
-        },
+    edits: Literal["successful", "all"] = option(
+        "successful = only edits after which the new object is named (section 5.1); all = failed edits too",
+        "successful",
     )
-    conditions: Literal["checked", "ignored"] = field(
-        default="checked",
-        metadata={"help": "checked = only tests whose conditions the unedited model meets; ignored = every test"},
+    conditions: Literal["checked", "ignored"] = option(
+        "checked = only tests whose conditions the unedited model meets; ignored = every test", "checked"
     )
-    aliasing: Literal["file", "old", "none"] = field(
-        default="file",
-        metadata={
-            "help": "condition of a test with another name of the subject: file = as in the data (published "
-            "files require the new object before the edit); old = the unedited model names the old "
-            "object; none = no condition"
-        },
+    aliasing: Literal["file", "old", "none"] = option(
+        "condition of a test with another name of the subject: file = as in the data (published "
+        "files require the new object before the edit); old = the unedited model names the old "
+        "object; none = no condition",
+        "file",
     )
-    targets: Literal["any", "all"] = field(
-        default="any",
-        metadata={
-            "help": "with several gold objects: any = one suffices (section 5.1); all = all are required "
-            "(released code)"
-        },
+    targets: Literal["any", "all"] = option(
+        "with several gold objects: any = one suffices (section 5.1); all = all are required (released code)", "any"
     )
-    unit: Literal["queries", "tests"] = field(
-        default="queries",
-        metadata={
-            "help": "unit of an edit's average: queries (section 5.1), or tests as grouped in the data, some of "
-            "which need one right query of two (released code)"
-        },
+    unit: Literal["queries", "tests"] = option(
+        "unit of an edit's average: queries (section 5.1), or tests as grouped in the data, some of "
+        "which need one right query of two (released code)",
+        "queries",
     )
 
 

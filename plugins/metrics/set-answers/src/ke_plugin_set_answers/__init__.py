@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import Metric, MetricSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
 class SetAnswersConfig:
     """Options. CompKE does not define the scores if nothing is added, or nothing retained."""
 
-    empty: Literal["exclude", "one", "zero"] = field(
-        default="exclude",
-        metadata={
-            "help": "questions with nothing to add (for Aug) or nothing to retain (for Ret): exclude = not in "
-            "the mean; one, zero = count as that. Acc is always the mean of the two means"
-        },
+    empty: Literal["exclude", "one", "zero"] = option(
+        "questions with nothing to add (for Aug) or nothing to retain (for Ret): exclude = not in "
+        "the mean; one, zero = count as that. Acc is always the mean of the two means",
+        "exclude",
     )
 
 
