@@ -34,6 +34,7 @@ NEEDS = {
     ("editor", "pokemqa"): "pokemqa.detector=nearest",
     ("editor", "qlora"): "--dtype nf4",
     ("editor", "rledit"): "ke train rledit",
+    ("editor", "serac"): "ke train serac",
     ("judge", "llm"): "a model",
     ("judge", "llm-correct"): "a model",
     ("judge", "nli"): "facts to label",

@@ -36,6 +36,7 @@ def cells(heading: str) -> list[str]:
         ("LoRA, QLoRA", "lora"),
         ("MEND", "mend"),
         ("MALMEN", "malmen"),
+        ("SERAC", "serac"),
         ("UltraEdit", "ultraedit"),
         ("GRACE", "grace"),
         ("UnKE", "unke"),

@@ -11,6 +11,7 @@ from ke_memory.context import Choice, InContextModel, QuestionContext, before_pr
 from ke_memory.editor import MemoryEditedModel, MemoryEditor
 from ke_memory.loop import SubQuestionLoop
 from ke_memory.memory import FactMemory, best_rows
+from ke_memory.second_model import second_session
 from ke_memory.sub_questions import HopProcedure, SubQuestionResult, SubQuestionWalk, dataset_sub_questions
 from ke_memory.transcript import Transcript, Turn, complete_lines, lookup_step, operations, with_answer, without_period
 from ke_plugin_hf.tensor_files import is_intact, read_arrays, write_arrays
@@ -51,6 +52,7 @@ __all__ = [
     "one_line",
     "operations",
     "read_arrays",
+    "second_session",
     "sentence",
     "with_answer",
     "without_period",

@@ -1,0 +1,132 @@
+"""SERAC as an editor: edits as text, and two models that answer (Mitchell et al. 2022, section 3).
+
+::
+
+    z*, s    = arg max and max of s(z, x) over the edits z          the scope classifier
+    generate : s > 1/2: counterfactual model on [z*, x], else the base model on x
+    score    : p(y) = (1 - s) p_base(y | x) + s p_small(y | z*, x)
+
+x is the benchmark's own prompt. Without an edit, every answer is exactly that of the base model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from ke_core.plugin import Ask, Details, Edit, Edited, Engine, Failure, Hit, Likelihood, Reply, Scored, Session, put
+from ke_memory.plugin import MemoryEditor, QuestionContext, before_prompt, lookup_step, sentence, wording
+from ke_plugin_serac import SeracConfig
+from ke_plugin_serac.scope import ScopeMemory, scope_key
+from ke_plugin_serac.trained import TrainedSerac, load_trained
+
+HALF = 0.5
+
+
+def edit_context(statement: str) -> str:
+    """Return the text of an edit that precedes a prompt of the counterfactual model."""
+    return f"{sentence(statement)}\n"
+
+
+def mixed(s: float, base: Scored, small: Scored) -> Scored:
+    """Return the scores of continuations y under (1 - s) p_base(y) + s p_small(y).
+
+    Tokens, and those that greedy decoding would write, are counted by the model that would generate.
+    """
+    with np.errstate(divide="ignore"):
+        low, high = np.log1p(-s), np.log(s)
+    logprobs = np.logaddexp(low + np.array(base.logprobs), high + np.array(small.logprobs))
+    chosen = small if s > HALF else base
+    return Scored(logprobs=tuple(logprobs.tolist()), tokens=chosen.tokens, matches=chosen.matches)
+
+
+@frozen(kw_only=True)
+class Route:
+    """A request with its nearest edit, if there is one, and the weight of the counterfactual model in its reply.
+
+    The weight is s for scores. A generated text comes from one model, so its weight is 0 or 1.
+    """
+
+    ask: Ask
+    hits: tuple[Hit, ...]
+    weight: float
+
+    @classmethod
+    def of(cls, ask: Ask, hits: tuple[Hit, ...]) -> Route:
+        """Create it for a request and the edit with the highest s."""
+        s = hits[0].score if hits else 0.0
+        return cls(ask=ask, hits=hits, weight=s if isinstance(ask, Likelihood) else float(s > HALF))
+
+    def reply(self, base: Reply | None, small: Reply | None) -> Reply:
+        """Join the replies of both models, of which one may be missing, and record an edit in scope."""
+        if isinstance(base, Scored) and isinstance(small, Scored):
+            return mixed(self.weight, base, small)
+        both = [reply for reply in (base, small) if reply is not None]
+        chosen = next((reply for reply in both if isinstance(reply, Failure)), both[0])
+        step = lookup_step(wording(self.ask), self.hits if self.weight > HALF else (), kind="retrieved")
+        return QuestionContext(facts=(), steps=(step,)).with_steps(chosen)
+
+
+class SeracModel:
+    """The session's model and the counterfactual model, with the active edits."""
+
+    def __init__(self, session: Session[Any], edits: Sequence[Edit], trained: TrainedSerac) -> None:
+        self.session, self.trained = session, trained
+        self.memory = ScopeMemory(trained.encoder, trained.weights)
+        self.statements: dict[str, str] = {}
+        self.change(add=edits)
+
+    @property
+    def details(self) -> Details:
+        """The number of edits, and the origin of both networks."""
+        return {"facts": len(self.memory), "encoder": self.memory.encoder.id, "trained": dict(self.trained.record)}
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Remove edits and append others."""
+        self.memory.change(add=((edit.id, scope_key(edit)) for edit in add), remove=remove)
+        for name in remove:
+            self.statements.pop(name, None)
+        for edit in add:
+            self.statements.setdefault(edit.id, edit.statement)
+
+    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+        """Return one reply per request, in order. Each model gets all of its requests together."""
+        found = self.memory.search([wording(ask) for ask in asks], k=1, hidden=[ask.hidden for ask in asks])
+        routes = [Route.of(ask, hits) for ask, hits in zip(asks, found, strict=True)]
+        base = _replies(self.session.engine, [route.ask for route in routes if route.weight < 1])
+        small = _replies(self.trained.small.engine, [self._with_edit(route) for route in routes if route.weight > 0])
+        return [route.reply(base.get(route.ask.id), small.get(route.ask.id)) for route in routes]
+
+    def _with_edit(self, route: Route) -> Ask:
+        """Return the request with the text of its edit before the prompt."""
+        return before_prompt(route.ask, edit_context(self.statements[route.hits[0].id]))
+
+
+class Serac(MemoryEditor):
+    """Editor whose edited model answers questions in scope of an edit with a counterfactual model."""
+
+    def __init__(self, config: SeracConfig) -> None:
+        self.config = config
+        self._trained: TrainedSerac | None = None
+
+    def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
+        """Return the edited model. Raises BadConfig without trained networks."""
+        return SeracModel(session, edits, self._networks(session))
+
+    def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
+        """Return the digests of the encoder and of the trained networks."""
+        return {**super().dependencies(session), "networks": self._networks(session).digest}
+
+    def _networks(self, session: Session[Any]) -> TrainedSerac:
+        """Return the trained networks, loaded once for all groups of edits."""
+        if self._trained is None:
+            self._trained = load_trained(session, self.config)
+        return self._trained
+
+
+def _replies(engine: Engine, asks: Sequence[Ask]) -> dict[str, Reply]:
+    """Return the reply of the engine's model to each prompt, by the id of the request."""
+    return dict(zip([ask.id for ask in asks], engine.answer(put, asks), strict=True))
