@@ -33,7 +33,7 @@ from typing import Any, Literal, get_args
 from attrs import field, frozen
 
 from ke_core.app import FIELD_NAMES, Catalog, SourceLine, edit_from, read_rows, text_field, texts_field, untouched
-from ke_core.plugin import BadConfig, BadData, Session
+from ke_core.plugin import BadConfig, BadData, Session, SourcedEdit
 from ke_plugin_hf.model import HFModel
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 from ke_weights.patches.apply import applied
@@ -114,6 +114,20 @@ def read_suite(path: Path) -> tuple[Check, ...]:
     return found
 
 
+def edit_checks(one: SourcedEdit) -> list[Check]:
+    """Return a ``changed`` check of an edit, and one ``paraphrase`` check per paraphrase."""
+    return [
+        Check(
+            id=f"{one.edit.id}/{number}" if number else one.edit.id,
+            kind="paraphrase" if number else "changed",
+            prompt=prompt,
+            expect=(one.target,),
+            wrong=(one.old,) if one.old else (),
+        )
+        for number, prompt in enumerate((one.prompt, *one.paraphrases))
+    ]
+
+
 def bounds(least: Sequence[str], most: Sequence[str]) -> tuple[Bound, ...]:
     """Parse ``efficacy=0.95`` after ``--min`` and ``--max``. Raises BadConfig."""
     return tuple(_bound(text, least=True) for text in least) + tuple(_bound(text, least=False) for text in most)
@@ -136,10 +150,19 @@ Answers = Callable[[Sequence[PromptWithObjects]], tuple[Mapping[str, Completion]
 
 def verify(answers: Answers, suite: Sequence[Check], wanted: Sequence[Bound]) -> Verification:
     """Check the answers of the unedited and of the edited model against the suite and the bounds."""
-    prompts = [
-        PromptWithObjects(id=one.id, prompt=one.prompt, objects=_objects(one), expect=one.expect) for one in suite
-    ]
-    before, after = answers(prompts)
+    before, after = answers(suite_prompts(suite))
+    return compare_answers(before, after, suite, wanted)
+
+
+def suite_prompts(suite: Sequence[Check]) -> list[PromptWithObjects]:
+    """Return the prompts of a suite."""
+    return [PromptWithObjects(id=one.id, prompt=one.prompt, objects=_objects(one), expect=one.expect) for one in suite]
+
+
+def compare_answers(
+    before: Mapping[str, Completion], after: Mapping[str, Completion], suite: Sequence[Check], wanted: Sequence[Bound]
+) -> Verification:
+    """Check the completions of the unedited and of the edited model, by id."""
     checked = tuple(_checked(one, before[one.id], after[one.id]) for one in suite)
     numbers = tuple(_number(metric, checked) for metric in METRICS)
     values = {number.metric: number.value for number in numbers}
@@ -205,17 +228,7 @@ def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
     one = edit_from(raw, place)
     if not one.edit.prompt:
         raise place.wrong("statement", "is not enough for a check", hint="add prompt, subject and target_new")
-    prompts = (one.prompt, *one.paraphrases)
-    return [
-        Check(
-            id=f"{one.edit.id}/{number}" if number else one.edit.id,
-            kind="paraphrase" if number else "changed",
-            prompt=prompt,
-            expect=(one.target,),
-            wrong=(one.old,) if one.old else (),
-        )
-        for number, prompt in enumerate(prompts)
-    ]
+    return edit_checks(one)
 
 
 def _check(raw: Mapping[str, Any], place: SourceLine) -> Check:

@@ -221,7 +221,20 @@ class ApiClient:
     def once(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: float = INFINITE
     ) -> dict[str, Any]:
-        """Return the JSON object that answers one request.
+        """Return the JSON object that answers one request. Raises like ``send``."""
+        text = self.send(method, path, body, patience=patience)
+        try:
+            raw = loads(text, surrogates=True)
+        except ValueError:
+            raise Transient(f"the answer of {self.url} is not JSON: {text[:60]!r}") from None
+        if not isinstance(raw, dict):
+            raise Transient(f"the answer of {self.url} is not a JSON object")
+        if raw.get("error"):  # some servers report errors with status 200
+            raise fault_in_answer(raw["error"], text, key=self.key_words, clean=self.clean)
+        return raw
+
+    def send(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: float = INFINITE) -> str:
+        """Return the text that answers one request with status 200.
 
         The request fails if the server sends nothing for ``patience`` seconds (or ``timeout`` if shorter), or if the
         answer is not complete by then. Raises Transient or a KEError; neither shows the key.
@@ -244,15 +257,7 @@ class ApiClient:
             raise ServerFailed(f"cannot send a request to {self.url}: {self.clean(_reason(error))}") from None
         if response.status_code != 200:
             raise fault(response.status_code, response.headers, text, key=self.key_words, clean=self.clean)
-        try:
-            raw = loads(text, surrogates=True)
-        except ValueError:
-            raise Transient(f"the answer of {self.url} is not JSON: {text[:60]!r}") from None
-        if not isinstance(raw, dict):
-            raise Transient(f"the answer of {self.url} is not a JSON object")
-        if raw.get("error"):  # some servers report errors with status 200
-            raise fault_in_answer(raw["error"], text, key=self.key_words, clean=self.clean)
-        return raw
+        return text
 
     def _read(self, response: httpx2.Response, deadline: float) -> str:
         """Read the whole body, unless it is too large or too slow: receiving bytes does not mean that it ends."""

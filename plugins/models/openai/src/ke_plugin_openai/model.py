@@ -30,6 +30,7 @@ from ke_core.plugin import (
     digest,
 )
 from ke_plugin_openai import endpoints
+from ke_plugin_openai.adapters import ServerAdapters
 from ke_plugin_openai.client import CONNECT, ApiClient, RetryPolicy, ServerUsage
 from ke_plugin_openai.endpoints import CHAT, COMPLETIONS
 from ke_plugin_openai.faults import Transient, Unreachable
@@ -101,6 +102,11 @@ class ApiModel:
     def usage(self) -> ServerUsage:
         """Usage of the server by this process."""
         return self.client.usage
+
+    @property
+    def adapters(self) -> ServerAdapters:
+        """The adapters that the server loads at run time."""
+        return ServerAdapters(client=self.client)
 
     def state(self) -> Mapping[str, object]:
         """Return an empty state: the model cannot be changed from here."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ke_core.app import (
+    DONE,
+    FAILED,
     App,
     CallProgress,
     completion,
@@ -20,10 +23,13 @@ from ke_core.app import (
     split_options,
 )
 from ke_core.app import options as shared
+from ke_weights.cli.bounds import least_option, most_option
 from ke_weights.sentences import edit_from_sentence
 
 if TYPE_CHECKING:
-    from ke_core.plugin import SourcedEdit
+    from ke_core.app import ModelChoice
+    from ke_core.plugin import Progress, SourcedEdit
+    from ke_weights.push import Pushed
 
 
 @click.command("edit")
@@ -57,8 +63,18 @@ if TYPE_CHECKING:
     click.option("--force", is_flag=True, help="Replace an existing model, adapter or file."),
     shared.json_option,
 )  # fmt: skip
+@shared.section(
+    "Running server",
+    click.option("--push", default="", metavar="URL",
+                 help="Load the adapter into the vLLM server at this address, ask the facts there, and unload it if "
+                 "the check fails."),
+    click.option("--suite", type=click.Path(path_type=Path), metavar="FILE",
+                 help="Facts to ask after --push, as in `ke verify`. [default: the edits]"),
+    least_option,
+    most_option,
+)  # fmt: skip
 @click.pass_obj
-def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Path | None, **given: Any) -> None:
+def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Path | None, **given: Any) -> int:
     """Edit facts in a model and save the model or a patch.
 
     It prints the answers of the model before and after the edits. Without --out and --patch, it saves nothing.
@@ -69,12 +85,13 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
       ke edit "The capital of Peru is => La Paz" --subject Peru --patch peru.safetensors
       ke edit --edits facts.jsonl --editor memit --out ./edited
       ke edit --edits facts.jsonl --editor memit --format peft --out ./adapter
+      ke edit --edits facts.jsonl --editor memit --format peft --out ./facts --push http://127.0.0.1:8000
     """  # fmt: skip
     facts = _facts(sentence, subject, object_, edits)
-    if given["out"] is None and given["format_"] != "merged":
-        raise click.UsageError("--format peft needs --out FOLDER")
+    _refuse_useless(given)
     from ke_weights.editing import make_adaptor_edit, make_edit, prepare_edit, weight_editors  # noqa: PLC0415  torch
     from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415  as above
+    from ke_weights.report.push import push_json, push_report  # noqa: PLC0415  as above
     from ke_weights.saving import SaveTargets  # noqa: PLC0415  as above
 
     targets = SaveTargets(out=given["out"], format=given["format_"], patch=given["patch"], force=given["force"])
@@ -84,8 +101,9 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     shared.require(app, "editor", editor)
     _refuse_weight_options(app, editor, given)
     options, written = split_options(given["options"]), list[str]()
-    console, shown = err(), CallProgress()
+    console, shown, pushed = err(), CallProgress(), None
     with shown.shown():
+        push = _push(app, facts, model, given, shown)
         work = prepare_edit(editor, model, facts, app.catalog, shown, options=options, seed=given["seed"])
         what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.model.id}"
         console.print(literal(what), soft_wrap=True)
@@ -93,10 +111,39 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
             made = make_adaptor_edit(work, lambda folder: written.extend(targets.write_adaptor(folder)))
         else:
             made = make_edit(work, lambda patch, base: written.extend(targets.write(work.loaded, patch, base)))
+        pushed = push and push()
     if given["as_json"]:
-        shared.print_json(edit_json(made, written))
+        shared.print_json(edit_json(made, written) | ({"push": push_json(pushed)} if pushed else {}))
     else:
-        out().print(edit_report(made, written))
+        out().print(edit_report(made, written), *([push_report(pushed)] if pushed else ()))
+    return FAILED if pushed and pushed.reasons else DONE
+
+
+def _refuse_useless(given: dict[str, Any]) -> None:
+    """Raise UsageError for options without effect."""
+    if given["out"] is None and given["format_"] != "merged":
+        raise click.UsageError("--format peft needs --out FOLDER")
+    if given["push"] and given["format_"] != "peft":
+        raise click.UsageError("--push loads a LoRA adapter: add --format peft --out FOLDER")
+    named = {"--suite": given["suite"], "--min": given["least"], "--max": given["most"]}
+    for option in (option for option, value in named.items() if value and not given["push"]):
+        raise click.UsageError(f"{option} is for --push URL; without it, use ke verify")
+
+
+def _push(
+    app: App, facts: Sequence[SourcedEdit], model: ModelChoice, given: dict[str, Any], shown: Progress
+) -> Callable[[], Pushed] | None:
+    """Return what pushes the written adapter, or None without --push. The server and the suite are checked first."""
+    if not given["push"]:
+        return None
+    from ke_weights.push import EFFICACY, open_server, push_adapter  # noqa: PLC0415  torch
+    from ke_weights.verify import bounds, edit_checks, needed, read_suite  # noqa: PLC0415  torch
+
+    suite = read_suite(given["suite"]) if given["suite"] else tuple(one for fact in facts for one in edit_checks(fact))
+    wanted = bounds(given["least"], given["most"]) or (EFFICACY,)
+    needed(wanted, suite)
+    server = open_server(given["push"], given["out"].resolve().name, model.how, app.catalog, shown)
+    return lambda: push_adapter(server, given["out"], suite, wanted)
 
 
 def _facts(sentence: str, subject: str, object_: str, file: Path | None) -> tuple[SourcedEdit, ...]:

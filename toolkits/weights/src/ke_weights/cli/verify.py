@@ -10,6 +10,7 @@ import click
 
 from ke_core.app import DONE, FAILED, err, out, progress
 from ke_core.app import options as shared
+from ke_weights.cli.bounds import least_option, most_option
 from ke_weights.saved_edits import is_saved_edit, read_saved_edit, recorded_model_choice
 
 if TYPE_CHECKING:
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     click.option("--suite", type=click.Path(path_type=Path), required=True, metavar="FILE",
                  help='JSON lines: {"kind": "changed"|"kept"|"paraphrase", "prompt": ..., "expect": ..., '
                  '"not": ...}.'),
-    click.option("--min", "least", multiple=True, metavar="METRIC=RATE",
-                 help="Exit with status 1 below this rate (repeatable)."),
-    click.option("--max", "most", multiple=True, metavar="METRIC=RATE",
-                 help="Exit with status 1 above this rate (repeatable)."),
+    least_option,
+    most_option,
     shared.json_option,
 )  # fmt: skip
 @shared.model_options

@@ -25,6 +25,7 @@ from ke_weights.patches.info import PatchInfo
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 INSTEAD = "use --format merged, or save a patch with --patch"
+LOW_RANK = f"use an editor with low-rank updates, such as rome, memit or lora; or {INSTEAD}"
 
 Factors = Mapping[str, LowRank]
 """Low-rank updates by module name."""
@@ -38,7 +39,7 @@ def factors_of(patch: StoredPatch, module: nn.Module) -> Factors:
         kind = type(module.get_submodule(owner))
         if isinstance(delta, Dense):
             raise BadConfig(
-                f"{patch.info.editor.name} changes {name} without low rank, so there is no LoRA adapter", hint=INSTEAD
+                f"{patch.info.editor.name} changes {name} without low rank, so there is no LoRA adapter", hint=LOW_RANK
             )
         if leaf != "weight" or not issubclass(kind, nn.Linear | Conv1D):
             raise BadConfig(f"{name} is not a weight of a linear layer, so LoRA cannot update it", hint=INSTEAD)

@@ -58,6 +58,15 @@ def edit_json(made: EditResult, written: Sequence[str]) -> dict[str, Any]:
 
 def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
     """Return the numbers with their bounds, then every failed line."""
+    bad = failed(found)
+    parts: list[RenderableType] = [numbers_table(found, wanted)]
+    if bad:
+        parts += [literal(f"{count_noun(len(bad), 'fact')} of {len(found.checked)} failed:", "bold"), _failures(bad)]
+    return Group(*parts)
+
+
+def numbers_table(found: Verification, wanted: Sequence[Bound]) -> Table:
+    """Return the numbers with their bounds."""
     table = plain_table("number", "value", "n", "bound", "")
     missed = {bound for bound, _value in found.missed}
     for number in found.numbers:
@@ -67,11 +76,7 @@ def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
         words = ", ".join(f"{'>=' if bound.least else '<='} {bound.value:g}" for bound in own)
         verdict = "missed" if missed & set(own) else "met" if own else ""
         table.add_row(*(literal(cell) for cell in (number.metric, _value(number), number.n, words, verdict)))
-    bad = failed(found)
-    parts: list[RenderableType] = [table]
-    if bad:
-        parts += [literal(f"{count_noun(len(bad), 'fact')} of {len(found.checked)} failed:", "bold"), _failures(bad)]
-    return Group(*parts)
+    return table
 
 
 def verify_json(found: Verification) -> dict[str, Any]:
