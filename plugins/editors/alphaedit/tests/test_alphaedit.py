@@ -129,7 +129,7 @@ def test_keys_are_kept_while_edits_are_active(tmp_path: Path) -> None:
     editor, session = AlphaEdit(SMALL), make_session(model, root=tmp_path)
 
     def held() -> list[int]:
-        return [len(batches) for batches in editor._earlier.values() if batches]
+        return [len(batches) for batches in editor._earlier._values.values() if batches]
 
     with editor.edit(session, [MOVE_TOWER]):
         assert held() == [1]
@@ -157,7 +157,7 @@ def test_failed_edit_leaves_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with editor.edit(session, [MOVE_TOWER]):
         with pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]):
             pass
-        assert [len(batches) for batches in editor._earlier.values()] == [1]
+        assert [len(batches) for batches in editor._earlier._values.values()] == [1]
 
 
 def test_second_edit_preserves_the_key_of_the_first(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_second_edit_preserves_the_key_of_the_first(tmp_path: Path) -> None:
         with editor.edit(session, [MOVE_TOWER]) as first:
             plain.templates = first.details["templates"]  # type: ignore[assignment]
             key, before = plain.grouped_key(MOVE_TOWER, 2), plain.weight(2)
-            (batches,) = editor._earlier.values()
+            (batches,) = editor._earlier._values.values()
             kept = batches.copy()
             if forget:
                 batches.clear()

@@ -46,12 +46,14 @@ class MemoryEditedModel(ABC):
 
 
 class MemoryEditor(ABC):
-    """A memory editor, defined by ``edited_model``, which builds the edited model."""
+    """A memory editor, defined by ``edited_model``, which builds the edited model from ``config``, the options."""
+
+    config: Any
 
     @property
     def encoder(self) -> str | None:
-        """Name of the sentence encoder that answers depend on; None without retrieval."""
-        return None
+        """Name of the sentence encoder that answers depend on, the option ``encoder``; None without retrieval."""
+        return getattr(self.config, "encoder", None)
 
     @abstractmethod
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:

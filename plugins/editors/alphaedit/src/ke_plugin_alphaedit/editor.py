@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ from ke_core.plugin import Details
 from ke_plugin_alphaedit import AlphaEditConfig, derive
 from ke_weights.plugin import (
     EditInProgress,
+    EditState,
     KeyCovariance,
     LocateContext,
     LocateContextCache,
@@ -30,7 +31,6 @@ from ke_weights.plugin import (
     average_keys,
     null_space,
     spread_over_layers,
-    uninterruptible_context,
 )
 
 Keys = Mapping[int, Tensor]
@@ -51,12 +51,12 @@ class AlphaEdit(LocateEditor):
     def __init__(self, config: AlphaEditConfig) -> None:
         super().__init__(LocateContextCache.multi_layer(config, derive))
         self._spaces: WeakKeyDictionary[KeyCovariance, NullSpace] = WeakKeyDictionary()
-        self._earlier: WeakKeyDictionary[LocateContext, list[Keys]] = WeakKeyDictionary()
+        self._earlier: EditState[Keys] = EditState()
 
     def write(self, work: EditInProgress) -> Details:
         """Spread the update as MEMIT does, inside the null space and constrained by the keys of the active edits."""
         context = work.context
-        layers, earlier = context["layers"], self._earlier.setdefault(context, [])
+        layers, earlier = context["layers"], self._earlier.of(work)
         spaces = {layer: self._space(context, layer) for layer in layers}
         targets = work.edit_targets(layers[-1], "block")
 
@@ -64,8 +64,7 @@ class AlphaEdit(LocateEditor):
             return spaces[layer].update(keys, residual, [saved[layer] for saved in earlier])
 
         norms, left = spread_over_layers(work.weights, context.modules, targets, layers, solve)
-        keys = {layer: average_keys(context.modules, targets.rows, layer) for layer in layers}
-        work.closing.enter_context(_appended(earlier, keys))
+        self._earlier.keep(work, {layer: average_keys(context.modules, targets.rows, layer) for layer in layers})
         return context.details(norms, targets.report(left)) | {"null_spaces": null_space_details(spaces)}
 
     def _space(self, context: LocateContext, layer: int) -> NullSpace:
@@ -73,16 +72,6 @@ class AlphaEdit(LocateEditor):
         if covariance not in self._spaces:
             self._spaces[covariance] = null_space(covariance, layer, context["nullspace_threshold"], context["l2"])
         return self._spaces[covariance]
-
-
-@uninterruptible_context
-def _appended(earlier: list[Keys], keys: Keys) -> Iterator[None]:
-    """Add the ``keys`` of an edit to ``earlier`` while it is active."""
-    earlier.append(keys)
-    try:
-        yield
-    finally:
-        earlier.pop()
 
 
 def null_space_details(spaces: Mapping[int, NullSpace]) -> dict[str, Any]:

@@ -69,11 +69,6 @@ class DeepEdit(MemoryEditor):
 
     config: DeepEditConfig
 
-    @property
-    def encoder(self) -> str:
-        """The encoder of the memory."""
-        return self.config.encoder
-
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """Return the edited model. Raises BadConfig if ``prompts`` has no usable files."""
         return DeepEditModel(self.config, session, edits)

@@ -75,11 +75,6 @@ class Gwalk(MemoryEditor):
         super().check(session, edits)
         return {edit.id: why for edit in edits if (why := unsupported_reason(edit))}
 
-    @property
-    def encoder(self) -> str:
-        """The encoder of relations and entities."""
-        return self.config.encoder
-
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """Return the edited model. Raises BadConfig and UnsupportedEdit."""
         config, profile = self.config, PROFILES[self.config.profile]

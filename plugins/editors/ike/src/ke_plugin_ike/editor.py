@@ -142,11 +142,6 @@ class Ike(MemoryEditor):
     config: IkeConfig
     _known: dict[tuple[object, ...], DemonstrationCorpus] = field(factory=dict, init=False, repr=False, eq=False)
 
-    @property
-    def encoder(self) -> str:
-        """The encoder of demonstrations and retrieved facts."""
-        return self.config.encoder
-
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """Return the edited model. Raises BadConfig for a bad prompt file, BadData for bad demonstrations."""
         return IkeModel(self.config, session, edits, corpus=self._corpus(session))

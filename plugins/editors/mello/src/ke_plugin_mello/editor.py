@@ -59,11 +59,6 @@ class Mello(MemoryEditor):
 
     config: MelloConfig
 
-    @property
-    def encoder(self) -> str:
-        """The encoder of the memory."""
-        return self.config.encoder
-
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """Return the edited model. Raises BadConfig if prompts or sub-questions are missing."""
         return MelloModel(self.config, session, edits)

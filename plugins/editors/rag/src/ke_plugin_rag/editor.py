@@ -98,11 +98,6 @@ class Rag(MemoryEditor):
             )
         return SimilarHits(threshold=THRESHOLDS[self.config.encoder] if threshold is None else threshold)
 
-    @property
-    def encoder(self) -> str:
-        """The encoder of the memory."""
-        return self.config.encoder
-
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """Return the edited model. Raises BadConfig if ``prompts`` has no usable file."""
         config = self.config
@@ -115,11 +110,6 @@ class Scr(MemoryEditor):
     """Editor whose edited model reads the edit that the model itself selects."""
 
     config: ScrConfig
-
-    @property
-    def encoder(self) -> str:
-        """The encoder of the memory."""
-        return self.config.encoder
 
     def edited_model(self, session: Session[Any], edits: Sequence[Edit]) -> Edited:
         """Return the edited model. Raises BadConfig if ``prompts`` lacks a usable file."""
