@@ -46,6 +46,7 @@ def main(words: list[str]) -> int:
         print(__doc__)
         return 2
     os.chdir(ROOT)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, each process would compile torch again
     return jobs[words[0]](words[1:])
 
 
