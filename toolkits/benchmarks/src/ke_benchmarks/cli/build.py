@@ -22,14 +22,17 @@ from ke_core.app import (
 from ke_core.app import options as shared
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ke_benchmarks.building import BuildResult
     from ke_core.app import ModelChoice
 
 
 FILE = click.Path(dir_okay=False, path_type=Path)
-MODEL = "[SOURCE:]ID"
+
+
+def _model_option(name: str, text: str) -> Callable[[Any], Any]:
+    return click.option(name, default="", metavar="[SOURCE:]ID", shell_complete=completion.model, help=text)
 
 
 @click.command("build")
@@ -76,27 +79,9 @@ MODEL = "[SOURCE:]ID"
 )
 @shared.section(
     "Models",
-    click.option(
-        "--with-model",
-        default="",
-        metavar=MODEL,
-        shell_complete=completion.model,
-        help="Model that writes facts for --from.",
-    ),
-    click.option(
-        "--model",
-        default="",
-        metavar=MODEL,
-        shell_complete=completion.model,
-        help="Keep only facts that this model recalls.",
-    ),
-    click.option(
-        "--phrase-with",
-        default="",
-        metavar=MODEL,
-        shell_complete=completion.model,
-        help="Model that rewrites the questions.",
-    ),
+    _model_option("--with-model", "Model that writes facts for --from."),
+    _model_option("--model", "Keep only facts that this model recalls."),
+    _model_option("--phrase-with", "Model that rewrites the questions."),
     click.option(
         "--dtype",
         default="float32",
