@@ -41,6 +41,7 @@ def cells(heading: str) -> list[str]:
         ("GRACE", "grace"),
         ("UnKE", "unke"),
         ("WISE", "wise"),
+        ("MELO", "melo"),
         ("IKE", "ike"),
     ],
 )

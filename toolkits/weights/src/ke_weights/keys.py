@@ -104,6 +104,11 @@ def mlp_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) ->
     return _at_subject(modules, rows, modules.layers[layer].mlp, inputs=False)
 
 
+def module_outputs(modules: ModuleMap, rows: Sequence[SubjectTokens], name: str) -> Tensor:
+    """Return the output of the module ``name`` at each row's index, [rows, width]."""
+    return _at_subject(modules, rows, modules.module.get_submodule(name), inputs=False)
+
+
 def attention_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tensor:
     """Return the output of the attention of ``layer`` at each row's subject, [rows, d]."""
     return _at_subject(modules, rows, modules.layers[layer].attention_out, inputs=False)

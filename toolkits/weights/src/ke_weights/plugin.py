@@ -36,7 +36,17 @@ from ke_weights.edit_targets import EditTargets
 from ke_weights.facts import model_facts
 from ke_weights.gradients import hooked, layer_gradients, stacked
 from ke_weights.hooks import Hooks, default_dtype, forward, frozen_module
-from ke_weights.keys import KeyRows, average_keys, bare_keys, bare_values, mlp_states, project, row_keys, subject_states
+from ke_weights.keys import (
+    KeyRows,
+    average_keys,
+    bare_keys,
+    bare_values,
+    mlp_states,
+    module_outputs,
+    project,
+    row_keys,
+    subject_states,
+)
 from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor, RankOneEditor
 from ke_weights.long_answers import BlockEditor, LongAnswerEditor, LongAnswers
@@ -66,8 +76,8 @@ __all__ = [
     "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates", "covariance_weighted", "default_dtype",
     "dense", "double", "encode", "end_of_sequence", "find_parts", "forward", "frobenius", "frozen_module", "home",
     "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts", "module_map",
-    "named_maps", "null_space", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized",
-    "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
+    "module_outputs", "named_maps", "null_space", "open_tail", "opened_edit", "padded", "project", "prompt_lengths",
+    "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
     "ridge_update", "row_keys", "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked",
     "stored_as", "subject_states", "summed", "swapped", "target_ids", "training_rows", "uninterruptible_context",
     "unsupported_edits", "whole_instead", "write",

@@ -1,0 +1,46 @@
+"""Editor ``melo``: a vector database selects a small LoRA block for each prompt (MELO, Yu et al. 2024)."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, cast
+
+from ke_core.plugin import Edited, Editor, EditorSpec, Session, hookimpl
+from ke_plugin_melo.values import MeloConfig, settings
+
+CITE = (
+    "Yu, Chen, Zhou, He: MELO: Enhancing Model Editing with Neuron-Indexed Dynamic LoRA. AAAI 2024, "
+    "https://arxiv.org/abs/2312.11795"
+)
+
+
+def build(config: MeloConfig) -> Editor:
+    """Return the editor; imports torch."""
+    from ke_plugin_melo.editor import Melo  # noqa: PLC0415  built late
+
+    return Melo(config)
+
+
+def load(editor: Any, session: Session[Any], path: Path) -> AbstractContextManager[Edited]:
+    """Open a file of ``MeloModel.save``."""
+    return cast("AbstractContextManager[Edited]", editor.load(session, path))
+
+
+@hookimpl
+def ke_editors() -> list[EditorSpec]:
+    """Register ``melo``."""
+    return [
+        EditorSpec(
+            name="melo",
+            summary="a vector database in one layer selects a small LoRA block in later layers for each prompt",
+            config=MeloConfig,
+            build=build,
+            settings=settings,
+            cite=CITE,
+            needs_weights=True,
+            adaptor=True,
+            edited_form="cloze",
+            load=load,
+        )
+    ]

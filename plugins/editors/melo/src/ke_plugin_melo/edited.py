@@ -1,0 +1,181 @@
+"""The edited model: it learns further edits, forgets edits, and can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import frozen
+
+from ke_core.plugin import Details, Edit, EditFailed, PassthroughModel, Session, Setting, UnsupportedChange
+from ke_plugin_melo.database import ClusterRules, PlacedQuery, VectorDatabase, place
+from ke_plugin_melo.history import LearnedBatch, load_batches, save_batches, stacked_blocks
+from ke_plugin_melo.training import BlockTraining, TrainedBlock, first_factors, train_block
+from ke_weights import as_details
+from ke_weights.plugin import (
+    Adaptor,
+    OpenModel,
+    SubjectTokens,
+    as_rewrites,
+    map_orientation,
+    module_outputs,
+    target_ids,
+)
+
+
+@frozen(kw_only=True)
+class MeloSettings:
+    """The hyperparameters with their reasons, and the name of the router's layer.
+
+    ``batch``: maximum number of edits in a LoRA block; ``blocks``: maximum number of LoRA blocks.
+    """
+
+    values: Mapping[str, Setting]
+    router: str
+    rules: ClusterRules
+    batch: int
+    blocks: int
+    training: BlockTraining
+
+
+class MeloModel(PassthroughModel):
+    """The edited model. The states of its adaptors are the database and the LoRA blocks."""
+
+    def __init__(
+        self, session: Session[OpenModel], made: MeloSettings, router: Adaptor, layers: Mapping[str, Adaptor]
+    ) -> None:
+        super().__init__(session)
+        self.session, self.made, self.router, self.layers = session, made, router, layers
+        self.database = VectorDatabase()
+        self.learned: tuple[LearnedBatch, ...] = ()
+        self._described: dict[str, Any] = {}
+
+    @property
+    def details(self) -> Details:
+        """The hyperparameters, the numbers of clusters and LoRA blocks, and the edits of the latest change."""
+        return {
+            "hyperparameters": as_details(self.made.values),
+            "clusters": len(self.database.clusters),
+            "blocks": len(self.learned),
+            "edits": self._described,
+        }
+
+    def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
+        """Learn the edits ``add``, and forget those called ``remove``: all or none.
+
+        Edits that were learned with or after a removed one are learned again. Raises UnsupportedChange for an unknown
+        name, UnsupportedEdit, and EditFailed, also if there are more blocks than the maximum.
+        """
+        names = [{edit.id for edit in batch.edits} for batch in self.learned]
+        unknown = [name for name in remove if not any(name in batch for batch in names)]
+        if unknown:
+            raise UnsupportedChange(f"edit {unknown[0]!r} is not in the database", hint="remove edits that were made")
+        gone = {*remove, *(edit.id for edit in add)}
+        kept = next((at for at, batch in enumerate(names) if batch & gone), len(names))
+        todo = [edit for batch in self.learned[kept:] for edit in batch.edits if edit.id not in gone] + list(add)
+        batches = [todo[at : at + self.made.batch] for at in range(0, len(todo), self.made.batch)]
+        self._require_blocks(kept + len(batches))
+        states = {adaptor: dict(adaptor.state) for adaptor in (self.router, *self.layers.values())}
+        learned, described = list(self.learned[:kept]), dict[str, Any]()
+        try:
+            database = self.database if kept == len(names) else self._replayed(self.learned[:kept])
+            self._use(VectorDatabase(), ())  # queries and blocks depend on the model only
+            for at, batch in enumerate(batches):
+                database, made = self._learn(database, batch, len(learned), described)
+                learned.append(made)
+                self.session.progress.advance("training LoRA blocks", at + 1, len(batches))
+            self._use(database, learned)
+        except BaseException:
+            for adaptor, state in states.items():
+                adaptor.replace_state(state)
+            raise
+        self.database, self.learned, self._described = database, tuple(learned), described
+
+    def save(self, path: Path) -> None:
+        """Write the queries, the LoRA blocks and their edits to the file ``path``."""
+        save_batches(path, self.learned, self.made.training.names)
+
+    def restore(self, path: Path) -> None:
+        """Continue from a file of ``save``. Raises BadData if it does not fit."""
+        module = self.session.model.module.get_submodule(self.made.router)
+        width = len(map_orientation(module, module.get_parameter("weight").detach()))
+        self.learned = load_batches(path, self.made.training, width)
+        self.database = self._replayed(self.learned)
+        self._use(self.database, self.learned)
+
+    def _learn(
+        self, database: VectorDatabase, edits: Sequence[Edit], block: int, described: dict[str, Any]
+    ) -> tuple[VectorDatabase, LearnedBatch]:
+        """Train ``block`` on ``edits``, and add their queries to the database."""
+        model, how = self.session.model, self.made.training
+        rewrites = as_rewrites(edits, model.tokenizer, model.context)
+        tokens = [
+            (tuple(model.encode(one.prompt)), target_ids(model.tokenizer, one.prompt, one.target)) for one in rewrites
+        ]
+        trained = train_block(
+            how, rewrites, tokens, first_factors(how, self.session.seed, block), whole=bool(model.adaptors)
+        )
+        made = LearnedBatch(
+            edits=tuple(edits),
+            queries=torch.cat([self._query(prompt) for prompt, _target in tokens]),
+            labels=tuple(target for _prompt, target in tokens),
+            factors=trained.factors,
+        )
+        placed = self._placed(database, made, block)
+        described |= _described(edits, block, placed, trained)
+        return placed[-1].database, made
+
+    def _query(self, prompt: Sequence[int]) -> torch.Tensor:
+        """Return the output of the router's layer at the last token, [1, d]: of one row, so that it is reproducible."""
+        row = SubjectTokens(tuple(prompt), len(prompt) - 1)
+        return module_outputs(self.made.training.modules, [row], self.made.router).float().cpu()
+
+    def _placed(self, database: VectorDatabase, batch: LearnedBatch, block: int) -> list[PlacedQuery]:
+        """Add the queries of a batch to the database, one after another."""
+        found = []
+        for query, label in zip(batch.queries, batch.labels, strict=True):
+            found.append(place(database, query, label, block, self.made.rules))
+            database = found[-1].database
+        return found
+
+    def _replayed(self, learned: Sequence[LearnedBatch]) -> VectorDatabase:
+        """Return the database after these batches."""
+        database = VectorDatabase()
+        for block, batch in enumerate(learned):
+            database = self._placed(database, batch, block)[-1].database
+        return database
+
+    def _use(self, database: VectorDatabase, learned: Sequence[LearnedBatch]) -> None:
+        """Let the adaptors compute with these clusters and blocks; without any, they are inactive."""
+        scale = {"scale": self.made.training.scale}
+        for name, adaptor in self.layers.items():
+            adaptor.replace_state(stacked_blocks(learned, name) | scale if learned else {})
+        self.router.replace_state(database.state(self.session.model.device))
+
+    def _require_blocks(self, count: int) -> None:
+        if count > self.made.blocks:
+            raise EditFailed(
+                f"melo needs {count} LoRA blocks for its edits so far, and has at most {self.made.blocks}",
+                hint=f"edit the model again from the start with -o melo.blocks={2 * self.made.blocks}, or with more "
+                "edits in a block (-o melo.batch)",
+            )
+
+
+def _described(
+    edits: Sequence[Edit], block: int, placed: Sequence[PlacedQuery], trained: TrainedBlock
+) -> dict[str, Any]:
+    """Return what the record of each edit contains."""
+    rows = zip(edits, placed, trained.before, trained.after, strict=True)
+    return {
+        edit.id: {
+            "block": block,
+            "placement": one.placement,
+            "distance": one.distance,
+            "forgotten": one.forgotten,
+            "loss_before": before,
+            "loss_after": after,
+        }
+        for edit, one, before, after in rows
+    }

@@ -1,0 +1,86 @@
+"""The editor: it opens a model with a router and LoRA blocks, empty or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ke_core.plugin import BadConfig, Edit, Edited, Session
+from ke_plugin_melo.database import ClusterRules
+from ke_plugin_melo.edited import MeloModel, MeloSettings
+from ke_plugin_melo.layers import add_blocks, select_blocks
+from ke_plugin_melo.training import BlockTraining
+from ke_plugin_melo.values import MeloConfig, settings
+from ke_weights.plugin import OpenModel, find_parts, model_facts, unsupported_edits
+
+
+class Melo:
+    """Editor with a router in one layer, and LoRA blocks in later layers."""
+
+    def __init__(self, config: MeloConfig) -> None:
+        self.config = config
+
+    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
+        """Refuse edits without a prompt or a new object, too long, or contradicting an earlier one.
+
+        Without edits: raise a KEError for a model without these layers.
+        """
+        if not edits:
+            self._resolve(session)
+        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
+
+    @contextmanager
+    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
+        """Open an empty database and learn ``edits``. Raises UnsupportedEdit and EditFailed."""
+        with self._opened(session) as edited:
+            edited.change(add=edits)
+            yield edited
+
+    @contextmanager
+    def load(self, session: Session[OpenModel], path: Path) -> Iterator[Edited]:
+        """Open saved edits. Raises BadData if the file does not fit."""
+        with self._opened(session) as edited:
+            edited.restore(path)
+            yield edited
+
+    @contextmanager
+    def _opened(self, session: Session[OpenModel]) -> Iterator[MeloModel]:
+        made = self._resolve(session)
+        with ExitStack() as stack:
+            router = stack.enter_context(session.model.adapt(made.router, select_blocks, {}))
+            layers = {
+                name: stack.enter_context(session.model.adapt(name, add_blocks, {}, router=router))
+                for name in made.training.names
+            }
+            yield MeloModel(session, made, router, layers)
+
+    def _resolve(self, session: Session[OpenModel]) -> MeloSettings:
+        """Return hyperparameters and layers. Raises a KEError for missing layers, and for a router after its blocks."""
+        modules = find_parts(session.model.module)
+        values = settings(self.config, model_facts(session, modules))
+        layer, layers, part = (values[name].value for name in ("layer", "layers", "part"))
+        modules.check_layers((layer, *layers))
+        if not layers or layer >= min(layers):
+            raise BadConfig(
+                f"the router of melo is in layer {layer}, and its LoRA blocks are in {list(layers)}",
+                hint="choose layers after the router, such as -o melo.layer=1 -o melo.layers=2,3",
+            )
+        names = {at: modules.layers[at].map_name(part) for at in (layer, *layers)}
+        return MeloSettings(
+            values=values,
+            router=names[layer],
+            rules=ClusterRules(radius=values["radius"].value, published=self.config.profile == "paper"),
+            batch=self.config.batch,
+            blocks=self.config.blocks,
+            training=BlockTraining(
+                modules=modules,
+                names=tuple(names[at] for at in sorted(layers)),
+                first=min(layers),
+                rank=self.config.rank,
+                total_rank=self.config.rank * self.config.blocks,
+                steps=values["steps"].value,
+                lr=values["lr"].value,
+            ),
+        )
