@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_weights.testing.adaptor import AdaptorContract
+from ke_weights.testing.resuming import count_calls, edited_replies, run_ke, served_completion, served_edit
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "docs/examples/grace"
 
@@ -55,28 +56,7 @@ SUITE = [
     {"kind": "kept", "prompt": "The capital of France is"},
 ]
 EDIT = ("The capital of Peru is => La Paz", "--subject", "Peru")
-KE = (sys.executable, "-m", "ke_core")
 OPTIONS = ("-o", "grace-like.steps=20")
-COUNTING = """
-import os, signal, sys
-import grace_like_codebook
-from ke_core.cli.main import main
-
-log, most, *words = sys.argv[1:]
-learn = grace_like_codebook.Codebook._learn
-
-def counted(self, wanted):
-    learn(self, wanted)
-    with open(log, "a") as file:
-        file.write(wanted.id + "\\n")
-    if len(open(log).readlines()) == int(most):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-grace_like_codebook.Codebook._learn = counted
-sys.argv = ["ke", *words]
-main()
-"""
-"""Runs ``ke``, counts the learned edits, and kills itself after as many as its argument."""
 
 
 class TestContract(AdaptorContract):
@@ -90,16 +70,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def ke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.CompletedProcess[str]]:
+def ke(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the command line with a separate cache."""
-    for name, value in {"KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}.items():
-        monkeypatch.setenv(name, value)
-
-    def run(*words: object, start: tuple[str, ...] = ("-m", "ke_core")) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *start, *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-
-    return run
+    return partial(run_ke, tmp_path)
 
 
 def edited(ke: Callable[..., Any], model: Path, *more: object) -> dict[str, Any]:
@@ -108,31 +81,18 @@ def edited(ke: Callable[..., Any], model: Path, *more: object) -> dict[str, Any]
     return json.loads(done.stdout)
 
 
-def test_a_killed_run_does_not_apply_its_edits_again(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:
+def test_a_killed_run_does_not_apply_its_edits_again(model: Path, tmp_path: Path) -> None:
     words = ("eval", "--editor", "grace-like", "-o", "grace-like.steps=3", "--dataset", "atlas", "--limit", 6)
     words += ("--sequential", "--eval-every", "1", "--model", model)
-    log = tmp_path / "learned"
 
-    def run(most: int, out: str) -> int:
-        done = ke(log, most, *words, "--out", out, start=("-c", COUNTING))
-        learned = log.read_text().splitlines()
-        log.write_text("")
-        assert done.returncode == (-signal.SIGKILL if most == len(learned) else 0), done.stderr
-        return len(learned)
+    def run(out: str, kill_after: int = 0) -> int:
+        learn = "grace_like_codebook:Codebook._learn"
+        return count_calls(tmp_path, learn, *words, "--out", out, kill_after=kill_after)
 
-    whole = run(0, "whole")
-    assert run(whole - 2, "cut") == whole - 2
-    again = run(0, "cut")
-    assert 3 <= again <= 3 + 2, "the edits that were saved are made again"
-    replies = [
-        sorted(
-            (line["batch"], line["case"], line["style"], json.dumps(line["replies"]))
-            for line in map(json.loads, (tmp_path / name / "records.jsonl").read_text().splitlines())
-            if line.get("phase") == "after" and "replies" in line
-        )
-        for name in ("whole", "cut")
-    ]
-    assert replies[0] == replies[1]
+    whole = run("whole")
+    assert run("cut", whole - 2) == whole - 2
+    assert run("cut") < whole, "the edits that were saved are made again"
+    assert edited_replies(tmp_path / "whole") == edited_replies(tmp_path / "cut")
     assert not (tmp_path / "cut" / "editor-state").exists()
 
 
@@ -152,25 +112,10 @@ def test_a_saved_adaptor_is_verified_and_served(ke: Callable[..., Any], model: P
     assert changed["before"]["text"] == done["edits"][0]["before"]["text"]
 
     pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-plugin-serve")
-    server = subprocess.Popen(
-        [*KE, "serve", "--adaptor", str(tmp_path / "saved"), "--model", str(model), "--port", "0"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stderr is not None
-    try:
-        url = next(line.split(" at ")[1].split("/v1")[0] for line in server.stderr if " at http" in line)
-        body = {"model": "tiny", "prompt": "The capital of Peru is", "max_tokens": 12, "stop": ["\n"]}
-        request = Request(f"{url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
-            said = json.loads(reply.read())["choices"][0]["text"]
-        assert said.strip() == after["text"]
+    with served_edit(tmp_path / "saved", model) as url:
+        assert served_completion(url, "The capital of Peru is") == after["text"]
         with build_opener(ProxyHandler({})).open(f"{url}/edits", timeout=60) as reply:
             assert "The capital of Peru is La Paz" in reply.read().decode()
-    finally:
-        server.kill()
-        server.wait()
-        server.stderr.close()
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ from ke_plugin_hf.testing import saved, tiny_model
 from ke_testing.examples import FOUR_MOVES
 from ke_testing.fakes import make_session
 from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
+from ke_weights.testing.resuming import count_calls, edited_replies
 from ke_weights.testing.wrapping import SMALL, wrapped_editor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -147,69 +144,30 @@ def test_other_editors_write_filtered_updates(editor: str, tmp_path: Path) -> No
     assert 0.35 < float((changed != 0).float().mean()) <= 0.4 + 1e-3  # some changes round to 0
 
 
-KILLING = """
-import os, signal, sys
-from ke_core.cli.main import main
-from ke_weights import wrapping
-
-log, most, *words = sys.argv[1:]
-write = wrapping.write_wrapped
-
-def counted(editor, work):
-    found = write(editor, work)
-    with open(log, "a") as file:
-        file.write("edit\\n")
-    if len(open(log).readlines()) == int(most):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return found
-
-wrapping.write_wrapped = counted
-sys.argv = ["ke", *words]
-sys.exit(main())
-"""
-"""Runs ``ke``, counts batches of edits, and kills itself after as many as its argument."""
-
-
-@pytest.fixture
-def _environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"KE_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}.items():
-        monkeypatch.setenv(name, value)
-
-
 @pytest.mark.integration
-@pytest.mark.usefixtures("_environment")
 def test_state_of_all_wrappers_survives_kill_and_resume(tmp_path: Path) -> None:
     """The resumed run records the same replies and the same state as an uninterrupted one."""
     model = saved(tiny_model(), tmp_path / "model")
     given = {f"memit.{name}": text for name, text in SMALL.items()} | OPTIONS
     words = ["eval", "--editor", EVERY, "--dataset", "atlas", "--limit", "5", "--sequential", "--eval-every", "1"]
     words += ["--model", str(model), *(part for name, text in given.items() for part in ("-o", f"{name}={text}"))]
-    log = tmp_path / "log"
 
-    def run(most: int, out: str) -> int:
-        log.write_text("")
-        command = [sys.executable, "-c", KILLING, str(log), str(most), *words, "--out", out]
-        done = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False)
-        assert done.returncode == (-signal.SIGKILL if most else 0), done.stderr
-        return len(log.read_text().splitlines())
+    def run(out: str, kill_after: int = 0) -> int:
+        return count_calls(tmp_path, "ke_weights.wrapping:write_wrapped", *words, "--out", out, kill_after=kill_after)
 
-    whole = run(0, "whole")
+    whole = run("whole")
     assert whole == 5
-    assert run(3, "cut") == 3
-    assert run(0, "cut") == whole, "the edits are made again, which restores the state of the wrappers"
-    assert recorded(tmp_path / "cut") == recorded(tmp_path / "whole")
-    last = recorded(tmp_path / "whole")[0][-1]["wrappers"]
+    assert run("cut", 3) == 3
+    assert run("cut") == whole, "the edits are made again, which restores the state of the wrappers"
+    assert edited_replies(tmp_path / "cut") == edited_replies(tmp_path / "whole")
+    assert details(tmp_path / "cut") == details(tmp_path / "whole")
+    last = details(tmp_path / "whole")[-1]["wrappers"]
     assert last["key-history"] == {"batches": 5}
     assert last["nas"]["samples"] == 3
     assert last["prune"]["restrained_layers"]
 
 
-def recorded(folder: Path) -> tuple[list[Any], list[Any]]:
-    """Return the details of all batches, and all replies of edited models."""
-    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    replies = [
-        (line["batch"], line["case"], line["style"], json.dumps(line["replies"]))
-        for line in lines
-        if line.get("phase") == "after" and "replies" in line
-    ]
-    return [line["details"] for line in lines if "details" in line], sorted(replies)
+def details(run: Path) -> list[Any]:
+    """Return the details of all batches."""
+    lines = map(json.loads, (run / "records.jsonl").read_text(encoding="utf-8").splitlines())
+    return [line["details"] for line in lines if "details" in line]

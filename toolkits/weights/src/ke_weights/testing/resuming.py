@@ -1,0 +1,104 @@
+"""``ke`` in a process: count its edits, kill it in the middle of a run, and serve a saved edit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
+
+from ke_core.plugin import loads
+
+KE = ("-m", "ke_core")
+COUNTING = """
+import os, signal, sys
+from importlib import import_module
+from ke_core.cli.main import main
+
+function, log, kill_after, *words = sys.argv[1:]
+module, _, path = function.partition(":")
+*outer, name = path.split(".")
+owner = import_module(module)
+for part in outer:
+    owner = getattr(owner, part)
+called = getattr(owner, name)
+
+def counted(*args):
+    found = called(*args)
+    with open(log, "a") as file:
+        file.write("call\\n")
+    if len(open(log).readlines()) == int(kill_after):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+setattr(owner, name, counted)
+sys.argv = ["ke", *words]
+sys.exit(main())
+"""
+"""Runs ``ke``, counts the calls of a function (MODULE:NAME), and kills itself after as many as its argument."""
+
+
+def run_ke(folder: Path, *words: object, start: tuple[str, ...] = KE) -> subprocess.CompletedProcess[str]:
+    """Run ``ke`` with ``words`` in ``folder``, with a separate cache."""
+    command = [sys.executable, *start, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=_environment(folder))
+
+
+def count_calls(folder: Path, function: str, *words: object, kill_after: int = 0) -> int:
+    """Run ``ke`` with ``words``, and return how often it called ``function`` (MODULE:NAME or MODULE:CLASS.NAME).
+
+    It is killed after ``kill_after`` calls; 0: never.
+    """
+    log = folder / "calls"
+    log.write_text("", encoding="utf-8")
+    done = run_ke(folder, function, log, kill_after, *words, start=("-c", COUNTING))
+    calls = len(log.read_text(encoding="utf-8").splitlines())
+    assert done.returncode == (-signal.SIGKILL if kill_after else 0), done.stderr
+    return calls
+
+
+def edited_replies(run: Path) -> list[tuple[str, ...]]:
+    """Return the recorded replies of the edited model, sorted, without times and costs."""
+    lines = map(loads, (run / "records.jsonl").read_text(encoding="utf-8").splitlines())
+    return sorted(
+        (line["batch"], line["case"], line["style"], json.dumps(line["replies"]))
+        for line in lines
+        if line.get("phase") == "after" and "replies" in line
+    )
+
+
+@contextmanager
+def served_edit(saved: Path, model: Path) -> Iterator[str]:
+    """Yield the address of a server that answers with the edit of an adaptor in the folder ``saved``."""
+    server = subprocess.Popen(
+        [sys.executable, *KE, "serve", "--adaptor", str(saved), "--model", str(model), "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=_environment(saved.parent),
+    )
+    assert server.stderr is not None
+    try:
+        yield next(line.split(" at ")[1].split("/v1")[0] for line in server.stderr if " at http" in line)
+    finally:
+        server.kill()
+        server.wait()
+        server.stderr.close()
+
+
+def served_completion(url: str, prompt: str) -> str:
+    """Return the server's first line after ``prompt``."""
+    body = {"model": "tiny", "prompt": prompt, "max_tokens": 12, "stop": ["\n"]}
+    request = Request(f"{url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310  local
+    with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
+        found: dict[str, Any] = loads(reply.read())
+    return str(found["choices"][0]["text"]).strip()
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"KE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
