@@ -56,6 +56,7 @@ def score_run(
     index = read(folder)
     key = judge_of(index, folder, judge)
     counts, scores = _scores(folder, index, cases, measures, key)
+    skipped = Counter(reason for batch in index.batches.values() for reason in batch.skipped.values())
     folder.write_scores(
         {
             "schema": SCHEMA,
@@ -67,7 +68,7 @@ def score_run(
             ],
             "outcomes": counts.endings(),
             "costs": counts.costs(),
-            "skipped": dict(sorted(_reasons(index).items())),
+            "skipped": dict(sorted(skipped.items())),
         }
     )
     return [score for own in scores for score in own]
@@ -120,11 +121,6 @@ def _tagged(cases: Iterable[Case], plan: Plan) -> Iterator[Case]:
         bucket = case.tags.get(f"part-{plan.size}") if plan.protocol == "sample" else None
         own = {BUCKET: bucket, TESTED: "no" if bucket == TRAINED else "yes"} if bucket else {}
         yield evolve(case, tags={**case.tags, **own}) if own else case
-
-
-def _reasons(index: Index) -> Counter[str]:
-    """Count the reasons why cases were skipped, one for each case."""
-    return Counter(reason for batch in index.batches.values() for reason in batch.skipped.values())
 
 
 EDITS_MADE = "edits made"
