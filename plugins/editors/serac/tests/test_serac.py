@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, Entity, Generate, Likelihood, Score, Scored
+from ke_core.plugin import BadConfig, Entity, Generate, Likelihood, Parse, Score, Scored
 from ke_plugin_hf.testing import tiny_model
-from ke_plugin_serac.editor import Serac, SeracModel, edit_context, mixed
+from ke_plugin_serac.editor import Serac, SeracModel, mixed, with_edit
 from ke_plugin_serac.scope import ScopeMemory, scope_key, scopes
 from ke_plugin_serac.trained import load_trained
 from ke_testing.examples import (
@@ -68,7 +68,7 @@ def test_scope_0_is_the_base_and_scope_1_the_counterfactual_model(kit: Any, tmp_
     assert out.answer(LIKELIHOODS[1:]) == scored(base, LIKELIHOODS[1:])
     assert [reply.raw for reply in out.answer(QUESTIONS)] == generated(base)
     every = model_of(kit, tmp_path, [MOVE_TOWER], weight=0.0, base=base)
-    context, small = edit_context(MOVE_TOWER.statement), every.trained.small.model
+    context, small = f"{MOVE_TOWER.statement}.\n", every.trained.small.model
     assert every.answer(LIKELIHOODS) == scored(small, LIKELIHOODS, context)
     assert [reply.raw for reply in every.answer(QUESTIONS)] == generated(small, context)
 
@@ -83,7 +83,7 @@ def test_scores_are_the_mixture_of_both_models(kit: Any, tmp_path: Path) -> None
         s = math.exp(-0.7 * min(apart))
         nearest = FOUR_MOVES[apart.index(min(apart))]
         (one,) = scored(base, [ask])
-        (other,) = scored(edited.trained.small.model, [ask], edit_context(nearest.statement))
+        (other,) = scored(edited.trained.small.model, [ask], f"{nearest.statement}.\n")
         pairs = zip(one.logprobs, other.logprobs, strict=True)
         mixture = [math.log((1 - s) * math.exp(a) + s * math.exp(b)) for a, b in pairs]
         assert reply.logprobs == pytest.approx(mixture, abs=1e-5)
@@ -143,6 +143,18 @@ def test_requests_of_a_batch_equal_single_requests(kit: Any, tmp_path: Path) -> 
             assert reply.logprobs == pytest.approx(alone.logprobs, abs=1e-5)
         else:
             assert reply == alone
+
+
+@pytest.mark.parametrize(("after", "kept"), [("", ""), ("The answer is:", "Q: Where is it?\nA: Here\n")])
+def test_edit_stands_before_the_line_of_the_question(after: str, kept: str) -> None:
+    """Worked examples are only kept if they show the marker that the parser needs."""
+    ask = QUESTIONS[0]
+    prompt = evolve(ask.prompt, text=f"Q: Where is it?\nA: Here\n{ask.prompt.text}", parse=Parse(after=after))
+    found = with_edit(evolve(ask, prompt=prompt), "The tower is in Rome")
+    assert found.prompt.text == f"{kept}The tower is in Rome.\nQ: {ask.texts[0]} A:"
+    assert with_edit(LIKELIHOODS[0], "A fact").prompt == f"A fact.\n{LIKELIHOODS[0].prompt}"
+    other = evolve(LIKELIHOODS[0], prompt="", texts=())
+    assert with_edit(other, "A fact").prompt == "A fact.\n"
 
 
 def test_only_edits_in_scope_are_recorded(kit: Any, tmp_path: Path) -> None:

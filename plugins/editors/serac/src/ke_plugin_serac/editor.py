@@ -6,7 +6,8 @@
     generate : s > 1/2: counterfactual model on [z*, x], else the base model on x
     score    : p(y) = (1 - s) p_base(y | x) + s p_small(y | z*, x)
 
-x is the benchmark's own prompt. Without an edit, every answer is exactly that of the base model.
+x is the benchmark's own prompt; the counterfactual model gets it without worked examples (``with_edit``). Without an
+edit, every answer is exactly that of the base model.
 """
 
 from __future__ import annotations
@@ -15,10 +16,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Engine, Failure, Hit, Likelihood, Reply, Scored, Session, put
-from ke_memory.plugin import MemoryEditor, QuestionContext, before_prompt, lookup_step, sentence, wording
+from ke_core.plugin import (
+    Ask,
+    Details,
+    Edit,
+    Edited,
+    Engine,
+    Failure,
+    Hit,
+    Likelihood,
+    Question,
+    Reply,
+    Scored,
+    Session,
+    put,
+)
+from ke_memory.plugin import MemoryEditor, QuestionContext, lookup_step, sentence, wording
 from ke_plugin_serac import SeracConfig
 from ke_plugin_serac.scope import ScopeMemory, scope_key
 from ke_plugin_serac.trained import TrainedSerac, load_trained
@@ -26,9 +41,17 @@ from ke_plugin_serac.trained import TrainedSerac, load_trained
 HALF = 0.5
 
 
-def edit_context(statement: str) -> str:
-    """Return the text of an edit that precedes a prompt of the counterfactual model."""
-    return f"{sentence(statement)}\n"
+def with_edit(ask: Ask, statement: str) -> Ask:
+    """Return ``ask`` for the counterfactual model: the edit, then the prompt from the line of the question on.
+
+    Worked examples before that line are only kept, before the edit, if they show a marker that the parser needs.
+    """
+    prompt = ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
+    question = max(prompt.rfind(wording(ask)), 0)
+    start = prompt.rfind("\n", 0, question) + 1
+    examples = prompt[:start] if isinstance(ask, Question) and ask.prompt.parse.after else ""
+    text = f"{examples}{sentence(statement)}\n{prompt[start:]}"
+    return evolve(ask, prompt=text if isinstance(ask, Likelihood) else evolve(ask.prompt, text=text))
 
 
 def mixed(s: float, base: Scored, small: Scored) -> Scored:
@@ -97,12 +120,11 @@ class SeracModel:
         found = self.memory.search([wording(ask) for ask in asks], k=1, hidden=[ask.hidden for ask in asks])
         routes = [Route.of(ask, hits) for ask, hits in zip(asks, found, strict=True)]
         base = _replies(self.session.engine, [route.ask for route in routes if route.weight < 1])
-        small = _replies(self.trained.small.engine, [self._with_edit(route) for route in routes if route.weight > 0])
+        small = _replies(
+            self.trained.small.engine,
+            [with_edit(route.ask, self.statements[route.hits[0].id]) for route in routes if route.weight > 0],
+        )
         return [route.reply(base.get(route.ask.id), small.get(route.ask.id)) for route in routes]
-
-    def _with_edit(self, route: Route) -> Ask:
-        """Return the request with the text of its edit before the prompt."""
-        return before_prompt(route.ask, edit_context(self.statements[route.hits[0].id]))
 
 
 class Serac(MemoryEditor):

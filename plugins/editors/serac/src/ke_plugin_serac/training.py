@@ -17,8 +17,8 @@ from attrs import frozen
 from torch import Tensor, nn
 
 from ke_core.plugin import BadData, EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
+from ke_memory.plugin import sentence
 from ke_plugin_serac import SeracConfig
-from ke_plugin_serac.editor import edit_context
 from ke_plugin_serac.scope import scope_key
 from ke_plugin_serac.trained import LOG_WEIGHTS, PREFIX, load_weights, open_counterfactual
 from ke_weights.hypernetwork import NetworkOptimizer
@@ -166,12 +166,13 @@ class SeracTraining:
         return scope_loss(keys, queries, torch.tensor(mine), self.log_weights.exp())
 
     def _rows(self, rng: np.random.Generator) -> ScoredTokens:
-        """Return a batch of edits, each before one of its questions or its own prompt, with the target scored."""
+        """Return a batch of edits, each before a question or its own prompt, with the target and the end scored."""
         rows = []
         for example in self._sample(rng, self.config.batch):
-            prompt = edit_context(example.statement) + str(rng.choice((example.key, *example.questions)))
+            prompt = f"{sentence(example.statement)}\n{rng.choice((example.key, *example.questions))}"
             tokenizer = self.model.tokenizer
             ids, target = encode(tokenizer, prompt)[0], target_ids(tokenizer, prompt, example.target)
+            target += () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
             if len(ids) + len(target) > self.model.context:
                 raise BadData(
                     f"a training example has {len(ids) + len(target)} tokens, more than {self.model.context}: "
