@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ke_core.plugin import loads
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_weights.testing.resuming import count_calls, edited_replies, run_ke
 
@@ -31,7 +32,7 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 def test_killed_sequential_run_has_the_replies_of_a_whole_run(options: tuple[str, ...], tmp_path: Path) -> None:
     done = run_ke(tmp_path, "train", "serac", "--data", "atlas", *options, "--json", "--minutes", 0.02)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["steps"] > 0
+    assert loads(done.stdout)["steps"] > 0
     words = ("eval", "--editor", "serac", *options, "--dataset", "atlas", "--limit", 3, "--sequential")
     words += ("--eval-every", "1", "--model", saved(tiny_model(), tmp_path / "tiny"))
 

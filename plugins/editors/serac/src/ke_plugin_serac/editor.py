@@ -51,7 +51,9 @@ def with_edit(ask: Ask, statement: str) -> Ask:
     start = prompt.rfind("\n", 0, question) + 1
     examples = prompt[:start] if isinstance(ask, Question) and ask.prompt.parse.after else ""
     text = f"{examples}{sentence(statement)}\n{prompt[start:]}"
-    return evolve(ask, prompt=text if isinstance(ask, Likelihood) else evolve(ask.prompt, text=text))
+    if isinstance(ask, Likelihood):
+        return evolve(ask, prompt=text)
+    return evolve(ask, prompt=evolve(ask.prompt, text=text))
 
 
 def mixed(s: float, base: Scored, small: Scored) -> Scored:
