@@ -27,7 +27,7 @@ NAMES = {
     "llama": [f"model.layers.{layer}.mlp.up_proj" for layer in (1, 2, 3)],
     "gpt2": [f"transformer.h.{layer}.mlp.c_fc" for layer in (1, 2, 3)],
 }
-CONFIG = MeloConfig(layer=1, layers=(2, 3), radius=1e-2, steps=5, lr=1e-3, blocks=18)
+CONFIG = MeloConfig(layer=1, layers=(2, 3), radius=1e-2, steps=5, lr=1e-3, stop_loss=0.0, blocks=18)
 TO_MADRID = city_edit(TOWER, ROME, MADRID)
 
 

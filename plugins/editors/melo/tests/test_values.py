@@ -25,12 +25,20 @@ def test_other_model_gets_layers_by_depth_and_a_radius_by_the_distance_of_its_qu
         ),
     )
     found = {name: setting.value for name, setting in settings(MeloConfig(), facts).items()}
-    assert found == {"layer": 25, "part": "up", "layers": (26, 27), "radius": 8.0, "steps": 50, "lr": 1e-3}
+    assert found == {
+        "layer": 25,
+        "part": "up",
+        "layers": (26, 27),
+        "radius": 8.0,
+        "steps": 50,
+        "lr": 1e-3,
+        "stop_loss": 0.1,
+    }
     assert settings(MeloConfig(part="down"), facts)["radius"].value == 22.0
     assert settings(MeloConfig(layer=20), facts)["layers"].value == (21, 22)
     assert settings(MeloConfig(layer=99), facts)["radius"].value == 0.5
     assert settings(MeloConfig(radius=3.0), facts)["radius"].reason == "given"
     paper = {name: setting.value for name, setting in settings(MeloConfig(profile="paper"), facts).items()}
-    assert paper == found | {"layer": 22, "layers": (23, 24), "radius": 0.5}
+    assert paper == found | {"layer": 22, "layers": (23, 24), "radius": 0.5, "stop_loss": 0.0}
     small = settings(MeloConfig(), facts_of("llama", 2, 64, 176))
     assert (small["layer"].value, small["layers"].value) == (0, (1,))

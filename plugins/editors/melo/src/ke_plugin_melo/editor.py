@@ -61,12 +61,12 @@ class Melo:
         modules = find_parts(session.model.module)
         values = settings(self.config, model_facts(session, modules))
         layer, layers, part = (values[name].value for name in ("layer", "layers", "part"))
-        modules.check_layers((layer, *layers))
         if not layers or layer >= min(layers):
             raise BadConfig(
                 f"the router of melo is in layer {layer}, and its LoRA blocks are in {list(layers)}",
                 hint="choose layers after the router, such as -o melo.layer=1 -o melo.layers=2,3",
             )
+        modules.check_layers((layer, *layers))
         names = {at: modules.layers[at].map_name(part) for at in (layer, *layers)}
         return MeloSettings(
             values=values,
@@ -76,11 +76,12 @@ class Melo:
             blocks=self.config.blocks,
             training=BlockTraining(
                 modules=modules,
-                names=tuple(names[at] for at in sorted(layers)),
-                first=min(layers),
+                names=tuple(names[at] for at in layers),
+                first=layers[0],
                 rank=self.config.rank,
                 total_rank=self.config.rank * self.config.blocks,
                 steps=values["steps"].value,
                 lr=values["lr"].value,
+                stop_loss=values["stop_loss"].value,
             ),
         )

@@ -46,6 +46,7 @@ class BlockTraining:
     total_rank: int
     steps: int
     lr: float
+    stop_loss: float
 
     @property
     def scale(self) -> Tensor:
@@ -110,9 +111,11 @@ def train_block(
             for _step in range(how.steps):
                 losses = _losses(rows, edits)
                 before = before or tuple(losses.tolist())
-                share = (lengths / lengths.sum()).to(losses)
+                loss = (losses * (lengths / lengths.sum()).to(losses)).sum()
+                if float(loss.detach()) < how.stop_loss:
+                    break
                 adam.zero_grad()
-                (losses * share).sum().backward(inputs=weights)  # type: ignore[no-untyped-call]  # untyped in torch
+                loss.backward(inputs=weights)  # type: ignore[no-untyped-call]  # untyped in torch
                 adam.step()
                 rate.step()
         after = tuple(_losses(rows, edits).tolist())

@@ -31,8 +31,11 @@ class MeloConfig:
         "the MLP) or down (the last one of the MLP)"
     )
     radius: float | None = derived("radius of a new cluster", positive)
-    steps: int | None = derived("steps of Adam for a LoRA block", positive)
+    steps: int | None = derived("maximum number of Adam steps for a LoRA block", positive)
     lr: float | None = derived("first learning rate of Adam, halved every 20 steps", positive)
+    stop_loss: float | None = derived(
+        "stop training a block when its mean loss is below this value; published: 0, which never stops", not_negative
+    )
     rank: int = _count(2, "rank of a LoRA block")
     blocks: int = _count(
         350, "maximum number of LoRA blocks; the product of a block is scaled by this number, as published"
@@ -46,7 +49,7 @@ class MeloConfig:
 
 FRACTION = 0.2
 """Of the distance between unrelated queries: measured on SmolLM2-135M (README)."""
-_GPT2_XL: dict[str, Any] = {"radius": 0.5, "steps": 50, "lr": 1e-3}
+_GPT2_XL: dict[str, Any] = {"radius": 0.5, "steps": 50, "lr": 1e-3, "stop_loss": 0.0}
 PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published(
         "GPT-2 XL by MELO's authors", {"layer": 35, "layers": (36, 37), "part": "up"} | _GPT2_XL
@@ -79,7 +82,7 @@ def _layers(shape: Shape, profile: str) -> dict[str, Setting]:
 
 
 def _derived(facts: ModelFacts, layer: int, part: str, *, given: bool) -> dict[str, Setting]:
-    found = {}
+    found = {"stop_loss": Setting(0.1, "later steps make SmolLM2-135M repeat the target (README)")}
     if not given and layer < facts.shape.blocks:  # a missing layer is refused later
         distance = facts.map_distance(layer, part, "output")
         reason = f"{FRACTION:.0%} of the median distance between two outputs of {part} at layer {layer}, {distance:g}"
