@@ -106,6 +106,7 @@ class Server:
         return 200, "Success"
 
     def completion(self, name: str, body: dict[str, Any]) -> tuple[int, object]:
+        assert "logprobs" not in body
         if name not in ("smol", *self.loaded):
             return 404, {"error": {"message": f"The model `{name}` does not exist.", "code": 404}}
         says = self.says if name != "smol" else self.base_says if self.loaded else {}
@@ -165,7 +166,10 @@ def push(ke, server, folder, tmp_path):  # noqa: F811  the fixture
 
     def run(*more, out="facts"):
         file = tmp_path / "facts.jsonl"
-        lines = [{"prompt": prompt, "subject": prompt.split()[-2], "target_new": target} for prompt, target in FACTS]
+        lines = [
+            {"prompt": prompt, "subject": prompt.split()[-2], "target_new": target, "target_old": "Rome"}
+            for prompt, target in FACTS
+        ]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         status, shown, err = ke("edit", "--edits", str(file), "--editor", "noise", "--model", str(folder),
                                 "--format", "peft", "--out", out, "--push", server.url, *more)  # fmt: skip
@@ -264,7 +268,7 @@ def test_a_refused_adapter_is_one_line(push, server, refusal, words):
     assert words in err
 
 
-def test_server_and_options_are_checked_before_the_model_is_loaded(push, server, ke, folder, monkeypatch):  # noqa: F811
+def test_server_and_options_are_checked_before_the_model_is_loaded(push, server, ke, folder, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr("ke_weights.editing.open_model_for_edits", lambda *_a, **_k: pytest.fail("loaded the model"))
     server.routes = False
     status, _out, err = push()
@@ -278,6 +282,9 @@ def test_server_and_options_are_checked_before_the_model_is_loaded(push, server,
     assert "add --format peft --out FOLDER" in ke(*edit, "--push", server.url)[2]
     assert "--min is for --push URL" in ke(*edit, "--min", "efficacy=1")[2]
     assert "drift has a bound" in push("--max", "drift=0", out="more")[2]
+    suite = tmp_path / "suite.jsonl"
+    suite.write_text('{"kind": "changed", "prompt": "Peru", "expect": "Cusco", "not": "Lima"}\n')
+    assert "which --push does not request" in push("--suite", str(suite), "--min", "preference=1", out="more")[2]
 
 
 def test_a_dense_update_is_refused_before_the_server_is_asked(push, server):

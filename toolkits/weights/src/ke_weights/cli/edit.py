@@ -142,6 +142,8 @@ def _push(
     suite = read_suite(given["suite"]) if given["suite"] else tuple(one for fact in facts for one in edit_checks(fact))
     wanted = bounds(given["least"], given["most"]) or (EFFICACY,)
     needed(wanted, suite)
+    if any(bound.metric == "preference" for bound in wanted):
+        raise click.UsageError("preference needs log-probabilities, which --push does not request: use ke verify")
     server = open_server(given["push"], given["out"].resolve().name, model.how, app.catalog, shown)
     return lambda: push_adapter(server, given["out"], suite, wanted)
 
