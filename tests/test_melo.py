@@ -21,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_killed_run_continues_with_the_saved_blocks(model: Path, tmp_path: Path) -> None:
-    words = ("eval", "--editor", "melo", "-o", "melo.steps=2", "--dataset", "atlas", "--limit", 3)
+    words: tuple[object, ...] = ("eval", "--editor", "melo", "-o", "melo.steps=2", "--dataset", "atlas", "--limit", 3)
     words += ("--sequential", "--eval-every", "1", "--model", str(model))
 
     def run(out: str, kill_after: int = 0) -> int:
