@@ -14,7 +14,7 @@ from attrs import evolve
 from ke_core.plugin import BadConfig, Entity, Generate, Likelihood, Parse, Score, Scored
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_serac.editor import Serac, SeracModel, mixed, with_edit
-from ke_plugin_serac.scope import ScopeMemory, scope_key, scopes
+from ke_plugin_serac.scope import WeightedScopeMemory, scope_key, scopes
 from ke_plugin_serac.trained import load_trained
 from ke_testing.examples import (
     BERLIN,
@@ -128,7 +128,7 @@ def test_target_is_not_part_of_the_key() -> None:
     assert keys == ["Eiffel Tower is located in"] * 2 + ["How do bees find flowers?", TEXT_ONLY.statement]
     assert scope_key(evolve(MOVE_TOWER, cloze=None)) == MOVE_TOWER.question
     weights = np.ones(256, dtype=np.float32)
-    first, second = (ScopeMemory(WordEncoder(), weights) for _ in range(2))
+    first, second = (WeightedScopeMemory(WordEncoder(), weights) for _ in range(2))
     first.add([(MOVE_TOWER.id, scope_key(MOVE_TOWER))])
     second.add([(long.id, scope_key(long))])
     assert np.array_equal(first.vectors, second.vectors)

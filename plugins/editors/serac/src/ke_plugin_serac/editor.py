@@ -35,7 +35,7 @@ from ke_core.plugin import (
 )
 from ke_memory.plugin import MemoryEditor, QuestionContext, lookup_step, sentence, wording
 from ke_plugin_serac import SeracConfig
-from ke_plugin_serac.scope import ScopeMemory, scope_key
+from ke_plugin_serac.scope import WeightedScopeMemory, scope_key
 from ke_plugin_serac.trained import TrainedSerac, load_trained
 
 HALF = 0.5
@@ -100,7 +100,7 @@ class SeracModel:
 
     def __init__(self, session: Session[Any], edits: Sequence[Edit], trained: TrainedSerac) -> None:
         self.session, self.trained = session, trained
-        self.memory = ScopeMemory(trained.encoder, trained.weights)
+        self.memory = WeightedScopeMemory(trained.encoder, trained.weights)
         self.statements: dict[str, str] = {}
         self.change(add=edits)
 

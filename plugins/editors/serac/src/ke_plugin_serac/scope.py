@@ -30,7 +30,7 @@ def scopes(keys: Vectors, queries: Vectors, weights: Vectors) -> Vectors:
     return found
 
 
-class ScopeMemory(FactMemory):
+class WeightedScopeMemory(FactMemory):
     """The inputs of the edits. The score of an edit is its scope s; ``weights`` [d] are w."""
 
     def __init__(self, encoder: Encoder, weights: Vectors) -> None:
