@@ -78,6 +78,8 @@ METHODS = {
     "lora": Method(editor="lora"),
     "grace": Method(editor="grace", slow=True),
     "wise": Method(editor="wise", slow=True),
+    "rag": Method(editor="rag", options={"rag": {"gate": "threshold"}}),
+    "scr": Method(editor="scr"),
 }
 """The methods by their names in the chart. ``encore`` is the published combination."""
 
