@@ -15,7 +15,6 @@ loads the adapter, asks both models, and fails if
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -23,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 from attrs import evolve, frozen
 
 from ke_core.app import Catalog, count_noun, open_model, open_session
-from ke_core.plugin import KEError, LanguageModel, ModelRequest, ModelUnavailable, Progress, Session
+from ke_core.plugin import KEError, LanguageModel, ModelRequest, ModelUnavailable, Progress, Session, loads
 from ke_weights.completions import Completion, complete_prompts
 from ke_weights.patches.adapter import CONFIG
 from ke_weights.verify import Bound, Check, Verification, compare_answers, suite_prompts
@@ -118,7 +117,7 @@ def push_adapter(server: Server, folder: Path, suite: Sequence[Check], wanted: S
     Raises BadConfig if the rank is above the server's limit, ServerFailed if the server refuses the adapter, and
     EditFailed if a request fails.
     """
-    rank = int(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["r"])
+    rank = int(loads((folder / CONFIG).read_text(encoding="utf-8"))["r"])
     # Only texts are requested: with LoRA, vLLM 0.32 for CPUs dies from a request for log-probabilities of a prompt.
     prompts = [evolve(one, objects=()) for one in suite_prompts(suite)]
     before = complete_prompts(server.base, prompts)
