@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import signal
@@ -55,6 +56,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             or (contract and kind == "editors" and editor not in CONTRACT_EXAMPLES)
         ):
             item.add_marker("integration")
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and collected tests from garbage collection: some tests collect garbage dozens of times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
