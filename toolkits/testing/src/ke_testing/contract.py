@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 import pytest
 from attrs import fields, has
 
-from ke_core.app import configure, discover, read_catalog
+from ke_core.app import configure, installed_catalog
 from ke_core.plugin import BadConfig, Spec, from_json, loads, to_json
 
 HEAVY = ("torch", "transformers", "numpy")
@@ -30,12 +30,12 @@ class RegisteredContract:
 
     @pytest.fixture
     def spec(self) -> Any:
-        return read_catalog(discover()).spec(self.kind, self.name)
+        return installed_catalog().spec(self.kind, self.name)
 
     @pytest.fixture
     def module(self) -> str:
         """The module of its entry point."""
-        return read_catalog(discover()).offer(self.kind, self.name).plugin.module.partition(":")[0]
+        return installed_catalog().offer(self.kind, self.name).plugin.module.partition(":")[0]
 
     def test_entry_point_registers_it(self, spec: Spec[Any]) -> None:
         assert self.name == spec.name
