@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ke_plugin_hf.testing import saved, tiny_model
-from ke_weights.testing.resuming import count_calls, edited_replies, run_ke
+from ke_weights.testing.resuming import check_killed_run, run_ke
 
 pytestmark = pytest.mark.integration
 
@@ -23,18 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_run_continues_with_the_saved_statistics(model: Path, tmp_path: Path) -> None:
     words = ("eval", "--editor", "ultraedit", *OPTIONS, "--dataset", "atlas", "--limit", 6, "--sequential")
     words += ("--eval-every", "1", "--model", model)
-
-    def run(out: str, kill_after: int = 0) -> int:
-        return count_calls(
-            tmp_path, "ke_plugin_ultraedit.editor:make_turn", *words, "--out", out, kill_after=kill_after
-        )
-
-    whole = run("whole")
-    assert run("cut", whole - 1) == whole - 1
-    assert list((tmp_path / "cut" / "editor-state").iterdir())
-    assert run("cut") < whole, "turns that were saved are made again"
-    assert edited_replies(tmp_path / "whole") == edited_replies(tmp_path / "cut")
-    assert not (tmp_path / "cut" / "editor-state").exists()
+    check_killed_run(tmp_path, "ke_plugin_ultraedit.editor:make_turn", *words)
 
 
 def test_saved_checkpoint_and_patch_hold_the_edit(model: Path, tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ from ke_weights.scored_tokens import ScoredTokens, require_finite, scored_tokens
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.spread import dense, frobenius, site_states, spread_over_layers, summed, write
 from ke_weights.state_files import load_state, save_state
+from ke_weights.stateful_editor import StatefulEditor
 from ke_weights.subject import SubjectTokens, encode, end_of_sequence, padded, target_ids
 from ke_weights.tail import Tail, open_tail
 from ke_weights.templates import context_templates
@@ -72,13 +73,13 @@ __all__ = [
     "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows", "Layer", "LayerCall",
     "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor", "LongAnswerEditor", "LongAnswers", "LowRank",
     "ModuleMap", "NullSpace", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit",
-    "ScoredTokens", "SubjectTokens", "Tail", "TargetSettings", "TrainingRows", "UpdateWrapper", "as_rewrites",
-    "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates", "covariance_weighted", "default_dtype",
-    "dense", "double", "encode", "end_of_sequence", "find_parts", "forward", "frobenius", "frozen_module", "home",
-    "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts", "module_map",
-    "module_outputs", "named_maps", "null_space", "open_tail", "opened_edit", "padded", "project", "prompt_lengths",
-    "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite",
-    "ridge_update", "row_keys", "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked",
-    "stored_as", "subject_states", "summed", "swapped", "target_ids", "training_rows", "uninterruptible_context",
-    "unsupported_edits", "whole_instead", "write",
+    "ScoredTokens", "StatefulEditor", "SubjectTokens", "Tail", "TargetSettings", "TrainingRows", "UpdateWrapper",
+    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates", "covariance_weighted",
+    "default_dtype", "dense", "double", "encode", "end_of_sequence", "find_parts", "forward", "frobenius",
+    "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts",
+    "module_map", "module_outputs", "named_maps", "null_space", "open_tail", "opened_edit", "padded", "project",
+    "prompt_lengths", "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice",
+    "require_finite", "rewrite", "ridge_update", "row_keys", "save_state", "scored_tokens", "site_states",
+    "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped", "target_ids", "training_rows",
+    "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 from torch import nn
 
-from ke_core.plugin import Details, Edit, Edited, PassthroughModel, Session, Setting, UnsupportedChange
+from ke_core.plugin import Details, Edit, PassthroughModel, Session, Setting, UnsupportedChange
 from ke_plugin_grace.codebook import Codebook, PlacementRules, place
 from ke_plugin_grace.history import LearnedEdit, load_history, save_history, undone
 from ke_plugin_grace.layer import FUNCTIONS, key_and_output
@@ -21,13 +21,13 @@ from ke_weights.plugin import (
     Adaptor,
     OpenModel,
     Rewrite,
+    StatefulEditor,
     as_rewrites,
     find_parts,
     map_orientation,
     model_facts,
     rewrite,
     target_ids,
-    unsupported_edits,
 )
 
 
@@ -135,43 +135,21 @@ class GraceModel(PassthroughModel):
         return placed.codebook.with_value(placed.entry, trained.value)
 
 
-class Grace:
+class Grace(StatefulEditor):
     """Editor with a codebook in one linear map of one MLP."""
 
     def __init__(self, config: GraceConfig) -> None:
         self.config = config
 
-    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Refuse edits without a prompt or a new object, too long, or contradicting an earlier one.
-
-        Without edits: raise a KEError for a model without the layer.
-        """
-        if not edits:
-            self._resolve(session)
-        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
-
     @contextmanager
-    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Open an empty codebook and learn ``edits`` one after another. Raises UnsupportedEdit and EditFailed."""
-        with self._opened(session) as edited:
-            edited.change(add=edits)
-            yield edited
-
-    @contextmanager
-    def load(self, session: Session[OpenModel], path: Path) -> Iterator[Edited]:
-        """Open a saved codebook. Raises BadData if the file does not fit."""
-        with self._opened(session) as edited:
-            edited.restore(path)
-            yield edited
-
-    @contextmanager
-    def _opened(self, session: Session[OpenModel]) -> Iterator[GraceModel]:
-        made = self._resolve(session)
+    def opened(self, session: Session[OpenModel]) -> Iterator[GraceModel]:
+        """Open an empty codebook."""
+        made = self.resolve(session)
         function = FUNCTIONS[made.values["replacement"].value]
         with session.model.adapt(made.layer, function, {}) as adaptor:
             yield GraceModel(session, made, adaptor)
 
-    def _resolve(self, session: Session[OpenModel]) -> GraceSettings:
+    def resolve(self, session: Session[OpenModel]) -> GraceSettings:
         """Return hyperparameters and layer. Raises a KEError for a missing layer."""
         modules = find_parts(session.model.module)
         values = settings(self.config, model_facts(session, modules))

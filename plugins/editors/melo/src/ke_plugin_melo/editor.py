@@ -2,52 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
 
-from ke_core.plugin import BadConfig, Edit, Edited, Session
+from ke_core.plugin import BadConfig, Session
 from ke_plugin_melo.database import ClusterRules
 from ke_plugin_melo.edited import MeloModel, MeloSettings
 from ke_plugin_melo.layers import add_blocks, select_blocks
 from ke_plugin_melo.training import BlockTraining
 from ke_plugin_melo.values import MeloConfig, settings
-from ke_weights.plugin import OpenModel, find_parts, model_facts, unsupported_edits
+from ke_weights.plugin import OpenModel, StatefulEditor, find_parts, model_facts
 
 
-class Melo:
+class Melo(StatefulEditor):
     """Editor with a router in one layer, and LoRA blocks in later layers."""
 
     def __init__(self, config: MeloConfig) -> None:
         self.config = config
 
-    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Refuse edits without a prompt or a new object, too long, or contradicting an earlier one.
-
-        Without edits: raise a KEError for a model without these layers.
-        """
-        if not edits:
-            self._resolve(session)
-        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
-
     @contextmanager
-    def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
-        """Open an empty database and learn ``edits``. Raises UnsupportedEdit and EditFailed."""
-        with self._opened(session) as edited:
-            edited.change(add=edits)
-            yield edited
-
-    @contextmanager
-    def load(self, session: Session[OpenModel], path: Path) -> Iterator[Edited]:
-        """Open saved edits. Raises BadData if the file does not fit."""
-        with self._opened(session) as edited:
-            edited.restore(path)
-            yield edited
-
-    @contextmanager
-    def _opened(self, session: Session[OpenModel]) -> Iterator[MeloModel]:
-        made = self._resolve(session)
+    def opened(self, session: Session[OpenModel]) -> Iterator[MeloModel]:
+        """Open an empty database with a router and LoRA blocks."""
+        made = self.resolve(session)
         with ExitStack() as stack:
             router = stack.enter_context(session.model.adapt(made.router, select_blocks, {}))
             layers = {
@@ -56,7 +32,7 @@ class Melo:
             }
             yield MeloModel(session, made, router, layers)
 
-    def _resolve(self, session: Session[OpenModel]) -> MeloSettings:
+    def resolve(self, session: Session[OpenModel]) -> MeloSettings:
         """Return hyperparameters and layers. Raises a KEError for missing layers, and for a router after its blocks."""
         modules = find_parts(session.model.module)
         values = settings(self.config, model_facts(session, modules))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from ke_core.plugin import Edit, Edited, PassthroughModel, Session, Setting, UnsupportedChange
 from ke_plugin_ultraedit import UltraEditConfig, derive
@@ -15,12 +14,12 @@ from ke_weights import as_details
 from ke_weights.plugin import (
     OpenModel,
     Patch,
+    StatefulEditor,
     as_rewrites,
     find_parts,
     model_facts,
     named_maps,
     uninterruptible_context,
-    unsupported_edits,
 )
 
 
@@ -79,22 +78,13 @@ class UltraEditedModel(PassthroughModel):
         self.statistics, self.edits, self.turns = saved.statistics, saved.edits, saved.turns
 
 
-class UltraEdit:
+class UltraEdit(StatefulEditor):
     """Editor that changes linear maps of the MLPs, turn by turn."""
 
     def __init__(self, config: UltraEditConfig) -> None:
         self.config = config
         self._open: dict[int, list[UltraEditedModel]] = {}
         """By the id of a model, its active edits, the innermost last."""
-
-    def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
-        """Refuse edits without a prompt or a new object, too long, or contradicting an earlier one.
-
-        Without edits: raise a KEError for a model that cannot be edited with these options.
-        """
-        if not edits:
-            self._resolve(session)
-        return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
@@ -105,22 +95,14 @@ class UltraEdit:
         if not edits:
             yield PassthroughModel(session)
             return
-        with self._opened(session) as edited:
-            edited.change(add=edits)
+        with super().edit(session, edits) as edited:
             yield edited
 
     @contextmanager
-    def load(self, session: Session[OpenModel], path: Path) -> Iterator[Edited]:
-        """Continue with an edited model that was saved. Raises BadData if the file does not fit."""
-        with self._opened(session) as edited:
-            edited.restore(path)
-            yield edited
-
-    @contextmanager
-    def _opened(self, session: Session[OpenModel]) -> Iterator[UltraEditedModel]:
+    def opened(self, session: Session[OpenModel]) -> Iterator[UltraEditedModel]:
         """Return the edited model without a new turn."""
         others = self._open.get(id(session.model))
-        edited = others[-1].continued(session) if others else UltraEditedModel(session, *self._resolve(session))
+        edited = others[-1].continued(session) if others else UltraEditedModel(session, *self.resolve(session))
         with session.model.patch() as edited.weights, self._kept_open(edited):
             yield edited
 
@@ -137,7 +119,7 @@ class UltraEdit:
             if not others:
                 del self._open[key]
 
-    def _resolve(self, session: Session[OpenModel]) -> tuple[Mapping[str, Setting], TurnSettings]:
+    def resolve(self, session: Session[OpenModel]) -> tuple[Mapping[str, Setting], TurnSettings]:
         """Return hyperparameters. Raises a KEError for quantized weights and for missing linear maps."""
         modules = find_parts(session.model.module)
         values = derive(self.config, model_facts(session, modules))

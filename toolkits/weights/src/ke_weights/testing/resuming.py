@@ -1,4 +1,4 @@
-"""``ke`` in a process: count its edits, kill it in the middle of a run, and serve a saved edit."""
+"""``ke`` in a process: a run that is killed in the middle, and a saved edit that is verified and served."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
+import pytest
+
 from ke_core.plugin import loads
 
 KE = ("-m", "ke_core")
+SUITE = {"kind": "changed", "prompt": "The capital of Peru is", "expect": "La Paz"}
 COUNTING = """
 import os, signal, sys
 from importlib import import_module
@@ -61,6 +64,42 @@ def count_calls(folder: Path, function: str, *words: object, kill_after: int = 0
     calls = len(log.read_text(encoding="utf-8").splitlines())
     assert done.returncode == (-signal.SIGKILL if kill_after else 0), done.stderr
     return calls
+
+
+def check_killed_run(folder: Path, function: str, *words: object) -> None:
+    """Kill ``ke`` with ``words``, a sequential run, before the last call of ``function``, which makes an edit, and
+    continue it. It uses the saved state of the editor, and gives the replies of a run that was not killed.
+    """
+
+    def run(out: str, kill_after: int = 0) -> int:
+        return count_calls(folder, function, *words, "--out", out, kill_after=kill_after)
+
+    whole = run("whole")
+    assert run("cut", whole - 1) == whole - 1
+    assert list((folder / "cut" / "editor-state").iterdir())
+    assert run("cut") < whole, "edits that were saved are made again"
+    assert edited_replies(folder / "whole") == edited_replies(folder / "cut")
+    assert not (folder / "cut" / "editor-state").exists()
+
+
+def check_saved_adaptor(folder: Path, model: Path, editor: str, *options: str) -> None:
+    """Save an edit of an adaptor. ``ke verify`` and ``ke serve`` give the answers of ``ke edit``."""
+    edit = ("The capital of Peru is => La Paz", "--subject", "Peru", "--editor", editor, *options)
+    done = run_ke(folder, "edit", *edit, "--model", model, "--json", "--out", folder / "saved")
+    assert done.returncode == 0, done.stderr
+    told = loads(done.stdout)["edits"][0]
+    assert told["after"]["logprobs"][0] > told["before"]["logprobs"][0] + 1
+
+    suite = folder / "suite.jsonl"
+    suite.write_text(json.dumps(SUITE), encoding="utf-8")
+    verified = run_ke(folder, "verify", folder / "saved", "--suite", suite, "--model", model, "--json")
+    (fact,) = loads(verified.stdout)["facts"]
+    assert fact["after"]["text"] == told["after"]["text"] != told["before"]["text"], verified.stderr
+    assert fact["before"]["text"] == told["before"]["text"]
+
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-plugin-serve")
+    with served_edit(folder / "saved", model) as url:
+        assert served_completion(url, SUITE["prompt"]) == told["after"]["text"]
 
 
 def edited_replies(run: Path) -> list[tuple[str, ...]]:
