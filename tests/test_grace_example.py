@@ -15,6 +15,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
+from ke_core.api.models import installed_catalog, plugins
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_weights.testing.adaptor import AdaptorContract
 from ke_weights.testing.resuming import count_calls, edited_replies, run_ke, served_completion, served_edit
@@ -44,9 +45,17 @@ def _installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Set the environment of this process and its children."""
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))))
+    forget_plugins()
     yield
+    forget_plugins()
     for name in ("grace_like", "grace_like_codebook"):
         sys.modules.pop(name, None)
+
+
+def forget_plugins() -> None:
+    """Have this process look for plugins again: other tests may have asked for them before."""
+    plugins.cache_clear()
+    installed_catalog.cache_clear()
 
 
 pytestmark = pytest.mark.integration
