@@ -11,9 +11,8 @@ import pytest
 
 from ke_benchmarks.files.cases import export, read_cases, read_header
 from ke_benchmarks.soundness import problems
+from ke_core.app import installed_catalog
 from ke_core.cli.main import main
-from ke_core.plugins.catalog import read_catalog
-from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +31,7 @@ def test_mquake_cases_survive_a_case_file(ke_data_dir: Path, tmp_path: Path) -> 
 
 
 def survives(name: str, options: dict[str, str], tmp_path: Path) -> None:
-    spec: Any = read_catalog(discover()).spec("dataset", name)
+    spec: Any = installed_catalog().spec("dataset", name)
     dataset = spec.build(configure(spec, options))
     cases = list(dataset.cases())
     export(dataset, spec, cases, tmp_path / "cases.jsonl")

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from attrs import evolve, frozen
 
+from ke_core.app import installed_catalog
 from ke_core.plugin import Answer, Ask, Edit, EditorSpec, Failure, Likelihood, Question, Reply, Score, Scored, Session
-from ke_core.plugins.catalog import Catalog, Registration, read_catalog
-from ke_core.plugins.manager import Installed, discover
+from ke_core.plugins.catalog import Catalog, Registration
+from ke_core.plugins.manager import Installed
 from ke_core.results.folder import RunFolder
 from ke_core.runner.evaluate import evaluate, prepare
 from ke_core.runner.run import EvalRequest
@@ -170,7 +171,7 @@ class Cheat:
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
     """Return the installed plugins and the cheats."""
-    installed = read_catalog(discover())
+    installed = installed_catalog()
     here = Installed(name="cheats", module=__name__)
     cheats = {
         name: Registration(

@@ -13,8 +13,9 @@ import pytest
 from attrs import fields
 from click.testing import CliRunner
 
+from ke_core.app import installed_catalog
 from ke_core.plugins.catalog import Catalog, read_catalog
-from ke_core.plugins.manager import discover, empty_manager
+from ke_core.plugins.manager import empty_manager
 from ke_core.plugins.options import configure, describe
 from ke_core.spec import hookspecs
 from ke_core.spec.errors import NoLikelihood
@@ -153,7 +154,7 @@ def test_the_documented_sweep_has_the_documented_number_of_cells(tmp_path: Path)
     page = (DOCS / "sweeps.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "layers.toml").write_text(block)
-    cells = cells_of(read_sweep(tmp_path / "layers.toml"), read_catalog(discover()), tmp_path)
+    cells = cells_of(read_sweep(tmp_path / "layers.toml"), installed_catalog(), tmp_path)
     assert f"This makes {len(cells)} cells:" in page
     assert len({cell.folder for cell in cells}) == len({cell.name for cell in cells}) == len(cells)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from attrs import fields
 
-from ke_core.plugins.catalog import read_catalog
-from ke_core.plugins.manager import discover
+from ke_core.app import installed_catalog
 from ke_core.runner.edit_files import read_edits
 
 pytestmark = pytest.mark.docs
@@ -20,7 +19,7 @@ LOCATING = ("rome", "r-rome", "memit", "pmet", "emmet", "alphaedit", "nse")
 
 
 def options(editor: str) -> set[str]:
-    return {option.name for option in fields(read_catalog(discover()).spec("editor", editor).config)}
+    return {option.name for option in fields(installed_catalog().spec("editor", editor).config)}
 
 
 def cells(heading: str) -> list[str]:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from attrs import fields
 
+from ke_core.app import installed_catalog
 from ke_core.cli.app import App
 from ke_core.cli.main import build, invoke
-from ke_core.plugins.catalog import Catalog, read_catalog
+from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.manager import discover
 from ke_plugin_analysis.checking import FEWEST
 
@@ -25,7 +26,7 @@ JUDGES, METRICS = ((DOCS / name).read_text(encoding="utf-8") for name in ("judge
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    return read_catalog(discover())
+    return installed_catalog()
 
 
 @pytest.fixture

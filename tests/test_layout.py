@@ -7,10 +7,15 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ke_testing.contract import MACHINE
+
+pytestmark = pytest.mark.xdist_group("layout")  # they share the syntax trees
 
 ROOT = Path(__file__).resolve().parents[1]
 DISTRIBUTIONS = sorted(
@@ -20,7 +25,6 @@ DISTRIBUTIONS = sorted(
 )
 WITH_CODE = [folder for folder in DISTRIBUTIONS if (folder / "src").is_dir()]
 SOURCES = {path: path.read_text(encoding="utf-8") for folder in WITH_CODE for path in (folder / "src").rglob("*.py")}
-TREES = {path: ast.parse(text) for path, text in SOURCES.items()}
 PROJECTS: dict[Path, dict[str, Any]] = {
     folder: tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for folder in DISTRIBUTIONS
@@ -28,6 +32,11 @@ PROJECTS: dict[Path, dict[str, Any]] = {
 FACADES = ("core/src/ke_core/app.py", "core/src/ke_core/plugin.py")
 JSON_READER = "core/src/ke_core/storage/json_reading.py"
 METADATA = {"description", "readme", "license", "requires-python", "authors", "classifiers"}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(text) for path, text in SOURCES.items()}
 
 
 def name(path: Path) -> str:
@@ -41,7 +50,7 @@ def matches(pattern: str) -> dict[str, str]:
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yield every function with its location."""
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{name(path)}:{node.lineno} {node.name}", node
@@ -55,7 +64,7 @@ def test_modules_have_at_most_300_lines() -> None:
 def test_facades_only_reexport() -> None:
     allowed = (ast.Import, ast.ImportFrom, ast.Assign)  # assignments of __all__ and hookimpl
     for facade in FACADES:
-        docstring, *rest = TREES[ROOT / facade].body
+        docstring, *rest = trees()[ROOT / facade].body
         assert isinstance(docstring, ast.Expr)
         assert [ast.unparse(node) for node in rest if not isinstance(node, allowed)] == [], facade
 
@@ -150,7 +159,7 @@ def imported(folder: Path) -> set[str]:
     """Return the top-level modules that a distribution imports, without its test kit's."""
     return {
         module.partition(".")[0]
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if folder in path.parents and "testing" not in path.parts
         for node in ast.walk(tree)
         for module in _modules(node)

@@ -40,7 +40,9 @@ def python(page: Path) -> list[str]:
 
 
 PAGES = {
-    str(page.relative_to(ROOT)): page for page in sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md"))) if python(page)
+    str(page.relative_to(ROOT)): page
+    for page in sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
+    if "```python" in page.read_text(encoding="utf-8")
 }
 
 

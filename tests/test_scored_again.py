@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from ke_core.app import installed_catalog
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugin import (
     Answer,
@@ -45,7 +46,7 @@ from ke_testing.fakes import ScriptedModel, SilentProgress
 
 pytestmark = pytest.mark.integration
 
-METRICS = read_catalog(discover()).names("metric")
+METRICS = installed_catalog().names("metric")
 OF = {
     "classic": "edits",
     "coherence": "recoe-atlas",

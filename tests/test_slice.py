@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ke_core.app import installed_catalog
 from ke_core.plugin import Entity, Gold, Item, PassthroughModel, Query, Verdict
-from ke_core.plugins.catalog import Catalog, read_catalog
-from ke_core.plugins.manager import discover
+from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import configure
 from ke_core.results.folder import RunFolder
 from ke_core.runner.evaluate import evaluate, prepare
@@ -31,7 +31,7 @@ OURS = ("alias", "atlas", "mello", "memit", "mquake", "multi-hop", "none", "orac
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    return read_catalog(discover())
+    return installed_catalog()
 
 
 def finished(catalog: Catalog, folder: Path, data: Path, editor: str, plan: Plan) -> tuple[RunFolder, dict[str, float]]:

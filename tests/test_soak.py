@@ -6,9 +6,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from ke_core.app import installed_catalog
 from ke_core.engine.passthrough import PassthroughModel
-from ke_core.plugins.catalog import read_catalog
-from ke_core.plugins.manager import discover
 from ke_core.plugins.options import configure
 from ke_core.runner.apply import EditApplier
 from ke_core.runner.usage import resident
@@ -87,7 +86,7 @@ def test_two_thousand_edits_are_restored_without_memory_growth(tmp_path):
 )
 def test_an_active_edit_keeps_no_copy_of_its_updates(tmp_path, monkeypatch, name, options, kept):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-    spec = read_catalog(discover()).spec("editor", name)
+    spec = installed_catalog().spec("editor", name)
     editor = spec.build(configure(spec, options))
     session = make_session(tiny_model("llama"), root=tmp_path)
     with EditApplier(session=session, editor=editor, joint=True) as maker:

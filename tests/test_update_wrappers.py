@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ke_core.app import Catalog, discover, read_catalog, resolve_component
+from ke_core.app import Catalog, installed_catalog, resolve_component
 from ke_core.plugin import BadConfig, KEError, UnknownComponent
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_testing.examples import FOUR_MOVES
@@ -27,7 +27,7 @@ OPTIONS = {"revive.energy": "0.5", "nas.samples": "3", "encore.norm": "5", "prun
 
 @pytest.fixture(scope="module")
 def catalog() -> Catalog:
-    return read_catalog(discover())
+    return installed_catalog()
 
 
 @pytest.mark.parametrize("editor", LOCATING)

@@ -39,7 +39,7 @@ def dumped(path: Path, lines: list[Any]) -> Path:
     return path
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(cases=st.lists(ours.cases, max_size=2))
 def test_cases_round_trip(tmp_path_factory: pytest.TempPathFactory, cases: list[Case]) -> None:
     path = tmp_path_factory.mktemp("cases") / "any.jsonl"

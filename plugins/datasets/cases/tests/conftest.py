@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ke_benchmarks import CaseHeader, write_cases
-from ke_core.app import configure, discover, read_catalog
+from ke_core.app import configure, installed_catalog
 from ke_core.plugin import Dataset
 from ke_testing.toy import Toy
 
@@ -22,7 +22,7 @@ def _no_data(ke_no_data: Path) -> None:
 
 @pytest.fixture
 def spec() -> Any:
-    return read_catalog(discover()).spec("dataset", "cases")
+    return installed_catalog().spec("dataset", "cases")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ke_benchmarks import count_cases
-from ke_core.app import discover, read_catalog
+from ke_core.app import installed_catalog
 from ke_core.plugin import Dataset
 from ke_plugin_mquake_remastered.variants import VARIANTS
 from ke_testing.dataset import DatasetContract
@@ -115,7 +115,7 @@ def test_mask_hides_contradicting_edits(stored, made, moved) -> None:
 
 
 def test_default_of_mask(stored, made, moved) -> None:
-    catalog = read_catalog(discover())
+    catalog = installed_catalog()
     for variant in VARIANTS:
         spec = catalog.spec("dataset", variant.name)
         assert spec.hides(spec.config()) is (variant.name != "mquake-remastered-cf6334")

@@ -15,7 +15,7 @@ from attrs import evolve
 from ke_benchmarks import building
 from ke_benchmarks.building import BuildRequest
 from ke_benchmarks.graph import BuildTools
-from ke_core.app import BatchingEngine, ModelChoice, discover, read_catalog
+from ke_core.app import BatchingEngine, ModelChoice, installed_catalog
 from ke_core.plugin import BadConfig, BadData, Case
 from ke_plugin_recoe import RecoeBuild
 from ke_plugin_recoe.builder import RecoeBuilder
@@ -218,7 +218,7 @@ def test_build_from_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         questions=write(tmp_path, RIVER, LEGS),
         with_model=ModelChoice(reference="any"),
     )
-    catalog = read_catalog(discover())
+    catalog = installed_catalog()
     assert building.build(known, catalog, SilentProgress()).records == 2
     assert {record["scheme"] for record in json.loads(known.out.read_text())} == {"superlative", "aggregation"}
     for wrong, said in (

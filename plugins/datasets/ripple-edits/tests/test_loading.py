@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.app import App, discover, read_catalog
+from ke_core.app import App, discover, installed_catalog
 from ke_core.cli.main import build, invoke
 from ke_core.plugin import EFFICACY, BadData, Case, Dataset, Probe
 from ke_plugin_ripple_edits.words import RELATIONS, split_prompt
@@ -224,7 +224,7 @@ def test_all_53_relations_are_known() -> None:
 
 
 def test_default_metric_and_judge() -> None:
-    catalog = read_catalog(discover())
+    catalog = installed_catalog()
     for name in ("ripple-edits", "ripple-edits-recent", "ripple-edits-random", "ripple-edits-popular"):
         spec = catalog.spec("dataset", name)
         assert (spec.metrics, spec.judge) == (("ripple",), "containment")

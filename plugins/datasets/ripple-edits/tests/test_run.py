@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.app import Catalog, EvalRequest, ModelChoice, Registration, RunFolder, discover, evaluate, read_catalog
+from ke_core.app import Catalog, EvalRequest, ModelChoice, Registration, RunFolder, evaluate, installed_catalog
 from ke_core.plugin import (
     Answer,
     Edit,
@@ -72,7 +72,7 @@ class Marry:
 
 
 def catalog() -> Catalog:
-    found = read_catalog(discover())
+    found = installed_catalog()
     spec = EditorSpec(name="marry", summary="s", build=lambda _config: Marry())
     offer = Registration(spec=spec, plugin=found.offer("dataset", "ripple-edits").plugin)
     return evolve(found, offers={**found.offers, "editor": {**found.offers["editor"], "marry": offer}})

@@ -58,6 +58,7 @@ def test_only_the_mlps_of_the_last_three_blocks_change(trained: Callable[..., An
     ]
 
 
+@pytest.mark.integration
 def test_trained_network_makes_the_new_object_more_probable(trained: Callable[..., Any], tmp_path: Path) -> None:
     model = trained(steps=60)
     ask = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome",))]

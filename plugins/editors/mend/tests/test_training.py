@@ -22,6 +22,7 @@ from ke_weights.hypernetwork import setting_values, usable_examples
 from ke_weights.hypernetwork import training as training_module
 
 
+@pytest.mark.integration
 def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:
     training = kit.begin(tiny_model("llama"), tmp_path)
     steps = [training.advance() for _ in range(60)]

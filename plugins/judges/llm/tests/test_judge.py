@@ -5,7 +5,7 @@ import json
 import pytest
 from attrs import evolve
 
-from ke_core.app import discover, read_catalog
+from ke_core.app import installed_catalog
 from ke_core.plugin import Answer, BadConfig, Entity, Gold, Item, KEError, Query, Verdict
 from ke_plugin_llm import LLMConfig, build, items
 from ke_testing.contract import ComponentContract
@@ -150,7 +150,7 @@ def test_missing_prompt_file_is_named(tmp_path):
 
 
 def test_sixty_included_items_have_valid_labels_and_are_not_in_the_prompts():
-    spec = read_catalog(discover()).spec("judge", "llm")
+    spec = installed_catalog().spec("judge", "llm")
     lines = [json.loads(line) for line in items().splitlines()]
     known = {label for group in spec.labels.values() for label in group}
     assert len(lines) == 60

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ke_core.app import aggregate, discover, read_catalog
+from ke_core.app import aggregate, installed_catalog
 from ke_core.plugin import Failure
 from ke_testing.metric import MetricContract
 from ke_testing.records import labeled_outcome as outcome
@@ -82,7 +82,7 @@ def test_reply_without_facts_has_a_reason(given, why):
 
 
 def test_breakdown_by_scheme():
-    spec = read_catalog(discover()).spec("metric", "fact-recall")
+    spec = installed_catalog().spec("metric", "fact-recall")
     records = [record("1", "sorting", after=outcome("consistent")), record("2", "counting", after=outcome("unrelated"))]
     found = aggregate(spec.build(spec.config()), spec, records, seed=0)
     by = {score.tags["scheme"]: score.value for score in found if score.tags and score.aspect == "relatedness"}

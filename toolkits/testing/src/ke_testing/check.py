@@ -18,7 +18,7 @@ from typing import IO, Any
 import pytest
 from attrs import asdict, define, field
 
-from ke_core.app import discover, read_catalog
+from ke_core.app import installed_catalog
 from ke_core.plugin import loads
 from ke_testing.advice import advice_for, readable_name
 from ke_testing.checks import CheckResult
@@ -94,7 +94,7 @@ def main(kind: str, name: str, options: dict[str, str]) -> int:
     """Run the contract and return the exit status: 0 if all checks ran, including checks that failed."""
     to = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # output of tests and libraries goes to standard error
-    offer = read_catalog(discover()).offer(kind, name)
+    offer = installed_catalog().offer(kind, name)
     package = sys.modules[offer.plugin.module.partition(":")[0]]
     own = Path(package.__file__ or ".").resolve().parent
     contract = contract_of(kind, offer, options, own)

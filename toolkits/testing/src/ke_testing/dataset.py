@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ke_benchmarks import count_cases
-from ke_core.app import configure, discover, read_catalog
+from ke_core.app import configure, installed_catalog
 from ke_core.plugin import EFFICACY, BadData, Case, Dataset, DatasetInfo, DatasetSpec, Query, from_json, to_json
 from ke_testing.contract import ComponentContract
 
@@ -136,7 +136,7 @@ class DatasetContract(ComponentContract):
 
 def build_dataset(name: str, **options: str) -> Any:
     """Return an installed dataset with these options, as the command line builds it."""
-    spec = read_catalog(discover()).spec("dataset", name)
+    spec = installed_catalog().spec("dataset", name)
     return spec.build(configure(spec, options))
 
 

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from attrs import evolve
 
-from ke_core.app import configure, discover, naming_files, read_catalog
+from ke_core.app import configure, installed_catalog, naming_files
 from ke_core.plugin import (
     BadConfig,
     Editor,
@@ -202,7 +202,7 @@ def print_answers(file: str, contract: str) -> None:
     module = importlib.util.module_from_spec(source)
     source.loader.exec_module(module)
     own: Any = getattr(module, contract)()
-    spec: Any = read_catalog(discover()).spec(own.kind, own.name)
+    spec: Any = installed_catalog().spec(own.kind, own.name)
     own.needs_weights = spec.needs_weights
     session = own.on(own.model(), Path(mkdtemp(prefix="ke-subprocess-")))
     print(json.dumps(_answers(spec.build(configure(spec, own.options)), session)))  # noqa: T201  read by the test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.app import aggregate, discover, read_catalog
+from ke_core.app import aggregate, installed_catalog
 from ke_core.plugin import (
     EFFICACY,
     Answer,
@@ -61,7 +61,7 @@ def reasoning_record(case: str = "1", scheme: str = "sorting", **outcomes: Outco
 
 def metric_scores(name: str, *records: CaseRecord) -> dict[tuple[str, str], MetricScore]:
     """Return the untagged scores of an installed metric with its default options, by aspect and phase."""
-    spec = read_catalog(discover()).spec("metric", name)
+    spec = installed_catalog().spec("metric", name)
     assert isinstance(spec, MetricSpec)
     found = aggregate(spec.build(spec.config()), spec, records, seed=0)
     return {(score.aspect, score.phase): score for score in found if not score.tags}

@@ -18,7 +18,7 @@ from typing import Any
 from attrs import evolve, field, frozen, make_class
 
 from ke_benchmarks.reproductions import ReproductionSpec
-from ke_core.app import OWN, ByOpaqueId, Catalog, Installed, ModelChoice, Registration, discover, read_catalog
+from ke_core.app import OWN, ByOpaqueId, Catalog, Installed, ModelChoice, Registration, installed_catalog
 from ke_core.plugin import Answer, Ask, Edit, Editor, EditorSpec, ModelSpec, Reply, Session, UnsupportedChange
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Status
 from ke_plugin_reproduce.reading import RunNumber, cells
@@ -156,7 +156,7 @@ def _parts(table: FilledTable) -> Iterator[CellPart]:
 
 def _catalog(tables: Mapping[str, Reproduction], reply: ReplyFunction, model: Callable[[str], str]) -> Catalog:
     """Return the installed components with stand-ins for the tables' editors and a source of scripted models."""
-    installed = read_catalog(discover())
+    installed = installed_catalog()
     options = _options(tables)
     here = Installed(name=SOURCE, module=__name__)
     editors = {

@@ -13,7 +13,7 @@ import torch
 from attrs import fields_dict
 from torch import Tensor
 
-from ke_core.app import configure, discover, read_catalog
+from ke_core.app import configure, installed_catalog
 from ke_core.plugin import Editor
 from ke_plugin_hf.testing import Family, tiny_model
 from ke_testing.editor import unchanged
@@ -30,7 +30,7 @@ SMALL: Mapping[str, str] = {
 
 def wrapped_editor(name: str, options: Mapping[str, str] = MappingProxyType({})) -> Any:
     """Return an installed editor with the options of ``SMALL`` and ``options``, such as ``{"rect.keep": "0.2"}``."""
-    spec: Any = read_catalog(discover()).spec("editor", name)
+    spec: Any = installed_catalog().spec("editor", name)
     small = {one: text for one, text in SMALL.items() if one in fields_dict(spec.config)}
     return spec.build(configure(spec, {**small, **options}))
 
