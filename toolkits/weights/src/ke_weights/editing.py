@@ -30,6 +30,7 @@ from ke_core.app import (
     Model,
     ModelChoice,
     Options,
+    ResolvedComponent,
     directory_entries,
     open_session,
     reject_unused,
@@ -151,16 +152,27 @@ def prepare_edit(
     chosen = resolve_component(catalog, "editor", editor, options)
     reject_unused(options, [chosen.spec])
     assert isinstance(chosen.spec, EditorSpec)
-    _refuse_unsaveable(chosen.spec, catalog)
+    refuse_unsaveable(chosen.spec, catalog)
     _ = chosen.built  # raises for wrong options before the model is loaded
-    loaded = open_model_for_edits(choice, catalog, progress, seed=seed)
+    job = edit_job(chosen, choice, open_model_for_edits(choice, catalog, progress, seed=seed), edits, progress)
+    job.edited.check(edits)
+    return job
+
+
+def edit_job(
+    chosen: ResolvedComponent[Any],
+    choice: ModelChoice,
+    loaded: LoadedModel,
+    edits: Sequence[SourcedEdit],
+    progress: CallProgress,
+) -> EditJob:
+    """Return the job of an editor and a loaded model. The edits are not checked."""
     model = Model(model=loaded.model, choice=choice, progress=progress)
     edited = EditedModel(model=model, editor=chosen, session=loaded.session)
-    edited.check(edits)
     return EditJob(loaded=loaded, edited=edited, edits=tuple(edits))
 
 
-def _refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
+def refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
     """Raise BadConfig for an editor whose edits cannot be saved, before a model is loaded."""
     if not spec.needs_weights:
         raise BadConfig(

@@ -221,7 +221,7 @@ def _complete_uncached(session: Session[Any], prompts: Sequence[PromptWithObject
 
 def _checks(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
     is_edit = "kind" not in raw and any(FIELD_NAMES.get(name) in ("subject", "statement", "target_new") for name in raw)
-    return _of_edit(raw, place) if is_edit or "requested_rewrite" in raw else [_check(raw, place)]
+    return _of_edit(raw, place) if is_edit or "requested_rewrite" in raw else [check_from(raw, place)]
 
 
 def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
@@ -231,7 +231,8 @@ def _of_edit(raw: Mapping[str, Any], place: SourceLine) -> list[Check]:
     return edit_checks(one)
 
 
-def _check(raw: Mapping[str, Any], place: SourceLine) -> Check:
+def check_from(raw: Mapping[str, Any], place: SourceLine) -> Check:
+    """Return the check with these fields of a record. Raises BadData with location and field."""
     for name in raw:
         if name not in FIELDS:
             raise place.wrong(name, "is not a field of a suite", hint=f"use the fields {', '.join(FIELDS)}")

@@ -1,0 +1,203 @@
+"""Make a planned version, or return to an earlier one. Both write a complete version or change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from ke_core.app import Catalog, ModelChoice, environment
+from ke_core.plugin import BadData, BadPatch, EditFailed, Progress, UnsupportedEdit
+from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, suite_of
+from ke_plugin_facts.planning import ModelPlan, Target
+from ke_plugin_facts.versions import MODEL, PATCH, Format, Lock, LockedFact, ManagedFolder
+from ke_weights.completions import complete_prompts
+from ke_weights.editing import LoadedModel, make_edit, open_model_for_edits
+from ke_weights.patches import (
+    StoredPatch,
+    applied,
+    read_patch,
+    weights_digest,
+    write_adapter,
+    write_checkpoint,
+    write_patch,
+)
+from ke_weights.report.edits import verify_json
+from ke_weights.verify import Bound, Check, Verification, bounds, compare_answers, needed, suite_prompts
+
+DEFAULT_LEAST = ("efficacy=0.9",)
+"""The bound of a file without bounds."""
+BASE = "base"
+
+
+@frozen(kw_only=True)
+class Applied:
+    """The result of ``apply_plan``. ``lock``: of the new version; None if a bound was missed, and nothing changed."""
+
+    lock: Lock | None
+    verification: Verification | None
+    wanted: tuple[Bound, ...] = ()
+
+
+def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
+    """Return the bounds of a version. Raises BadConfig for one that the suite cannot measure."""
+    given = bounds(target.least, target.most)
+    if given or not any(one.kind == "changed" for one in suite):
+        needed(given, suite)
+        return given
+    return bounds(DEFAULT_LEAST, ())
+
+
+def apply_plan(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedFolder, author: str) -> Applied:
+    """Make the edits of a plan, verify them, and write a version if every bound holds.
+
+    Raises UnsupportedEdit, and changes nothing, for facts that the editor cannot make.
+    """
+    if refused := plan.of("refuse"):
+        raise UnsupportedEdit(
+            f"{target.editor} cannot make {len(refused)} of the edits",
+            details=tuple(f"{one.statement!r}: {one.reason}" for one in refused),
+            hint="fix or remove these facts; nothing was changed",
+        )
+    suite = suite_of(plan.edited, plan.held, file.keep)
+    wanted = wanted_bounds(target, suite)
+    lock = _lock(plan, file, target, folder, author)
+    if plan.job is None:
+        folder.add(lock, lambda to: _write_base(plan.loaded, to / MODEL))
+        return Applied(lock=lock, verification=None)
+    return _edit(plan, suite, wanted, lock, folder)
+
+
+def _edit(
+    plan: ModelPlan, suite: Sequence[Check], wanted: tuple[Bound, ...], lock: Lock, folder: ManagedFolder
+) -> Applied:
+    """Edit the model, verify it, and write the version while the model is edited."""
+    assert plan.job is not None
+    session, result = plan.loaded.session, Applied(lock=None, verification=None, wanted=wanted)
+    before = complete_prompts(session, suite_prompts(suite))
+
+    def finish(patch: StoredPatch, originals: Mapping[str, Any]) -> None:
+        nonlocal result
+        found = compare_answers(before, complete_prompts(session, suite_prompts(suite)), suite, wanted)
+        result = evolve(result, verification=found)
+        if found.missed:
+            return
+        made = evolve(lock, patch=patch.id, weights=patch.info.edited, verified=_numbers(found))
+        folder.add(made, lambda to: _write(plan.loaded, patch, originals, made.format, to))
+        result = evolve(result, lock=made)
+
+    make_edit(plan.job, finish)
+    return result
+
+
+def _numbers(found: Verification) -> dict[str, Any]:
+    return {name: value for name, value in verify_json(found).items() if name != "facts"}
+
+
+def _lock(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedFolder, author: str) -> Lock:
+    """Return the description of the next version, without its edits."""
+    return Lock(
+        version=folder.next_version(),
+        parent=plan.current.version if plan.current else "",
+        action="apply",
+        created=_now(),
+        author=author,
+        file=file.path.name,
+        file_digest=file_digest(file),
+        format=target.format,
+        base=plan.loaded.base,
+        editor=plan.component,
+        seed=target.seed,
+        software=environment(),
+        facts=(*_locked(plan.edited, edited=True), *_locked(plan.held, edited=False)),
+        patch="",
+        weights=plan.loaded.base.weights,
+    )
+
+
+def _locked(facts: Sequence[ManagedFact], *, edited: bool) -> list[LockedFact]:
+    return [
+        LockedFact(
+            id=one.id,
+            digest=one.digest,
+            statement=one.given.edit.statement,
+            edited=edited,
+            source=one.given.source,
+            date=one.given.date,
+            owner=one.owner,
+        )
+        for one in facts
+    ]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _write(
+    loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Any], format_: Format, folder: Path
+) -> None:
+    """Write the patch, and the checkpoint or the adapter."""
+    write_patch(patch, folder / PATCH)
+    (folder / MODEL).mkdir()
+    if format_ == "peft":
+        write_adapter(patch, loaded.model.module, folder / MODEL)
+    else:
+        write_checkpoint(loaded.model, folder / MODEL, base=loaded.base, patches=[patch], originals=originals)
+
+
+def _write_base(loaded: LoadedModel, to: Path) -> None:
+    to.mkdir()
+    write_checkpoint(loaded.model, to, base=loaded.base, patches=[], originals={})
+
+
+def roll_back(
+    folder: ManagedFolder,
+    to: str,
+    author: str,
+    choice: Callable[[Lock], ModelChoice],
+    catalog: Catalog,
+    progress: Progress,
+) -> Lock:
+    """Write a version that equals an earlier one, and make it the current one. ``to``: its number, or ``base``.
+
+    ``choice``: from a version to the model that it was made from. The digest of the weights is compared with the
+    recorded one. Raises BadData for an unknown version, BadPatch for other weights.
+    """
+    current = folder.current()
+    if current is None:
+        raise BadData(f"{folder.root} has no version", hint="make one with ke apply")
+    version = to or current.parent or BASE
+    wanted = None if version == BASE else folder.read(version)
+    loaded = open_model_for_edits(choice(current), catalog, progress)
+    if loaded.base.weights != current.base.weights:
+        raise BadPatch(
+            f"{folder.root} has a base with weights {current.base.weights[:12]}, not {loaded.base.weights[:12]}",
+            hint="pass the base model with --model",
+        )
+    source = wanted or evolve(current, facts=(), patch="", weights=current.base.weights, verified={})
+    lock = evolve(
+        source,
+        version=folder.next_version(),
+        parent=current.version,
+        action="rollback",
+        restores=version,
+        created=_now(),
+        author=author,
+        format=current.format,
+    )
+    if not lock.patch:
+        folder.add(lock, lambda place: _write_base(loaded, place / MODEL))
+        return lock
+    patch = read_patch(folder.folder(version) / PATCH)
+    with applied(loaded.model, patch) as weights:
+        if weights_digest(loaded.model.module) != lock.weights:
+            raise EditFailed(
+                f"version {version} cannot be restored bit for bit on this device",
+                hint="use the device and the software that its facts.lock.json records",
+            )
+        folder.add(lock, lambda place: _write(loaded, patch, weights.originals(), lock.format, place))
+    return lock

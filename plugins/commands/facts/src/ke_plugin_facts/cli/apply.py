@@ -1,0 +1,57 @@
+"""``ke apply``: make the planned edits, verify them, and write the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ke_core.app import DONE, FAILED, CallProgress
+from ke_core.app import options as shared
+from ke_core.app import out as output
+from ke_plugin_facts.cli.settings import (
+    author_option,
+    file_argument,
+    managed_folder,
+    method_options,
+    out_option,
+    target_of,
+)
+
+
+@click.command("apply")
+@file_argument
+@out_option
+@author_option
+@shared.json_option
+@method_options
+@shared.model_options
+@click.pass_context
+def command(context: click.Context, /, *, file: Path, out: Path | None, author: str, **given: Any) -> int:
+    """Edit a model so that the facts of a file hold.
+
+    It makes the changes that `ke plan` prints, and verifies the edited model against the facts, their paraphrases and
+    tests, and the facts to keep. If a bound is missed, nothing is changed, and the exit status is 1. The result is
+    FOLDER/current/model; `ke rollback` returns to an earlier version.
+
+    \b
+    Examples:
+      ke apply facts.toml
+      ke serve --editor none --model edited/current/model
+    """  # fmt: skip
+    from ke_plugin_facts.applying import apply_plan  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
+    from ke_plugin_facts.report import apply_json, apply_report, plan_report  # noqa: PLC0415  torch
+
+    found, shown = read_facts(file), CallProgress()
+    folder, target = managed_folder(out, found), target_of(context, found, given)
+    with folder.changing(), shown.shown():
+        plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
+        applied = apply_plan(plan, found, target, folder, author) if plan.changes or plan.of("refuse") else None
+    if given["as_json"]:
+        shared.print_json(apply_json(plan, applied))
+    else:
+        output().print(plan_report(plan, folder), *apply_report(applied, folder))
+    return FAILED if applied is not None and applied.lock is None else DONE

@@ -1,0 +1,49 @@
+"""``ke plan``: what would change so that the facts of a file hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ke_core.app import CallProgress, out
+from ke_core.app import options as shared
+from ke_plugin_facts.cli.settings import file_argument, managed_folder, method_options, out_option, target_of
+
+CHANGES = 2
+
+
+@click.command("plan")
+@file_argument
+@out_option
+@shared.json_option
+@method_options
+@shared.model_options
+@click.pass_context
+def command(context: click.Context, /, *, file: Path, out: Path | None, **given: Any) -> int:
+    """Compare a file of facts with a model, and print what would change.
+
+    It asks the unedited model every fact: facts that it holds need no edit. Nothing is written. The exit status is 2
+    if something would change, 1 if the editor cannot make an edit, and 0 otherwise.
+
+    \b
+    Example: ke plan facts.toml
+    """  # fmt: skip
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
+    from ke_plugin_facts.report import plan_json, plan_report  # noqa: PLC0415  torch
+
+    found, shown = read_facts(file), CallProgress()
+    folder, target = managed_folder(out, found), target_of(context, found, given)
+    with shown.shown():
+        plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
+    if given["as_json"]:
+        shared.print_json(plan_json(plan))
+    else:
+        _print(plan_report(plan, folder))
+    return 1 if plan.of("refuse") else CHANGES if plan.changes else 0
+
+
+def _print(report: Any) -> None:
+    out().print(report)

@@ -1,0 +1,56 @@
+"""``ke rollback``: return to an earlier version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ke_core.app import CallProgress, literal
+from ke_core.app import options as shared
+from ke_core.app import out as output
+from ke_plugin_facts.cli.settings import author_option, managed_folder, out_option
+
+if TYPE_CHECKING:
+    from ke_core.app import ModelChoice
+    from ke_plugin_facts.versions import Lock
+
+
+@click.command("rollback")
+@out_option
+@click.option(
+    "--to",
+    default="",
+    metavar="VERSION",
+    help="Number of the version from `ke facts log`, or base. [default: the version before the current one]",
+)
+@author_option
+@shared.json_option
+@shared.model_options
+@click.pass_context
+def command(context: click.Context, /, *, out: Path | None, to: str, author: str, **given: Any) -> int:
+    """Return a model to an earlier version.
+
+    It applies the patch of that version to the base model and compares the digest of the weights with the recorded
+    one, so the result is equal bit for bit. `--to base` returns to the model without edits.
+
+    \b
+    Example: ke rollback --out edited
+    """  # fmt: skip
+    from ke_plugin_facts.applying import roll_back  # noqa: PLC0415  torch
+    from ke_plugin_facts.report import version_line  # noqa: PLC0415  torch
+    from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  torch
+
+    folder, shown = managed_folder(out), CallProgress()
+
+    def choice(lock: Lock) -> ModelChoice:
+        return recorded_model_choice(context, given, lock.base.model, folder=lock.base.folder)
+
+    with folder.changing(), shown.shown():
+        lock = roll_back(folder, to, author, choice, context.obj.catalog, shown)
+    if given["as_json"]:
+        shared.print_json({"version": lock.version, "restores": lock.restores, "weights": lock.weights})
+    else:
+        output().print(literal(version_line(lock)))
+    return 0

@@ -1,0 +1,167 @@
+"""Compare a file of facts with a model: which facts it holds already, and which edits are needed.
+
+A version is made from the base with all its edits at once, never on top of the version before it. So the file alone
+says what the model is, in whatever order the facts were added.
+
+========= ======================================================================
+action    the fact
+========= ======================================================================
+held      the unedited model answers it, so no edit is needed
+unchanged it is in the current version with the same edit
+add       it is new
+change    it is in the current version with another edit
+remove    it is in the current version, and no longer in the file
+refuse    the editor cannot make the edit
+========= ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attrs import evolve, field, frozen
+
+from ke_core.app import CallProgress, Catalog, Component, ModelChoice, Options, resolve_component
+from ke_core.plugin import BadConfig
+from ke_plugin_facts.fact_file import FactFile, ManagedFact
+from ke_plugin_facts.versions import Format, Lock, LockedFact
+from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
+from ke_weights.editing import EditJob, LoadedModel, edit_job, open_model_for_edits, refuse_unsaveable
+
+Action = Literal["held", "unchanged", "add", "change", "remove", "refuse"]
+CHANGES: tuple[Action, ...] = ("add", "change", "remove")
+
+
+@frozen(kw_only=True)
+class Target:
+    """What the facts are edited into, and how. ``least`` and ``most``: bounds, as after ``--min`` and ``--max``."""
+
+    choice: ModelChoice
+    editor: str
+    options: Options = field(factory=dict)
+    seed: int = 0
+    format: Format = "merged"
+    least: tuple[str, ...] = ()
+    most: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class PlannedFact:
+    """One fact and what happens to it. ``answer``: of the unedited model. ``reason``: why it is refused or changed."""
+
+    action: Action
+    id: str
+    statement: str
+    fact: ManagedFact | None = None
+    answer: str = ""
+    reason: str = ""
+
+
+@frozen(kw_only=True)
+class ModelPlan:
+    """What would change. ``job``: the edits of the next version; None if it has none. ``component``: the editor.
+
+    ``rebuild``: why all edits are made again although the facts did not change; empty if they are not.
+    """
+
+    loaded: LoadedModel
+    current: Lock | None
+    facts: tuple[PlannedFact, ...]
+    job: EditJob | None
+    component: Component
+    rebuild: str = ""
+
+    def of(self, *actions: Action) -> list[PlannedFact]:
+        """Return the facts with one of these actions."""
+        return [one for one in self.facts if one.action in actions]
+
+    @property
+    def changes(self) -> bool:
+        """Whether the model would change."""
+        return bool(self.of(*CHANGES) or self.rebuild)
+
+    @property
+    def edited(self) -> list[ManagedFact]:
+        """The facts of the next version that need an edit."""
+        return [one.fact for one in self.of("add", "change", "unchanged") if one.fact is not None]
+
+    @property
+    def held(self) -> list[ManagedFact]:
+        """The facts that the unedited model holds."""
+        return [one.fact for one in self.of("held") if one.fact is not None]
+
+
+def make_plan(
+    file: FactFile, target: Target, current: Lock | None, catalog: Catalog, progress: CallProgress
+) -> ModelPlan:
+    """Load the model, ask it every fact, and compare it with the current version. Nothing is written or changed.
+
+    Raises KEErrors: unknown names, options that do not exist, a model that ke edited already.
+    """
+    chosen = resolve_component(catalog, "editor", target.editor, target.options)
+    refuse_unsaveable(chosen.spec, catalog)
+    if chosen.spec.adaptor:
+        raise BadConfig(
+            f"editor {target.editor} is an adaptor, and ke apply writes weights",
+            hint="use ke edit --out, or a weight editor",
+        )
+    _ = chosen.built  # raises for wrong options before the model is loaded
+    loaded = open_model_for_edits(target.choice, catalog, progress, seed=target.seed)
+    if loaded.past is not None:
+        raise BadConfig(
+            f"{target.choice.reference} contains edits already",
+            hint="use the base model; ke apply writes all edits into it",
+        )
+    answers = complete_prompts(loaded.session, _prompts(file.facts))
+    edited = current.edited if current else {}
+    planned = [_planned(one, answers[one.id], edited.get(one.id)) for one in file.facts]
+    given = [one.fact.given for one in planned if one.fact is not None and one.action != "held"]
+    job = edit_job(chosen, target.choice, loaded, given, progress)
+    refused = chosen.spec.refused(chosen.built, loaded.session, [one.edit for one in job.edits]) if job.edits else {}
+    planned = [evolve(one, action="refuse", reason=refused[one.id]) if one.id in refused else one for one in planned]
+    planned += [_removed(one) for one in _no_longer(edited, planned)]
+    found = ModelPlan(
+        loaded=loaded, current=current, facts=tuple(planned), job=job if job.edits else None, component=chosen.component
+    )
+    return evolve(found, rebuild=_rebuild(found, target, current))
+
+
+def _prompts(facts: Sequence[ManagedFact]) -> list[PromptWithObjects]:
+    return [PromptWithObjects(id=one.id, prompt=one.given.prompt, expect=(one.given.target,)) for one in facts]
+
+
+def _planned(fact: ManagedFact, answer: Completion, before: LockedFact | None) -> PlannedFact:
+    action: Action = "add"
+    if answer.begins_with([fact.given.target]):
+        action = "held"
+    elif before is not None:
+        action = "unchanged" if before.digest == fact.digest else "change"
+    statement = fact.given.edit.statement
+    reason = f"was: {before.statement}" if action == "change" and before and before.statement != statement else ""
+    return PlannedFact(action=action, id=fact.id, statement=statement, fact=fact, answer=answer.text, reason=reason)
+
+
+def _no_longer(edited: Mapping[str, LockedFact], planned: Sequence[PlannedFact]) -> list[LockedFact]:
+    kept = {one.id for one in planned if one.action != "held"}
+    return [one for id_, one in edited.items() if id_ not in kept]
+
+
+def _removed(one: LockedFact) -> PlannedFact:
+    return PlannedFact(action="remove", id=one.id, statement=one.statement)
+
+
+def _rebuild(plan: ModelPlan, target: Target, current: Lock | None) -> str:
+    """Return why the current version is not what the settings make, or an empty text."""
+    if current is None or plan.job is None:
+        return ""
+    component = plan.component
+    differ = {
+        "the base model": current.base.weights != plan.loaded.base.weights,
+        "the editor": current.editor.name != component.name,
+        "the editor's version": (current.editor.version, current.editor.code) != (component.version, component.code),
+        "the editor's options": current.editor.options != component.options,
+        "the seed": current.seed != target.seed,
+        "the format": current.format != target.format,
+    }
+    return ", ".join(name for name, differs in differ.items() if differs)

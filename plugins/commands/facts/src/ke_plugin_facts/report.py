@@ -1,0 +1,103 @@
+"""What ``ke plan``, ``ke apply`` and ``ke facts`` print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from ke_core.app import count_noun, literal, one_line
+from ke_core.plugin import to_json
+from ke_plugin_facts.applying import Applied
+from ke_plugin_facts.planning import CHANGES, Action, ModelPlan, PlannedFact
+from ke_plugin_facts.versions import CURRENT, MODEL, Lock, ManagedFolder
+from ke_weights.report.edits import verify_json, verify_report
+
+SIGNS: dict[Action, tuple[str, str]] = {
+    "add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("!", "bold red"),
+    "held": ("=", "dim"), "unchanged": (" ", "dim"),
+}  # fmt: skip
+ORDER: tuple[Action, ...] = ("add", "change", "remove", "refuse", "held", "unchanged")
+QUIET_ROWS = 10
+"""Facts without a change that are listed."""
+
+
+def plan_report(plan: ModelPlan, folder: ManagedFolder) -> Group:
+    """Return one line for each fact, the counts, and the current version."""
+    current = f"{folder.root}: {version_line(plan.current)}" if plan.current else f"{folder.root}: no version yet"
+    lines: list[RenderableType] = [literal(current)]
+    for action in ORDER:
+        listed = plan.of(action)
+        shown = listed if action in CHANGES or action == "refuse" else listed[:QUIET_ROWS]
+        lines += [literal(_line(one), SIGNS[action][1]) for one in shown]
+        if len(shown) < len(listed):
+            lines.append(literal(f"    ... and {len(listed) - len(shown)} more ({action})", "dim"))
+    if plan.rebuild:
+        lines.append(literal(f"All edits are made again, because of {plan.rebuild}."))
+    return Group(*lines, literal(_counts(plan), "bold"))
+
+
+def _line(one: PlannedFact) -> str:
+    notes = {"held": "the model holds it", "refuse": one.reason, "change": one.reason, "add": f"now: {one.answer}"}
+    note = one_line(notes.get(one.action, ""), 60)
+    return f"  {SIGNS[one.action][0]} {one_line(one.statement, 70)}" + (f"  ({note})" if note else "")
+
+
+def _counts(plan: ModelPlan) -> str:
+    words = {"add": "to add", "change": "to change", "remove": "to remove", "held": "held by the model",
+             "unchanged": "unchanged", "refuse": "that the editor cannot make"}  # fmt: skip
+    counts = [f"{len(plan.of(action))} {words[action]}" for action in ORDER if plan.of(action)]
+    if not plan.changes and not plan.of("refuse"):
+        return f"Nothing to do: {', '.join(counts) or 'no fact'}."
+    return f"{count_noun(len(plan.facts), 'fact')}: {', '.join(counts)}."
+
+
+def version_line(lock: Lock) -> str:
+    """Return one line about a version."""
+    count = count_noun(len(lock.edited), "edit")
+    what = f"rollback to {lock.restores}, {count}" if lock.action == "rollback" else count
+    return f"version {lock.version}, {what} by {lock.editor.name}, weights {lock.weights[:12]}, {lock.created}"
+
+
+def apply_report(applied: Applied | None, folder: ManagedFolder) -> Iterator[RenderableType]:
+    """Yield the verification, and where the result is."""
+    if applied is None:
+        return
+    if applied.verification is not None:
+        yield verify_report(applied.verification, applied.wanted)
+    if applied.lock is None:
+        yield literal("A bound was missed, so nothing was changed.", "bold red")
+    else:
+        yield literal(f"{version_line(applied.lock)}: {folder.root / CURRENT / MODEL}", "bold")
+
+
+def plan_json(plan: ModelPlan) -> dict[str, Any]:
+    """Return a plan as JSON values."""
+    return {
+        "current": plan.current.version if plan.current else None,
+        "changes": plan.changes,
+        "rebuild": plan.rebuild,
+        "facts": [
+            {
+                "action": one.action,
+                "id": one.id,
+                "statement": one.statement,
+                "answer": one.answer,
+                "reason": one.reason,
+                "owner": one.fact.owner if one.fact else None,
+            }
+            for one in plan.facts
+        ],
+    }
+
+
+def apply_json(plan: ModelPlan, applied: Applied | None) -> dict[str, Any]:
+    """Return a plan and its result as JSON values."""
+    lock = applied.lock if applied else plan.current
+    checked = applied.verification if applied else None
+    return plan_json(plan) | {
+        "changed": applied is not None and applied.lock is not None,
+        "version": to_json(lock) if lock else None,
+        "verification": verify_json(checked) if checked else None,
+    }

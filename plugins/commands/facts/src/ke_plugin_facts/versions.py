@@ -1,0 +1,174 @@
+"""The folder of a managed model, with all its versions.
+
+::
+
+    OUT/current                      a symbolic link to the current version
+    OUT/versions/0002/facts.lock.json   how the version was made
+    OUT/versions/0002/patch.safetensors its edits, unless it is the base
+    OUT/versions/0002/model/            a checkpoint, or a LoRA adapter; only the current version has one
+
+A version is written completely before the link is replaced, which is one operation of the file system. So a process
+that is killed leaves the old version or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from ke_core.app import Component
+from ke_core.plugin import (
+    BadConfig,
+    BadData,
+    canonical,
+    file_errors,
+    from_json,
+    hidden_sibling,
+    locked,
+    read_object,
+    to_json,
+)
+from ke_weights.patches import whole_folder
+from ke_weights.patches.info import PatchBase
+
+LOCK, PATCH, MODEL, CURRENT, VERSIONS = "facts.lock.json", "patch.safetensors", "model", "current", "versions"
+SCHEMA = 1
+Action = Literal["apply", "rollback"]
+Format = Literal["merged", "peft"]
+
+
+@frozen(kw_only=True)
+class LockedFact:
+    """A fact of a version. ``edited``: by the patch; otherwise the model held it without an edit."""
+
+    id: str
+    digest: str
+    statement: str
+    edited: bool
+    source: str = ""
+    date: str = ""
+    owner: str = ""
+
+
+@frozen(kw_only=True)
+class Lock:
+    """How a version was made. ``parent``: the version before it. ``restores``: the one that a rollback returned to.
+
+    ``weights``: the digest of the model's weights with the edits. ``patch``: the id of the patch. ``verified``: the
+    numbers of the check, as ``ke verify --json`` prints them. ``seconds``: of the edit.
+    """
+
+    schema: int = SCHEMA
+    version: str
+    parent: str
+    action: Action
+    restores: str = ""
+    created: str
+    author: str
+    file: str
+    file_digest: str
+    format: Format
+    base: PatchBase
+    editor: Component
+    seed: int
+    software: Mapping[str, str]
+    facts: tuple[LockedFact, ...]
+    patch: str
+    weights: str
+    verified: Mapping[str, Any] = field(factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def edited(self) -> dict[str, LockedFact]:
+        """The edited facts by id."""
+        return {one.id: one for one in self.facts if one.edited}
+
+
+@frozen(kw_only=True)
+class ManagedFolder:
+    """The folder of a managed model."""
+
+    root: Path
+
+    def current(self) -> Lock | None:
+        """Return how the current version was made, or None before the first. Raises BadData for a damaged folder."""
+        link = self.root / CURRENT
+        if not os.path.lexists(link):
+            return None
+        return self.read(link.readlink().name)
+
+    def read(self, version: str) -> Lock:
+        """Return how a version was made. Raises BadData if there is none, or if it is damaged."""
+        path = self.folder(version) / LOCK
+        if not path.is_file():
+            known = ", ".join(sorted(each.name for each in self.versions())) or "none"
+            raise BadData(f"{self.root} has no version {version!r}", hint=f"versions: {known}")
+        return from_json(read_object(path), Lock, of=str(path), error=BadData)
+
+    def chain(self) -> Iterator[Lock]:
+        """Yield the current version and those before it, newest first."""
+        lock = self.current()
+        while lock is not None:
+            yield lock
+            lock = self.read(lock.parent) if lock.parent else None
+
+    def folder(self, version: str) -> Path:
+        """Return the folder of a version."""
+        return self.root / VERSIONS / version
+
+    def versions(self) -> list[Path]:
+        """Return the folders of all versions, including one that a killed process did not make the current one."""
+        place = self.root / VERSIONS
+        return sorted(path for path in place.iterdir() if path.name.isdigit()) if place.is_dir() else []
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Reserve the folder for a change. Raises BadRun if another process changes it."""
+        self._refuse_others()
+        with file_errors(f"cannot write {self.root}"):
+            (self.root / VERSIONS).mkdir(parents=True, exist_ok=True)
+        with locked(self.root / ".lock", busy=f"another process changes {self.root}"):
+            yield
+
+    def next_version(self) -> str:
+        """Return the number of the next version, after removing versions that never became the current one."""
+        known = {lock.version for lock in self.chain()}
+        for path in self.versions():
+            if path.name not in known:
+                shutil.rmtree(path)
+        return f"{max((int(name) for name in known), default=0) + 1:04}"
+
+    def add(self, lock: Lock, fill: Callable[[Path], None]) -> Path:
+        """Write a version, whose other files ``fill`` writes, and make it the current one. Return its folder."""
+        before, to = self.current(), self.folder(lock.version)
+        with whole_folder(to) as folder:
+            fill(folder)
+            (folder / LOCK).write_text(canonical(to_json(lock)) + "\n", encoding="utf-8")
+        self._point_at(lock.version)
+        if before is not None:
+            shutil.rmtree(self.folder(before.version) / MODEL, ignore_errors=True)
+        return to
+
+    def _point_at(self, version: str) -> None:
+        link = self.root / CURRENT
+        new = hidden_sibling(link)
+        with file_errors(f"cannot write {link}"):
+            new.symlink_to(f"{VERSIONS}/{version}", target_is_directory=True)
+            new.replace(link)
+
+    def _refuse_others(self) -> None:
+        ours = {CURRENT, VERSIONS, ".lock"}
+        if self.root.exists() and not self.root.is_dir():
+            raise BadConfig(f"{self.root} is not a folder", hint="choose another --out")
+        strange = [path.name for path in self.root.iterdir() if path.name not in ours] if self.root.is_dir() else []
+        strange = [name for name in strange if not name.startswith(f".{CURRENT}.")]
+        if strange:
+            raise BadConfig(
+                f"{self.root} contains {strange[0]}, which ke apply did not write", hint="choose another --out"
+            )

@@ -1,0 +1,40 @@
+"""Add a fact to ``facts.toml``. Comments, order and spacing of the file stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from ke_core.plugin import BadData, write_atomic
+from ke_plugin_facts.fact_file import facts_of
+from ke_weights.sentences import edit_from_sentence
+
+
+def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
+    """Append the fact of a sentence, and return its statement. ``fields``: subject, source, date and owner.
+
+    Raises BadData for a file that is not TOML, and for a fact that it contains or contradicts; then the file is
+    unchanged.
+    """
+    if path.suffix.lower() != ".toml":
+        raise BadData(f"{path} is not a TOML file", hint="write JSON lines and CSV with your own editor")
+    given = edit_from_sentence(sentence, fields["subject"].strip(), "")
+    cloze = given.edit.cloze
+    assert cloze is not None
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    except TOMLKitError as error:
+        raise BadData(f"{path} is not TOML: {error}") from error
+    table = tomlkit.table()
+    table.update({"prompt": cloze.template.rstrip(), "subject": cloze.subject, "target": given.target})
+    for name in ("source", "date", "owner"):
+        if fields[name]:
+            table[name] = date.fromisoformat(fields[name]) if name == "date" else fields[name]
+    document.setdefault("facts", tomlkit.aot()).append(table)
+    facts_of(document.unwrap(), path)
+    write_atomic(path, tomlkit.dumps(document).encode())
+    return given.edit.statement
