@@ -104,7 +104,7 @@ def _replied(of: Case, batch: str, number: int) -> Replied:
     """Return right, stale and wrong answers in turn; before editing the old answer is right."""
     before = batch == BASE
     replies: dict[str, Reply] = {}
-    for at, query in enumerate(dict.fromkeys(query for probe in of.probes for query in probe.queries)):
+    for at, query in enumerate({query.id: query for probe in of.probes for query in probe.queries}.values()):
         if before and query.stale is None:
             continue
         right = query.stale if before and query.stale else query.gold

@@ -1,6 +1,8 @@
 """Exports as HTML, LaTeX, CSV and Markdown have the same numbers and escape all texts."""
 
+import base64
 import csv
+import gzip
 import io
 import json
 import re
@@ -32,6 +34,7 @@ from ke_core.plugin import (
 from ke_core.results.tally import Tally
 from ke_plugin_analysis.answers import AnsweredCase, RunDataset
 from ke_plugin_analysis.csv import scores_csv
+from ke_plugin_analysis.html.blocks import SIZE, case_blocks
 from ke_plugin_analysis.html.browser import BrowsedRun, browser
 from ke_plugin_analysis.html.document import embedded, html_page
 from ke_plugin_analysis.html.panels import galleries
@@ -313,6 +316,58 @@ def test_few_shot_examples_are_stored_once():
     assert Counter(found["texts"]).most_common(1)[0][1] == 1
     assert found["texts"].index("Q: An example? A: Yes\nQ: ") == 0
     assert len(found["texts"]) == 52
+
+
+def unpacked(block):
+    return json.loads(gzip.decompress(base64.b64decode(block)))
+
+
+def test_blocks_hold_every_case_once_with_its_texts_and_facts():
+    step = Step(kind="subquestion", text="Where?", retrieved=("tower",), scores=(0.5,))
+    cases = [case(str(number), f"Which of {number}?") for number in range(2 * SIZE + 1)]
+    answers = {one.id: answered(Answer(text=f"x {one.id}", steps=(step,))) for one in cases}
+    made = case_blocks([browsed(answers, cases=cases)])
+    assert "cases" not in made.data
+    blocks = [unpacked(block) for block in made.blocks]
+    assert [len(block["cases"]) for block in blocks] == [SIZE, SIZE, 1]
+    assert [one["id"] for block in blocks for one in block["cases"]] == [one.id for one in cases]
+    whole = browser([browsed(answers, cases=cases)])
+    for block, start in zip(blocks, range(0, len(cases), SIZE), strict=True):
+        for one, other in zip(block["cases"], whole["cases"][start : start + SIZE], strict=True):
+            for phase in ("before", "after"):
+                (here, there) = (of["answers"][0][phase].pop("prompt") for of in (one, other))
+                assert [block["texts"][at] for at in here] == [whole["texts"][at] for at in there]
+            assert one == other
+    assert unpacked(made.facts) == whole["facts"] == {"0 tower": "The tower is in Rome"}
+    assert made.blocks == case_blocks([browsed(answers, cases=cases)]).blocks  # equal bytes
+
+
+def test_a_page_with_few_cases_has_no_blocks():
+    cases = [case(str(number)) for number in range(SIZE)]
+    made = case_blocks([browsed({one.id: answered(Answer(text="x")) for one in cases}, cases=cases)])
+    assert (made.blocks, made.facts) == ((), "")
+    assert [one["id"] for one in made.data["cases"]] == [one.id for one in cases]
+    assert made.data["facts"] == {}  # no answer retrieved any
+
+
+def test_the_index_holds_the_filtered_values_of_every_answer():
+    cases = [case(str(number)) for number in range(3)]
+    found = {
+        "0": answered(Answer(text="x")),
+        "1": answered(Answer(text="y"), Verdict.RIGHT, style="own"),
+        "2": answered(Failure(error="Gone", message="no")),
+    }
+    index = case_blocks([browsed(found, cases=cases)]).data["index"]
+    kinds = [
+        [tuple(index["kinds"][at].values()) for at in index["profiles"][profile]["kinds"]] for profile in index["order"]
+    ]
+    aspects = ("multi-hop", "forgetfulness")
+    assert kinds == [
+        [("wrong", "right", aspects, "direct", "answered", 0)],
+        [("", "right", aspects, "direct", "answered", 0), ("right", "", aspects, "own", "answered", 0)],
+        [("wrong", "right", aspects, "direct", "failure", 0)],
+    ]
+    assert [index["tags"][index["profiles"][profile]["tags"]] for profile in index["order"]] == [{"hops": "2"}] * 3
 
 
 def test_answers_of_a_missing_benchmark_are_listed_without_questions():

@@ -252,6 +252,12 @@ def test_the_policy_of_the_page_runs_no_other_script(chromium, tmp_path):
     assert any("Content Security Policy" in line for line in chromium.errors)
 
 
+SEARCHED = f"""new Promise((done) => {{
+  const wait = () => ({COUNT}.startsWith("searching") ? setTimeout(wait, 50) : done({COUNT}));
+  wait();
+}})"""
+
+
 def test_ten_thousand_answered_cases_open_and_are_searched(chromium, tmp_path):
     path = tmp_path / "large.html"
     path.write_text(page(10_000), encoding="utf-8")
@@ -261,5 +267,37 @@ def test_ten_thousand_answered_cases_open_and_are_searched(chromium, tmp_path):
     started = time.monotonic()
     chromium.press("/")
     chromium.type("tower 9999?")
-    assert chromium(COUNT) == "1 of 10,000 cases"
+    assert chromium(SEARCHED) == "1 of 10,000 cases"
     assert time.monotonic() - started < 20
+    assert chromium(IDS) == ["9999"]
+    assert chromium.errors == []
+    assert chromium.requests == [path.as_uri()]
+
+
+def test_cases_of_compressed_blocks_are_opened_filtered_and_searched(chromium, tmp_path):
+    """600 cases are three blocks."""
+    path = tmp_path / "blocks.html"
+    path.write_text(page(600), encoding="utf-8")
+    chromium.open(path, "#page=9", width=390, height=844)
+    assert chromium(SEARCHED) == "600 cases"
+    wait = (
+        f"new Promise((done) => {{ const look = () => ({IDS}.length ? done({IDS}) : setTimeout(look, 20)); look(); }})"
+    )
+    assert chromium(wait) == [str(number) for number in range(225, 250)]
+    chromium.press("]")
+    assert chromium(f"new Promise((done) => setTimeout(() => done({IDS}[24]), 300))") == "274"
+    assert chromium("document.documentElement.scrollWidth <= 390")
+    chromium.open(path, "#after=right&aspect=efficacy&run=memit&q=tower+5")
+    assert (
+        chromium(SEARCHED) == "36 of 600 cases; only matching answers are shown"
+    )  # a third of 50 to 59 and of 500 to 599
+    chromium.open(path, "#q=tower+507")
+    assert chromium(SEARCHED) == "1 of 600 cases"
+    opened = "new Promise((done) => setTimeout(() => done(document.querySelector('.case').innerText), 200))"
+    chromium(
+        f"{opened}.then(() => document.querySelectorAll('.case details').forEach((one) => {{ one.open = true; }}))"
+    )
+    text = " ".join(chromium(opened).split())
+    assert "Q: One? A: Yes Q: Where is tower 507? A:" in text
+    assert "retrieved: Tower 507 is in Rome 0.5" in text
+    assert chromium.errors == []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field, frozen
 
-from ke_core.app import Batch, Component, Judged, Probed, Replied, RunFolder
-from ke_core.plugin import Case, Dataset, Judgment, Phase, Reply, Usage
+from ke_core.app import RECORDS, Batch, Component, Index, RunFolder, key_of
+from ke_core.plugin import Case, Dataset, Judgment, Phase, Reply
 
 QueryKey = tuple[str, Phase, str]
 """Query, phase and style: the place of a reply in its case."""
@@ -30,46 +30,57 @@ class AnsweredCase:
 
 @frozen(kw_only=True)
 class RunDataset:
-    """The benchmark of a run, or the reason why it is missing."""
+    """The benchmark of a run, or the reason why it is missing. ``cases`` may be read anew by each iteration."""
 
     dataset: Dataset | None = None
-    cases: tuple[Case, ...] = ()
+    cases: Iterable[Case] = ()
     why_not: str = ""
 
 
-def read_answers(folder: RunFolder, judge: Component | None) -> dict[str, AnsweredCase]:
-    """Return the recorded answers by case, in the order of the record, with the judgments of ``judge``.
+@frozen
+class RecordedAnswers(Mapping[str, AnsweredCase]):
+    """The answers of a run by case, with the judgments of ``judge``. A case is read when it is requested.
 
     As in scores, the last line of a place counts, and so does the last evaluation of a sequential run.
     """
-    lines: dict[tuple[str, ...], Replied] = {}
-    judged: dict[tuple[str, ...], Judged] = {}
-    batches: dict[str, Batch] = {}
-    for record in folder.read():
-        match record:
-            case Batch():
-                batches[record.batch] = record
-            case Replied():
-                lines[record.place] = record
-                judged.pop(record.place, None)  # evaluated again: the judgment is of an earlier reply
-            case Judged():
-                if record.judge == judge:
-                    judged[record.place] = record
-            case Probed() | Usage():
-                continue
-    found: dict[str, AnsweredCase] = {}
-    for place, line in lines.items():
-        case = found.setdefault(line.case, AnsweredCase())
-        case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
-        judgments = judged[place].judgments if place in judged else {}
-        case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in judgments.items()}
-    for batch in batches.values():
-        for name in dict.fromkeys((*batch.cases, *batch.controls, *batch.skipped)):
-            case = found.setdefault(name, AnsweredCase())
-            case.edited = name not in batch.controls
-            case.rounds += 1
+
+    index: Index
+    judge: str
+    names: Mapping[str, None]
+
+    @classmethod
+    def of(cls, folder: RunFolder, judge: Component | None) -> RecordedAnswers:
+        """Index the records of a run. Raises BadRun for a damaged line."""
+        index = Index.of(folder.path / RECORDS)
+        return cls(index, "" if judge is None else key_of(judge), dict.fromkeys(index.cases))
+
+    def __getitem__(self, name: str) -> AnsweredCase:
+        """Read the answers of a case."""
+        if name not in self.names:
+            raise KeyError(name)
+        within, lines = self.index.within(name), self.index.replies(name)
+        judged = self.index.judgments(name, self.judge)
+        case = AnsweredCase(rounds=len(within))
+        for line in lines:
+            verdicts = judged[line.place].judgments if line.place in judged else {}
+            case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
+            case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in verdicts.items()}
+        if within:
+            batch, case.edited = within[-1]
             case.problems, case.refused = tuple(_problems(batch, name)), batch.refused
-    return found
+        return case
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the ids of the recorded cases."""
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        """Return the number of recorded cases."""
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the case has a record, without reading it."""
+        return name in self.names
 
 
 def _problems(batch: Batch, case: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ke_core.app import Catalog, LoadedRuns, recorded_run, run_labels
 from ke_core.plugin import KEError, canonical, to_json
-from ke_plugin_analysis.answers import RunDataset, read_answers
+from ke_plugin_analysis.answers import RecordedAnswers, RunDataset
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.browser import BrowsedRun
 from ke_plugin_analysis.html.document import html_page
@@ -37,10 +37,10 @@ def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[BrowsedR
         if known.get(same, RunDataset()).dataset is None:
             try:
                 recorded = recorded_run(folder, catalog, data_dir)
-                known[same] = RunDataset(dataset=recorded.dataset, cases=tuple(recorded.cases))
+                known[same] = RunDataset(dataset=recorded.dataset, cases=recorded.cases)
             except KEError as error:
                 known[same] = RunDataset(why_not="; ".join(filter(None, (error.message, error.hint))))
-        judged = read_answers(folder, run.tally.judge)
+        judged = RecordedAnswers.of(folder, run.tally.judge)
         found.append(
             BrowsedRun(
                 label=label, same=same, edited_form=folder.spec.edited_form, answers=judged, material=known[same]

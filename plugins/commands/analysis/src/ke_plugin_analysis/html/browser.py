@@ -53,36 +53,45 @@ class BrowsedRun:
     material: RunDataset
 
 
-def browser(runs: Sequence[BrowsedRun]) -> Json:
-    """Return ``{runs, texts, facts, cases, missing}``. Control characters in texts are escaped.
+@define
+class SharedTexts:
+    """Texts that several answers of a list share. Equal texts of prompts have the same number.
 
-    ``missing``: the reason for each run whose benchmark is missing. Its answers are listed without questions.
+    ``facts``: the statement of each edit, by benchmark and id. ``retrieved``: the facts that answers retrieved.
     """
-    texts = _Texts()
-    facts: dict[str, str] = {}
-    benchmarks = list(dict.fromkeys(run.same for run in runs))
-    cases = [
-        _case(_Case(name=name, benchmark=number, case=case, dataset=dataset), runs, texts, facts)
-        for number, same in enumerate(benchmarks)
-        for name, case, dataset in _listed([run for run in runs if run.same == same])
-    ]
+
+    prompts: dict[str, int] = field(factory=dict)
+    facts: dict[str, str] = field(factory=dict)
+    retrieved: set[str] = field(factory=set)
+
+    def number(self, text: str) -> int:
+        """Return the number of a part of a prompt."""
+        return self.prompts.setdefault(sanitize(text), len(self.prompts))
+
+
+def browser(runs: Sequence[BrowsedRun]) -> Json:
+    """Return ``{runs, texts, facts, cases, missing}``. Control characters in texts are escaped."""
+    texts = SharedTexts()
+    cases = [*listed_cases(runs, texts)]
+    return {**about_runs(runs), "texts": list(texts.prompts), "facts": texts.facts, "cases": cases}
+
+
+def about_runs(runs: Sequence[BrowsedRun]) -> Json:
+    """Return ``{runs, missing}``: labels, and the reason for each run whose benchmark is missing.
+
+    Answers of a run without its benchmark are listed without questions.
+    """
     return {
         "runs": [sanitize(run.label) for run in runs],
-        "texts": list(texts.known),
-        "facts": {name: sanitize(statement) for name, statement in facts.items()},
-        "cases": cases,
         "missing": [f"{sanitize(run.label)}: {sanitize(run.material.why_not)}" for run in runs if run.material.why_not],
     }
 
 
-@define
-class _Texts:
-    """Numbers of texts. Equal texts have the same number."""
-
-    known: dict[str, int] = field(factory=dict)
-
-    def number(self, text: str) -> int:
-        return self.known.setdefault(sanitize(text), len(self.known))
+def listed_cases(runs: Sequence[BrowsedRun], texts: SharedTexts) -> Iterator[Json]:
+    """Yield every case with its answers. One case is in memory at a time."""
+    for number, same in enumerate(dict.fromkeys(run.same for run in runs)):
+        for name, case, dataset in _listed([run for run in runs if run.same == same]):
+            yield _case(_Case(name=name, benchmark=number, case=case, dataset=dataset), runs, texts)
 
 
 @frozen(kw_only=True)
@@ -107,7 +116,7 @@ def _listed(runs: Sequence[BrowsedRun]) -> Iterator[tuple[str, Case | None, Data
         yield name, None, None
 
 
-def _case(one: _Case, runs: Sequence[BrowsedRun], texts: _Texts, facts: dict[str, str]) -> Json:
+def _case(one: _Case, runs: Sequence[BrowsedRun], texts: SharedTexts) -> Json:
     own = [(number, run, run.answers[one.name]) for number, run in enumerate(runs) if one.name in run.answers]
     queries = _queries(one.case) if one.case is not None else {}
     places = dict.fromkeys(place for _number, _run, answered in own for place in answered.replies)
@@ -116,7 +125,7 @@ def _case(one: _Case, runs: Sequence[BrowsedRun], texts: _Texts, facts: dict[str
     made: Json = {"id": sanitize(one.name), "tags": {}, "edits": []}
     if one.case is not None:
         made["tags"] = {sanitize(tag): sanitize(value) for tag, value in one.case.tags.items()}
-        made["edits"] = [_edit(edit, facts, one.benchmark) for edit in one.case.edits]
+        made["edits"] = [_edit(edit, texts.facts, one.benchmark) for edit in one.case.edits]
     made["queries"] = [{"id": sanitize(name), **_query(queries.get(name, ()))} for name in order]
     made["answers"] = []
     for number, run, answered in own:
@@ -124,7 +133,7 @@ def _case(one: _Case, runs: Sequence[BrowsedRun], texts: _Texts, facts: dict[str
             query = queries[name][0][1] if name in queries else None
             for style in dict.fromkeys(style for of, _phase, style in places if of == name):
                 pair: Json = {
-                    phase: _answered(answered, (name, phase, style), one.benchmark)
+                    phase: _answered(answered, (name, phase, style), one.benchmark, texts.retrieved)
                     | _prompt(one.dataset, _in_form(query, phase, run, answered), style, texts)
                     for phase in PHASES
                     if (name, phase, style) in answered.replies
@@ -174,7 +183,7 @@ def _in_form(query: Query | None, phase: Phase, run: BrowsedRun, answered: Answe
     return query and in_form(query, phase, run.edited_form, edited=answered.edited)
 
 
-def _prompt(dataset: Dataset | None, query: Query | None, style: str, texts: _Texts) -> Json:
+def _prompt(dataset: Dataset | None, query: Query | None, style: str, texts: SharedTexts) -> Json:
     """Return the numbers of the prompt's texts: the shared beginning, the question and the rest.
 
     Empty for prompts that are not recorded: an editor's own prompts.
@@ -200,15 +209,17 @@ def _named(entity: Entity) -> str:
 
 
 def _edit(edit: Edit, facts: dict[str, str], benchmark: int) -> Json:
-    facts[f"{benchmark} {sanitize(edit.id)}"] = edit.statement
+    facts[f"{benchmark} {sanitize(edit.id)}"] = sanitize(edit.statement)
     return {"text": sanitize(edit.statement), "was": sanitize(edit.old_target)}
 
 
-def _answered(answered: AnsweredCase, place: QueryKey, benchmark: int) -> Json:
-    """Return a reply with its verdict."""
+def _answered(answered: AnsweredCase, place: QueryKey, benchmark: int, retrieved: set[str]) -> Json:
+    """Return a reply with its verdict. Add the facts of its steps to ``retrieved``."""
     reply, judgment = answered.replies[place], answered.judgments.get(place)
     measured = isinstance(reply, Scored) and (judgment is None or judgment.verdict is Verdict.UNSURE)
-    return _reply(reply, benchmark) | ({"verdict": MEASURED} if measured else _verdict(judgment))
+    made = _reply(reply, benchmark)
+    retrieved.update(name for step in made.get("steps", ()) for name in step["retrieved"])
+    return made | ({"verdict": MEASURED} if measured else _verdict(judgment))
 
 
 def _reply(reply: Reply, benchmark: int) -> Json:

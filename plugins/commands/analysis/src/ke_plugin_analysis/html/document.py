@@ -1,7 +1,8 @@
 """Render a report as one HTML page without external files.
 
-All text is escaped. The template engine escapes the page. The cases are embedded as JSON without any ``<``, and the
-script inserts them as text. A content security policy allows only the page's own style and script, by their hashes.
+All text is escaped. The template engine escapes the page. The cases are embedded as JSON without any ``<``, or as
+compressed blocks in base64, and the script inserts them as text. A content security policy allows only the page's own
+style and script, by their hashes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from ke_core.app import (
 )
 from ke_core.plugin import SHARE
 from ke_plugin_analysis.footer import missing_answers, run_summary, shared_settings
-from ke_plugin_analysis.html.browser import BrowsedRun, browser
+from ke_plugin_analysis.html.blocks import case_blocks
+from ke_plugin_analysis.html.browser import BrowsedRun
 from ke_plugin_analysis.html.panels import FEW, galleries
 from ke_plugin_analysis.html.svg import draw, key
 from ke_plugin_analysis.html.terms import DEFINITIONS, Terms
@@ -52,8 +54,8 @@ def html_page(
     ``browsed``: the cases of each of ``runs``. ``slices``: whether to include the breakdowns by tag. ``summaries``:
     editor to its one-line description.
     """
-    cases = {**browser(browsed), "terms": {name: DEFINITIONS[name] for name in ("verdicts", "styles")}}
-    missing = cases.pop("missing")
+    cases = case_blocks(browsed)
+    data = {**cases.data, "terms": {name: DEFINITIONS[name] for name in ("verdicts", "styles")}}
     grids, pictures = score_grids(runs), galleries(runs)
     style, script = _part("page.css"), _part("page.js")
     page: str = (
@@ -74,8 +76,8 @@ def html_page(
             courses=[
                 (label, list(run_summary(run)), _lost(run)) for label, run in zip(run_labels(runs), runs, strict=True)
             ],
-            missing=missing,
-            data=embedded(cases),
+            cases=cases,
+            data=embedded(data),
             style=style,
             style_hash=_hash(style),
             script=script,

@@ -3,12 +3,15 @@
 (() => {
   const PAGE = 25;
   const SIGNS = { right: "✓ right", wrong: "✗ wrong", stale: "↺ pre-edit answer", unsure: "? unsure", measured: "measured", none: "not judged" };
+  const KEPT = 4;  // blocks of cases in memory
   const FIELDS = ["after", "before", "aspect", "style", "tag", "ended", "run"];
   const data = JSON.parse(document.getElementById("data").textContent);
   const form = document.getElementById("filters");
   const list = document.getElementById("list");
   const state = { q: "", page: 0 };
-  let found = [];
+  let found = [];  // numbers of cases
+  let searches = 0;
+  let shows = 0;
 
   const make = (tag, kind, ...inner) => {
     const node = document.createElement(tag);
@@ -42,6 +45,33 @@
     return node;
   };
 
+  // --- the cases, in the page or in compressed blocks ------------------------------------------------
+
+  const unpacked = async (id) => {
+    const bytes = Uint8Array.from(atob(document.getElementById(id).textContent), (one) => one.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  };
+  const opened = new Map();  // the last blocks, by number
+  const parsed = async (text) => {
+    data.facts = data.facts || JSON.parse(await unpacked("facts"));
+    const block = JSON.parse(await text);
+    for (const one of block.cases) for (const query of one.queries) query.texts = block.texts;
+    return block.cases;
+  };
+  const block = (number, text) => {  // the cases of a block; `text`: its JSON, if it is known
+    const cases = opened.get(number) || parsed(text || unpacked(`cases-${number + 1}`));
+    opened.delete(number);
+    opened.set(number, cases);
+    if (opened.size > KEPT) opened.delete(opened.keys().next().value);
+    return cases;
+  };
+  const blockOf = (at) => Math.floor(at / data.size);
+  const caseAt = async (at) => (await block(blockOf(at)))[at % data.size];
+  if (data.cases) {
+    for (const one of data.cases) for (const query of one.queries) query.texts = data.texts;
+    opened.set(0, Promise.resolve(data.cases));
+  }
+
   // --- search and filters ---------------------------------------------------------------------------------
 
   const texts = function* (one) {
@@ -61,24 +91,52 @@
     for (const text of texts(one)) if (text.toLowerCase().includes(wanted)) return true;
     return false;
   };
-  const fits = (one, answer) =>
-    (!state.after || verdict(answer.after) === state.after) &&
-    (!state.before || verdict(answer.before) === state.before) &&
-    (!state.aspect || one.queries[answer.query].aspects.includes(state.aspect)) &&
-    (!state.style || answer.style === state.style) &&
-    (!state.ended || ending(answer.after || answer.before) === state.ended) &&
-    (!state.run || data.runs[answer.run] === state.run);
+  const kindOf = (one, answer) => ({
+    after: verdict(answer.after), before: verdict(answer.before), aspects: one.queries[answer.query].aspects,
+    style: answer.style, ended: ending(answer.after || answer.before), run: answer.run });
+  const fits = (kind) =>
+    (!state.after || kind.after === state.after) &&
+    (!state.before || kind.before === state.before) &&
+    (!state.aspect || kind.aspects.includes(state.aspect)) &&
+    (!state.style || kind.style === state.style) &&
+    (!state.ended || kind.ended === state.ended) &&
+    (!state.run || data.runs[kind.run] === state.run);
   const narrowed = () => FIELDS.some((name) => name !== "tag" && state[name]);
-  const tagged = (one) => {
+  const tagged = (tags) => {
     const [name, value] = JSON.parse(state.tag);
-    return one.tags[name] === value;
+    return tags[name] === value;
   };
-  const search = () => {
-    const wanted = state.q.toLowerCase();
-    found = data.cases.filter((one) =>
-      (!state.tag || tagged(one)) &&
-      (!narrowed() || one.answers.some((answer) => fits(one, answer))) &&
-      (!wanted || holds(one, wanted)));
+  const filtered = () => {  // the numbers of the cases that fit the filters, without the words of the search
+    const { kinds, tags, profiles, order } = data.index;
+    const fitting = kinds.map(fits);
+    const good = profiles.map((one) =>
+      (!state.tag || tagged(tags[one.tags])) && (!narrowed() || one.kinds.some((kind) => fitting[kind])));
+    return [...order.keys()].filter((at) => good[order[at]]);
+  };
+  const holding = async (numbers, wanted, mine) => {  // those of `numbers` with the words, block by block
+    const kept = [];
+    const escaped = JSON.stringify(wanted).slice(1, -1);
+    for (let from = 0, to = 0; from < numbers.length && mine === searches; from = to) {
+      document.getElementById("count").textContent = `searching: ${Math.floor(100 * from / numbers.length)} %`;
+      const at = blockOf(numbers[from]);
+      while (to < numbers.length && blockOf(numbers[to]) === at) to += 1;
+      let text;
+      if (!opened.has(at)) {
+        text = await unpacked(`cases-${at + 1}`);
+        if (!text.toLowerCase().includes(escaped)) continue;
+      }
+      const cases = await block(at, text);
+      kept.push(...numbers.slice(from, to).filter((number) => holds(cases[number % data.size], wanted)));
+    }
+    return kept;
+  };
+  const search = async () => {  // false if another search has started since
+    const mine = ++searches;
+    const numbers = filtered();
+    const kept = state.q ? await holding(numbers, state.q.toLowerCase(), mine) : numbers;
+    if (mine !== searches) return false;
+    found = kept;
+    return true;
   };
 
   // --- one case --------------------------------------------------------------------------------------
@@ -88,7 +146,7 @@
     make("span", `verdict ${verdict(reply)}`, SIGNS[verdict(reply)] || verdict(reply)), data.terms.verdicts[verdict(reply)]);
   const named = (style) => (style === "own" ? "method's own" : style);
   const tally = (one) => data.runs.flatMap((label, run) => {  // verdicts on the edited models' answers, by run
-    const own = one.answers.filter((answer) => answer.run === run && answer.after && fits(one, answer));
+    const own = one.answers.filter((answer) => answer.run === run && answer.after && fits(kindOf(one, answer)));
     const counted = Object.keys(SIGNS).map((name) => [name, own.filter((answer) => verdict(answer.after) === name).length]);
     const badges = counted.filter(([, n]) => n).flatMap(([name, n]) => [make("span", `verdict ${name}`, `${n} ${SIGNS[name]}`), " "]);
     return badges.length && data.runs.length > 1 ? [make("small", "", `${label} `), ...badges] : badges;
@@ -118,7 +176,7 @@
     if (one.why && one.why.length) node.append(make("p", "", make("small", "", "judge: ", ...marked(reason(one)))));
     if (one.steps) node.append(fold(`${one.steps.length} steps`, () => make("ol", "steps", ...one.steps.map(step))));
     if (one.raw) node.append(fold("raw answer", () => quoted(one.raw, "pre", "")));
-    if (one.prompt) node.append(fold("full prompt", () => quoted(one.prompt.map((at) => data.texts[at]).join(""), "pre", "")));
+    if (one.prompt) node.append(fold("full prompt", () => quoted(one.prompt.map((at) => query.texts[at]).join(""), "pre", "")));
     if (one.cost) {
       const [calls, read, written] = one.cost.map((value) => value.toLocaleString("en"));
       node.append(make("p", "", make("small", "", `${calls} model ${calls === "1" ? "call" : "calls"}, ${read} prompt tokens, ${written} generated tokens`)));
@@ -160,7 +218,7 @@
     }
     for (const [run, note] of one.notes) node.append(make("p", "warning", `${data.runs[run]}: ${note}`));
     one.queries.forEach((query, at) => {
-      const some = one.answers.filter((answer) => answer.query === at && fits(one, answer));
+      const some = one.answers.filter((answer) => answer.query === at && fits(kindOf(one, answer)));
       if (some.length) node.append(queried(one, query, some));
     });
     return node;
@@ -177,20 +235,31 @@
 
   // --- the page of cases -----------------------------------------------------------------------------
 
-  const show = () => {
+  const show = async () => {
+    const mine = ++shows;
+    const total = data.index.order.length;
     const pages = Math.max(1, Math.ceil(found.length / PAGE));
     state.page = Math.min(Math.max(state.page, 0), pages - 1);
     const from = state.page * PAGE;
-    list.replaceChildren(...found.slice(from, from + PAGE).map(card));
-    if (found.length === 1) list.firstChild.open = true;
-    const all = data.cases.length.toLocaleString("en");
-    document.getElementById("count").textContent = found.length === data.cases.length
-      ? `${all} ${data.cases.length === 1 ? "case" : "cases"}`
+    const all = total.toLocaleString("en");
+    document.getElementById("count").textContent = found.length === total
+      ? `${all} ${total === 1 ? "case" : "cases"}`
       : `${found.length.toLocaleString("en")} of ${all} cases${narrowed() ? "; only matching answers are shown" : ""}`;
     document.getElementById("where").textContent = `page ${state.page + 1} of ${pages}`;
     document.getElementById("earlier").disabled = state.page === 0;
     document.getElementById("later").disabled = state.page === pages - 1;
     document.getElementById("pager").hidden = pages === 1;
+    const cases = await Promise.all(found.slice(from, from + PAGE).map(caseAt));
+    if (mine !== shows) return;
+    list.replaceChildren(...cases.map(card));
+    if (found.length === 1) list.firstChild.open = true;
+  };
+  const list_cases = async () => {
+    try {
+      if (await search()) await show();
+    } catch (error) {  // a browser from before 2023 has no DecompressionStream
+      document.getElementById("count").textContent = `The cases cannot be opened: ${error.message}. Use a current browser.`;
+    }
   };
   const remember = () => {
     const kept = new URLSearchParams(Object.entries(state).filter(([, value]) => value).map(([name, value]) => [name, String(value)]));
@@ -207,16 +276,16 @@
   const renew = () => {
     for (const name of ["q", ...FIELDS]) state[name] = form.elements[name].value;
     state.page = 0;
-    search();
-    show();
     remember();
+    return list_cases();
   };
-  const turn = (by) => {
+  const turn = async (by) => {
     const before = state.page;
     state.page += by;
-    show();
+    const shown = show();
     if (state.page === before) return;
     remember();
+    await shown;
     document.getElementById("cases").scrollIntoView();
     list.querySelector("summary").focus({ preventScroll: true });
   };
@@ -227,16 +296,14 @@
   };
   const fill = () => {
     const seen = { after: new Set(), before: new Set(), aspect: new Set(), style: new Set(), tag: new Set(), ended: new Set() };
-    for (const one of data.cases) {
-      for (const query of one.queries) query.aspects.forEach((name) => seen.aspect.add(name));
-      for (const tag of Object.entries(one.tags)) seen.tag.add(JSON.stringify(tag));
-      for (const answer of one.answers) {
-        if (answer.after) seen.after.add(verdict(answer.after));
-        if (answer.before) seen.before.add(verdict(answer.before));
-        seen.style.add(answer.style);
-        seen.ended.add(ending(answer.after || answer.before));
-      }
+    for (const kind of data.index.kinds) {
+      kind.aspects.forEach((name) => seen.aspect.add(name));
+      if (kind.after) seen.after.add(kind.after);
+      if (kind.before) seen.before.add(kind.before);
+      seen.style.add(kind.style);
+      seen.ended.add(kind.ended);
     }
+    for (const tags of data.index.tags) Object.entries(tags).forEach((tag) => seen.tag.add(JSON.stringify(tag)));
     const same = (values) => [...values].map((value) => [value, value]);
     for (const name of ["after", "before"]) choices(name, Object.entries(SIGNS).filter(([value]) => seen[name].has(value)));
     for (const name of ["aspect", "ended"]) choices(name, same(seen[name]));
@@ -257,8 +324,7 @@
   form.hidden = false;
   recall();
   document.getElementById("narrow").open = matchMedia("(min-width: 40rem)").matches || narrowed() || Boolean(state.tag);
-  search();
-  show();
+  list_cases();
   let waiting = 0;
   form.elements.q.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(renew, 150); });
   form.addEventListener("change", (event) => { if (event.target.name !== "q") renew(); });
@@ -266,7 +332,7 @@
   form.addEventListener("reset", () => setTimeout(renew));
   document.getElementById("earlier").addEventListener("click", () => turn(-1));
   document.getElementById("later").addEventListener("click", () => turn(1));
-  window.addEventListener("hashchange", () => { if (location.hash.includes("=")) { recall(); search(); show(); } });
+  window.addEventListener("hashchange", () => { if (location.hash.includes("=")) { recall(); list_cases(); } });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea");
     if (typing || event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
