@@ -7,12 +7,8 @@ says what the test puts into ``says``.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,8 +23,10 @@ from ke_core.app import empty_manager
 from ke_core.plugin import EditorSpec, PassthroughModel, hookimpl
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_testing.cli_fixtures import ke  # noqa: F401  a fixture
+from ke_testing.fake_vllm import FakeVllm, running_fake_vllm
 from ke_weights import hookimpls
 from ke_weights.plugin import Dense, LowRank
+from ke_weights.push import REPEATED
 
 pytestmark = pytest.mark.integration
 
@@ -65,85 +63,11 @@ class Editors:
         return [EditorSpec(name="noise", summary="adds noise", config=NoiseConfig, build=Noise, needs_weights=True)]
 
 
-class Server:
-    """``says``: the adapter's answer by prompt. ``refuses``: the message of a refused load."""
-
-    def __init__(self) -> None:
-        self.says: dict[str, str] = {prompt: f" {target}." for prompt, target in FACTS}
-        self.base_says: dict[str, str] = {}
-        self.refuses = ""
-        self.routes = True
-        self.keeps = False
-        self.loaded: dict[str, str] = {}
-        self.log: list[tuple[str, str]] = []
-
-    def reply(self, path: str, body: dict[str, Any]) -> tuple[int, object]:
-        if path == "/v1/models":
-            own = [{"id": name, "parent": "smol", "root": root} for name, root in self.loaded.items()]
-            return 200, {"data": [{"id": "smol", "parent": None}, *own]}
-        name = body.get("lora_name", body.get("model"))
-        routes = {"/v1/completions": self.completion}
-        if self.routes:
-            routes |= {"/v1/load_lora_adapter": self.load, "/v1/unload_lora_adapter": self.unload}
-        if path not in routes:
-            return 404, {"detail": "Not Found"}
-        self.log.append((path.rpartition("/")[2], name))
-        return routes[path](name, body)
-
-    def load(self, name: str, body: dict[str, Any]) -> tuple[int, object]:
-        if self.refuses:
-            return 500, {"error": {"message": self.refuses, "code": 500}}
-        assert (Path(body["lora_path"]) / "adapter_config.json").is_file()
-        self.loaded[name] = body["lora_path"]
-        return 200, "Success"
-
-    def unload(self, name: str, body: dict[str, Any]) -> tuple[int, object]:
-        if name not in self.loaded:
-            return 404, {"error": {"message": f"The lora adapter '{name}' cannot be found.", "code": 404}}
-        if self.keeps:
-            return 500, {"error": {"message": "Failed to remove lora adapter", "code": 500}}
-        del self.loaded[name]
-        return 200, "Success"
-
-    def completion(self, name: str, body: dict[str, Any]) -> tuple[int, object]:
-        assert "logprobs" not in body
-        if name not in ("smol", *self.loaded):
-            return 404, {"error": {"message": f"The model `{name}` does not exist.", "code": 404}}
-        says = self.says if name != "smol" else self.base_says if self.loaded else {}
-        choice = {"index": 0, "text": says.get(body["prompt"], " nothing"), "finish_reason": "stop"}
-        return 200, {"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 3}}
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
-    state = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-        def do_GET(self) -> None:
-            self.answer({})
-
-        def do_POST(self) -> None:
-            self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-
-        def answer(self, body: dict[str, Any]) -> None:
-            status, raw = state.reply(self.path, body)
-            text = (raw if isinstance(raw, str) else json.dumps(raw)).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
-        state.url = f"http://127.0.0.1:{http.server_port}"
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+def server() -> Iterator[FakeVllm]:
+    with running_fake_vllm() as state:
+        state.says = {prompt: f" {target}." for prompt, target in FACTS}
         yield state
-        http.shutdown()
 
 
 @pytest.fixture
@@ -185,7 +109,7 @@ def test_a_checked_adapter_stays_loaded(push, server, tmp_path):
     assert 'adapter of rank 2 loaded: request the model "facts"' in out
     assert "base model smol: 2 of 2 answers are the same after loading" in out
     asked = [name for path, name in server.log if path == "completions"]
-    assert asked == ["smol"] * 2 + ["facts"] * 2 + ["smol"] * 2
+    assert asked == ["smol"] * 2 + ["facts"] * (REPEATED + 2) + ["smol"] * 2
     assert server.log.index(("load_lora_adapter", "facts")) == 3  # after the routes and the base model's answers
 
 
@@ -216,6 +140,16 @@ def test_an_ignored_adapter_is_detected(push, server):
     status, out, _err = push("--min", "efficacy=0")
     assert (status, server.loaded) == (1, {})
     assert "equal those of the base model: the server ignores the adapter" in out
+
+
+@pytest.mark.parametrize("kind", ["ignoring", "unaware"])
+def test_a_rank_without_the_adapter_is_detected(push, server, kind):
+    server.ranks = 2
+    getattr(server, kind).add(1)
+    status, out, err = push("--min", "efficacy=0")
+    assert (status, out, server.loaded) == (2, "", {})
+    assert "some of 32 concurrent answers without the adapter facts: a data-parallel rank" in err
+    assert "--data-parallel-size 1" in err
 
 
 def test_an_adapter_used_for_the_base_model_is_unloaded(push, server):

@@ -115,9 +115,14 @@ def compare_prompts(edits: Sequence[SourcedEdit]) -> list[PromptWithObjects]:
     ]
 
 
-def _complete(one: PromptWithObjects) -> Procedure[Completion]:
+def greedy_request(one: PromptWithObjects) -> Generate:
+    """Return the request for a completion that is long enough for the objects and the expected answers."""
     room = with_room(Prompt(text=one.prompt, decoding=DECODING), (*one.objects, *one.expect)).decoding
-    written: Generated = yield Generate(prompt=one.prompt, max_tokens=room.max_tokens, stop=room.stop)
+    return Generate(prompt=one.prompt, max_tokens=room.max_tokens, stop=room.stop)
+
+
+def _complete(one: PromptWithObjects) -> Procedure[Completion]:
+    written: Generated = yield greedy_request(one)
     if not one.objects:
         return Completion(text=written.text.strip())
     continuations = tuple(continued(one.prompt, name) for name in one.objects)

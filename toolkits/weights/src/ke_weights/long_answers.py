@@ -6,7 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import frozen
 
@@ -132,6 +132,7 @@ class BlockEditor(LongAnswerEditor):
     """Base class of methods that write long answers by training one block."""
 
     config: BlockConfig
+    low_rank: ClassVar[bool] = False
 
     def __init__(self, config: BlockConfig, resolve: Callable[[Any, ModelFacts], Mapping[str, Setting]]) -> None:
         super().__init__(config, resolve, lambda found: (found["layer"].value,))

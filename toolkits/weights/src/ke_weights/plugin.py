@@ -47,6 +47,7 @@ from ke_weights.keys import (
     row_keys,
     subject_states,
 )
+from ke_weights.live_adapters import LiveAdapters, LiveSettings, open_live_adapters
 from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor, RankOneEditor
 from ke_weights.long_answers import BlockEditor, LongAnswerEditor, LongAnswers
@@ -71,15 +72,16 @@ from ke_weights.wrapping import EditState, UpdateWrapper
 __all__ = [
     "NOT_QUANTIZED", "Adaptor", "AnswerStates", "BlockEditor", "CovarianceCache", "CovarianceSettings", "Delta",
     "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows", "Layer", "LayerCall",
-    "LayerForward", "LocateContext", "LocateContextCache", "LocateEditor", "LongAnswerEditor", "LongAnswers", "LowRank",
-    "ModuleMap", "NullSpace", "OpenModel", "Patch", "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit",
-    "ScoredTokens", "StatefulEditor", "SubjectTokens", "Tail", "TargetSettings", "TrainingRows", "UpdateWrapper",
-    "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky", "context_templates", "covariance_weighted",
-    "default_dtype", "dense", "double", "encode", "end_of_sequence", "find_parts", "forward", "frobenius",
-    "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts",
-    "module_map", "module_outputs", "named_maps", "null_space", "open_tail", "opened_edit", "padded", "project",
-    "prompt_lengths", "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice",
-    "require_finite", "rewrite", "ridge_update", "row_keys", "save_state", "scored_tokens", "site_states",
-    "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped", "target_ids", "training_rows",
-    "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
+    "LayerForward", "LiveAdapters", "LiveSettings", "LocateContext", "LocateContextCache", "LocateEditor",
+    "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "NullSpace", "OpenModel", "Patch", "RankOneEditor",
+    "Rewrite", "RidgeShift", "SavedEdit", "ScoredTokens", "StatefulEditor", "SubjectTokens", "Tail", "TargetSettings",
+    "TrainingRows", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky",
+    "context_templates", "covariance_weighted", "default_dtype", "dense", "double", "encode", "end_of_sequence",
+    "find_parts", "forward", "frobenius", "frozen_module", "home", "hooked", "layer_gradients", "load_state",
+    "map_orientation", "mlp_states", "model_facts", "module_map", "module_outputs", "named_maps", "null_space",
+    "open_live_adapters", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized", "read_corpus",
+    "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "row_keys",
+    "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked", "stored_as", "subject_states",
+    "summed", "swapped", "target_ids", "training_rows", "uninterruptible_context", "unsupported_edits", "whole_instead",
+    "write",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ loads the adapter, asks both models, and fails if
 
 * a bound is missed (by default: a fact is not answered with the new object),
 * all edited facts are answered as by the base model: some servers ignore an adapter without an error,
+* a fact, asked several times at once, is answered with and without the edit: a data-parallel rank has no adapter,
 * the base model now gives an answer of the edited one, which it did not give before.
 """
 
@@ -22,18 +23,36 @@ from typing import Any, Protocol, runtime_checkable
 from attrs import evolve, frozen
 
 from ke_core.app import Catalog, count_noun, open_model, open_session
-from ke_core.plugin import KEError, LanguageModel, ModelRequest, ModelUnavailable, Progress, Session, loads
-from ke_weights.completions import Completion, complete_prompts
+from ke_core.plugin import (
+    EditFailed,
+    KEError,
+    LanguageModel,
+    ModelRequest,
+    ModelUnavailable,
+    Progress,
+    ServerFailed,
+    ServerRefused,
+    Session,
+    loads,
+)
+from ke_weights.completions import Completion, PromptWithObjects, complete_prompts, greedy_request
 from ke_weights.patches.adapter import CONFIG
 from ke_weights.verify import Bound, Check, Verification, compare_answers, suite_prompts
 
 API = "/v1"
+NOT_FOUND = 404
 EFFICACY = Bound(metric="efficacy", value=1.0, least=True)
 """The default bound: the server answers every edited fact with the new object."""
+REPEATED = 32
+"""Concurrent requests that repeat the edited facts, so that each data-parallel rank of the server gets some."""
+WITHOUT = "start vLLM with --data-parallel-size 1, or one server per rank, each with its own ke"
 
 
 class Adapters(Protocol):
     """What a server can do with adapters: ``ke_plugin_openai.adapters`` describes it."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all models that the server lists."""
 
     def base_model(self, name: str) -> str:
         """Return the served base model, if an adapter called ``name`` can be added."""
@@ -92,7 +111,7 @@ def open_server(url: str, name: str, how: ModelRequest, catalog: Catalog, progre
     address = url.rstrip("/")
     address = address if address.endswith(API) else address + API
     client = ModelRequest(
-        id="", base_url=address, chat=how.chat, concurrency=how.concurrency, timeout=how.timeout,
+        id="", base_url=address, chat=how.chat, concurrency=max(how.concurrency, REPEATED), timeout=how.timeout,
         api_key_env=how.api_key_env,
     )  # fmt: skip
     edited = open_model(f"openai:{name}", client, catalog=catalog)
@@ -114,8 +133,8 @@ def open_server(url: str, name: str, how: ModelRequest, catalog: Catalog, progre
 def push_adapter(server: Server, folder: Path, suite: Sequence[Check], wanted: Sequence[Bound]) -> Pushed:
     """Load the adapter in ``folder``, ask the facts of ``suite``, and unload it if the check fails or is interrupted.
 
-    Raises BadConfig if the rank is above the server's limit, ServerFailed if the server refuses the adapter, and
-    EditFailed if a request fails.
+    Raises BadConfig if the rank is above the server's limit, ServerFailed if the server refuses the adapter or loads it
+    into some of its ranks only, and EditFailed if a request fails.
     """
     rank = int(loads((folder / CONFIG).read_text(encoding="utf-8"))["r"])
     # Only texts are requested: with LoRA, vLLM 0.32 for CPUs dies from a request for log-probabilities of a prompt.
@@ -123,6 +142,7 @@ def push_adapter(server: Server, folder: Path, suite: Sequence[Check], wanted: S
     before = complete_prompts(server.base, prompts)
     server.adapters.load(server.name, folder.resolve(), rank)
     try:
+        _require_every_rank(server, [one for one in prompts if one.id in _changed_ids(suite)], before)
         after = complete_prompts(server.edited, prompts)
         again = complete_prompts(server.base, prompts)
         found = compare_answers(before, after, suite, wanted)
@@ -136,6 +156,41 @@ def push_adapter(server: Server, folder: Path, suite: Sequence[Check], wanted: S
         server=server, rank=rank, verification=found, wanted=tuple(wanted), kept_answers=kept, reasons=reasons,
         stuck=stuck,
     )  # fmt: skip
+
+
+def _changed_ids(suite: Sequence[Check]) -> set[str]:
+    return {one.id for one in suite if one.kind == "changed"}
+
+
+def _require_every_rank(server: Server, changed: Sequence[PromptWithObjects], before: Mapping[str, Completion]) -> None:
+    """Ask every changed fact several times at once. Raises ServerFailed if some answers are made without the adapter.
+
+    Such an answer is that of the base model while another one to the same prompt has the new object, or an error that
+    says that the adapter is unknown.
+    """
+    if not changed:
+        return
+    repeated = list(changed) * max(2, -(-REPEATED // len(changed)))
+    replies = server.edited.model.generate([greedy_request(one) for one in repeated])
+    answers: dict[str, list[Completion | None]] = {one.id: [] for one in changed}
+    for one, reply in zip(repeated, replies, strict=True):
+        unknown = isinstance(reply, ServerRefused) and reply.status == NOT_FOUND
+        if isinstance(reply, Exception) and not unknown:
+            raise EditFailed(f"the model cannot complete the prompt of {one.id!r}: {reply}")
+        answers[one.id].append(None if unknown else Completion(text=reply.text.strip()))
+    if any(_some_without(answers[one.id], before[one.id], one.expect) for one in changed):
+        raise ServerFailed(
+            f"{server.url} made some of {len(repeated)} concurrent answers without the adapter {server.name}: "
+            "a data-parallel rank of the server ignores it",
+            hint=WITHOUT,
+        )
+
+
+def _some_without(answers: Sequence[Completion | None], before: Completion, expect: Sequence[str]) -> bool:
+    """Return whether some answers to one prompt were made without the adapter. None: the server did not know it."""
+    known = [one for one in answers if one is not None]
+    edited = any(one.begins_with(expect) for one in known) and not before.begins_with(expect)
+    return len(known) < len(answers) or (edited and any(one.text == before.text for one in known))
 
 
 def _unload(server: Server) -> str:

@@ -16,7 +16,7 @@ by ``LocateContext`` and enters its removal on ``work.closing``, so it ends with
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from attrs import define, evolve, field
@@ -37,9 +37,11 @@ class UpdateWrapper:
     """Changes what a locate-and-edit editor computes. A subclass overrides what its method changes.
 
     ``inside``: ``filter`` acts in the loop over layers, so that later layers are solved on the filtered weights.
+    ``low_rank``: updates stay low-rank.
     """
 
     inside: bool = True
+    low_rank: ClassVar[bool] = True
 
     @property
     def changes_normal_matrix(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_ft.training import FtSettings, train
@@ -29,6 +29,8 @@ QLORA_HINT = "use --editor qlora for a model loaded with --dtype nf4"
 
 class Ft:
     """Editor that trains the MLP output projection of one or several layers on a batch of edits."""
+
+    low_rank: ClassVar[bool] = False
 
     def __init__(self, config: FtConfig) -> None:
         self.config = config

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ from ke_weights.plugin import Dense, EditInProgress, EditState, UpdateWrapper
 
 class Prune(UpdateWrapper):
     """Wrapper that compresses the largest singular values of the accumulated update of each layer."""
+
+    low_rank: ClassVar[bool] = False
 
     def __init__(self, config: PruneConfig) -> None:
         self.base, self.bound = config.base, config.bound

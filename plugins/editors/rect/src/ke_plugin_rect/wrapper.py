@@ -10,6 +10,8 @@ Published code divides by W + 1e-8 with its sign, which is zero for an entry of 
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -21,6 +23,8 @@ EPSILON = 1e-8
 
 class Rect(UpdateWrapper):
     """Wrapper that drops the smaller relative changes of each layer's update."""
+
+    low_rank: ClassVar[bool] = False
 
     def __init__(self, config: RectConfig) -> None:
         self.keep, self.inside = config.keep, config.when == "inside"

@@ -37,11 +37,7 @@ class ServerAdapters:
 
         Raises ModelUnavailable for a server without models or without the routes, BadConfig for a name in use.
         """
-        try:
-            listed = self.client.once("GET", "/models", patience=CONNECT).get("data")
-        except Transient as error:
-            raise ModelUnavailable(error.message, hint="start the server, or correct its address") from None
-        models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        models = self._models()
         if name in [one.get("id") for one in models]:
             raise BadConfig(
                 f"{self.client.url} already serves a model named {name!r}",
@@ -53,6 +49,17 @@ class ServerAdapters:
             raise ModelUnavailable(f"{self.client.url} lists no base model", hint="start vLLM with a model")
         self._find_routes(name)
         return base
+
+    def names(self) -> list[str]:
+        """Return the names of all models that the server lists. Raises ModelUnavailable."""
+        return [str(one.get("id")) for one in self._models()]
+
+    def _models(self) -> list[dict[str, Any]]:
+        try:
+            listed = self.client.once("GET", "/models", patience=CONNECT).get("data")
+        except Transient as error:
+            raise ModelUnavailable(error.message, hint="start the server, or correct its address") from None
+        return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
     def _find_routes(self, name: str) -> None:
         """Raise ModelUnavailable if the server cannot load adapters: unloading an unknown one is refused by name."""
@@ -112,9 +119,9 @@ def _above(rank: int, limit: int | None) -> BadConfig:
     if enough is None:
         return BadConfig(
             f"the adapter has rank {rank}, and vLLM serves at most rank {RANKS[-1]}",
-            hint="push fewer edits, or serve a checkpoint: --format merged",
+            hint="use fewer edits, or serve a checkpoint: --format merged",
         )
     return BadConfig(
         f"the adapter has rank {rank}, and the server accepts at most rank {limit}",
-        hint=f"start vLLM with --max-lora-rank {enough}, or push fewer edits",
+        hint=f"start vLLM with --max-lora-rank {enough}, or use fewer edits",
     )
