@@ -17,6 +17,7 @@ import pytest
 
 from ke_core.app import ModelChoice, read_catalog
 from ke_core.plugin import DEFAULT_LOADING, ModelRequest
+from ke_testing.fake_vllm import running_fake_vllm
 from ke_testing.fakes import SilentProgress
 
 if not (find_spec("starlette") and find_spec("uvicorn")):  # what ke-plugin-serve brings
@@ -101,32 +102,62 @@ def serving(
         editor=editor, model=ModelChoice(reference=model, how=how), edits=edits, state=state, options={}
     )
     limits = limits or Limits()
-    ready, started = threading.Event(), {}
     with opened(request, read_catalog(TOYS.plugins()), SilentProgress()) as served:
         settings = ChatFormat(
             model="toy", turns=served.turns, ignored=ignored_fields(served.spec), max_tokens=100, default_tokens=60
         )
 
-        def listening(url, server):
-            started.update(url=url, server=server)
-            ready.set()
-
-        def run():
-            started["ended"] = serve(
-                served, settings, Address(port=0, token=token), limits, window=window, listening=listening
-            )
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        assert ready.wait(20)
-        site = Site(started["url"], served, token)
-        try:
+        address = Address(port=0, token=token)
+        with in_thread(lambda listening: serve(served, settings, address, limits, window=window, listening=listening),
+                       served, token) as site:  # fmt: skip
             yield site
-        finally:
-            started["server"].should_exit = True
-            thread.join(20)
-            site.ended = started.get("ended")
-        assert not thread.is_alive()
+
+
+@contextmanager
+def in_thread(serve, served, token=""):
+    """Run ``serve(listening)`` in a thread, until the block ends; its result is then ``site.ended``."""
+    ready, started = threading.Event(), {}
+
+    def listening(url, server):
+        started.update(url=url, server=server)
+        ready.set()
+
+    def run():
+        started["ended"] = serve(listening)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert ready.wait(20)
+    site = Site(started["url"], served, token)
+    try:
+        yield site
+    finally:
+        started["server"].should_exit = True
+        thread.join(20)
+        site.ended = started.get("ended")
+    assert not thread.is_alive()
+
+
+@contextmanager
+def serving_vllm(fake, *, editor="scribe", model="tiny:one", edits=None, state=None, efficacy=1.0, folder=None):
+    """Run ``ke serve --backend vllm`` in front of ``fake``."""
+    from ke_plugin_serve.forwarding import Upstream
+    from ke_plugin_serve.limits import Limits
+    from ke_plugin_serve.server import Address, run
+    from ke_plugin_serve.startup import ServeRequest
+    from ke_plugin_serve.vllm_app import VllmRoutes
+    from ke_plugin_serve.vllm_startup import VllmRequest, opened_vllm
+
+    request = ServeRequest(editor=editor, model=ModelChoice(reference=model), edits=edits, state=state)
+    wanted = VllmRequest(serve=request, url=fake.url, folder=folder, efficacy=efficacy)
+    with opened_vllm(wanted, read_catalog(TOYS.plugins()), SilentProgress()) as served:
+        upstream, lines = Upstream(url=fake.url, key="a key", timeout=20), []
+        routes = VllmRoutes(served, "toy", Limits(), upstream, lines.append)
+        app = routes.app("")
+        with in_thread(lambda listening: run(app, Address(port=0), routes.limits, listening), served) as site:
+            site.lines = lines
+            yield site
+        routes.thread.close()
 
 
 @pytest.fixture
@@ -229,3 +260,16 @@ def behind():
 def toys():
     """The module of the toys."""
     return TOYS
+
+
+@pytest.fixture
+def fake():
+    """A fake vLLM server."""
+    with running_fake_vllm() as found:
+        yield found
+
+
+@pytest.fixture
+def start_vllm():
+    """``with start_vllm(fake, edits=...) as site``: edits as adapters of a vLLM server."""
+    return serving_vllm

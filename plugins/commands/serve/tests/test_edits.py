@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ke_core.app import refuse_edits
 from ke_core.plugin import BadConfig, BadData, EditorSpec, KEError, UnsupportedEdit
-from ke_plugin_serve import app, client
+from ke_plugin_serve import client, edit_routes
 from ke_plugin_serve.active_edits import kept_from
 from ke_plugin_serve.client import ServeClient
 from ke_testing.examples import MOVE_TOWER
@@ -125,7 +125,7 @@ def test_others_are_answered_while_a_long_list_is_checked(site, monkeypatch):
         waited.append(answered.wait(5))
         return kept_from(*given)
 
-    monkeypatch.setattr(app, "kept_from", slowly)
+    monkeypatch.setattr(edit_routes, "kept_from", slowly)
     with ThreadPoolExecutor(1) as clients:
         change = clients.submit(site.json, "POST", "/edits", {"edits": [BOLIVIA]})
         threading.Event().wait(0.1)

@@ -96,6 +96,30 @@ class Carver(Engraver):
         return super().check(session, edits)
 
 
+class Scribe(Engraver):
+    """Adds a low-rank update with one rank per edit."""
+
+    def check(self, session, edits):
+        return {edit.id: "the moon is out of reach" for edit in edits if "moon" in edit.statement}
+
+    @contextmanager
+    def edit(self, session, edits):
+        import torch
+
+        from ke_weights.plugin import LowRank
+
+        update = LowRank(left=torch.ones(64, len(edits)), right=torch.ones(len(edits), 176))
+        with session.model.patch() as weights:
+            weights.add("model.layers.1.mlp.down_proj.weight", update)
+            yield PassthroughModel(session)
+
+
+class Mason(Engraver):
+    """Makes updates of full rank."""
+
+    low_rank = False
+
+
 def say(prompt):
     """Returns the prompt on one line; some words in it trigger other behavior."""
     if "too long" in prompt:
@@ -127,6 +151,16 @@ class Toys:
                 name="carver", summary="weights", config=NoConfig, build=lambda config: Carver(), needs_weights=True
             ),
             EditorSpec(
+                name="scribe", summary="low rank", config=NoConfig, build=lambda config: Scribe(), needs_weights=True
+            ),
+            EditorSpec(
+                name="mason", summary="full rank", config=NoConfig, build=lambda config: Mason(), needs_weights=True
+            ),
+            EditorSpec(
+                name="grafter", summary="an adaptor", config=NoConfig, build=lambda config: Engraver(),
+                needs_weights=True, adaptor=True,
+            ),
+            EditorSpec(
                 name="solo", summary="weights", config=NoConfig, build=lambda config: Engraver(), one_at_a_time=True
             ),
             EditorSpec(name="stubborn", summary="own prompts", config=Config, build=Recall, own_prompt=True),
@@ -137,7 +171,7 @@ class Toys:
             EditorSpec(
                 name="mute", summary="no model", config=NoConfig, build=lambda config: Engraver(), needs_model=False
             ),
-        ]
+        ]  # fmt: skip
 
     @hookimpl
     def ke_models(self):

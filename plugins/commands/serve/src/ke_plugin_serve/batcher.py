@@ -16,12 +16,35 @@ Waiting = tuple[Question, "asyncio.Future[Reply]"]
 
 
 @define
+class ModelThread:
+    """The one thread that uses a model. ``busy``: it is working."""
+
+    busy: bool = False
+    _thread: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(1, "ke-model"), init=False)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run ``work`` after earlier work, and return its result."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._busy_with, work)
+
+    def _busy_with(self, work: Callable[[], T]) -> T:
+        self.busy = True
+        try:
+            return work()
+        finally:
+            self.busy = False
+
+    def close(self) -> None:
+        """Stop the thread after its current work."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+@define
 class Batcher:
     """Runs everything that uses the edited model in one thread, in order.
 
     A batch waits ``window`` seconds for further questions. Questions that arrive while the model is busy form the next
     batch. ``most``: the size of a batch. ``own_edits`` returns the ids that each question gets as its own edits.
-    ``batches`` and ``questions`` count the answered ones. ``busy``: the thread is working.
+    ``batches`` and ``questions`` count the answered ones.
     """
 
     edited: Edited
@@ -30,9 +53,8 @@ class Batcher:
     most: int
     batches: int = 0
     questions: int = 0
-    busy: bool = False
+    thread: ModelThread = field(factory=ModelThread, init=False)
     _waiting: list[Waiting] = field(factory=list, init=False)
-    _thread: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(1, "ke-model"), init=False)
     _running: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def answer(self, questions: Sequence[Question]) -> list[Reply]:
@@ -49,18 +71,7 @@ class Batcher:
 
     async def alone(self, work: Callable[[], T]) -> T:
         """Run ``work`` between two batches."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._busy_with, work)
-
-    def _busy_with(self, work: Callable[[], T]) -> T:
-        self.busy = True
-        try:
-            return work()
-        finally:
-            self.busy = False
-
-    def close(self) -> None:
-        """Stop the thread after its current work."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        return await self.thread.run(work)
 
     async def _run_batches(self) -> None:
         while self._waiting:

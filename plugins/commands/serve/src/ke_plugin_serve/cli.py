@@ -5,39 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
 
-from ke_core.app import (
-    App,
-    completion,
-    count_noun,
-    err,
-    literal,
-    model_choice,
-    out,
-    plain_table,
-    progress,
-    split_options,
-)
+from ke_core.app import App, completion, count_noun, err, literal, model_choice, progress, split_options
 from ke_core.app import options as shared
-from ke_weights.sentences import edit_from_sentence
+from ke_plugin_serve.edits_cli import FILE, TOKEN, edits_
 
 if TYPE_CHECKING:
     from ke_core.app import ModelChoice
+    from ke_plugin_serve.server import Address
     from ke_plugin_serve.startup import ServeRequest
 
-TOKEN = "KE_SERVE_TOKEN"  # noqa: S105  the name of a variable
 MILLISECOND = 1e-3
-url_option = click.option(
-    "--url", default="http://127.0.0.1:8000", show_default=True, metavar="URL", help="Address of the server."
-)
-
-
-FILE = click.Path(path_type=Path)
+VLLM_ONLY, LOCAL_ONLY = ("upstream", "adapter_dir", "min_efficacy"), ("adaptor", "max_tokens", "window")
+"""Options without effect on the other backend."""
 
 
 @click.group("serve", invoke_without_command=True)
@@ -81,6 +65,16 @@ FILE = click.Path(path_type=Path)
     click.option("--window", default=5.0, show_default=True, type=click.FloatRange(0, 1000),
                  help="Milliseconds to wait for further requests to batch."),
 )  # fmt: skip
+@shared.section(
+    "vLLM",
+    click.option("--backend", type=click.Choice(["local", "vllm"]), default="local", show_default=True,
+                 help="Who answers: the model in this process, or a running vLLM server with the edits as an adapter."),
+    click.option("--upstream", default="", metavar="URL", help="Address of the vLLM server, which serves --model."),
+    click.option("--adapter-dir", type=FILE, metavar="FOLDER",
+                 help="Folder for adapters, with the same path on the server's machine. [default: a temporary one]"),
+    click.option("--min-efficacy", default=1.0, show_default=True, type=click.FloatRange(0, 1),
+                 help="Fraction of the edited facts that the server must answer with the new object."),
+)  # fmt: skip
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> None:
     """Serve an edited model over an OpenAI-compatible API.
@@ -94,6 +88,7 @@ def command(context: click.Context, /, **given: Any) -> None:
       ke serve edits add "The capital of Peru is Cusco"
       ke serve edits list
       ke serve --adaptor ./edited
+      ke serve --model ./base --editor memit --backend vllm --upstream http://127.0.0.1:8001
     """  # fmt: skip
     if context.invoked_subcommand is not None:
         options = [name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
@@ -101,7 +96,29 @@ def command(context: click.Context, /, **given: Any) -> None:
             raise click.UsageError(f"--{options[0].replace('_', '-')} is an option of ke serve, not of ke serve edits")
         return
     app: App = context.obj
-    _serve(app, given, _model_of(context, given) if given["adaptor"] else model_choice(given))
+    _check_backend(context, given)
+    model = _model_of(context, given) if given["adaptor"] else model_choice(given)
+    if not given["adaptor"]:
+        shared.require(app, "editor", given["editor"])
+    from ke_plugin_serve.server import Address  # noqa: PLC0415  uvicorn
+    from ke_plugin_serve.vllm_cli import serve_vllm  # noqa: PLC0415  uvicorn
+
+    address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
+    address.check()  # before a model is loaded
+    backend = serve_vllm if given["backend"] == "vllm" else _serve
+    if backend(app, given, _request(given, model), address):
+        _leave()
+
+
+def _check_backend(context: click.Context, given: dict[str, Any]) -> None:
+    """Raise UsageError for options without effect on the backend, and for a missing --upstream."""
+    remote = given["backend"] == "vllm"
+    for name in LOCAL_ONLY if remote else VLLM_ONLY:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            backend = "local" if remote else "vllm"
+            raise click.UsageError(f"--{name.replace('_', '-')} belongs to --backend {backend}")
+    if remote and not given["upstream"]:
+        raise click.UsageError("--backend vllm needs --upstream URL, the address of the vLLM server")
 
 
 def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
@@ -114,23 +131,20 @@ def _model_of(context: click.Context, given: dict[str, Any]) -> ModelChoice:
     return adaptor_model(context, given)
 
 
-def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
+def _serve(app: App, given: dict[str, Any], request: ServeRequest, address: Address) -> bool:
+    """Answer with the model of this process. Return whether its thread is still working at the end."""
     from ke_plugin_serve.app import changeable  # noqa: PLC0415  starlette
     from ke_plugin_serve.limits import Limits  # noqa: PLC0415  starlette
-    from ke_plugin_serve.rendering import ChatFormat, ignored_fields  # noqa: PLC0415  the data model
-    from ke_plugin_serve.server import Address, serve  # noqa: PLC0415  uvicorn
+    from ke_plugin_serve.rendering import ChatFormat, ignored_fields, served_name  # noqa: PLC0415  the data model
+    from ke_plugin_serve.server import serve  # noqa: PLC0415  uvicorn
     from ke_plugin_serve.startup import opened  # noqa: PLC0415  numpy
 
-    if not given["adaptor"]:
-        shared.require(app, "editor", given["editor"])
-    request, console = _request(given, model), err()
-    address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
-    address.check()  # before a model is loaded
+    console = err()
     with ExitStack() as stack:
         with progress(console) as shown:  # progress of the start; requests are not reported
             served = stack.enter_context(opened(request, app.catalog, shown))
         settings = ChatFormat(
-            model=given["name"] or _name(model.reference),
+            model=given["name"] or served_name(request.model.reference),
             turns=served.turns,
             ignored=ignored_fields(served.spec),
             max_tokens=given["max_tokens"],
@@ -156,8 +170,7 @@ def _serve(app: App, given: dict[str, Any], model: ModelChoice) -> None:
         ended = serve(served, settings, address, limits, window=given["window"] * MILLISECOND, listening=listening)
         answered = f"{count_noun(ended.questions, 'question')} in {count_noun(ended.batches, 'batch', 'batches')}"
         console.print(literal(f"stopped; answered {answered}"), soft_wrap=True)
-    if ended.busy:
-        _leave()
+    return ended.busy
 
 
 def _leave() -> NoReturn:
@@ -185,97 +198,4 @@ def _request(given: dict[str, Any], model: ModelChoice) -> ServeRequest:
     )
 
 
-def _name(reference: str) -> str:
-    """Return the name of the model for clients: the value of ``--model``, or the name of the folder."""
-    folder = Path(reference.removeprefix("hf:")).expanduser()
-    return folder.resolve().name if folder.is_dir() else reference
-
-
-@command.group("edits")
-def edits_() -> None:
-    """Add, remove and list the active edits of a running server.
-
-    \b
-    Example: ke serve edits add "The capital of Peru is Cusco"
-    """
-
-
-@edits_.command("add")
-@click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
-@click.option("--edits", "file", type=FILE, metavar="FILE", help="Edits, as for `ke edit --edits`.")
-@click.option(
-    "--subject",
-    default="",
-    metavar="NAME",
-    help="Subject of the sentence. It helps to find contradictions, and some editors need it.",
-)
-@click.option("--replace", is_flag=True, help="Remove active edits that contradict the new ones.")
-@url_option
-def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace: bool, url: str) -> None:
-    """Add edits. If one fails, none is added.
-
-    \b
-    Examples:
-      ke serve edits add "The capital of Peru is Cusco" "The Eiffel Tower is in Rome"
-      ke serve edits add --edits facts.jsonl --replace
-    """
-    if bool(sentences) == (file is not None):
-        raise click.UsageError("add sentences or --edits FILE, not both")
-    if subject and len(sentences) != 1:
-        raise click.UsageError("--subject needs exactly one sentence")
-    from ke_plugin_serve.active_edits import fields_of, read_bank  # noqa: PLC0415  the data model
-
-    if file is not None:
-        raw = [one.fields() for one in read_bank(file).edits.values()]
-    elif subject:
-        raw = [fields_of(edit_from_sentence(sentences[0], subject))]
-    else:
-        raw = [{"statement": sentence} for sentence in sentences]
-    done = _client(url).add(raw, replace=replace)
-    lines = [(label, one["id"], one["statement"]) for label in ("added", "replaced") for one in done[label]]
-    _say(*(f"{label}  {name}  {statement}" for label, name, statement in lines))
-    _say(*(f"known  {name}" for name in done["known"]), f"{done['count']} active")
-
-
-@edits_.command("remove")
-@click.argument("names", nargs=-1, required=True, metavar="ID|SENTENCE...")
-@url_option
-def remove(*, names: tuple[str, ...], url: str) -> None:
-    """Remove edits by id or sentence. If one fails, none is removed.
-
-    \b
-    Example: ke serve edits remove 5f2b8c0d91aa
-    """
-    done = _client(url).remove(names)
-    _say(*(f"removed  {one['id']}  {one['statement']}" for one in done["removed"]), f"{done['count']} active")
-
-
-@edits_.command("list")
-@shared.json_option
-@url_option
-def list_(*, as_json: bool, url: str) -> None:
-    """List the active edits, oldest first.
-
-    \b
-    Example: ke serve edits list --url http://127.0.0.1:8000
-    """
-    found = list(_client(url).edits())
-    if as_json:
-        shared.print_json(found)
-        return
-
-    table = plain_table("id", "statement", "source", "date")
-    for one in found:
-        table.add_row(*(literal(one[name]) for name in ("id", "statement", "source", "date")))
-    out().print(table)
-
-
-def _client(url: str) -> Any:
-    from ke_plugin_serve.client import ServeClient  # noqa: PLC0415  urllib
-
-    return ServeClient(url=url, token=os.environ.get(TOKEN, "").strip())
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        out().print(literal(line), soft_wrap=True)
+command.add_command(edits_)

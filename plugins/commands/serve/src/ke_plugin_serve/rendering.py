@@ -10,6 +10,7 @@ they come first in the prompt, but a memory is searched with the question only. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -61,6 +62,12 @@ class CompletionRequest:
     unused: tuple[str, ...] = ()
 
 
+def served_name(reference: str) -> str:
+    """Return the name of the model for clients: the value of ``--model``, or the name of the folder."""
+    folder = Path(reference.removeprefix("hf:")).expanduser()
+    return folder.resolve().name if folder.is_dir() else reference
+
+
 def ignored_fields(spec: EditorSpec) -> tuple[str, ...]:
     """Return the fields that an editor with its own prompts and decoding ignores."""
     if not spec.own_prompt:
@@ -101,7 +108,7 @@ def _request(
     stops: tuple[str, ...],
 ) -> CompletionRequest:
     """Convert the fields of both kinds of requests. ``rendered``: pairs of a question and its prompt."""
-    _model(raw.get("model"), settings.model)
+    check_model(raw.get("model"), settings.model)
     for name, harmless in NEUTRAL.items():
         value = raw.get(name)
         if value is not None and not any(value == one and type(value) is type(one) for one in harmless):
@@ -162,7 +169,8 @@ def _parts(content: list[Any], where: str) -> list[str]:
     return [one for one in texts if one.strip()]
 
 
-def _model(given: object, served: str) -> None:
+def check_model(given: object, served: str) -> None:
+    """Raise BadRequest if a request names another model than the served one."""
     if given is None:
         return
     if text(given, "model") != served:

@@ -11,9 +11,11 @@ from types import FrameType
 
 import uvicorn
 from attrs import field, frozen
+from starlette.applications import Starlette
 
 from ke_core.plugin import BadConfig, KEError
-from ke_plugin_serve.app import Routes, build_app
+from ke_plugin_serve.app import Routes
+from ke_plugin_serve.application import build_app
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.connections import BACKLOG, connection_class
 from ke_plugin_serve.limits import Limits
@@ -90,12 +92,24 @@ def serve(
     batcher = Batcher(
         served.edited, lambda: served.bank.edits if served.own_edits else (), window=window, most=limits.concurrent
     )
-    routes = Routes(served, settings, limits, batcher)
+    routes = Routes(served, settings, limits, batcher).routes()
+    try:
+        run(build_app(routes, address.token), address, limits, listening)
+    finally:
+        batcher.thread.close()
+    return ShutdownReport(questions=batcher.questions, batches=batcher.batches, busy=batcher.thread.busy)
+
+
+def run(app: Starlette, address: Address, limits: Limits, listening: Callable[[str, HttpServer], object]) -> None:
+    """Run ``app`` until SIGINT or SIGTERM. ``listening`` is called with the URL once the socket is open.
+
+    Raises KEError if the port is in use.
+    """
     config = uvicorn.Config(
-        build_app(routes, address.token),
+        app,
         http=connection_class(limits.concurrent),
         backlog=BACKLOG,
-        lifespan="off",
+        lifespan="on",
         log_config=None,
         access_log=False,  # requests are not logged
         server_header=False,
@@ -106,11 +120,7 @@ def serve(
         host, port = listener.getsockname()[:2]
         server = HttpServer(config)
         listening(f"http://{f'[{host}]' if ':' in host else host}:{port}", server)
-        try:
-            server.run(sockets=[listener])
-        finally:
-            batcher.close()
-    return ShutdownReport(questions=batcher.questions, batches=batcher.batches, busy=batcher.busy)
+        server.run(sockets=[listener])
 
 
 def _bound(address: Address) -> socket.socket:

@@ -90,7 +90,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     remote model, and edits that the editor cannot apply, each with its reason.
     """
     saved = read_adaptor(request.adaptor) if request.adaptor else None
-    chosen = saved.editor_in(catalog) if saved else _editor_of(request, catalog)
+    chosen = saved.editor_in(catalog) if saved else resolve_editor(request, catalog)
     spec = chosen.spec
     assert isinstance(spec, EditorSpec)
     if not spec.needs_model:
@@ -100,7 +100,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
             f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",
             hint=f"ke show {spec.name} lists its options",
         )
-    path = _state_file(request)
+    path = state_path(request)
     with held(path, request.edits) if path else nullcontext() as state:
         bank, notice = first_edits(state, request.edits)
         if saved:
@@ -138,7 +138,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
             )
 
 
-def _editor_of(request: ServeRequest, catalog: Catalog) -> ResolvedComponent[Any]:
+def resolve_editor(request: ServeRequest, catalog: Catalog) -> ResolvedComponent[Any]:
     """Return the editor of the command line with its defaults for serving."""
     spec = catalog.spec("editor", request.editor)
     assert isinstance(spec, EditorSpec)
@@ -158,7 +158,7 @@ def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits:
         yield edited
 
 
-def _state_file(request: ServeRequest) -> Path | None:
+def state_path(request: ServeRequest) -> Path | None:
     """Return ``--state``, or a file next to ``--edits``. Raises BadConfig if that would overwrite the input.
 
     Links are resolved: two names of one file share one lock, and saving replaces the file, not the link.

@@ -1,0 +1,108 @@
+"""The routes in front of a vLLM server: requests are forwarded, and edits become adapters of that server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+from attrs import define, field
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ke_core.plugin import KEError
+from ke_plugin_serve import wire
+from ke_plugin_serve.active_edits import EditChange
+from ke_plugin_serve.adapter_switch import AdapterSwitch, ServedAdapter
+from ke_plugin_serve.application import ModelRoutes, build_app
+from ke_plugin_serve.batcher import ModelThread
+from ke_plugin_serve.edit_routes import EditRoutes
+from ke_plugin_serve.forwarding import ForwardedResponse, Upstream, send
+from ke_plugin_serve.limits import Intake, Limits, while_there
+from ke_plugin_serve.rendering import check_model
+from ke_plugin_serve.vllm_startup import VllmModel
+
+FORWARDED = ("/v1/chat/completions", "/v1/completions")
+
+
+@define(eq=False)
+class VllmRoutes:
+    """A vLLM server behind HTTP. ``name``: of the model for clients. ``report`` gets a line for the user.
+
+    ``forwarded``: the number of forwarded requests. ``thread`` computes edits.
+    """
+
+    served: VllmModel
+    name: str
+    limits: Limits
+    upstream: Upstream
+    report: Callable[[str], object]
+    forwarded: int = field(default=0, init=False)
+    thread: ModelThread = field(factory=ModelThread, init=False)
+    switch: AdapterSwitch = field(init=False)
+    _intake: Intake = field(init=False)
+    _client: httpx2.AsyncClient = field(init=False)
+    _unloading: set[asyncio.Task[None]] = field(factory=set, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.switch = AdapterSwitch(ServedAdapter(self.served.first))
+        self._intake = Intake(self.limits.concurrent)
+
+    def app(self, token: str) -> Starlette:
+        """Return the application. An empty ``token`` disables authentication."""
+        routes = [
+            *(Route(path, self.forward, methods=["POST"]) for path in FORWARDED),
+            *ModelRoutes(self.name, self._about).routes(),
+            *EditRoutes(self.served.bank, self._intake, self.limits.edits, self._apply).routes(),
+        ]
+        return build_app(routes, token, self._connected)
+
+    @asynccontextmanager
+    async def _connected(self, _app: Starlette) -> AsyncIterator[None]:
+        async with self.upstream.client(self.limits.concurrent) as self._client:
+            yield
+        for task in self._unloading:
+            task.cancel()
+
+    async def forward(self, request: Request) -> Response:
+        """Send a request to the current model of the server, and return its response as it arrives."""
+        async with AsyncExitStack() as stack:
+            raw = wire.parsed(await stack.enter_async_context(self._intake.body(request, self.limits.body)))
+            check_model(raw.get("model"), self.name)
+            body = {**raw, "model": stack.enter_context(self.switch.model())}
+            response = await while_there(request, send(self._client, request.url.path, body))
+            stack.push_async_callback(response.aclose)
+            self.forwarded += 1
+            return ForwardedResponse(response, stack.pop_all())
+
+    async def _apply(self, change: EditChange) -> None:
+        """Use the adapter of the changed edits for new requests, once the server has it."""
+        name, bank = await self.thread.run(lambda: self.served.prepare(change))
+        before = self.switch.switch(name)
+        self.served.bank.edits = bank.edits
+        if before.name != self.served.live.base:
+            task = asyncio.create_task(self._unload(before))
+            self._unloading.add(task)
+            task.add_done_callback(self._unloading.discard)
+
+    async def _unload(self, before: ServedAdapter) -> None:
+        """Unload an adapter after its last answer."""
+        await before.idle()
+        try:
+            await self.thread.run(lambda: self.served.live.unload(before.name))
+        except KEError as error:
+            self.report(f"the server keeps the adapter {before.name}: {error.message}")
+
+    def _about(self) -> dict[str, Any]:
+        adapter = self.switch.current.name
+        return {
+            "model": self.served.live.settings.model.reference,
+            "editor": self.served.spec.name,
+            "edits": len(self.served.bank),
+            "upstream": self.upstream.url,
+            "adapter": "" if adapter == self.served.live.base else adapter,
+        }
