@@ -33,15 +33,15 @@ TRAINED = "train only"
 """The bucket of cases that are edited and not part of published scores."""
 
 
-def records_of(folder: RunFolder, cases: Iterable[Case], *, judge: str = "") -> tuple[Component, list[CaseRecord]]:
-    """Return the judge (``judge``, else the last one) and every recorded case as metrics see it.
+def records_of(folder: RunFolder, cases: Iterable[Case], *, judge: str = "") -> tuple[Component, Iterator[CaseRecord]]:
+    """Return the judge (``judge``, else the last one) and an iterator over the recorded cases as metrics see them.
 
-    Raises BadRun if the run has not been judged.
+    Cases are read one after another, in the order of ``cases``. Raises BadRun if the run has not been judged.
     """
     index = read(folder)
     key = judge_of(index, folder, judge)
     lines = case_lines(index, _tagged(cases, folder.spec.plan), key, folder)
-    return index.judges[key], [own.last() for own in lines if own.within]
+    return index.judges[key], (own.last() for own in lines if own.within)
 
 
 def score_run(

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ke_core.plugin import CaseRecord, MetricSpec, Value
-from ke_plugin_analysis.observations import observations
+from ke_plugin_analysis.observations import Observations
 from ke_plugin_analysis.pairs import corrected, differences, holm, mcnemar, paired_styles
 from ke_testing.toy import Toy, ToyConfig
 
@@ -27,11 +27,14 @@ def spec(**more):
 
 
 def seen(values, batch=""):
-    """Return observations by case; ``batch``: all cases shared one model."""
+    """Return the observations; ``batch``: all cases shared one model."""
     from attrs import evolve
 
     records = [CaseRecord(case=evolve(CASE, id=name), batch=batch or name) for name in values]
-    return list(observations(Given(values.values()), "m", records))
+    made, metric = Observations(), Given(values.values())
+    for record in records:
+        made.add(metric, "m", record)
+    return made
 
 
 def one(*values, aspect="a", style="direct", **more):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -83,10 +83,9 @@ def write_labels(
     has not been judged or has no text answers.
     """
     _judge, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
-    every = _items(folder, records)
-    if not every:
+    drawn = _draw(_items(folder, records), sample, seed)
+    if not drawn:
         raise BadRun(f"{folder.path} has no text answers to label", hint="ke report shows its content")
-    drawn = _draw(every, sample, seed)
     sorts = [name for name in catalog.names("metric") if labels_of(catalog, name)]
     write_sheet(to, (*MARKS, *sorts, *ABOUT), [_row(item) for item in drawn])
     return len(drawn)
@@ -101,7 +100,7 @@ def read_labels(
     """
     chosen = choose_labeling_metric(catalog, options)
     component, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
-    by_id = {item.id: item for item in _items(folder, records)}
+    by_id, of_sheet = _listed(sheet, folder, records)
     seen: dict[str, int] = {}
     found: list[tuple[LabeledAnswer, str]] = []
     sorted_: dict[str, dict[Place, str]] = {each.component.name: {} for each in chosen}
@@ -134,11 +133,25 @@ def read_labels(
         raise BadData(f"{sheet} has no labels yet", hint=f"fill the column label with one of {', '.join(LABELS)}")
     seed = folder.spec.seed
     sortings = [
-        compare_labels(sort(each, catalog, records), by_hand, seed=seed)
+        compare_labels(sort(each, catalog, of_sheet), by_hand, seed=seed)
         for each in chosen
         if (by_hand := sorted_[each.component.name])
     ]
     return evolve(_agreement(component, found, waiting, seed=seed), sortings=tuple(sortings))
+
+
+def _listed(
+    sheet: Path, folder: RunFolder, records: Iterable[CaseRecord]
+) -> tuple[dict[str, LabeledAnswer], list[CaseRecord]]:
+    """Return the answers in the sheet by id, and their cases."""
+    wanted = {cells.get("item", "").strip() for _number, cells in read_sheet(sheet, MARKS)}
+    by_id: dict[str, LabeledAnswer] = {}
+    cases: list[CaseRecord] = []
+    for record in records:
+        if own := {item.id: item for item in _of_case(record, folder) if item.id in wanted}:
+            by_id |= own
+            cases.append(record)
+    return by_id, cases
 
 
 def _label(cells: Mapping[str, str], column: str, labels: Sequence[str], where: str) -> str:
@@ -166,12 +179,14 @@ def _agreement(judge: Component, found: Sequence[tuple[LabeledAnswer, str]], wai
     )
 
 
-def _records(folder: RunFolder, catalog: Catalog, *, judge: str, data_dir: str) -> tuple[Component, list[CaseRecord]]:
+def _records(
+    folder: RunFolder, catalog: Catalog, *, judge: str, data_dir: str
+) -> tuple[Component, Iterator[CaseRecord]]:
     return records_of(folder, recorded_run(folder, catalog, data_dir).cases, judge=judge)
 
 
-def _items(folder: RunFolder, records: Sequence[CaseRecord]) -> list[LabeledAnswer]:
-    return [item for record in records for item in _of_case(record, folder)]
+def _items(folder: RunFolder, records: Iterable[CaseRecord]) -> Iterator[LabeledAnswer]:
+    return (item for record in records for item in _of_case(record, folder))
 
 
 def _of_case(record: CaseRecord, folder: RunFolder) -> Iterator[LabeledAnswer]:
@@ -218,18 +233,29 @@ def _row(item: LabeledAnswer) -> dict[str, str]:
     }
 
 
-def _draw(every: Sequence[LabeledAnswer], sample: int, seed: int) -> list[LabeledAnswer]:
-    """Sample each stratum in proportion to its size. Orders depend on a hash of seed and item."""
+def _draw(every: Iterable[LabeledAnswer], sample: int, seed: int) -> list[LabeledAnswer]:
+    """Sample each stratum in proportion to its size. Orders depend on a hash of seed and item.
+
+    Of each stratum, the first ``sample`` answers in that order are in memory.
+    """
 
     def shuffled(item: LabeledAnswer) -> bytes:
         return hashlib.sha256(f"{seed}/label/{item.id}".encode()).digest()
 
-    strata: dict[tuple[str, ...], list[LabeledAnswer]] = {}
-    for item in sorted(every, key=shuffled):
-        strata.setdefault(item.stratum, []).append(item)
-    share = min(1.0, sample / len(every))
-    taken = {stratum: int(len(items) * share) for stratum, items in strata.items()}
-    remainders = sorted(strata, key=lambda of: (taken[of] - len(strata[of]) * share, of))
-    for stratum in remainders[: min(sample, len(every)) - sum(taken.values())]:
+    sizes: Counter[tuple[str, ...]] = Counter()
+    firsts: dict[tuple[str, ...], list[LabeledAnswer]] = {}
+    for item in every:
+        sizes[item.stratum] += 1
+        first = firsts.setdefault(item.stratum, [])
+        first.append(item)
+        if len(first) > 2 * sample:
+            first[:] = sorted(first, key=shuffled)[:sample]
+    if not sizes:
+        return []
+    share = min(1.0, sample / sizes.total())
+    taken = {stratum: int(size * share) for stratum, size in sizes.items()}
+    remainders = sorted(sizes, key=lambda of: (taken[of] - sizes[of] * share, of))
+    for stratum in remainders[: min(sample, sizes.total()) - sum(taken.values())]:
         taken[stratum] += 1
-    return sorted((item for stratum, items in strata.items() for item in items[: taken[stratum]]), key=shuffled)
+    drawn = (item for of, first in firsts.items() for item in sorted(first, key=shuffled)[: taken[of]])
+    return sorted(drawn, key=shuffled)

@@ -8,12 +8,16 @@ case and then over cases, as in the metric itself. Example: RippleEdits excludes
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import product
+from operator import and_
 
-from attrs import evolve, frozen
+import numpy as np
+from attrs import evolve, field, frozen
+from numpy.typing import NDArray
 
 from ke_core.app import aggregate
 from ke_core.plugin import QUERY_TAG, CaseRecord, Metric, MetricScore, MetricSpec, Value
@@ -38,11 +42,12 @@ class SharedScores:
 
 
 def shared_scores(
-    metric: Metric, spec: MetricSpec, runs: Sequence[Sequence[CaseRecord]], *, seed: int
+    metric: Metric, spec: MetricSpec, runs: Sequence[Iterable[CaseRecord]], *, seed: int
 ) -> list[SharedScores]:
     """Return scores for each common style; without a common style, for each combination of the runs' styles.
 
-    Empty for a metric without ``shared`` and if a run has no query of it. ``seed``: the seed of the bootstrap.
+    Empty for a metric without ``shared`` and if a run has no query of it. ``seed``: the seed of the bootstrap. Each run
+    is read twice, record by record.
     """
     if not spec.shared:
         return []
@@ -50,18 +55,47 @@ def shared_scores(
     return [_over(metric, spec, runs, seen, styles, seed=seed) for styles in _styles_of([list(of) for of in seen])]
 
 
-Measured = Mapping[str, AbstractSet[Place]]
+@frozen
+class QueryPlaces:
+    """A set of places, 8 bytes each: ``keys`` are the sorted hashes of the places.
+
+    Two of a million places have the same hash with a probability of 3e-8.
+    """
+
+    keys: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, places: array[int]) -> QueryPlaces:
+        """Return the set of places with these hashes."""
+        return cls(np.unique(np.frombuffer(places, dtype=np.int64)))
+
+    def __len__(self) -> int:
+        """Return the number of places."""
+        return len(self.keys)
+
+    def __and__(self, other: QueryPlaces) -> QueryPlaces:
+        """Return the places in both sets."""
+        return QueryPlaces(np.intersect1d(self.keys, other.keys, assume_unique=True))
+
+    def __contains__(self, place: Place) -> bool:
+        """Return whether the set has a place."""
+        at = int(np.searchsorted(self.keys, hash(place)))
+        return at < len(self.keys) and int(self.keys[at]) == hash(place)
+
+
+Measured = Mapping[str, QueryPlaces]
 """The places with a value, by style."""
 
 
-def _measured(metric: Metric, spec: MetricSpec, records: Sequence[CaseRecord]) -> Measured:
-    found: dict[str, set[Place]] = {}
+def _measured(metric: Metric, spec: MetricSpec, records: Iterable[CaseRecord]) -> Measured:
+    found: dict[str, array[int]] = {}
     for record in records:
         for place, value in _places(metric, spec, record):
-            held = found.setdefault(value.style, set())
+            held = found.setdefault(value.style, array("q"))
             if value.value is not None:
-                held.add(place)
-    return {style: places for style, places in found.items() if places} or found  # a skipped case has no style
+                held.append(hash(place))
+    kept = {style: places for style, places in found.items() if places} or found  # a skipped case has no style
+    return {style: QueryPlaces.of(places) for style, places in kept.items()}
 
 
 def _places(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tuple[Place, Value]]:
@@ -83,20 +117,21 @@ def _styles_of(styles: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
 def _over(
     metric: Metric,
     spec: MetricSpec,
-    runs: Sequence[Sequence[CaseRecord]],
+    runs: Sequence[Iterable[CaseRecord]],
     seen: Sequence[Measured],
     styles: tuple[str, ...],
     *,
     seed: int,
 ) -> SharedScores:
     each = [of[style] for of, style in zip(seen, styles, strict=True)]
-    places = set.intersection(*map(set, each))
+    places = reduce(and_, each)
     whole = evolve(spec, by=())
     scores = []
     for records, style in zip(runs, styles, strict=True):
-        found = aggregate(_Within(metric=metric, spec=spec, places=places, style=style), whole, records, seed=seed)
+        within = _Within(metric=metric, spec=spec, places=places, style=style)
+        found = aggregate(within, whole, records, seed=seed)
         scores.append(tuple(score for score in found if not score.tags))
-    counts = Counter(spec.shared[aspect] for _case, aspect, _query, _number in places)
+        counts = within.counts  # the same in every run
     return SharedScores(
         metric=spec.name,
         styles=styles,
@@ -108,20 +143,23 @@ def _over(
 
 @frozen(kw_only=True)
 class _Within:
-    """The metric restricted to ``places``: a mean for each case that has any."""
+    """The metric restricted to ``places``: a mean for each case that has any. ``counts``: of places by aspect."""
 
     metric: Metric
     spec: MetricSpec
-    places: AbstractSet[Place]
+    places: QueryPlaces
     style: str
+    counts: Counter[str] = field(factory=Counter)
 
     def values(self, record: CaseRecord) -> Iterator[Value]:
         held: dict[str, list[float]] = {}
         for place, value in _places(self.metric, self.spec, record):
             if value.style == self.style:
-                some = held.setdefault(self.spec.shared[value.aspect], [])
-                if place in self.places and value.value is not None:
+                aspect = self.spec.shared[value.aspect]
+                some = held.setdefault(aspect, [])
+                if value.value is not None and place in self.places:
                     some.append(value.value)
+                    self.counts[aspect] += 1
         for aspect, some in held.items():
             mean = math.fsum(some) / len(some) if some else None
             yield Value(aspect=aspect, value=mean, style=self.style, skipped_because=NOT_IN_ALL if mean is None else "")

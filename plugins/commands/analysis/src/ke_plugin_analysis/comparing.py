@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import frozen
+from attrs import define, field, frozen
 
-from ke_core.app import (
-    IMPORTED,
-    UNFINISHED,
-    Catalog,
-    Component,
-    RecordedRun,
-    RunFolder,
-    RunSpec,
-    first_difference,
-    groups,
-    measures_of,
-    recorded_run,
-    records_of,
-    select,
-)
+from ke_core.app import Catalog, Component, RunFolder, RunSpec, first_difference, measures_of
 from ke_core.plugin import (
     PHASES,
     Answer,
@@ -34,9 +20,12 @@ from ke_core.plugin import (
     Phase,
     Query,
     Verdict,
+    digest,
+    to_json,
 )
 from ke_plugin_analysis.common import SharedScores, shared_scores
-from ke_plugin_analysis.observations import VERDICTS_SPEC, Verdicts, observations
+from ke_plugin_analysis.observations import VERDICTS_SPEC, Observations, Verdicts
+from ke_plugin_analysis.opening import OpenRun, open_runs
 from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
 
 SAME = "compare runs that differ only in the editor, the model or their options"
@@ -70,6 +59,29 @@ class ChangedAnswer:
         return self.verdicts[1] is Verdict.RIGHT
 
 
+@define
+class ChangedAnswers:
+    """The queries that are right in only one run, added case by case.
+
+    ``lost`` and ``gained``: the number of answers that are right only in the first or second run, and the number of
+    cases with such answers. ``listed``: the answers themselves if ``listing``.
+    """
+
+    listing: bool = False
+    lost: tuple[int, int] = (0, 0)
+    gained: tuple[int, int] = (0, 0)
+    listed: list[ChangedAnswer] = field(factory=list)
+
+    def add(self, first: CaseRecord, second: CaseRecord) -> None:
+        """Add a case."""
+        found = [*_changes(first, second)]
+        gained = sum(one.gained for one in found)
+        lost = len(found) - gained
+        self.lost = (self.lost[0] + lost, self.lost[1] + bool(lost))
+        self.gained = (self.gained[0] + gained, self.gained[1] + bool(gained))
+        self.listed += found if self.listing else []
+
+
 @frozen(kw_only=True)
 class RunComparison:
     """The comparison of ``runs`` with the first one.
@@ -83,26 +95,9 @@ class RunComparison:
     judge: Component
     cases: int
     differences: tuple[tuple[Difference, ...], ...]
-    changed: tuple[tuple[ChangedAnswer, ...], ...]
+    changed: tuple[ChangedAnswers, ...]
     in_all: tuple[SharedScores, ...]
     specs: Mapping[str, MetricSpec]
-
-
-@frozen(kw_only=True)
-class _Read:
-    """A run with its data. ``planned``: the cases of its plan."""
-
-    folder: RunFolder
-    known: RecordedRun
-    planned: Mapping[str, Case]
-    judge: Component
-    records: Mapping[str, CaseRecord]
-
-    @property
-    def open(self) -> int:
-        """The number of planned cases without answers."""
-        done = {case for case, record in self.records.items() if record.skipped != UNFINISHED}
-        return len(self.planned.keys() - done)
 
 
 def compare_runs(
@@ -112,12 +107,14 @@ def compare_runs(
     metrics: Sequence[str] = (),
     judge: str = "",
     shared: bool = False,
+    listing: bool = False,
     data_dir: str = "",
 ) -> RunComparison:
     """Pair the queries of the first run with those of each other run.
 
     ``metrics``: names; the default is the metrics of the first run. ``judge``: as for scoring. ``shared``: compare only
-    the common cases. Raises BadRun for runs with different datasets, cases or judges.
+    the common cases. ``listing``: list the changed answers. Cases are read one after another, and none is kept in
+    memory. Raises BadRun for runs with different datasets, cases or judges.
     """
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise BadRun("a run is listed twice", hint="list each run once")
@@ -128,70 +125,82 @@ def compare_runs(
             raise BadRun(
                 f"{folders[0].path} and {folder.path} have different datasets: {first_name} and {name}", hint=SAME
             )
-    first, *others = _read(folders, catalog, judge=judge, data_dir=data_dir)
+    first, *others = runs = open_runs(folders, catalog, judge=judge, data_dir=data_dir)
     for other in others:
         _refuse(first, other, shared=shared)
-    common = set.intersection(*({*read.planned} for read in (first, *others)))
-    measures = [
-        (measure.metric, measure.spec)
-        for measure in measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
-        if isinstance(measure.metric, Metric)
-    ]
-    order = [case.id for case in first.known.cases if case.id in common]
-    every = [[read.records[case] for case in order if case in read.records] for read in (first, *others)]
-    tables, changed = [], []
-    for own in every[1:]:
-        both = (every[0], own)
-        table: list[Difference] = []
-        for metric, spec in [*measures, (Verdicts(), VERDICTS_SPEC)]:
-            one, two = ([*observations(metric, spec.name, records)] for records in both)
-            table += differences(spec, one, two, seed=first.folder.spec.seed)
-        tables.append(table)
-        changed.append(tuple(_changes(*both)))
+    common = set.intersection(*({*run.planned} for run in runs))
+    order = {case: place for place, case in enumerate(case for case in first.order if case in common)}
+    chosen = measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
+    measures = [(one.metric, one.spec) for one in chosen if isinstance(one.metric, Metric)]
+    found = compare_records(
+        [run.first(order) for run in runs], [*measures, (Verdicts(), VERDICTS_SPEC)], order,
+        seed=first.folder.spec.seed, listing=listing,
+    )  # fmt: skip
     return RunComparison(
         runs=tuple(
-            ComparedRun(path=str(read.folder.path), spec=read.folder.spec, planned=len(read.planned), open=read.open)
-            for read in (first, *others)
+            ComparedRun(path=str(run.folder.path), spec=run.folder.spec, planned=len(run.planned), open=run.open)
+            for run in runs
         ),
         judge=first.judge,
         cases=len(common),
-        differences=tuple(tuple(table) for table in corrected(tables)),
-        changed=tuple(changed),
+        differences=tuple(tuple(table) for table in corrected(found.differences)),
+        changed=found.changed,
         in_all=tuple(
             made
             for metric, spec in measures
-            for made in shared_scores(metric, spec, every, seed=first.folder.spec.seed)
+            for made in shared_scores(metric, spec, [run.within(order) for run in runs], seed=first.folder.spec.seed)
         ),
         specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), VERDICTS_SPEC)]},
     )
 
 
-def _read(folders: Sequence[RunFolder], catalog: Catalog, *, judge: str, data_dir: str) -> Iterator[_Read]:
-    """Yield each run with its cases. Each dataset is read once."""
-    cache: list[tuple[object, RecordedRun]] = []
-    for folder in folders:
-        of = folder.spec.dataset
-        known = next((found for key, found in cache if key == of), None)
-        if known is None:
-            known = recorded_run(folder, catalog, data_dir)
-            cache.append((of, known))
-        component, records = records_of(folder, known.cases, judge=judge)
-        by_case = {record.case.id: record for record in records}
-        yield _Read(
-            folder=folder, known=known, planned=_planned(folder, known, by_case), judge=component, records=by_case
-        )
+@frozen(kw_only=True)
+class PairedRecords:
+    """The differences of each further run from the first one, and its changed answers."""
+
+    differences: tuple[list[Difference], ...]
+    changed: tuple[ChangedAnswers, ...]
 
 
-def _planned(folder: RunFolder, known: RecordedRun, records: Mapping[str, CaseRecord]) -> dict[str, Case]:
-    """Return the planned cases; for an imported run the cases that its file answers."""
-    if folder.spec.model.source == IMPORTED:
-        return {case: record.case for case, record in records.items() if record.skipped is None}
-    plan, seed = folder.spec.plan, folder.spec.seed
-    made = groups(select([*known.cases], plan, seed), plan, seed, known.dataset.split)
-    return {case.id: case for group in made for case in group.cases}
+def compare_records(
+    runs: Sequence[Iterable[CaseRecord]],
+    measures: Sequence[tuple[Metric, MetricSpec]],
+    order: Mapping[str, int],
+    *,
+    seed: int,
+    listing: bool = False,
+) -> PairedRecords:
+    """Compare the records of runs, each in the order of ``order`` (case to place), with those of the first run."""
+    seen = [[Observations() for _measure in measures] for _run in runs]
+    changed = tuple(ChangedAnswers(listing) for _other in runs[1:])
+    for records in _aligned(runs, order):
+        for own, record in zip(seen, records, strict=True):
+            if record is not None:
+                for (metric, spec), values in zip(measures, own, strict=True):
+                    values.add(metric, spec.name, record)
+        for changes, other in zip(changed, records[1:], strict=True):
+            if records[0] is not None and other is not None:
+                changes.add(records[0], other)
+    tables = []
+    for own in seen[1:]:
+        pairs = zip(measures, seen[0], own, strict=True)
+        tables.append([row for (_m, spec), one, two in pairs for row in differences(spec, one, two, seed=seed)])
+    return PairedRecords(differences=tuple(tables), changed=changed)
 
 
-def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
+def _aligned(runs: Sequence[Iterable[CaseRecord]], order: Mapping[str, int]) -> Iterator[tuple[CaseRecord | None, ...]]:
+    """Yield the records of each case in all runs, None for a run without a record of it."""
+    streams = [iter(run) for run in runs]
+    ahead = [next(stream, None) for stream in streams]
+    for case in order:
+        found = tuple(record if record is not None and record.case.id == case else None for record in ahead)
+        yield found
+        for at, record in enumerate(found):
+            if record is not None:
+                ahead[at] = next(streams[at], None)
+
+
+def _refuse(first: OpenRun, other: OpenRun, *, shared: bool) -> None:
     """Raise BadRun if the two cannot be paired."""
     names = f"{first.folder.path} and {other.folder.path}"
     if first.judge != other.judge:
@@ -209,36 +218,32 @@ def _refuse(first: _Read, other: _Read, *, shared: bool) -> None:
     if not first.planned.keys() & other.planned.keys():
         raise BadRun(f"{names} have no case in common", hint=SAME)
     if first.known is not other.known:
-        theirs = {case.id: case for case in other.known.cases}
+        both = first.planned.keys() & other.planned.keys()
+        theirs = {case.id: digest(to_json(case)) for case in other.known.cases if case.id in both}
         for case in first.known.cases:
-            if case.id in first.planned and case.id in other.planned and theirs[case.id] != case:
+            if case.id in both and theirs[case.id] != digest(to_json(case)):
                 raise BadRun(f"case {case.id} is not the same in {names}", hint=SAME)
 
 
-def _changes(first: Iterable[CaseRecord], second: Iterable[CaseRecord]) -> Iterator[ChangedAnswer]:
-    """Yield the queries that are right in only one run, case by case."""
-    others = {record.case.id: record for record in second}
-    for record in first:
-        other = others.get(record.case.id)
-        if other is None:
-            continue
-        texts = {query.id: query.texts[0] for query in _queries(record.case)}
-        for phase in PHASES:
-            for styles in paired_styles(record.styles(phase), other.styles(phase)):
-                for query, text in texts.items():
-                    one = record.outcomes.get((phase, styles[0], query))
-                    two = other.outcomes.get((phase, styles[1], query))
-                    if one is None or two is None or not _differ(one, two):
-                        continue
-                    yield ChangedAnswer(
-                        case=record.case.id,
-                        query=query,
-                        question=text,
-                        phase=phase,
-                        styles=styles,
-                        verdicts=(one.judgment.verdict, two.judgment.verdict),
-                        answers=(_text(one), _text(two)),
-                    )
+def _changes(first: CaseRecord, second: CaseRecord) -> Iterator[ChangedAnswer]:
+    """Yield the queries of a case that are right in only one run."""
+    texts = {query.id: query.texts[0] for query in _queries(first.case)}
+    for phase in PHASES:
+        for styles in paired_styles(first.styles(phase), second.styles(phase)):
+            for query, text in texts.items():
+                one = first.outcomes.get((phase, styles[0], query))
+                two = second.outcomes.get((phase, styles[1], query))
+                if one is None or two is None or not _differ(one, two):
+                    continue
+                yield ChangedAnswer(
+                    case=first.case.id,
+                    query=query,
+                    question=text,
+                    phase=phase,
+                    styles=styles,
+                    verdicts=(one.judgment.verdict, two.judgment.verdict),
+                    answers=(_text(one), _text(two)),
+                )
 
 
 def _queries(case: Case) -> Iterator[Query]:

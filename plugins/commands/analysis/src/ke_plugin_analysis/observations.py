@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
-from attrs import evolve, frozen
+from attrs import define, field
 
 from ke_core.app import Population, observed_values
 from ke_core.plugin import (
@@ -22,37 +25,78 @@ from ke_core.plugin import (
     Verdict,
 )
 
+Cell = tuple[str, Phase, str]
+"""Aspect, phase, style."""
+_NUMBERS: Callable[[], array[int]] = partial(array, "i")
 
-@frozen(kw_only=True)
-class Observation:
-    """One value of a metric.
 
-    ``own``: the unit set by the metric, or the case. ``value.unit``: the resampling unit of the bootstrap, which is the
-    whole batch if its cases shared one edited model. ``unit``: the kind of ``value.unit``, in one word.
+@define
+class Observations:
+    """The values of a metric on the cases of a run, added case by case. A value costs 28 bytes; a missing one is NaN.
+
+    Each row has its case, its own unit (set by the metric, or the case), its query, and the batch of the case. The
+    resampling unit of the bootstrap is the own unit, or the batch if its cases shared one edited model.
     """
 
-    case: str
-    own: str
-    value: Value
-    unit: str
+    values: array[float] = field(factory=partial(array, "d"))
+    _cases: array[int] = field(factory=_NUMBERS)
+    _units: array[int] = field(factory=_NUMBERS)
+    _queries: array[int] = field(factory=_NUMBERS)
+    _batches: array[int] = field(factory=_NUMBERS)
+    _cells: array[int] = field(factory=_NUMBERS)
+    _cell_numbers: dict[Cell, int] = field(factory=dict)
+    _numbers: dict[str, int] = field(factory=dict)
+    _texts: list[str] = field(factory=list)
+    _population: Population = field(factory=Population)
 
+    def add(self, metric: Metric, name: str, record: CaseRecord) -> None:
+        """Add every value of ``metric``, named ``name``, on a case.
 
-def observations(metric: Metric, name: str, cases: Sequence[CaseRecord]) -> Iterator[Observation]:
-    """Yield every value of ``metric``, named ``name``, on ``cases``, with its resampling unit.
-
-    Raises PluginBroken for a value of NaN and for a missing value without a reason.
-    """
-    population = Population()
-    for record in cases:
-        population.add(record)
-    shares = population.shares()
-    for record in cases:
+        Raises PluginBroken for a value of NaN and for a missing value without a reason.
+        """
+        self._population.add(record)
+        case, batch = self._number(record.case.id), self._number(record.batch)
         for own, value in observed_values(metric, name, record):
-            batch = shares and value.phase == "after"
-            unit = record.batch if batch else own
-            yield Observation(
-                case=record.case.id, own=own, value=evolve(value, unit=unit), unit="batch" if batch else "unit"
-            )
+            cell = (value.aspect, value.phase, value.style)
+            self.values.append(math.nan if value.value is None else value.value)
+            self._cases.append(case)
+            self._units.append(self._number(own))
+            self._queries.append(self._number(value.tags.get(QUERY_TAG, "")))
+            self._batches.append(batch)
+            self._cells.append(self._cell_numbers.setdefault(cell, len(self._cell_numbers)))
+
+    def cells(self) -> dict[Cell, array[int]]:
+        """Return the rows of each cell that has a value, in the order of the first rows."""
+        cells = [*self._cell_numbers]
+        found: dict[Cell, array[int]] = {}
+        for row, number in enumerate(self._cells):
+            found.setdefault(cells[number], _NUMBERS()).append(row)
+        return {cell: rows for cell, rows in found.items() if not all(math.isnan(self.values[row]) for row in rows)}
+
+    def by_case(self, rows: Iterable[int]) -> dict[str, array[int]]:
+        """Group rows by case."""
+        found: dict[str, array[int]] = {}
+        for row in rows:
+            found.setdefault(self._texts[self._cases[row]], _NUMBERS()).append(row)
+        return found
+
+    def place(self, row: int) -> tuple[str, str]:
+        """Return the own unit and the query of a row. The query is empty if the metric does not name it."""
+        return self._texts[self._units[row]], self._texts[self._queries[row]]
+
+    def shares(self, phase: Phase) -> bool:
+        """Return whether the resampling unit of that phase is the batch."""
+        return phase == "after" and self._population.shares()
+
+    def unit(self, row: int, *, batches: bool) -> str:
+        """Return the resampling unit of a row. ``batches``: the result of ``shares``."""
+        return self._texts[(self._batches if batches else self._units)[row]]
+
+    def _number(self, text: str) -> int:
+        if text not in self._numbers:
+            self._numbers[text] = len(self._texts)
+            self._texts.append(text)
+        return self._numbers[text]
 
 
 def aspects_of(case: Case, phase: Phase) -> dict[str, tuple[str, ...]]:

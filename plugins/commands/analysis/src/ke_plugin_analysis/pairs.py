@@ -8,30 +8,47 @@ cases that shared one edited model in either run.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.app import bootstrap, bootstrap_average
-from ke_core.plugin import QUERY_TAG, SHARE, Interval, MetricSpec, Phase
-from ke_plugin_analysis.observations import Observation
+from ke_core.plugin import SHARE, Interval, MetricSpec, Phase
+from ke_plugin_analysis.observations import Observations
+
+Units = tuple[list[str], list[str]]
+"""The resampling unit of each pair in each run."""
 
 
 @frozen(kw_only=True)
-class Pair:
-    """One observation in two runs. ``units``: its resampling unit in each; ``batch``: a unit is a batch."""
+class Pairs:
+    """Observations in two runs, 32 bytes each. ``batch``: a resampling unit is a batch."""
 
-    first: float
-    second: float
-    units: tuple[str, str]
+    first: array[float] = field(factory=partial(array, "d"))
+    second: array[float] = field(factory=partial(array, "d"))
+    units: Units = field(factory=lambda: ([], []))
     batch: bool = False
 
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.first)
+
     @property
-    def difference(self) -> float:
-        """The second value minus the first."""
-        return self.second - self.first
+    def differences(self) -> list[float]:
+        """The second value minus the first, of each pair."""
+        return [second - first for first, second in zip(self.first, self.second, strict=True)]
+
+    def add(self, first: float, second: float, units: tuple[str, str]) -> None:
+        """Add a pair."""
+        self.first.append(first)
+        self.second.append(second)
+        for own, unit in zip(self.units, units, strict=True):
+            own.append(unit)
 
 
 @frozen(kw_only=True)
@@ -66,23 +83,19 @@ class Difference:
         return self.second - self.first
 
 
-Cell = tuple[str, Phase, str]
-"""Aspect, phase, style."""
-Place = tuple[str, str, str, int]
-"""Case, unit, query (empty if the metric does not name it) and a counter of such observations."""
+Place = tuple[str, str, int]
+"""Of one case: unit, query (empty if the metric does not name it) and a counter of such observations."""
 
 
-def differences(
-    spec: MetricSpec, first: Sequence[Observation], second: Sequence[Observation], *, seed: int
-) -> list[Difference]:
+def differences(spec: MetricSpec, first: Observations, second: Observations, *, seed: int) -> list[Difference]:
     """Return every aspect of a metric that both runs have observed, then the metric's averages.
 
     Styles that both runs have are paired with themselves. If the runs share no style (one of them uses the method's own
     prompt), each style is paired with each.
     """
-    cells = _cells(first), _cells(second)
+    cells = first.cells(), second.cells()
     found: list[Difference] = []
-    parts: dict[tuple[str, Phase, tuple[str, str]], list[list[Pair]]] = {}
+    parts: dict[tuple[str, Phase, tuple[str, str]], list[Pairs]] = {}
 
     def about(aspect: str, phase: Phase, styles: tuple[str, str]) -> dict[str, Any]:
         measure = spec.measures.get(aspect, SHARE)
@@ -91,8 +104,8 @@ def differences(
     for aspect, phase in dict.fromkeys((aspect, phase) for aspect, phase, _style in (*cells[0], *cells[1])):
         own_styles, other_styles = ([cell[2] for cell in of if cell[:2] == (aspect, phase)] for of in cells)
         for styles in paired_styles(own_styles, other_styles):
-            own, other = (of[aspect, phase, style] for of, style in zip(cells, styles, strict=True))
-            pairs, unpaired = _paired(own, other)
+            rows = [of[aspect, phase, style] for of, style in zip(cells, styles, strict=True)]
+            pairs, unpaired = _paired((first, second), rows, phase)
             if not pairs:
                 continue
             found.append(_difference(pairs, seed=seed, unpaired=unpaired, **about(aspect, phase, styles)))
@@ -146,58 +159,48 @@ def corrected(tables: Sequence[Sequence[Difference]]) -> list[list[Difference]]:
     return made
 
 
-def _cells(seen: Iterable[Observation]) -> dict[Cell, list[Observation]]:
-    found: dict[Cell, list[Observation]] = {}
-    for one in seen:
-        found.setdefault((one.value.aspect, one.value.phase, one.value.style), []).append(one)
-    return {cell: own for cell, own in found.items() if any(one.value.value is not None for one in own)}
-
-
 def paired_styles(first: Sequence[str], second: Sequence[str]) -> list[tuple[str, str]]:
     """Return the pairs of styles to compare: the common styles, or all combinations if there is none."""
     shared = [style for style in first if style in second]
     return [(style, style) for style in shared] or [(one, other) for one in first for other in second]
 
 
-def _paired(first: Sequence[Observation], second: Sequence[Observation]) -> tuple[list[Pair], int]:
-    """Return the pairs, and the number of observations without a partner.
+def _paired(runs: tuple[Observations, Observations], rows: Sequence[Iterable[int]], phase: Phase) -> tuple[Pairs, int]:
+    """Return the pairs of ``rows`` of each run, and the number of observations without a partner.
 
     Several unnamed observations of a case (the hops of a method) are paired in their order if both runs have equally
     many. The order changes neither the mean nor the resampling.
     """
-    places = _placed(first), _placed(second)
-    counts = tuple(_counts(of) for of in places)
-    both = [place for place in places[0] if place in places[1] and counts[0][place[:3]] == counts[1][place[:3]]]
-    pairs: list[Pair] = []
-    for place in both:
-        one, other = places[0][place], places[1][place]
-        if one.value.value is not None and other.value.value is not None:
-            batch = "batch" in (one.unit, other.unit)
-            units = (one.value.unit, other.value.unit)
-            pairs.append(Pair(first=one.value.value, second=other.value.value, units=units, batch=batch))
-    seen = sum(one.value.value is not None for of in places for one in of.values())
-    return pairs, seen - 2 * len(pairs)
+    batches = [of.shares(phase) for of in runs]
+    made = Pairs(batch=any(batches))
+    own, other = (of.by_case(some) for of, some in zip(runs, rows, strict=True))
+    for case, some in own.items():
+        places = _placed(runs[0], some), _placed(runs[1], other.get(case, ()))
+        counts = [Counter(place[:2] for place in of) for of in places]
+        for place, row in places[0].items():
+            partner = places[1].get(place)
+            if partner is None or counts[0][place[:2]] != counts[1][place[:2]]:
+                continue
+            one, two = runs[0].values[row], runs[1].values[partner]
+            if not (math.isnan(one) or math.isnan(two)):
+                units = runs[0].unit(row, batches=batches[0]), runs[1].unit(partner, batches=batches[1])
+                made.add(one, two, units)
+    seen = sum(not math.isnan(of.values[row]) for of, some in zip(runs, rows, strict=True) for row in some)
+    return made, seen - 2 * len(made)
 
 
-def _placed(seen: Iterable[Observation]) -> dict[Place, Observation]:
-    found: dict[Place, Observation] = {}
-    for one in seen:
-        which = (one.case, one.own, one.value.tags.get(QUERY_TAG, ""))
-        number = 0
-        while (*which, number) in found:
-            number += 1
-        found[(*which, number)] = one
+def _placed(of: Observations, rows: Iterable[int]) -> dict[Place, int]:
+    """Return the rows of one case by place."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found: dict[Place, int] = {}
+    for row in rows:
+        which = of.place(row)
+        found[(*which, seen[which])] = row
+        seen[which] += 1
     return found
 
 
-def _counts(of: Mapping[Place, object]) -> dict[tuple[str, str, str], int]:
-    found: dict[tuple[str, str, str], int] = {}
-    for place in of:
-        found[place[:3]] = found.get(place[:3], 0) + 1
-    return found
-
-
-def _drawn(pairs: Sequence[Pair]) -> list[str]:
+def _drawn(units: Units) -> list[str]:
     """Return the resampling unit of each pair: pairs that share a unit in either run have the same one (union-find)."""
     parent: dict[tuple[int, str], tuple[int, str]] = {}
 
@@ -207,56 +210,56 @@ def _drawn(pairs: Sequence[Pair]) -> list[str]:
             of = parent[of]
         return of
 
-    for pair in pairs:
-        parent[root((1, pair.units[1]))] = root((0, pair.units[0]))
-    return [root((0, pair.units[0]))[1] for pair in pairs]
+    for first, second in zip(*units, strict=True):
+        parent[root((1, second))] = root((0, first))
+    return [root((0, first))[1] for first in units[0]]
 
 
-def _difference(pairs: Sequence[Pair], *, seed: int, **about: Any) -> Difference:
-    gaps = [pair.difference for pair in pairs]
-    interval = bootstrap(gaps, _drawn(pairs), seed=seed) if _differ(pairs) else None
+def _difference(pairs: Pairs, *, seed: int, **about: Any) -> Difference:
+    gaps = pairs.differences
+    interval = (
+        bootstrap(gaps, _drawn(pairs.units), seed=seed) if len(set(gaps)) > 1 else None
+    )  # otherwise, all resamples are equal
     made = Difference(
-        first=math.fsum(pair.first for pair in pairs) / len(pairs),
-        second=math.fsum(pair.second for pair in pairs) / len(pairs),
+        first=math.fsum(pairs.first) / len(pairs),
+        second=math.fsum(pairs.second) / len(pairs),
         n=len(pairs),
         interval=interval,
-        note="" if interval else _reason(pairs),
+        note="" if interval else _reason(pairs.units, batch=pairs.batch),
         **about,
     )
-    if any({pair.first, pair.second} - {0.0, 1.0} for pair in pairs):
+    if {*pairs.first, *pairs.second} - {0.0, 1.0}:
         return made
     lost, gained = sum(gap < 0 for gap in gaps), sum(gap > 0 for gap in gaps)
     return evolve(made, lost=lost, gained=gained, p=mcnemar(lost, gained))
 
 
-def _average(parts: Sequence[Sequence[Pair]], *, of: int, seed: int, **about: Any) -> Difference:
+def _average(parts: Sequence[Pairs], *, of: int, seed: int, **about: Any) -> Difference:
     """Return the unweighted mean of the parts' differences. A unit with pairs in several parts is resampled once."""
-    every = [pair for pairs in parts for pair in pairs]
+    first, second = ([unit for pairs in parts for unit in pairs.units[run]] for run in (0, 1))
+    every = (first, second)
+    gaps = [pairs.differences for pairs in parts]
     units = iter(_drawn(every))
-    samples = [([pair.difference for pair in pairs], [next(units) for _pair in pairs]) for pairs in parts]
-    interval = bootstrap_average(samples, seed=seed) if _differ(every) else None
+    samples = [(own, [next(units) for _gap in own]) for own in gaps]
+    differ = len({gap for own in gaps for gap in own}) > 1  # otherwise, all resamples are equal
+    interval = bootstrap_average(samples, seed=seed) if differ else None
     notes = [f"{len(parts)} of {of} were observed"] if len(parts) < of else []
 
     def mean(values: Sequence[Sequence[float]]) -> float:
         return math.fsum(math.fsum(some) / len(some) for some in values) / len(values)
 
     return Difference(
-        first=mean([[pair.first for pair in pairs] for pairs in parts]),
-        second=mean([[pair.second for pair in pairs] for pairs in parts]),
+        first=mean([pairs.first for pairs in parts]),
+        second=mean([pairs.second for pairs in parts]),
         n=len({unit for _values, names in samples for unit in names}),
         interval=interval,
-        note="; ".join([*notes, *([] if interval else [_reason(every)])]),
+        note="; ".join([*notes, *([] if interval else [_reason(every, batch=parts[0].batch)])]),
         **about,
     )
 
 
-def _differ(pairs: Sequence[Pair]) -> bool:
-    """Return whether the pairs differ. Otherwise, all resamples are equal."""
-    return len({pair.difference for pair in pairs}) > 1
-
-
-def _reason(pairs: Sequence[Pair]) -> str:
+def _reason(units: Units, *, batch: bool) -> str:
     """Return why there is no interval."""
-    if len(set(_drawn(pairs))) > 1:
+    if len(set(_drawn(units))) > 1:
         return "all pairs alike, no interval"
-    return f"one {'batch' if pairs[0].batch else 'unit'}, no interval"
+    return f"one {'batch' if batch else 'unit'}, no interval"

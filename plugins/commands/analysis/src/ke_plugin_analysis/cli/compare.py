@@ -46,6 +46,7 @@ def command(
         metrics=metrics,
         judge=judge,
         shared=shared,
+        listing=cases or as_json,
         data_dir=str(data_dir) if data_dir else "",
     )
     if as_json:

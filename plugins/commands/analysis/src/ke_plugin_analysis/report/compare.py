@@ -25,7 +25,7 @@ from ke_core.app import (
 )
 from ke_core.plugin import SHARE, to_json
 from ke_plugin_analysis.common import SharedScores
-from ke_plugin_analysis.comparing import ChangedAnswer, ComparedRun, RunComparison
+from ke_plugin_analysis.comparing import ChangedAnswer, ChangedAnswers, ComparedRun, RunComparison
 from ke_plugin_analysis.footer import component_words
 from ke_plugin_analysis.observations import VERDICTS
 from ke_plugin_analysis.pairs import Difference
@@ -39,7 +39,7 @@ NOTES = (
 
 
 def comparison_page(found: RunComparison, *, cases: bool = False) -> Group:
-    """Return the page for the terminal. ``cases``: list every query that is right in only one run."""
+    """Return the page for the terminal. ``cases``: print the changed answers, which must have been listed."""
     parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
     if warned := agreement_warning(found.judge):
         parts.append(literal(f"{WARNING}: {warned}", "bold red"))
@@ -51,14 +51,14 @@ def comparison_page(found: RunComparison, *, cases: bool = False) -> Group:
         parts += [Text(), _in_all(found, made) if made.queries else literal(_nothing_in_all(made))]
     for place, changes in enumerate(found.changed, start=1):
         parts.append(literal(_changed(changes, _name(place))))
-        parts += [literal(f"  {line}") for line in _listed(changes)] if cases else []
-    if not cases and any(found.changed):
+        parts += [literal(f"  {line}") for line in _listed(changes.listed)] if cases else []
+    if not cases and any(changes.lost[0] or changes.gained[0] for changes in found.changed):
         parts.append(literal("--cases lists them", "dim"))
     return Group(*parts)
 
 
 def comparison_json(found: RunComparison) -> dict[str, Any]:
-    """Return all metrics and aspects as JSON values."""
+    """Return all metrics and aspects as JSON values. Changed answers are included if they were listed (``listing``)."""
     return {
         "judge": to_json(found.judge),
         "warning": agreement_warning(found.judge),
@@ -72,7 +72,7 @@ def comparison_json(found: RunComparison) -> dict[str, Any]:
             {
                 "run": run.path,
                 "differences": [{**to_json(one), "difference": one.difference} for one in table],
-                "changed": to_json(list(changes), list[ChangedAnswer]),
+                "changed": to_json(changes.listed, list[ChangedAnswer]),
             }
             for run, table, changes in zip(found.runs[1:], found.differences, found.changed, strict=True)
         ],
@@ -203,14 +203,11 @@ def _holm(found: RunComparison) -> Iterator[str]:
         yield f"p is corrected for {len(found.differences)} comparisons with A (Holm)"
 
 
-def _changed(changes: Sequence[ChangedAnswer], name: str) -> str:
-    words = []
-    for where, some in (
-        ("A", [one for one in changes if not one.gained]),
-        (name, [one for one in changes if one.gained]),
-    ):
-        cases = len({one.case for one in some})
-        words.append(f"{count_noun(len(some), 'answer')} in {count_noun(cases, 'case')} right only in {where}")
+def _changed(changes: ChangedAnswers, name: str) -> str:
+    words = [
+        f"{count_noun(answers, 'answer')} in {count_noun(cases, 'case')} right only in {where}"
+        for where, (answers, cases) in (("A", changes.lost), (name, changes.gained))
+    ]
     return f"{name} against A: {'; '.join(words)}"
 
 
