@@ -47,26 +47,26 @@ class App:
     def add_commands(self, root: click.Group) -> None:
         """Add the commands of every plugin, the core's first.
 
-        A name of two words, such as ``plugins check``, adds a subcommand to a command of the core. Each plugin fills a
-        separate group, so that a plugin that fails, or uses a name that is taken, adds nothing.
+        A name of two words, such as ``plugins check``, adds a subcommand to a command, if that is there. Each plugin
+        fills a separate group, so that a plugin that fails, or uses a name that is taken, adds nothing.
         """
+        found: dict[str, click.Command] = {}
         for impl in self.plugins.implementations("ke_commands"):
             own = click.Group("ke")
             with self.plugins.running(impl.plugin_name):
                 impl.function(own)
                 self._check(own, impl.plugin_name)
-            if impl.plugin_name in self.plugins.broken:
-                continue
-            for name, command in own.commands.items():
-                self._owners[name] = impl.plugin_name
-                set_up(command)
-                parent, _, child = name.rpartition(" ")
-                if parent:
-                    group = root.commands[parent]
-                    assert isinstance(group, LazyCommand), f"{parent} takes no further commands"
-                    group.extra[child] = command
-                else:
-                    root.add_command(command, name)
+            if impl.plugin_name not in self.plugins.broken:
+                self._owners |= dict.fromkeys(own.commands, impl.plugin_name)
+                found |= own.commands
+        for name, command in sorted(found.items(), key=lambda one: one[0].count(" ")):  # commands before subcommands
+            set_up(command)
+            parent, _, child = name.rpartition(" ")
+            group = root.commands.get(parent)
+            if isinstance(group, LazyCommand):
+                group.extra[child] = command
+            elif not parent:
+                root.add_command(command, name)
 
     def _check(self, own: click.Group, plugin: str) -> None:
         """Raise PluginBroken for an object that is not a command, PluginConflict for a name that is taken."""

@@ -42,13 +42,14 @@ def version_rows(chain: Sequence[Lock]) -> list[dict[str, Any]]:
 
 
 def _edited(lock: Lock) -> dict[str, tuple[str, str]]:
-    return {one.id: (one.digest, one.statement) for one in lock.edited.values()}
+    return {one.id: (one.digest, f"{one.statement} ({one.source})") for one in lock.edited.values()}
 
 
 def _differences(before: Mapping[str, tuple[str, str]], after: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
     """Return what happened to each id that differs: added, changed or removed."""
     return [
-        *(("added" if id_ not in before else "changed", id_) for id_ in after if before.get(id_) != after[id_]),
+        *(("added", id_) for id_ in after if id_ not in before),
+        *(("changed", id_) for id_ in after if id_ in before and before[id_][0] != after[id_][0]),
         *(("removed", id_) for id_ in before if id_ not in after),
     ]
 

@@ -17,9 +17,17 @@ COMMANDS = {
     "rollback": "Return a model to an earlier version.",
 }
 
+PATCH_COMMANDS = {
+    "sign": "Sign patches or lock files with an Ed25519 key.",
+    "verify": "Check the signatures of patches or lock files.",
+    "log": "List the versions of a managed model, with authors and sources.",
+}
+
 
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
     for name, summary in COMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_plugin_facts.cli.{name}:command", summary, SECTION))
+    for name, summary in PATCH_COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_plugin_facts.cli.provenance:{name}", summary), f"patch {name}")

@@ -34,6 +34,7 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
     for name in ("source", "date", "owner"):
         if fields[name]:
             table[name] = date.fromisoformat(fields[name]) if name == "date" else fields[name]
+    table.add(tomlkit.nl())
     document.setdefault("facts", tomlkit.aot()).append(table)
     facts_of(document.unwrap(), path)
     write_atomic(path, tomlkit.dumps(document).encode())

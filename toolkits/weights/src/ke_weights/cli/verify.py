@@ -10,6 +10,7 @@ import click
 
 from ke_core.app import DONE, FAILED, err, out, progress
 from ke_core.app import options as shared
+from ke_core.plugin import write_atomic
 from ke_weights.cli.bounds import least_option, most_option
 from ke_weights.saved_edits import is_saved_edit, read_saved_edit, recorded_model_choice
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     least_option,
     most_option,
     shared.json_option,
+    click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Write the result as JUnit XML, for continuous integration."),
+    click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Write the result as Markdown tables, for a comment."),
 )  # fmt: skip
 @shared.model_options
 @click.pass_context
@@ -51,12 +56,16 @@ def command(
     Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
     """  # fmt: skip
     from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415  torch
+    from ke_weights.report.verify_files import junit, markdown  # noqa: PLC0415  torch
     from ke_weights.verify import bounds, needed, read_suite, verify  # noqa: PLC0415
 
     wanted, checks = bounds(least, most), read_suite(suite)
     needed(wanted, checks)
     with progress(err()) as shown:
         found = verify(_answers(context, patch, given, shown), checks, wanted)
+    for option, render in (("junit", junit), ("markdown", markdown)):
+        if given[option]:
+            write_atomic(given[option], render(found, wanted).encode())
     if given["as_json"]:
         shared.print_json(verify_json(found))
     else:

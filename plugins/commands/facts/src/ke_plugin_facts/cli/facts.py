@@ -1,16 +1,15 @@
-"""``ke facts``: check a file of facts, add to it, compare two, and list the versions of a model."""
+"""``ke facts``: check a file of facts, add to it, and compare two."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ke_core.app import count_noun, literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_plugin_facts.cli.settings import file_argument, managed_folder, out_option
+from ke_plugin_facts.cli.settings import file_argument
 
 
 @click.group("facts")
@@ -77,15 +76,3 @@ def diff(old: Path, new: Path, *, as_json: bool) -> int:
     changes = fact_changes(read_facts(old), read_facts(new))
     shared.print_rows(changes, as_json=as_json)
     return 2 if changes else 0
-
-
-@command.command("log")
-@out_option
-@shared.json_option
-def log(out: Path | None, *, as_json: bool) -> int:
-    """List the versions of a model, newest first: when, by whom, and which facts changed."""
-    from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  torch
-
-    rows: list[dict[str, Any]] = version_rows([*managed_folder(out).chain()])
-    shared.print_rows(rows, as_json=as_json)
-    return 0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--to",
     default="",
     metavar="VERSION",
-    help="Number of the version from `ke facts log`, or base. [default: the version before the current one]",
+    help="Number of the version from `ke patch log`, or base. [default: the version before the current one]",
 )
 @author_option
 @shared.json_option

@@ -23,7 +23,7 @@ file_argument = click.argument("file", type=click.Path(path_type=Path), default=
 out_option = click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
                           help=f"Folder of the managed model. [default: the file's, else {DEFAULT_OUT}]")  # fmt: skip
 author_option = click.option("--author", default=getuser, metavar="NAME", show_default="the user's name",
-                             help="Who makes the change, for `ke facts log`.")  # fmt: skip
+                             help="Who makes the change, for `ke patch log`.")  # fmt: skip
 method_options = shared.section(
     "Method",
     click.option("--editor", default="", metavar="NAME", shell_complete=completion.component("editor"),

@@ -1,0 +1,67 @@
+"""``ke patch sign``, ``ke patch verify`` and ``ke patch log``: who changed a model, when, and from which source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ke_core.app import literal
+from ke_core.app import options as shared
+from ke_core.app import out as output
+from ke_plugin_facts.cli.settings import managed_folder, out_option
+
+files_argument = click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+
+
+@click.command("sign")
+@files_argument
+@click.option("--key", type=click.Path(path_type=Path), required=True, metavar="KEY",
+              help="Private Ed25519 key, as ssh-keygen writes it.")  # fmt: skip
+def sign(files: tuple[Path, ...], key: Path) -> int:
+    """Sign patches or lock files with an Ed25519 key.
+
+    Each signature is a file next to the signed one, with the suffix .sig.
+
+    \b
+    Example: ke patch sign edited/current/patch.safetensors edited/current/facts.lock.json --key ~/.ssh/id_ed25519
+    """  # fmt: skip
+    from ke_plugin_facts.signing import sign as signed  # noqa: PLC0415  cryptography
+
+    for file in files:
+        output().print(literal(f"signed: {signed(file, key)}"), soft_wrap=True)
+    return 0
+
+
+@click.command("verify")
+@files_argument
+@click.option("--key", type=click.Path(path_type=Path), required=True, metavar="KEY.pub",
+              help="Public key of the person who must have signed them.")  # fmt: skip
+def verify(files: tuple[Path, ...], key: Path) -> int:
+    """Check the signatures of patches or lock files.
+
+    The exit status is 2 if a file was changed, has no signature, or has one of another key.
+
+    \b
+    Example: ke patch verify edited/current/patch.safetensors --key anna.pub
+    """  # fmt: skip
+    from ke_plugin_facts.signing import check_signature  # noqa: PLC0415  cryptography
+
+    for file in files:
+        output().print(literal(f"{file}: signed by {check_signature(file, key)}"), soft_wrap=True)
+    return 0
+
+
+@click.command("log")
+@out_option
+@shared.json_option
+def log(out: Path | None, *, as_json: bool) -> int:
+    """List the versions of a managed model, newest first: when, by whom, and which facts changed, with sources.
+
+    \b
+    Example: ke patch log --out edited
+    """  # fmt: skip
+    from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  torch
+
+    shared.print_rows(version_rows([*managed_folder(out).chain()]), as_json=as_json)
+    return 0

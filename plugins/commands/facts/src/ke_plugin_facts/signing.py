@@ -1,0 +1,104 @@
+"""Signatures of patches and lock files: Ed25519, in a file next to the signed one.
+
+::
+
+    facts.safetensors
+    facts.safetensors.sig     {"format": "ke-signature", "key": ..., "sha256": ..., "signature": ...}
+
+The signature is of the text ``ke-signature`` and the SHA-256 of the file. Keys are files of OpenSSH (``ssh-keygen -t
+ed25519``) or PEM (``openssl genpkey -algorithm ed25519``).
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+    load_ssh_private_key,
+    load_ssh_public_key,
+)
+
+from ke_core.plugin import BadConfig, BadData, canonical, file_errors, read_object, sha256_of, write_atomic
+
+FORMAT, SUFFIX = "ke-signature", ".sig"
+
+
+def sign(path: Path, key: Path) -> Path:
+    """Write the signature of a file with a private key, and return its path. Raises BadConfig for another key."""
+    private = _private(key)
+    if not path.is_file():
+        raise BadData(f"{path} is not a file", hint="sign a patch or a facts.lock.json")
+    digest = sha256_of(path)
+    to = path.with_name(path.name + SUFFIX)
+    raw = {
+        "format": FORMAT,
+        "key": _text(private.public_key()),
+        "sha256": digest,
+        "signature": b64encode(private.sign(_message(digest))).decode(),
+    }
+    write_atomic(to, (canonical(raw) + "\n").encode())
+    return to
+
+
+def check_signature(path: Path, key: Path) -> str:
+    """Return the public key that signed a file. Raises BadData unless it is ``key`` and the file is unchanged."""
+    public, place = _public(key), path.with_name(path.name + SUFFIX)
+    if not place.is_file():
+        raise BadData(f"{path} has no signature {place.name}", hint="sign it with ke patch sign")
+    raw = read_object(place)
+    if raw.get("format") != FORMAT or not isinstance(raw.get("signature"), str):
+        raise BadData(f"{place} is not a signature of ke", hint="sign the file again with ke patch sign")
+    try:
+        public.verify(b64decode(raw["signature"]), _message(sha256_of(path)))
+    except (InvalidSignature, ValueError) as error:
+        why = (
+            "the file was changed"
+            if raw.get("sha256") != sha256_of(path)
+            else f"another key signed it: {raw.get('key')}"
+        )
+        raise BadData(f"{path} is not signed by {key.name}: {why}", hint="do not use this file") from error
+    return _text(public)
+
+
+def _message(digest: str) -> bytes:
+    return f"{FORMAT} {digest}".encode()
+
+
+def _text(key: Ed25519PublicKey) -> str:
+    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+def _private(path: Path) -> Ed25519PrivateKey:
+    with file_errors(f"cannot read {path}"):
+        content = path.read_bytes()
+    load: Any = load_ssh_private_key if b"OPENSSH" in content else load_pem_private_key
+    try:
+        found = load(content, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadConfig(f"{path} is not a private key without a passphrase: {error}", hint=HINT) from error
+    if not isinstance(found, Ed25519PrivateKey):
+        raise BadConfig(f"{path} is not an Ed25519 key", hint=HINT)
+    return found
+
+
+HINT = "make one with ssh-keygen -t ed25519 -N '' -f KEY"
+
+
+def _public(path: Path) -> Ed25519PublicKey:
+    with file_errors(f"cannot read {path}"):
+        content = path.read_bytes()
+    try:
+        found = load_pem_public_key(content) if content.startswith(b"-----") else load_ssh_public_key(content)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadConfig(f"{path} is not a public key: {error}", hint="use KEY.pub, which ssh-keygen wrote") from error
+    if not isinstance(found, Ed25519PublicKey):
+        raise BadConfig(f"{path} is not an Ed25519 key", hint=HINT)
+    return found

@@ -1,0 +1,168 @@
+"""``ke plan``, ``ke apply`` and ``ke rollback`` on a tiny model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from ke_core.app import ModelChoice, installed_catalog, main
+from ke_core.plugin import loads
+from ke_plugin_facts.versions import ManagedFolder
+from ke_plugin_hf.model import HFModel
+from ke_testing.fakes import SilentProgress
+from ke_weights.patches import weights_digest
+
+Run = Callable[..., int]
+
+
+def weights_in(folder: Path) -> str:
+    model = ModelChoice(reference=str(folder)).load(installed_catalog(), SilentProgress())
+    assert isinstance(model, HFModel)
+    return weights_digest(model.module)
+
+
+def current_weights(out: Path) -> str:
+    """Return the digest of the model on disk, after checking it against its lock file."""
+    lock = ManagedFolder(root=out).current()
+    assert lock is not None
+    found = weights_in(out / "current/model")
+    assert found == lock.weights
+    return found
+
+
+def test_plan_apply_change_remove_and_roll_back(
+    facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = weights_in(model)
+    assert ke("plan") == 2
+    assert "2 to add" in capsys.readouterr().out
+    assert not Path("edited").exists()
+    assert ke("apply", "--author", "anna") == 0
+    first = current_weights(Path("edited"))
+    assert first != base
+    assert ke("plan") == 0
+
+    text = facts.read_text()
+    capsys.readouterr()
+    facts.write_text(text.replace("Cusco", "Lima").partition("[[facts]]\nprompt")[0])
+    assert ke("plan", "--json") == 2
+    planned = loads(capsys.readouterr().out)["facts"]
+    assert [(one["action"], one["id"] == "peru") for one in planned] == [("change", True), ("remove", False)]
+    assert ke("apply", "--author", "bob") == 0
+    second = current_weights(Path("edited"))
+    assert len({base, first, second}) == 3
+    assert not Path("edited/versions/0001/model").exists()
+
+    assert ke("rollback", "--out", "edited", "--model", model) == 0
+    assert current_weights(Path("edited")) == first
+    assert ke("rollback", "--out", "edited", "--model", model, "--to", "base") == 0
+    assert current_weights(Path("edited")) == base
+    capsys.readouterr()
+    assert ke("patch", "log", "--out", "edited", "--json") == 0
+    rows = loads(capsys.readouterr().out)
+    assert [(row["version"], row["action"], row["edits"]) for row in rows] == [
+        ("0004", "rollback to base", 0), ("0003", "rollback to 0001", 2), ("0002", "apply", 1), ("0001", "apply", 2),
+    ]  # fmt: skip
+    assert [row["author"] for row in rows[2:]] == ["bob", "anna"]
+    assert rows[2]["changes"] == [
+        "changed The capital of Peru is Lima (ministry)",
+        "removed The capital of Chile is Arica (facts.toml, fact 2)",
+    ]
+
+
+def test_applying_twice_changes_nothing(facts: Path, ke: Run) -> None:
+    assert ke("apply") == 0
+    before = {path: path.stat().st_mtime_ns for path in Path("edited").rglob("*")}
+    assert ke("apply") == 0
+    assert {path: path.stat().st_mtime_ns for path in Path("edited").rglob("*")} == before
+
+
+def test_the_order_of_facts_and_the_history_do_not_matter(facts: Path, ke: Run) -> None:
+    assert ke("apply") == 0
+    both = current_weights(Path("edited"))
+    text = facts.read_text()
+    facts.write_text(text.replace("Cusco", "Lima"))
+    assert ke("apply") == 0
+    facts.write_text(text)
+    assert ke("apply") == 0
+    assert current_weights(Path("edited")) == both
+
+
+def test_a_missed_bound_changes_nothing(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    keep = '\n[[keep]]\nprompt = "The capital of Bolivia is"\nexpect = "never said"\n'
+    facts.write_text(facts.read_text().replace("efficacy = 0.0", "efficacy = 0.0\nkept = 1.0") + keep)
+    assert ke("apply") == 1
+    assert "nothing was changed" in capsys.readouterr().out
+    assert not os.path.lexists("edited/current")
+
+
+def test_facts_that_the_editor_cannot_make_are_refused(
+    facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts.write_text(facts.read_text() + '\n[[facts]]\nprompt = "No subject here"\ntarget = "x"\n')
+    assert ke("plan", "--editor", "memit") == 1
+    assert "it names no subject" in capsys.readouterr().out
+    assert ke("apply", "--editor", "memit") == 2
+    assert not os.path.lexists("edited/current")
+
+
+def test_another_editor_option_makes_all_edits_again(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ke("apply") == 0
+    capsys.readouterr()
+    assert ke("plan", "-o", "ft.steps=24") == 2
+    assert "because of the editor's options" in capsys.readouterr().out
+
+
+@pytest.mark.integration
+def test_a_kill_at_any_moment_leaves_a_complete_version(facts: Path, model: Path, ke: Run) -> None:
+    """The child ends, as if killed, right before its n-th access to a file of the managed folder.
+
+    Every seventh moment; all of them were tried once.
+    """
+    out = Path("edited")
+    assert ke("apply") == 0
+    text = facts.read_text()
+    changed = text.replace("Cusco", "Lima")
+    for words in (("apply",), ("rollback", "--out", "edited", "--model", str(model))):
+        found, ended = set(), False
+        for moment in count(0, 7):
+            before = current_weights(out)
+            lock = ManagedFolder(root=out).current()
+            assert lock is not None
+            facts.write_text(text if "Lima" in str(lock.facts) else changed)
+            ended = killed_at(moment, out.resolve(), words)
+            found.add("old" if before == current_weights(out) else "new")
+            if ended:
+                break
+        assert found == {"old", "new"}
+    assert ke("apply") == 0
+    assert {path.name for path in ManagedFolder(root=out).versions()} == {
+        lock.version for lock in ManagedFolder(root=out).chain()
+    }
+    assert found == {"old", "new"}
+
+
+def killed_at(moment: int, root: Path, words: tuple[str, ...]) -> bool:
+    """Run ``ke`` in a child process that ends at this access to a file under ``root``. Return whether it finished."""
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def watch(event: str, args: tuple[object, ...]) -> None:
+            nonlocal seen
+            if event.startswith(("open", "os.", "shutil.")) and any(
+                str(root) in str(one) or "edited" in str(one) for one in args
+            ):
+                seen += 1
+                if seen > moment:
+                    os._exit(137)
+
+        sys.addaudithook(watch)
+        os._exit(main(["-q", *words]))
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) != 137

@@ -1,0 +1,119 @@
+"""Reading, checking, writing and comparing files of facts. No model is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ke_core.plugin import BadData
+from ke_plugin_facts.comparing import fact_changes
+from ke_plugin_facts.fact_file import FactFile, facts_of, read_facts, suite_of
+from ke_plugin_facts.writing import add_fact
+
+PERU = {"prompt": "The capital of {} is", "subject": "Peru", "target": "Cusco"}
+
+
+def made(*facts: dict[str, object], **more: object) -> FactFile:
+    return facts_of({"facts": list(facts), **more}, Path("facts.toml"))
+
+
+def test_every_field_is_read(facts: Path) -> None:
+    found = read_facts(facts)
+    peru, chile = found.facts
+    assert (peru.id, peru.given.target, peru.given.source, peru.given.date, peru.owner) == (
+        "peru", "Cusco", "ministry", "2026-11-01", "anna",
+    )  # fmt: skip
+    assert chile.given.edit.statement == "The capital of Chile is Arica"
+    assert found.options == {"ft": {"constrained": "false", "layers": "1"}}
+    assert found.bounds("min") == ("efficacy=0.0",)
+
+
+def test_json_lines_and_csv_are_files_of_facts(tmp_path: Path) -> None:
+    lines, table = tmp_path / "facts.jsonl", tmp_path / "facts.csv"
+    lines.write_text('{"prompt": "The capital of {} is", "subject": "Peru", "target": "Cusco", "owner": "anna"}\n')
+    table.write_text("prompt,subject,target,owner\nThe capital of {} is,Peru,Cusco,anna\n")
+    (one,), (other,) = read_facts(lines).facts, read_facts(table).facts
+    assert (one.id, one.digest, one.owner) == (other.id, other.digest, other.owner)
+
+
+def test_a_new_target_is_a_change_of_the_same_fact() -> None:
+    old, new = made(PERU), made({**PERU, "target": "Lima"})
+    assert old.facts[0].id == new.facts[0].id
+    (change,) = fact_changes(old, new)
+    assert (change["change"], change["before"]) == ("changed", "The capital of Peru is Cusco")
+    assert [row["change"] for row in fact_changes(old, made())] == ["removed"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "more", "wrong"),
+    [
+        ([PERU, {**PERU, "target": "Lima"}], {}, "'The capital of Peru is Lima' contradicts"),
+        ([PERU, PERU], {}, "is there already"),
+        ([{**PERU, "id": "a"}, {**PERU, "subject": "Chile", "id": "a"}], {}, "is there already"),
+        ([PERU], {"keep": [{"prompt": "The capital of Peru is", "expect": "Lima"}]}, "contradicts a test"),
+        (
+            [PERU, {**PERU, "subject": "Chile",
+                    "tests": [{"kind": "kept", "prompt": "the capital of Peru is", "not": "Cusco"}]}],
+            {},
+            "contradicts a test",
+        ),
+    ],
+)  # fmt: skip
+def test_contradictions_are_errors(facts: list[dict[str, object]], more: dict[str, object], wrong: str) -> None:
+    with pytest.raises(BadData) as error:
+        made(*facts, **more)
+    assert wrong in " ".join(error.value.details)
+
+
+@pytest.mark.parametrize(
+    ("raw", "wrong"),
+    [
+        ({"fact": []}, "did you mean 'facts'"),
+        ({"facts": {"prompt": "x"}}, "begin each with"),
+        ({"facts": [{"prompt": "The capital of {} is", "subject": "Peru"}]}, "target_new"),
+        ({"facts": [{**PERU, "tests": [{"kind": "chang", "prompt": "x"}]}]}, "kind is 'chang'"),
+        ({"facts": [{**PERU, "tests": 3}]}, "is not a list of tests"),
+    ],
+)
+def test_an_invalid_file_is_rejected(raw: dict[str, object], wrong: str) -> None:
+    with pytest.raises(BadData) as error:
+        facts_of(raw, Path("facts.toml"))
+    assert wrong in f"{error.value} {error.value.hint}"
+
+
+def test_the_suite_has_edits_held_facts_tests_and_kept_facts() -> None:
+    tests = [{"kind": "paraphrase", "prompt": "Peru's capital is", "expect": "Cusco"}]
+    found = made(
+        {**PERU, "paraphrases": ["Peru is governed from"], "tests": tests},
+        {**PERU, "subject": "Chile", "target": "Arica"},
+        keep=[{"prompt": "The capital of France is"}],
+    )
+    edited, held = found.facts[:1], found.facts[1:]
+    kinds = [(one.kind, one.prompt) for one in suite_of(edited, held, found.keep)]
+    assert kinds == [
+        ("changed", "The capital of Peru is"), ("paraphrase", "Peru is governed from"),
+        ("kept", "The capital of Chile is"), ("paraphrase", "Peru's capital is"), ("kept", "The capital of France is"),
+    ]  # fmt: skip
+
+
+def test_adding_a_fact_keeps_comments_and_refuses_contradictions(facts: Path) -> None:
+    before = facts.read_text()
+    add_fact(
+        facts,
+        "The currency of Peru is the => dollar",
+        {"subject": "Peru", "source": "t", "date": "2026-01-02", "owner": ""},
+    )
+    text = facts.read_text()
+    assert text.startswith(before.rstrip())
+    assert read_facts(facts).facts[-1].given.date == "2026-01-02"
+    with pytest.raises(BadData):
+        add_fact(facts, "The capital of Peru is => Lima", {"subject": "Peru", "source": "", "date": "", "owner": ""})
+    assert facts.read_text() == text
+
+
+def test_a_new_file_is_created(tmp_path: Path) -> None:
+    path = tmp_path / "new.toml"
+    add_fact(path, "The capital of Peru is Cusco", {"subject": "Peru", "source": "", "date": "", "owner": ""})
+    (one,) = read_facts(path).facts
+    assert one.given.edit.statement == "The capital of Peru is Cusco"
