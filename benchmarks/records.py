@@ -1,15 +1,19 @@
-"""Judge, score and report a large run from its records, each in a separate process without a model.
+"""Judge, score, report, compare and annotate large runs from their records, each in a separate process without a model.
 
     OMP_NUM_THREADS=1 python benchmarks/records.py --cases 10000
-    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 2500 --cases 10000    # does memory grow?
+    OMP_NUM_THREADS=1 python benchmarks/records.py --cases 1000 --cases 10000    # does memory grow?
+    OMP_NUM_THREADS=1 python benchmarks/records.py --resume 100000               # how long does a run take to resume?
 
 The script exits with 1 if the peak memory of the largest run exceeds that of the smallest by more than ``--growth``.
-Cases are read one after another, and only a few bytes per line and value are kept. ``report --html`` may grow, because
-its page contains every case.
+Cases are read one after another, and only a few bytes per line and value are kept. ``compare --json`` may grow, because
+it prints every changed answer. Rows with "in memory" are the references (``in_memory.py``): the same work with every
+case and answer in memory. The script exits with 1 if the page, the comparison or the sheet differs from the reference.
 
-The run is synthetic: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two
-lines per case (before and after editing). Then ``ke judge``, ``ke score`` and ``ke report`` read it, each in a separate
-process. Their times include the start of Python.
+The runs are synthetic: cases of two hops whose answers, with raw text, steps and tokens, are written as records, two
+lines per case (before and after editing). Times include the start of Python, as ``--help`` does.
+
+``--resume`` evaluates the baseline ``parrot`` on as many cases, then starts the same command again, and once more
+without the last 1,000 records. The scores must be identical.
 """
 
 from __future__ import annotations
@@ -21,6 +25,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 
 from ke_benchmarks.files.cases import CaseHeader, write_cases
@@ -39,8 +46,16 @@ LIES = Relation(label="lies in", id="R2", cloze="{} lies in", question="In which
 CITIES, COUNTRIES = 997, 89
 """Numbers without a common factor: names do not come in step."""
 STYLE, BASE = "direct", "base"
-WHOLE = "report --html"
-"""The command that holds every case."""
+IN_MEMORY = Path(__file__).with_name("in_memory.py")
+WHOLE = "compare --json"
+"""The command that prints something about every case."""
+START = """import os, sys
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_child, status, used = os.wait4(child, 0)
+print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)"""
+"""Starts a process from a small one: the peak memory of a process includes that of the process that started it."""
+LOST = 1_000
+"""Records that an interrupted run has lost."""
 
 
 def city(number: int) -> Entity:
@@ -88,8 +103,11 @@ def _query(
     return Query(id=name, texts=(text,), gold=Gold(entities=(gold,)), stale=old, edit=edit or None, hops=hops)
 
 
-def records(cases: int, together: int) -> Iterator[Record]:
-    """Yield the answers of the unedited model, then, batch by batch, those of the edited one."""
+def records(cases: int, together: int, shift: int) -> Iterator[Record]:
+    """Yield the answers of the unedited model, then, batch by batch, those of the edited one.
+
+    ``shift``: runs with different ones have different answers after editing.
+    """
     for number in range(cases):
         yield _replied(case(number), BASE, number)
     for start in range(0, cases, together):
@@ -97,7 +115,7 @@ def records(cases: int, together: int) -> Iterator[Record]:
         name = f"batch-{start // together}"
         yield Batch(batch=name, cases=tuple(map(str, members)), edits=len(members), seconds=1.5 * len(members))
         for number in members:
-            yield _replied(case(number), name, number)
+            yield _replied(case(number), name, number + shift)
 
 
 def _replied(of: Case, batch: str, number: int) -> Replied:
@@ -121,61 +139,106 @@ def _replied(of: Case, batch: str, number: int) -> Replied:
     return Replied(batch=batch, case=of.id, phase=phase, style=STYLE, replies=replies, seconds=0.1)
 
 
-def make(folder: Path, cases: int, together: int) -> Path:
-    """Write a file of cases and a run over it that is recorded but not judged."""
+def make(folder: Path, cases: int, together: int) -> None:
+    """Write a file of cases, and two runs ``told`` and ``other`` over it that are recorded but not judged."""
+    file = write_dataset(folder, cases)
+    dataset = resolve_component(read_catalog(discover()), "dataset", "cases", {"cases": {"file": str(file)}})
+    known = DataRef(component=dataset.component, sha256=dataset.build().info().sha256)
+    for shift, name in enumerate(("told", "other")):
+        spec = RunSpec(
+            ke="0.1.0",
+            model=ModelRef(source="hf", id="made-up", digest="0" * 64, dtype="float32"),
+            editor=Component(name=name, distribution="", version="1"),
+            dataset=known,
+            styles=(STYLE,),
+            plan=Plan(size=together),
+            edited_form="question",
+        )
+        run = RunFolder.create(folder / name, spec)
+        with run.writing() as writer:
+            rows = records(cases, together, shift)
+            while some := [*islice(rows, LOST)]:
+                writer.append(some)
+
+
+def write_dataset(folder: Path, cases: int) -> Path:
+    """Write the file of cases."""
     file = folder / "cases.jsonl"
     header = CaseHeader(name="made-up", aspects=(EFFICACY, "instance", "multi-hop"), cases=cases)
     write_cases(file, header, map(case, range(cases)))
-    dataset = resolve_component(read_catalog(discover()), "dataset", "cases", {"cases": {"file": str(file)}})
-    spec = RunSpec(
-        ke="0.1.0",
-        model=ModelRef(source="hf", id="made-up", digest="0" * 64, dtype="float32"),
-        editor=Component(name="told", distribution="", version="1"),
-        dataset=DataRef(component=dataset.component, sha256=dataset.build().info().sha256),
-        styles=(STYLE,),
-        plan=Plan(size=together),
-        edited_form="question",
-    )
-    run = RunFolder.create(folder / "run", spec)
-    with run.writing() as writer:
-        writer.append(records(cases, together))
-    return run.path
+    return file
 
 
-def timed(*command: str) -> tuple[float, float, float]:
-    """Return wall seconds, CPU seconds and peak MiB of one ``ke`` command."""
+def timed(*command: str, to: Path | None = None, note: str = "") -> float:
+    """Run a command, print its wall seconds, CPU seconds and peak MiB, and return the peak. ``to``: its output."""
     start = time.monotonic()
-    words = [sys.executable, "-m", "ke_core", *command]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603  our own command
-    _pid, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"ke {' '.join(command)} ended with {process.returncode}")
-    return time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**10
+    words = [sys.executable, "-S", "-c", START, sys.executable, *command]
+    output = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout  # noqa: S603  our own command
+    text, _line, last = output.decode().rstrip().rpartition("\n")
+    status, cpu, peak = last.split()
+    if status != "0":
+        raise SystemExit(f"{' '.join(command)} ended with {status}: {text}")
+    if to is not None:
+        to.write_text(text, encoding="utf-8")
+    note = text if command[0].endswith("in_memory.py") else note
+    print(f"  {time.monotonic() - start:7.1f} s  ({float(cpu):6.1f} s CPU)  {float(peak):7.0f} MiB  {note}", flush=True)
+    return float(peak)
 
 
 def measure(cases: int, together: int) -> dict[str, float]:
-    """Write a run of ``cases`` cases, print a line for each command, and return their peak memory in MiB."""
+    """Write runs of ``cases`` cases, print a line for each command, and return their peak memory in MiB."""
     peaks = {}
     with tempfile.TemporaryDirectory() as folder:
         where = Path(folder)
-        run = make(where, cases, together)
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # memory of this process stays small
+            pool.submit(make, where, cases, together).result()
+        told, other = str(where / "told"), str(where / "other")
         os.environ["KE_CACHE_DIR"] = str(where / "cache")
-        print(
-            f"{cases:,} cases, {2 * cases:,} lines of replies, {(run / 'records.jsonl').stat().st_size / 2**20:.0f} MiB"
-        )
+        size = (where / "told" / "records.jsonl").stat().st_size / 2**20
+        print(f"{cases:,} cases, {2 * cases:,} lines of replies, {size:.0f} MiB")
+        html, text, sheet = (where / name for name in ("report.html", "compare.json", "sheet.csv"))
         commands = {
-            "judge": ("judge", str(run), "--judge", "alias"),
-            "judge again": ("judge", str(run), "--judge", "alias", "-o", "alias.match=contains"),
-            "score": ("score", str(run)),
-            "report": ("report", str(run)),
-            "report --csv": ("report", str(run), "--csv", str(where / "scores.csv")),
-            WHOLE: ("report", str(run), "--html", str(where / "report.html")),
+            "--help": ("--help",),
+            "judge": ("judge", told, "--judge", "alias"),
+            "judge other": ("judge", other, "--judge", "alias"),
+            "score": ("score", told),
+            "report": ("report", told),
+            "report --csv": ("report", told, "--csv", str(where / "scores.csv")),
+            "report --html": ("report", told, "--html", str(html)),
+            "compare": ("compare", told, other),
+            WHOLE: ("compare", told, other, "--json"),
+            "annotate": ("annotate", told, "--out", str(sheet)),
         }
         for name, command in commands.items():
-            wall, cpu, peaks[name] = timed(*command)
-            print(f"  {name:<14} {wall:7.1f} s  ({cpu:6.1f} s CPU)  {peaks[name]:7.0f} MiB", flush=True)
+            print(f"  {name:<20}", end="")
+            peaks[name] = timed("-m", "ke_core", *command, to=text if name == WHOLE else None)
+        for name, written in (("html", html), ("compare", text), ("annotate", sheet)):
+            print(f"  {name + ', in memory':<20}", end="")
+            timed(str(IN_MEMORY), name, told, other, str(written))
     return peaks
+
+
+def resume(cases: int) -> None:
+    """Evaluate ``parrot``, then start the same command again: after it finished, and without its last records."""
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        run, file = where / "run", write_dataset(where, cases)
+        os.environ["KE_CACHE_DIR"] = str(where / "cache")
+        words = ("--editor", "parrot", "--dataset", "cases", "-o", f"cases.file={file}", "--batch", "100")
+        scores = []
+        for name in ("all requests", "finished", f"last {LOST:,} lines lost"):
+            if name.endswith("lost"):
+                lines = (run / "records.jsonl").read_bytes().splitlines(keepends=True)
+                (run / "records.jsonl").write_bytes(b"".join(lines[:-LOST]))
+                for derived in ("scores.json", "records.seal.json"):
+                    (run / derived).unlink()
+            print(f"  {name:<20}", end="")
+            timed("-m", "ke_core", "eval", *words, "--out", str(run))
+            scores.append((run / "scores.json").read_bytes())
+        phases = [line for line in RunFolder.open(run).logged() if line["event"] == "phase"]
+    print("  " + ", ".join(f"{line['phase']} {line['cpu_seconds']:.1f}" for line in phases) + " s CPU")
+    if len(set(scores)) > 1:
+        raise SystemExit("the scores of the resumed run differ")
 
 
 def main() -> None:
@@ -184,7 +247,11 @@ def main() -> None:
     parser.add_argument("--cases", type=int, action="append", help="number of cases; repeatable [default: 10000]")
     parser.add_argument("--together", type=int, default=100, help="cases that share one edited model")
     parser.add_argument("--growth", type=float, default=32, help="MiB from the smallest size to the largest [32]")
+    parser.add_argument("--resume", type=int, default=0, help="only measure how a run of so many cases resumes")
     given = parser.parse_args()
+    if given.resume:
+        resume(given.resume)
+        return
     peaks = {cases: measure(cases, given.together) for cases in given.cases or [10_000]}
     few, many = peaks[min(peaks)], peaks[max(peaks)]
     grown = {name: many[name] - few[name] for name in few if name != WHOLE}

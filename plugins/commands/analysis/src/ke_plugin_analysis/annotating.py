@@ -83,7 +83,8 @@ def write_labels(
     has not been judged or has no text answers.
     """
     _judge, records = _records(folder, catalog, judge=judge, data_dir=data_dir)
-    drawn = _draw(_items(folder, records), sample, seed)
+    answers = (item for record in records for item in labeled_answers(record, folder))
+    drawn = stratified(answers, sample, seed)
     if not drawn:
         raise BadRun(f"{folder.path} has no text answers to label", hint="ke report shows its content")
     sorts = [name for name in catalog.names("metric") if labels_of(catalog, name)]
@@ -148,7 +149,7 @@ def _listed(
     by_id: dict[str, LabeledAnswer] = {}
     cases: list[CaseRecord] = []
     for record in records:
-        if own := {item.id: item for item in _of_case(record, folder) if item.id in wanted}:
+        if own := {item.id: item for item in labeled_answers(record, folder) if item.id in wanted}:
             by_id |= own
             cases.append(record)
     return by_id, cases
@@ -185,11 +186,8 @@ def _records(
     return records_of(folder, recorded_run(folder, catalog, data_dir).cases, judge=judge)
 
 
-def _items(folder: RunFolder, records: Iterable[CaseRecord]) -> Iterator[LabeledAnswer]:
-    return (item for record in records for item in _of_case(record, folder))
-
-
-def _of_case(record: CaseRecord, folder: RunFolder) -> Iterator[LabeledAnswer]:
+def labeled_answers(record: CaseRecord, folder: RunFolder) -> Iterator[LabeledAnswer]:
+    """Yield the text answers of a case."""
     for phase in PHASES:
         gold = gold_of(record.case, phase, folder.spec, edited=record.edited)
         aspects = aspects_of(record.case, phase)
@@ -233,7 +231,7 @@ def _row(item: LabeledAnswer) -> dict[str, str]:
     }
 
 
-def _draw(every: Iterable[LabeledAnswer], sample: int, seed: int) -> list[LabeledAnswer]:
+def stratified(every: Iterable[LabeledAnswer], sample: int, seed: int) -> list[LabeledAnswer]:
     """Sample each stratum in proportion to its size. Orders depend on a hash of seed and item.
 
     Of each stratum, the first ``sample`` answers in that order are in memory.

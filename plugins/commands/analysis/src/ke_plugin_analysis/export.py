@@ -15,7 +15,7 @@ from ke_plugin_analysis.markdown import markdown
 def render(runs: LoadedRuns, kind: str, catalog: Catalog, *, data_dir: str = "", slices: bool = True) -> str:
     """Return a file of that kind: html, latex, csv or markdown. ``slices``: include breakdowns (CSV always does)."""
     if kind == "html":
-        browsed, summaries = _browsed(runs, catalog, data_dir), _summaries(runs, catalog)
+        browsed, summaries = browsed_runs(runs, catalog, data_dir), _summaries(runs, catalog)
         return html_page(runs.reported, browsed, slices=slices, summaries=summaries)
     if kind == "csv":
         return scores_csv(runs.reported)
@@ -28,7 +28,7 @@ def _summaries(runs: LoadedRuns, catalog: Catalog) -> dict[str, str]:
     return {name: catalog.spec("editor", name).summary for name in names}
 
 
-def _browsed(runs: LoadedRuns, catalog: Catalog, data_dir: str) -> list[BrowsedRun]:
+def browsed_runs(runs: LoadedRuns, catalog: Catalog, data_dir: str = "") -> list[BrowsedRun]:
     """Return the cases of each run. If a benchmark is missing, its questions are omitted from the page."""
     known: dict[str, RunDataset] = {}
     found = []
