@@ -9,9 +9,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+import torch
 
 from ke_core.app import ModelChoice, installed_catalog, main
 from ke_core.plugin import loads
+from ke_plugin_facts.model_diff import looks_like, weight_differences
 from ke_plugin_facts.versions import ManagedFolder
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import SilentProgress
@@ -73,6 +75,49 @@ def test_plan_apply_change_remove_and_roll_back(
         "changed The capital of Peru is Lima (ministry)",
         "removed The capital of Chile is Arica (facts.toml, fact 2)",
     ]
+
+
+def test_diff_finds_the_edited_facts_and_weights(
+    facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ke("apply") == 0
+    capsys.readouterr()
+    assert ke("diff", model, "edited/current/model", "--facts", facts, "--json") == 2
+    found = loads(capsys.readouterr().out)
+    assert [one["name"] for one in found["weights"]] == ["model.layers.1.mlp.down_proj.weight"]
+    assert all(one["ratio"] > 0 for one in found["facts"])
+    assert found["looks_like"].startswith("Updates of full rank (1 weight in layer 1)")
+    assert ke("diff", model, model, "--facts", facts) == 0
+    assert "The weights are equal." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("names", "rank", "words"),
+    [
+        (["model.layers.4.mlp.down_proj.weight"], 1, "rank-one update of one MLP output"),
+        (
+            ["model.layers.4.mlp.down_proj.weight", "model.layers.5.mlp.down_proj.weight"],
+            3,
+            "Updates of rank 3 of MLP outputs",
+        ),
+        (["model.layers.4.self_attn.q_proj.weight"], 4, "as LoRA makes"),
+        (["model.layers.4.self_attn.q_proj.weight"], 60, "as fine-tuning makes"),
+    ],
+)
+def test_the_change_of_an_editor_is_recognized(names: list[str], rank: int, words: str) -> None:
+    torch.manual_seed(0)
+    first = {name: torch.randn(64, 80) for name in names}
+    second = {name: one + torch.randn(64, rank) @ torch.randn(rank, 80) for name, one in first.items()}
+    found = weight_differences(_module(first), _module(second))
+    assert [one.rank for one in found] == [rank] * len(names)
+    assert words in looks_like(found)
+
+
+def _module(weights: dict[str, torch.Tensor]) -> torch.nn.Module:
+    """Return a module whose ``named_parameters`` are these."""
+    module = torch.nn.Module()
+    module.named_parameters = lambda: ((name, torch.nn.Parameter(one)) for name, one in weights.items())  # type: ignore[method-assign,assignment]
+    return module
 
 
 def test_applying_twice_changes_nothing(facts: Path, ke: Run) -> None:

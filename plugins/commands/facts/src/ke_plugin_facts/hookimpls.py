@@ -9,12 +9,13 @@ from ke_core.plugin import LazyCommand, hookimpl
 if TYPE_CHECKING:
     import click
 
-SECTION = "Edit and ship"
+SHIP, INSPECT = "Edit and ship", "Inspect"
 COMMANDS = {
-    "facts": "Keep the facts of a model in a file.",
-    "plan": "Compare a file of facts with a model, and print what would change.",
-    "apply": "Edit a model so that the facts of a file hold.",
-    "rollback": "Return a model to an earlier version.",
+    "facts": (SHIP, "Keep the facts of a model in a file."),
+    "plan": (SHIP, "Compare a file of facts with a model, and print what would change."),
+    "apply": (SHIP, "Edit a model so that the facts of a file hold."),
+    "rollback": (SHIP, "Return a model to an earlier version."),
+    "diff": (INSPECT, "Find the facts and the weights that differ between two models."),
 }
 
 PATCH_COMMANDS = {
@@ -27,7 +28,7 @@ PATCH_COMMANDS = {
 @hookimpl
 def ke_commands(group: click.Group) -> None:
     """Add the commands, each imported when it is used."""
-    for name, summary in COMMANDS.items():
-        group.add_command(LazyCommand(name, f"ke_plugin_facts.cli.{name}:command", summary, SECTION))
+    for name, (section, summary) in COMMANDS.items():
+        group.add_command(LazyCommand(name, f"ke_plugin_facts.cli.{name}:command", summary, section))
     for name, summary in PATCH_COMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_plugin_facts.cli.provenance:{name}", summary), f"patch {name}")

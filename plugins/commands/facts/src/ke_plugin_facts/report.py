@@ -1,4 +1,4 @@
-"""What ``ke plan``, ``ke apply`` and ``ke facts`` print."""
+"""What ``ke plan``, ``ke apply`` and ``ke diff`` print."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 
-from ke_core.app import count_noun, literal, one_line
+from ke_core.app import count_noun, literal, one_line, plain_table
 from ke_core.plugin import to_json
 from ke_plugin_facts.applying import Applied
+from ke_plugin_facts.model_diff import ModelDifference, looks_like
 from ke_plugin_facts.planning import CHANGES, Action, ModelPlan, PlannedFact
 from ke_plugin_facts.versions import CURRENT, MODEL, Lock, ManagedFolder
 from ke_weights.report.edits import verify_json, verify_report
@@ -21,6 +22,8 @@ SIGNS: dict[Action, tuple[str, str]] = {
 ORDER: tuple[Action, ...] = ("add", "change", "remove", "refuse", "held", "unchanged")
 QUIET_ROWS = 10
 """Facts without a change that are listed."""
+DIFF_ROWS = 20
+"""Rows of each table of ``ke diff``; --json has all."""
 
 
 def plan_report(plan: ModelPlan, folder: ManagedFolder) -> Group:
@@ -100,4 +103,44 @@ def apply_json(plan: ModelPlan, applied: Applied | None) -> dict[str, Any]:
         "changed": applied is not None and applied.lock is not None,
         "version": to_json(lock) if lock else None,
         "verification": verify_json(checked) if checked else None,
+    }
+
+
+def model_diff_report(found: ModelDifference, names: tuple[str, str]) -> Group:
+    """Return the facts with the largest change, the changed weights, and what made them."""
+    facts = plain_table("fact", *names, "log ratio")
+    for one in found.facts[:DIFF_ROWS]:
+        style = "bold" if one.changed else ""
+        cells = (one.fact.given.edit.statement, one.first.text, one.second.text)
+        facts.add_row(*(literal(one_line(cell, 40), style) for cell in cells), literal(f"{one.ratio:+.2f}"))
+    weights = plain_table("weight", "size of the change", "rank")
+    for each in found.weights[:DIFF_ROWS]:
+        rank = "" if each.rank is None else f"{each.rank} of {each.full}"
+        weights.add_row(literal(each.name), literal(f"{each.size:.2%}"), literal(rank))
+    changed = sum(one.changed for one in found.facts)
+    counts = f"{changed} of {count_noun(len(found.facts), 'fact')} answered by only one of the models."
+    parts: list[RenderableType] = [facts, literal(counts)]
+    if found.weights:
+        parts.append(weights)
+    if len(found.weights) > DIFF_ROWS:
+        parts.append(literal(f"... and {len(found.weights) - DIFF_ROWS} more weights; --json lists all", "dim"))
+    return Group(*parts, literal(looks_like(found.weights), "bold"))
+
+
+def model_diff_json(found: ModelDifference) -> dict[str, Any]:
+    """Return the same as JSON values."""
+    return {
+        "facts": [
+            {
+                "id": one.fact.id,
+                "statement": one.fact.given.edit.statement,
+                "first": one.first.text,
+                "second": one.second.text,
+                "ratio": one.ratio,
+                "changed": one.changed,
+            }
+            for one in found.facts
+        ],
+        "weights": [to_json(one) for one in found.weights],
+        "looks_like": looks_like(found.weights),
     }
