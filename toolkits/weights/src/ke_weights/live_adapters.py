@@ -76,10 +76,6 @@ class LiveAdapters:
     def __attrs_post_init__(self) -> None:
         self._number = max((int(found[1]) for name in self.left if (found := NAME.fullmatch(name))), default=0)
 
-    def check(self, edits: Sequence[SourcedEdit]) -> None:
-        """Raise UnsupportedEdit for edits that the editor cannot make."""
-        self._edited.check(edits)
-
     def load(self, edits: Sequence[SourcedEdit]) -> str:
         """Write all ``edits`` as one adapter, load it into the server, check it there, and return its name.
 

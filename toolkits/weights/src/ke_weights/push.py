@@ -218,8 +218,8 @@ def _missed(found: Verification) -> list[str]:
 
 
 def _ignored(found: Verification) -> list[str]:
-    """Detect an adapter without effect."""
-    changed = [one for one in found.checked if one.check.kind == "changed"]
+    """Detect an adapter without effect. Facts that the base model answers with the new object show none."""
+    changed = [one for one in found.checked if one.check.kind == "changed" and not one.passed_before]
     if not changed or any(one.after.text != one.before.text for one in changed):
         return []
     facts = count_noun(len(changed), "edited fact")
