@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Literal
+from typing import Literal, Protocol
 
 from attrs import define, evolve, field, frozen
 
@@ -70,6 +70,14 @@ ReportProgress = Callable[[Cell, Result | None], object]
 """Called with a cell and None when it starts, and with its result when it ends."""
 
 
+class RunsCells(Protocol):
+    """Runs cells: in this process, or elsewhere through a launcher."""
+
+    def run(self, cells: Sequence[Cell], *, report: ReportProgress) -> list[Result]:
+        """Run the unfinished cells. Return the results in the order of ``cells``."""
+        ...
+
+
 def finished(found: ResolvedRun, folder: Path) -> bool:
     """Return whether ``folder`` holds this run, finished and without unanswered requests.
 
@@ -93,6 +101,13 @@ def finished(found: ResolvedRun, folder: Path) -> bool:
     )
 
 
+def known_result(found: ResolvedRun, cell: Cell) -> Result | None:
+    """Return the result of a cell that is finished already; None for another."""
+    if not finished(found, cell.folder):
+        return None
+    return Result(cell=cell, known=True, failures=count_failures(RunFolder.open(cell.folder).read()))
+
+
 def _open(there: RunFolder) -> bool:
     try:
         last = {record.place: unanswered(record) for record in there.read() if isinstance(record, Replied | Probed)}
@@ -101,8 +116,11 @@ def _open(there: RunFolder) -> bool:
     return any(last.values())
 
 
-def _by_model(cells: Iterable[Cell]) -> list[Cell]:
-    """Group the cells by model, in the order of each model's first cell."""
+def in_order(cells: Sequence[Cell]) -> list[Cell]:
+    """Group the cells by model, in the order of each model's first cell. Raises BadRun if two have the same folder."""
+    folders = [cell.folder.resolve() for cell in cells]
+    if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
+        raise BadRun(f"two cells have the same folder: {twice}", hint="use a folder per cell")
     groups: dict[ModelChoice, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(cell.request.model, []).append(cell)
@@ -127,11 +145,8 @@ class CellRunner:
         A failed cell does not stop the others; the next call resumes it. Only an interrupt stops all. Raises BadRun if
         two cells have the same folder.
         """
-        folders = [cell.folder.resolve() for cell in cells]
-        if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
-            raise BadRun(f"two cells have the same folder: {twice}", hint="use a folder per cell")
         results: dict[str, Result] = {}
-        for cell in _by_model(cells):
+        for cell in in_order(cells):
             report(cell, None)
             results[str(cell.folder)] = found = self._result(cell)
             report(cell, found)
@@ -143,14 +158,14 @@ class CellRunner:
         try:
             made = self._run(cell)
         except Exception as error:  # noqa: BLE001  an error of one cell must not stop the others
-            made = _failed(cell, error)
+            made = failed_result(cell, error)
         return evolve(made, seconds=perf_counter() - started)
 
     def _run(self, cell: Cell) -> Result:
         with measured_phase("reading the dataset") as reading:
             found = resolve_run(cell.request, self.catalog, read=self._datasets)
-        if finished(found, cell.folder):
-            return Result(cell=cell, known=True, failures=count_failures(RunFolder.open(cell.folder).read()))
+        if (known := known_result(found, cell)) is not None:
+            return known
         with measured_phase("loading the model") as loading:
             model = self._load(cell.request.model) if found.editor_spec.needs_model else None
             run = load_model(found, cell.request, self.catalog, self.progress, model=model)
@@ -178,7 +193,7 @@ class CellRunner:
         return self._model
 
 
-def _failed(cell: Cell, error: Exception) -> Result:
+def failed_result(cell: Cell, error: Exception) -> Result:
     """Return the result of a failure, with a hint for a user's error and the traceback for a bug."""
     if isinstance(error, KEError):
         return Result(cell=cell, status="failed", error=str(error), hint=error.hint)

@@ -1,4 +1,4 @@
-"""The hook of this plugin."""
+"""The hooks of this plugin."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pluggy
 
 from ke_benchmarks import ReproductionSpec
+from ke_plugin_reproduce.launcher import LauncherSpec
 
 hookspec = pluggy.HookspecMarker("ke")
 
@@ -18,5 +19,16 @@ def ke_reproductions() -> Iterable[ReproductionSpec]:
     Implement it with ``@hookimpl(optionalhook=True)``: this plugin may not be installed.
 
     :return: one spec per table; ``ke_benchmarks.reproductions_in`` makes them from the TOML files of a package.
+    """
+    return ()
+
+
+@hookspec
+def ke_launchers() -> Iterable[LauncherSpec]:
+    """Register launchers for ``ke sweep --launcher NAME`` and ``ke reproduce --launcher NAME``.
+
+    Implement it with ``@hookimpl(optionalhook=True)``: this plugin may not be installed.
+
+    :return: one ``ke_plugin_reproduce.launcher.LauncherSpec`` per launcher.
     """
     return ()

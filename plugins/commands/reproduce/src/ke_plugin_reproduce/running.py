@@ -13,7 +13,7 @@ from ke_benchmarks.audit.bank import as_rule
 from ke_benchmarks.audit.contamination import contamination, draw, tally
 from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, judge_folder, read_scores, score_folder
 from ke_core.plugin import EFFICACY, BadData, Case, KEError, MetricScore, Progress, digest
-from ke_plugin_reproduce.cells import Cell, CellRunner, ReportProgress, Result
+from ke_plugin_reproduce.cells import Cell, CellRunner, ReportProgress, Result, RunsCells
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Measured, Status, mean, part, picked
 from ke_plugin_reproduce.reading import ABSENT
 from ke_plugin_reproduce.requests import DatasetCache, PartPlan, Planner, RequiredRun, Resources
@@ -59,14 +59,14 @@ class RequiredRuns:
     resources: Resources
     root: Path
     progress: Progress
-    _runner: CellRunner = field(init=False)
+    runner: RunsCells = field()
     _scores: dict[str, tuple[MetricScore, ...]] = field(factory=dict)
     _why: dict[str, str] = field(factory=dict)
     _warned: dict[str, str] = field(factory=dict)
     _counts: dict[tuple[Source, str], Mapping[str, float]] = field(factory=dict)
 
-    @_runner.default
-    def _one_runner(self) -> CellRunner:
+    @runner.default
+    def _local_runner(self) -> RunsCells:
         """The runner of all tables, which often share a model."""
         return CellRunner(catalog=self.catalog, progress=self.progress)
 
@@ -76,7 +76,7 @@ class RequiredRuns:
         Returns whether any run failed.
         """
         new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
-        results = self._runner.run([cell(need, self.root) for need in new.values()], report=report)
+        results = self.runner.run([cell(need, self.root) for need in new.values()], report=report)
         for (key, need), result in zip(new.items(), results, strict=True):
             self._read(key, need, result)
         return any(key in self._why for key in needs)

@@ -204,12 +204,16 @@ def write_summary(root: Path, cells: Iterable[Cell], results: Mapping[str, Resul
     write_atomic(root / SUMMARY, to_bytes({"cells": lines}))
 
 
-def failed_in(root: Path) -> list[FailedCell]:
-    """Return the failed cells from the summary in ``root``; empty without a summary."""
+def summary_in(root: Path) -> list[dict[str, str]]:
+    """Return the cells of the summary in ``root``: their name, folder, status and error. Empty without a summary."""
     try:
         cells = loads((root / SUMMARY).read_bytes())["cells"]
-        return [
-            FailedCell(name=str(cell["name"]), error=str(cell["error"])) for cell in cells if cell["status"] == "failed"
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [{key: str(cell.get(key, "")) for key in ("name", "folder", "status", "error")} for cell in cells]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
+
+
+def failed_in(root: Path) -> list[FailedCell]:
+    """Return the failed cells from the summary in ``root``; empty without a summary."""
+    return [FailedCell(name=cell["name"], error=cell["error"]) for cell in summary_in(root)
+            if cell["status"] == "failed"]  # fmt: skip

@@ -13,7 +13,9 @@ from ke_core.app import options as shared
 from ke_core.plugin import write_atomic
 from ke_plugin_reproduce import sweep
 from ke_plugin_reproduce.cells import Cell, Result
+from ke_plugin_reproduce.cli.launching import LAUNCH_OPTIONS, Launch, print_detached
 from ke_plugin_reproduce.cli.sweep import plan_json, plan_page
+from ke_plugin_reproduce.launching import LaunchedRunner
 from ke_plugin_reproduce.reading import read, tables
 from ke_plugin_reproduce.report import markdown, render_table, table_json
 from ke_plugin_reproduce.requests import Resources
@@ -77,6 +79,7 @@ from ke_plugin_reproduce.table import Reproduction
     click.option("--show", is_flag=True, help="Print the file of a table. You can edit a copy, and use its name."),
     shared.json_option,
 )
+@LAUNCH_OPTIONS
 @click.pass_obj
 def command(
     app: App, /, *, names: tuple[str, ...], dry_run: bool, show: bool, out: Path, as_json: bool, **given: Any
@@ -94,6 +97,7 @@ def command(
       ke reproduce compke/table-3 --dataset compke-atlas --limit 10
       ke reproduce mquake/table-3 --show > mine.toml
       ke reproduce ./mine.toml --dry-run
+      ke reproduce all --launcher submitit --launcher-option slurm_partition=gpu
     """  # fmt: skip
     from ke_plugin_reproduce.reading import select_tables, texts  # noqa: PLC0415  as above
 
@@ -142,11 +146,22 @@ def print_plan(
 def publish(
     app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path, *, as_json: bool
 ) -> int:
-    """Run, and print and save each table when its runs are finished."""
+    """Run, and print and save each table when its runs are finished. A launcher gets the runs of all tables at once."""
+    launch = Launch.of(given)
     resources, failed, rows = _resources(given), False, []
     with progress(err()) as shown:
-        runs = RequiredRuns(catalog=app.catalog, resources=resources, root=root, progress=shown)
-        for plan in planned(tables, app.catalog, resources):
+        runner = launch.runner(app, root, shown)
+        plans = planned(tables, app.catalog, resources)
+        needs = {key: need for plan in plans for key, need in plan.needs().items()}
+        if launch.detach:
+            assert isinstance(runner, LaunchedRunner)
+            count = runner.submit([cell(need, root) for need in needs.values()], report=_print_launched)
+            print_detached(count, root)
+            return DONE
+        runs = RequiredRuns(catalog=app.catalog, resources=resources, root=root, progress=shown, runner=runner)
+        if isinstance(runner, LaunchedRunner):
+            runs.make(needs, report=_print_launched)
+        for plan in plans:
             failed |= runs.make(plan.needs(), report=_print_progress)
             filled = runs.filled(plan)
             place = root / plan.name
@@ -184,3 +199,9 @@ def _print_progress(cell: Cell, result: Result | None) -> None:
         )
     else:
         err().print(literal("  finished before" if result.known else f"  done in {duration(result.seconds)}", "dim"))
+
+
+def _print_launched(cell: Cell, result: Result | None) -> None:
+    """Print the lines of runs that are active at the same time, each with the name of its run."""
+    words = "started" if result is None else f"not run: {result.error}" if result.error else "done"
+    err().print(literal(f"{cell.name}: {words}"), soft_wrap=True)

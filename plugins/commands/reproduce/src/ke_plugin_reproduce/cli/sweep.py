@@ -1,8 +1,8 @@
-"""``ke sweep FILE.toml``: run every combination of the settings in a file, in one process."""
+"""``ke sweep FILE.toml``: run every combination of the settings in a file, in this process or through a launcher."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ from ke_core.app import (
 )
 from ke_core.app import options as shared
 from ke_core.plugin import to_json
-from ke_plugin_reproduce.cells import Cell, CellRunner, Result
+from ke_plugin_reproduce.cells import Cell, Result
+from ke_plugin_reproduce.cli.launching import LAUNCH_OPTIONS, Launch, print_detached
 from ke_plugin_reproduce.estimate import EarlierRuns, Rates, Workload, workload_of
+from ke_plugin_reproduce.launching import LaunchedRunner
 from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
 from ke_plugin_reproduce.leaderboard_files import leaderboard_json
 from ke_plugin_reproduce.sweep import PlannedCell, cells_of, planned, write_summary
@@ -41,26 +43,33 @@ from ke_plugin_reproduce.sweep_file import read_sweep
 @click.option("--dry-run", is_flag=True, help="Print the planned runs and their estimated cost; run nothing.")
 @shared.data_dir
 @shared.json_option
+@LAUNCH_OPTIONS
 @click.pass_obj
-def command(app: App, *, file: Path, out: Path | None, dry_run: bool, data_dir: Path | None, as_json: bool) -> int:
+def command(
+    app: App, /, *, file: Path, out: Path | None, dry_run: bool, data_dir: Path | None, as_json: bool, **given: Any
+) -> int:
     """Run every combination of the settings in a file.
 
     FILE.toml lists editors, datasets, models, batch sizes, seeds and options. Each combination is a run in its own
     folder. Finished runs are kept, interrupted runs are resumed, and a run that fails does not stop the others. At
-    the end, the command prints the ranking of `ke leaderboard`.
+    the end, the command prints the ranking of `ke leaderboard`. With --launcher, each run is a job on Slurm or Ray;
+    Ctrl-C cancels the jobs.
 
     \b
     Examples:
       ke sweep layers.toml --dry-run
       ke sweep layers.toml
+      ke sweep layers.toml --launcher submitit --launcher-option slurm_partition=gpu --launcher-option gpus_per_node=1
+      ke sweep layers.toml --launcher ray --jobs 8
+      ke runs watch runs/layers
       ke leaderboard runs/layers
     """  # fmt: skip
     from ke_core.app import out as stdout  # noqa: PLC0415  the runner imports numpy
 
-    root = out or Path("runs") / file.stem
+    root, launch = out or Path("runs") / file.stem, Launch.of(given)
     made: list[PlannedCell] = plan(app, file, root, data_dir)
     if not dry_run:
-        return run_planned(app, made, root, as_json=as_json)
+        return run_planned(app, made, root, launch, as_json=as_json)
     if as_json:
         shared.print_json(plan_json(made, root))
     else:
@@ -154,7 +163,7 @@ def _totals(made: Sequence[PlannedCell], estimates: Sequence[Estimate]) -> Itera
         yield "no time estimate: no earlier runs of these editors, datasets and models"
 
 
-def run_planned(app: App, made: Sequence[PlannedCell], root: Path, *, as_json: bool = False) -> int:
+def run_planned(app: App, made: Sequence[PlannedCell], root: Path, launch: Launch, *, as_json: bool = False) -> int:
     """Run the cells, write the summary and print the ranking. Return 1 if a cell failed or has failed replies."""
     console = err()
     cells = [each.cell for each in made]
@@ -169,7 +178,7 @@ def run_planned(app: App, made: Sequence[PlannedCell], root: Path, *, as_json: b
         """Print a line when a cell starts and when it ends. The summary is written before the next cell starts."""
         if result is not None:
             results[cell.name] = result
-            write_summary(root, cells, results)
+        write_summary(root, cells, results)
         if cell.name not in finished:
             number = f"{cells.index(cell) + 1}/{len(cells)}"
             words = f"-> {cell.folder}" if result is None else _words(result)
@@ -177,21 +186,30 @@ def run_planned(app: App, made: Sequence[PlannedCell], root: Path, *, as_json: b
 
     if finished:
         console.print(literal(f"{len(finished)} of {count_noun(len(made), 'cell')} finished before", "dim"))
+    runnable = [each.cell for each in made if each.found is not None]
     with progress(console) as bars:
-        runner = CellRunner(catalog=app.catalog, progress=bars)
-        runner.run([each.cell for each in made if each.found is not None], report=report)
-    for result in results.values():
-        if result.status == "failed":
-            console.print(literal(f"{result.cell.name} failed: {result.error}", "red"), soft_wrap=True)
-            if result.hint:
-                console.print(literal(f"  {result.hint}"), soft_wrap=True)
-    if any(result.status == "done" for result in results.values()):
+        runner = launch.runner(app, root, bars)
+        if not launch.detach:
+            runner.run(runnable, report=report)
+        else:
+            assert isinstance(runner, LaunchedRunner)
+            print_detached(runner.submit(runnable, report=report), root)
+    _print_failures(results.values())
+    if not launch.detach and any(result.status == "done" for result in results.values()):
         ranking = leaderboard(root, app.catalog)
         if as_json:
             shared.print_json(leaderboard_json(ranking))
         else:
             out().print(leaderboard_page(ranking))
     return FAILED if any(result.status == "failed" or result.failures for result in results.values()) else DONE
+
+
+def _print_failures(results: Iterable[Result]) -> None:
+    for result in results:
+        if result.status == "failed":
+            err().print(literal(f"{result.cell.name} failed: {result.error}", "red"), soft_wrap=True)
+            if result.hint:
+                err().print(literal(f"  {result.hint}"), soft_wrap=True)
 
 
 def _words(result: Result) -> str:

@@ -1,0 +1,142 @@
+"""Run cells through a launcher: submit, wait, submit lost jobs again, and cancel.
+
+``FOLDER/jobs/CELL.json`` names the job of each cell. The same command therefore finds the jobs of an earlier one that
+still run, and waits for them instead of submitting them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import sleep
+
+from attrs import define, evolve, field, frozen
+
+from ke_core.app import Catalog, Datasets, resolve_run, to_bytes
+from ke_core.plugin import KEError, loads, write_atomic
+from ke_plugin_reproduce.cells import Cell, ReportProgress, Result, failed_result, in_order, known_result
+from ke_plugin_reproduce.launcher import CellJob, Launcher, LostJob
+
+JOBS = "jobs"
+"""The folder next to the run folders with a file for each submitted cell, and the launcher's logs."""
+POLL = 0.5  # seconds between two looks at the jobs
+
+
+@frozen(kw_only=True)
+class PlacedCell:
+    """A cell and its current job. ``tries``: how many jobs this command has submitted for it."""
+
+    cell: Cell
+    place: str
+    tries: int
+
+
+@define(kw_only=True)
+class LaunchedRunner:
+    """Runs every cell as a job of its own, at most ``at_once`` of them at a time.
+
+    A job that ends without a result is submitted again, up to ``retries`` times: the cell resumes from its folder. A
+    cell that fails with an error is not. ``note`` is called with a line about each resubmission.
+    """
+
+    catalog: Catalog
+    launcher: Launcher
+    name: str
+    at_once: int | None = None
+    retries: int = 0
+    note: Callable[[str], object] = lambda _line: None
+    poll: float = POLL
+    _datasets: Datasets = field(factory=Datasets)
+
+    def run(self, cells: Sequence[Cell], *, report: ReportProgress = lambda _cell, _result: None) -> list[Result]:
+        """Run the unfinished cells and return the results in the order of ``cells``. An interrupt cancels the jobs.
+
+        A failed cell does not stop the others. Raises BadRun if two cells have the same folder.
+        """
+        results: dict[Path, Result] = {}
+        active: dict[Path, PlacedCell] = {}
+        waiting = self._unfinished(cells, results, report)
+        try:
+            while waiting or active:
+                while waiting and (self.at_once is None or len(active) < self.at_once):
+                    cell = waiting.pop(0)
+                    report(cell, None)
+                    active[cell.folder] = self._placed(cell)
+                for placed in [each for each in active.values() if not self.launcher.active(each.place)]:
+                    folder = placed.cell.folder
+                    ended = self._ended(placed)
+                    if isinstance(ended, PlacedCell):
+                        active[folder] = ended
+                        continue
+                    del active[folder]
+                    results[folder] = ended
+                    report(placed.cell, ended)
+                if active:
+                    sleep(self.poll)
+        except BaseException:
+            self.launcher.cancel([placed.place for placed in active.values()])
+            raise
+        return [results[cell.folder] for cell in cells]
+
+    def submit(self, cells: Sequence[Cell], *, report: ReportProgress = lambda _cell, _result: None) -> int:
+        """Submit the unfinished cells that have no active job, without waiting. Return the number of active jobs."""
+        waiting = self._unfinished(cells, {}, report)
+        for cell in waiting:
+            report(cell, None)
+            self._placed(cell)
+        return len(waiting)
+
+    def _unfinished(self, cells: Sequence[Cell], results: dict[Path, Result], report: ReportProgress) -> list[Cell]:
+        """Return the cells to submit, and report the others: those that are finished or cannot be run."""
+        waiting = []
+        for cell in in_order(cells):
+            try:
+                known = known_result(resolve_run(cell.request, self.catalog, read=self._datasets), cell)
+            except KEError as error:
+                known = failed_result(cell, error)
+            if known is None:
+                waiting.append(cell)
+                continue
+            report(cell, None)
+            results[cell.folder] = known
+            report(cell, known)
+        return waiting
+
+    def _placed(self, cell: Cell) -> PlacedCell:
+        """Return the active job of a cell, submitted now unless an earlier command did."""
+        place = self._earlier(cell)
+        if place and self.launcher.active(place):
+            return PlacedCell(cell=cell, place=place, tries=0)
+        return self._submitted(cell, 1)
+
+    def _submitted(self, cell: Cell, tries: int) -> PlacedCell:
+        place = self.launcher.submit(CellJob.of(cell))
+        write_atomic(_file(cell), to_bytes({"launcher": self.name, "place": place}))
+        return PlacedCell(cell=cell, place=place, tries=tries)
+
+    def _earlier(self, cell: Cell) -> str:
+        try:
+            found = loads(_file(cell).read_bytes())
+            return str(found["place"]) if found["launcher"] == self.name else ""
+        except (OSError, ValueError, KeyError, TypeError):  # none, or not ours
+            return ""
+
+    def _ended(self, placed: PlacedCell) -> Result | PlacedCell:
+        """Return the result of a job that has ended, or the next job of its cell."""
+        cell = placed.cell
+        try:
+            return evolve(self.launcher.result(placed.place), cell=cell)
+        except LostJob as lost:
+            if placed.tries <= self.retries:
+                tries = f"{placed.tries} of {self.retries}" if placed.tries else "again"
+                self.note(f"{cell.name}: job {placed.place} ended without a result, resubmitting ({tries}): {lost}")
+                return self._submitted(cell, placed.tries + 1)
+            error = KEError(
+                f"job {placed.place} of {self.name} ended without a result, as did the jobs before it: {lost}",
+                hint=f"its logs may be in {cell.folder.parent / JOBS}; the same command resumes the cell",
+            )
+            return failed_result(cell, error)
+
+
+def _file(cell: Cell) -> Path:
+    return cell.folder.parent / JOBS / f"{cell.folder.name}.json"
