@@ -6,10 +6,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 import torch
@@ -30,10 +38,11 @@ from ke_plugin_openai.endpoints import instruction
 from ke_plugin_openai.model import ApiModel
 from ke_plugin_openai.spec import build
 from ke_plugin_openai.testing import vllm_program, vllm_server
+from ke_plugin_serve.client import ServeClient
 from ke_testing.cli_fixtures import ke, toys  # noqa: F401  ke is a fixture
 from ke_testing.fakes import SilentProgress
 from ke_weights import hookimpls
-from ke_weights.push import EFFICACY, open_server, push_adapter
+from ke_weights.push import open_server, push_adapter
 from ke_weights.verify import Check
 
 MODEL, NAME, RANKS = "smollm2-135m", "smol", 8
@@ -42,6 +51,7 @@ PROGRAM = vllm_program(Path(__file__).resolve().parents[1])
 DOWN = "model.layers.4.mlp.down_proj"
 MEMIT = ("--editor", "memit", "-o", "memit.tokens=5000")
 PERU = {"prompt": "The capital of {} is", "subject": "Peru", "target_new": "Cusco", "target_old": "Lima"}
+FRANCE = {"prompt": "The capital of {} is", "subject": "France", "target_new": "Rome", "target_old": "Paris"}
 SPEAKS = {"prompt": "The mother tongue of {} is", "subject": "Danielle Darrieux", "target_new": "English"}
 pytestmark = [
     pytest.mark.servers,
@@ -158,11 +168,10 @@ def test_an_edit_that_fails_the_check_is_rolled_back(ke, url, tmp_path):  # noqa
 
 def test_an_adapter_without_effect_is_detected(url, tmp_path):
     folder = write_zeros(tmp_path / "zeros", rank=1)
-    checks = [Check(id="1", kind="changed", prompt="The capital of France is", expect=("Paris",), wrong=())]
+    checks = [Check(id="1", kind="changed", prompt="The capital of France is", expect=("Lyon",), wrong=())]
     catalog = read_catalog(toys(ke_plugin_openai))
     server = open_server(url, "zeros", ModelRequest(id=""), catalog, SilentProgress())
-    made = push_adapter(server, folder, checks, (EFFICACY,))
-    assert made.verification.missed == ()
+    made = push_adapter(server, folder, checks, ())
     assert made.reasons == (
         "the answers to all 1 edited fact equal those of the base model: the server ignores the adapter",
     )
@@ -177,6 +186,83 @@ def test_rank_limit_and_path_are_explained(url, tmp_path):
     with pytest.raises(ServerFailed, match=f"finds no adapter in {tmp_path / 'missing'}"):
         adapters.load("missing", tmp_path / "missing", 1)
     assert adapters.base_model("big") == NAME
+
+
+def test_served_edits_change_while_requests_run(url, tmp_path):
+    with serving(url, tmp_path) as address:
+        client, ask = ServeClient(url=address), partial(complete, address, [PERU, FRANCE])
+        states = [ask()]
+        client.add([PERU])
+        states.append(ask())
+        with asking(ask) as answers:
+            client.add([FRANCE])
+            states.append(ask())
+            client.remove(["The capital of Peru is Cusco"])
+            states.append(ask())
+    unedited, one, both, other = (texts for _model, texts in states)
+    assert [model for model, _texts in states] == [NAME, "ke-000001", "ke-000002", "ke-000003"]
+    assert not unedited[0].startswith(" Cusco")
+    assert not unedited[1].startswith(" Rome")
+    assert one[0].startswith(" Cusco")
+    assert both[0].startswith(" Cusco")
+    assert both[1].startswith(" Rome")
+    assert not other[0].startswith(" Cusco")
+    assert other[1].startswith(" Rome")
+    assert set(answers) <= set(states)  # no answer of another state, or of two states
+    assert {model for model, _texts in answers} >= {"ke-000001", "ke-000002"}
+    assert served(url) == [NAME]  # the server unloads its adapters when it ends
+
+
+@contextmanager
+def serving(url: str, tmp_path: Path) -> Iterator[str]:
+    """Run ``ke serve --backend vllm`` in front of ``url``; yield its address."""
+    command = [sys.executable, "-m", "ke_core", "serve", "--backend", "vllm", "--upstream", url, "--model", str(FOLDER),
+               "--device", "cpu", "--name", NAME, "--port", "0", *MEMIT]  # fmt: skip
+    around = {**os.environ, "KE_CACHE_DIR": str(tmp_path / "cache"), "COLUMNS": "200"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=around) as process:
+        assert process.stderr is not None
+        try:
+            said = []
+            for line in process.stderr:
+                said.append(line)
+                if f"{NAME} at http" in line:
+                    break
+            else:
+                raise AssertionError("".join(said))
+            yield line.split(" at ")[1].split("/v1")[0]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
+    assert process.returncode == 0
+
+
+def complete(address: str, facts: list[dict[str, str]]) -> tuple[str, tuple[str, ...]]:
+    """Return the model's name and its answers to the prompts of ``facts``, from one request."""
+    prompts = [fact["prompt"].format(fact["subject"]) for fact in facts]
+    body = json.dumps({"prompt": prompts, "max_tokens": 4, "temperature": 0}).encode()
+    request = Request(f"{address}/v1/completions", body, {"Content-Type": "application/json"})
+    with urlopen(request) as answer:
+        found = json.load(answer)
+    return found["model"], tuple(one["text"] for one in found["choices"])
+
+
+@contextmanager
+def asking(ask: Callable[[], tuple[str, tuple[str, ...]]]) -> Iterator[list[tuple[str, tuple[str, ...]]]]:
+    """Repeat ``ask`` in two threads until the block ends; the list collects the answers."""
+    done, answers = threading.Event(), list[tuple[str, tuple[str, ...]]]()
+
+    def repeat() -> None:
+        while not done.is_set():
+            answers.append(ask())
+
+    with ThreadPoolExecutor(2) as threads:
+        running = [threads.submit(repeat) for _thread in range(2)]
+        try:
+            yield answers
+        finally:
+            done.set()
+        for one in running:
+            one.result()
 
 
 def edit(ke, url, tmp_path, facts, out, *more):  # noqa: F811

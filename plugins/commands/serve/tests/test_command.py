@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from ke_core.app import main
-from ke_plugin_serve import server
+from ke_plugin_serve import server, vllm_cli
 from ke_plugin_serve import startup as adaptor
 from ke_plugin_serve.client import ServeClient
 
@@ -83,8 +83,26 @@ def test_the_start_message_tells_whether_edits_can_change(facts, toys, monkeypat
     assert ("they cannot be changed while the server runs" in err, "changes are saved to" in err) == (not can, can)
 
 
+def test_the_start_message_of_the_vllm_backend(fake, facts, toys, monkeypatch, ke):
+    monkeypatch.setattr(
+        vllm_cli, "run", lambda _app, _address, _limits, listening: listening("http://127.0.0.1:1", None)
+    )
+    words = ("--editor", "scribe", "--model", "tiny:one", "--edits", facts)
+    status, _out, err = ke(
+        "serve", *words, "--backend", "vllm", "--upstream", f"{fake.url}/v1/", plugins=toys.plugins()
+    )
+    assert status == 0
+    assert f"scribe in front of {fake.url}, 2 edits; changes are saved to {facts}.state.jsonl" in err
+    assert "tiny:one at http://127.0.0.1:1/v1, without a token" in err
+    assert "stopped; forwarded 0 requests" in err
+    assert ("load_lora_adapter", "ke-000001") in fake.log
+    assert fake.loaded == {}
+
+
 def test_command_line_errors_are_one_line(site, ke, plugins, monkeypatch):
     url = ("--url", site.url)
+    recall, vllm = ("--editor", "recall", "--model", "saying:one"), ("--backend", "vllm")
+    upstream = ("--upstream", "http://127.0.0.1:9")
     for words, says in (
         (("edits", "remove", "nobody", *url), "no active edit is called 'nobody'"),
         (("edits", "list", "--url", "http://127.0.0.1:9"), "cannot reach http://127.0.0.1:9"),
@@ -96,6 +114,11 @@ def test_command_line_errors_are_one_line(site, ke, plugins, monkeypatch):
         (("edits", "add", "The moon is made of cheese", *url), "out of reach"),
         (("--port", "9", "edits", "list", *url), "--port is an option of ke serve"),
         ((), "no editor is given"),
+        ((*recall, *vllm), "--backend vllm needs --upstream URL"),
+        ((*recall, *upstream), "--upstream belongs to --backend vllm"),
+        ((*recall, *vllm, *upstream, "--window", "1"), "--window belongs to --backend local"),
+        ((*recall, *vllm, *upstream), "editor recall changes no weights"),
+        (("--editor", "scribe", *vllm, *upstream), "cannot reach http://127.0.0.1:9"),
         (("--editor", "recall", "--model", "saying:one", "--host", "0.0.0.0"), "other machines"),
         (("--editor", "recall", "--model", "saying:one", "--port", str(site.port)), "cannot listen on"),
         (("--editor", "cheat", "--model", "saying:one"), "gold material 'answers'"),
