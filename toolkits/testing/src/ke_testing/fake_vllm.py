@@ -17,6 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ke_core.plugin import loads
+
 BASE, NOTHING = "smol", " nothing"
 FACT = re.compile(r"^\* (?P<prompt>.*) \*\*(?P<target>.*)\*\* \(", re.MULTILINE)
 
@@ -70,7 +72,7 @@ class FakeVllm:
         if self.refuses:
             return 500, {"error": {"message": self.refuses, "code": 500}}
         folder = Path(body["lora_path"])
-        rank = json.loads((folder / "adapter_config.json").read_text())["r"]
+        rank = loads((folder / "adapter_config.json").read_text())["r"]
         if self.largest_rank and rank > self.largest_rank:
             message = f"LoRA rank {rank} is greater than max_lora_rank {self.largest_rank}."
             return 500, {"error": {"message": message, "code": 500}}
@@ -131,7 +133,7 @@ def running_fake_vllm() -> Iterator[FakeVllm]:
             self._answer({})
 
         def do_POST(self) -> None:
-            self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self._answer(loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def _answer(self, body: dict[str, Any]) -> None:
             state.headers.append(dict(self.headers))
