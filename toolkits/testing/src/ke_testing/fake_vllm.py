@@ -10,7 +10,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -20,6 +20,7 @@ from typing import Any
 from ke_core.plugin import loads
 
 BASE, NOTHING = "smol", " nothing"
+Route = Callable[[str, dict[str, Any]], tuple[int, object]]
 FACT = re.compile(r"^\* (?P<prompt>.*) \*\*(?P<target>.*)\*\* \(", re.MULTILINE)
 
 
@@ -59,7 +60,7 @@ class FakeVllm:
         if path.startswith("/server_info") and self.largest_rank:
             return 200, {"vllm_config": {"lora_config": {"max_lora_rank": self.largest_rank}}}
         name = body.get("lora_name", body.get("model", ""))
-        routes = {"/v1/completions": self.completion, "/v1/chat/completions": self.chat}
+        routes: dict[str, Route] = {"/v1/completions": self.completion, "/v1/chat/completions": self.chat}
         if self.routes:
             routes |= {"/v1/load_lora_adapter": self.load, "/v1/unload_lora_adapter": self.unload}
         if path not in routes:
