@@ -143,14 +143,11 @@ def _content(path: Path, error: Callable[..., KEError], hint: str) -> bytes:
 def _too_deep(value: Any) -> bool:
     level = [value]
     for _depth in range(DEPTH):
-        level = [child for node in level for child in _children(node) if isinstance(child, dict | list)]
+        inner = (child for node in level for child in (node.values() if type(node) is dict else node))
+        level = [child for child in inner if type(child) is dict or type(child) is list]
         if not level:
             return False
     return True
-
-
-def _children(node: Any) -> Any:
-    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def _refuse_constant(name: str) -> NoReturn:

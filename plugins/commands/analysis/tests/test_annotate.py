@@ -127,3 +127,24 @@ def test_an_existing_sheet_is_not_overwritten(ke, sheet):
     assert (status, "add --force to replace it" in err) == (2, True)
     assert ke("annotate", "done", "--out", "sheet.csv", "--force")[0] == 0
     assert ke("annotate", "done")[0] == ke("annotate", "done", "--read", "x", "--out", "y")[0] == 2
+
+
+def test_a_sample_of_many_answers_is_that_of_the_whole_list():
+    """80 % of the answers are wrong, 20 % right: of 20, 16 and 4, each the first ones by the hash of seed and item."""
+    import hashlib
+
+    from ke_core.plugin import Answer, Verdict
+    from ke_plugin_analysis.annotating import LabeledAnswer, stratified
+
+    every = [
+        LabeledAnswer(
+            id=f"q{number}", case=str(number), query="q", phase="after", style="direct", aspect="a", question="?",
+            gold="x", stale="", answer=Answer(text="y", raw="y"),
+            verdict=Verdict.WRONG if number % 5 else Verdict.RIGHT,
+        )
+        for number in range(500)
+    ]  # fmt: skip
+    order = sorted(every, key=lambda item: hashlib.sha256(f"7/label/{item.id}".encode()).digest())
+    wrong, right = ([item for item in order if item.verdict is verdict] for verdict in (Verdict.WRONG, Verdict.RIGHT))
+    drawn = {item.id for item in (*wrong[:16], *right[:4])}
+    assert [item.id for item in stratified(iter(every), 20, 7)] == [item.id for item in order if item.id in drawn]

@@ -1,6 +1,7 @@
 """``ke compare``: two or more runs, and runs that cannot be compared."""
 
 import json
+from weakref import finalize
 
 import pytest
 
@@ -179,3 +180,41 @@ def test_an_unfinished_run_is_compared_on_the_common_cases_with_a_note(ke, two, 
 def test_invalid_run_arguments_are_one_line_errors(ke, two, arguments, says):
     status, _out, err = ke("compare", *arguments)
     assert (status, says in err) == (2, True)
+
+
+def records(texts, alive):
+    """Yield a record for each case with the text that answers its first query; gold is ``x``.
+
+    ``alive``: the cases whose records are in memory.
+    """
+    from attrs import evolve
+
+    from ke_core.plugin import Answer, CaseRecord, Judgment, Outcome, Verdict
+    from ke_testing.toy import Toy
+
+    case = next(Toy().cases())
+    query = next(query for probe in case.probes if probe.asked("after") for query in probe.queries)
+    for name, text in texts.items():
+        verdict = Verdict.RIGHT if text == "x" else Verdict.WRONG
+        outcome = Outcome(reply=Answer(text=text, raw=text), judgment=Judgment(verdict=verdict))
+        made = CaseRecord(case=evolve(case, id=name), batch=name, outcomes={("after", "direct", query.id): outcome})
+        alive.add(name)
+        finalize(made, alive.discard, name)
+        assert len(alive) <= 2  # one is compared, and one is read ahead
+        yield made
+        del made
+
+
+def test_records_are_compared_one_case_at_a_time():
+    from ke_plugin_analysis.comparing import compare_records
+    from ke_plugin_analysis.observations import VERDICTS_SPEC, Verdicts
+
+    order = {str(number): number for number in range(200)}
+    first = {name: "x" if place % 2 else "y" for name, place in order.items()}
+    second = {name: "x" if place % 4 else "y" for name, place in order.items() if place != 3}  # case 3 has no record
+    runs = [records(texts, set()) for texts in (first, second)]
+    made = compare_records(runs, [(Verdicts(), VERDICTS_SPEC)], order, seed=0)
+    ((row, *_others),) = made.differences
+    assert (row.n, row.unpaired, row.lost, row.gained) == (199, 1, 0, 50)
+    (changed,) = made.changed
+    assert (changed.lost, changed.gained, changed.listed) == ((0, 0), (50, 50), [])

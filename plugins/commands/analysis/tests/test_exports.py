@@ -7,7 +7,9 @@ import io
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from html.parser import HTMLParser
+from weakref import finalize
 
 import pytest
 from attrs import evolve, frozen
@@ -340,6 +342,39 @@ def test_blocks_hold_every_case_once_with_its_texts_and_facts():
             assert one == other
     assert unpacked(made.facts) == whole["facts"] == {"0 tower": "The tower is in Rome"}
     assert made.blocks == case_blocks([browsed(answers, cases=cases)]).blocks  # equal bytes
+
+
+class FreshAnswers(Mapping):
+    """Answers that are read when they are requested. ``most``: the largest number that was in memory."""
+
+    def __init__(self, names):
+        self.names, self.alive, self.most = names, 0, 0
+
+    def __getitem__(self, name):
+        made = answered(Answer(text=f"x {name}"))
+        self.alive += 1
+        finalize(made, self._forget)
+        self.most = max(self.most, self.alive)
+        return made
+
+    def __iter__(self):
+        return iter(self.names)
+
+    def __len__(self):
+        return len(self.names)
+
+    def __contains__(self, name):
+        return name in self.names
+
+    def _forget(self):
+        self.alive -= 1
+
+
+def test_answers_are_read_one_case_at_a_time():
+    cases = [case(str(number)) for number in range(300)]
+    answers = FreshAnswers(dict.fromkeys(one.id for one in cases))
+    assert len(case_blocks([browsed(answers, cases=cases)]).data["index"]["order"]) == 300
+    assert answers.most <= 2
 
 
 def test_a_page_with_few_cases_has_no_blocks():

@@ -35,7 +35,7 @@ def ke_commands(group: click.Group) -> None:
 
 
 FORMATS = {
-    "html": "Write a page with tables, charts and all cases.",
+    "html": "Write one page with tables, charts and all cases.",
     "latex": "Write the tables in LaTeX (booktabs).",
     "csv": "Write one row for each score.",
     "markdown": "Write the tables in GitHub's Markdown.",
