@@ -96,6 +96,7 @@ def test_a_server_that_is_gone_is_503():
     assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "server_busy", 20)
 
 
+@pytest.mark.integration
 def test_a_stream_ends_with_the_adapter_that_it_began_with(fake, start_vllm):
     with start_vllm(fake) as site:
         add(site, (PERU, "Cusco and Lima"))
@@ -119,6 +120,7 @@ def test_a_stream_ends_with_the_adapter_that_it_began_with(fake, start_vllm):
     assert fake.unloaded_too_soon == []
 
 
+@pytest.mark.integration
 def test_a_client_that_disconnects_releases_its_adapter(fake, start_vllm):
     with start_vllm(fake) as site:
         add(site, (PERU, "Cusco and Lima"))
@@ -134,6 +136,7 @@ def test_a_client_that_disconnects_releases_its_adapter(fake, start_vllm):
         fake.hold.set()
 
 
+@pytest.mark.integration
 def test_every_answer_is_that_of_one_complete_state(fake, start_vllm):
     states = [("Cusco", "Arica"), ("Ica", "Temuco"), ("Puno", "Osorno"), ("Piura", "Talca")]
     allowed = {(NOTHING, NOTHING), *((f" {one}.", f" {other}.") for one, other in states)}
@@ -232,6 +235,7 @@ def test_a_server_that_cannot_load_adapters_is_refused_before_the_model_is_loade
         start_vllm(fake).__enter__()
 
 
+@pytest.mark.integration
 def test_saved_edits_are_loaded_at_the_next_start(fake, start_vllm, facts):
     with start_vllm(fake, edits=facts) as site:
         assert complete(site, PERU, CHILE)[0] == [" Cusco.", " Arica."]
@@ -243,6 +247,7 @@ def test_saved_edits_are_loaded_at_the_next_start(fake, start_vllm, facts):
     assert list(fake.loaded) == ["ke-000041"]
 
 
+@pytest.mark.integration
 def test_first_edits_that_the_server_does_not_answer_end_the_start(fake, start_vllm, facts):
     fake.says = {}
     with pytest.raises(EditFailed, match=r"efficacy is 0\.000"):
@@ -250,6 +255,7 @@ def test_first_edits_that_the_server_does_not_answer_end_the_start(fake, start_v
     assert fake.loaded == {}
 
 
+@pytest.mark.integration
 def test_an_edit_that_cannot_be_saved_is_not_active(fake, start_vllm, facts, tmp_path):
     state = tmp_path / "state.jsonl"
     with start_vllm(fake, edits=facts, state=state) as site:
@@ -260,6 +266,7 @@ def test_an_edit_that_cannot_be_saved_is_not_active(fake, start_vllm, facts, tmp
         assert complete(site, CUBA) == ([NOTHING], "ke-000001")
 
 
+@pytest.mark.integration
 def test_an_adapter_that_stays_is_reported(fake, start_vllm):
     with start_vllm(fake) as site:
         add(site, (PERU, "Cusco"))
