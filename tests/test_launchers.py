@@ -111,14 +111,20 @@ def killing(find: Callable[[], Iterator[int]]) -> Iterator[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def sweeps(tmp_path_factory: pytest.TempPathFactory) -> Sweeps:
-    """A local sweep of 12 cells, in the folder ``near``."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Sweeps:
+    """A folder with a tiny model."""
     made = Sweeps(tmp_path_factory.mktemp("sweeps"))
     saved(tiny_model("llama"), made.folder / "tiny")
-    made.write("twelve", EDITORS, [1, 2, "all"])
-    made.run("near-cache", "twelve.toml", "--out", "near")
-    assert len(made.scores("near")) == 12
     return made
+
+
+@pytest.fixture(scope="module")
+def sweeps(place: Sweeps) -> Sweeps:
+    """A local sweep of 12 cells, in the folder ``near``."""
+    place.write("twelve", EDITORS, [1, 2, "all"])
+    place.run("near-cache", "twelve.toml", "--out", "near")
+    assert len(place.scores("near")) == 12
+    return place
 
 
 def starts(folder: Path) -> int:
@@ -148,24 +154,35 @@ def test_a_killed_job_of_submitit_resumes_with_the_scores_of_the_local_sweep(swe
     assert len(sweeps.scores("two")) == 2
 
 
-def test_detached_jobs_are_waited_for_and_ctrl_c_cancels_them(sweeps):
-    pytest.importorskip("submitit")
-    sweeps.write("long", ["memit"], [1], steps=400)
-    notes = sweeps.run("long-cache", "long.toml", "--out", "long", *SUBMITIT, "--detach")
-    assert "1 job submitted" in notes
-    (file,) = (sweeps.folder / "long/jobs").glob("*.json")
-    place = file.read_bytes()
-    waits = sweeps.start("long-cache", "long.toml", "--out", "long", *SUBMITIT)
-    while not any(True for _process in sweeps.processes("long", "memit")):
-        assert waits.poll() is None, sweeps.ended(waits)
+def interrupt(place: Sweeps, name: str, *launcher: str) -> None:
+    """Press Ctrl-C in ``ke sweep NAME.toml`` when its run has begun. No process may keep on writing to the run."""
+    command = place.start(f"{name}-cache", f"{name}.toml", "--out", name, *launcher)
+    while not any(True for _process in place.processes(name, "memit")):
+        assert command.poll() is None, place.ended(command)
         sleep(0.05)
-    assert file.read_bytes() == place  # the job of the first command
-    waits.send_signal(signal.SIGINT)
-    status, output = sweeps.ended(waits)
+    command.send_signal(signal.SIGINT)
+    status, output = place.ended(command)
     assert status == 130
-    assert "To resume: ke sweep long.toml" in output
-    ((_path, run),) = runs_in(sweeps.folder / "long")
+    assert f"To resume: ke sweep {name}.toml" in output
+    ((_path, run),) = runs_in(place.folder / name)
     assert isinstance(run, RunFolder)
     assert not run.finished
     with run.writing():  # no process has it open
         pass
+
+
+def test_detached_jobs_of_submitit_are_waited_for_and_ctrl_c_cancels_them(place):
+    pytest.importorskip("submitit")
+    place.write("long", ["memit"], [1], steps=400)
+    notes = place.run("long-cache", "long.toml", "--out", "long", *SUBMITIT, "--detach")
+    assert "1 job submitted" in notes
+    (file,) = (place.folder / "long/jobs").glob("*.json")
+    job = file.read_bytes()
+    interrupt(place, "long", *SUBMITIT)
+    assert file.read_bytes() == job  # the job of the first command
+
+
+def test_ctrl_c_cancels_the_tasks_of_ray(place):
+    pytest.importorskip("ray")
+    place.write("tasks", ["memit"], [1], steps=400)
+    interrupt(place, "tasks", "--launcher", "ray")

@@ -251,6 +251,10 @@ def test_the_states_of_runs_are_read_from_their_files(world, tmp_path):
     log("failure", what="ValueError", message="no room")
     log("end", ended="failed")
     assert (watcher.look()[0].state, watcher.look()[0].why) == ("failed", "no room")
+    log("start")
+    log("failure", what="SystemExit", message="144")  # requeued by submitit
+    log("end", ended="failed")
+    assert watcher.look()[0].state == "submitted"
     (madrid.folder / "run.json").write_text("{")
     assert watcher.look()[0].state == "damaged"
 

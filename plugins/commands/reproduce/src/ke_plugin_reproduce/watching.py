@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,7 @@ class Watcher:
 def _watched(name: str, run: RunFolder) -> WatchedRun:
     """Return the state of a run. Raises BadRun for damaged records."""
     events = run.logged()
-    ended = [event for event in events if event["event"] in ("start", "end")][-1:]
-    state = "done" if run.finished else _ended(ended[0]) if ended else "running"
+    state = "done" if run.finished else _state(events)
     counted = tally_of(run)
     return WatchedRun(
         name=name,
@@ -89,11 +88,15 @@ def _watched(name: str, run: RunFolder) -> WatchedRun:
     )
 
 
-def _ended(event: Mapping[str, Any]) -> str:
+def _state(events: Sequence[Mapping[str, Any]]) -> str:
     """Return the state after the last start or end of a process."""
-    if event["event"] == "start":
+    last = next((event for event in reversed(events) if event["event"] in ("start", "end")), {"event": "start"})
+    if last["event"] == "start":
         return "running"
-    return {"failed": "failed", "interrupted": "interrupted"}.get(str(event.get("ended")), "incomplete")
+    what = next((event.get("what") for event in reversed(events) if event["event"] == "failure"), "")
+    if last.get("ended") == "failed" and what == "SystemExit":  # submitit ends a job that it has requeued
+        return "submitted"
+    return {"failed": "failed", "interrupted": "interrupted"}.get(str(last.get("ended")), "incomplete")
 
 
 def _reasons(events: list[Mapping[str, Any]]) -> Iterator[str]:
