@@ -1,4 +1,4 @@
-"""``ke runs``: list runs. ke-plugin-analysis adds ``ke runs show`` and ``ke runs prune``."""
+"""``ke runs``: list runs. ke-plugin-analysis adds ``show`` and ``prune``, ke-plugin-reproduce adds ``watch``."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ SCORES_HEADING = "scores in % (n)"
 
 
 class ListsByDefault(click.Group):
-    """``ke runs`` and ``ke runs FOLDER`` mean ``ke runs list [FOLDER]``."""
+    """``ke runs [FOLDER]`` means ``ke runs list [FOLDER]``, and with ``--watch`` ``ke runs watch [FOLDER]``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert ``list`` unless the first word is a command or the help option."""
+        """Insert ``list`` unless the first word is a command or the help option. Replace ``--watch`` by its command."""
+        if "--watch" in args and "watch" in self.commands:
+            args = ["watch", *(word for word in args if word not in ("list", "--watch"))]
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -96,8 +98,7 @@ def _row(app: App, folder: RunFolder) -> tuple[tuple[str, ...], str]:
         scores = _scores(app, folder)
     except BadRun as error:
         progress, spent, scores = "?", error.message, "damaged"
-    cells = (spec.id[:8], spec.editor.name, spec.dataset.component.name, spec.model.id, progress, scores)
-    return cells, spent
+    return (spec.id[:8], spec.editor.name, spec.dataset.component.name, spec.model.id, progress, scores), spent
 
 
 def _scores(app: App, folder: RunFolder) -> str:
@@ -107,9 +108,7 @@ def _scores(app: App, folder: RunFolder) -> str:
     run = load_report(folder, app.catalog)
     found = []
     for column in metric_columns([run])[:3]:
-        for style in run.styles("after"):
-            score = run.score(column, "after", style)
-            if score is not None and score.n:
-                found.append(f"{column.heading} {format_score(score)} ({score.n:,})")
-                break
+        scores = (run.score(column, "after", style) for style in run.styles("after"))
+        if score := next((each for each in scores if each is not None and each.n), None):
+            found.append(f"{column.heading} {format_score(score)} ({score.n:,})")
     return ", ".join(found)

@@ -289,6 +289,8 @@ def test_a_sweep_uses_the_launcher_of_a_plugin(ke, plugins, world):
     assert "surgeon seed=0 failed: surgeon changes weights" in err
     assert "toy on 1" in out
     assert len(world.launcher.jobs) == 4
+    for words in (("--watch", "runs/words"), ("runs/words", "--watch"), ("list", "runs/words", "--watch")):
+        assert ke("runs", *words) == ke("runs", "watch", "runs/words")
     shown = " ".join(ke("runs", "watch", "runs/words", "--once")[1].split())
     assert "2 done, 2 failed" in shown
     assert "surgeon changes weights" in shown

@@ -30,7 +30,8 @@ def command(*, folder: Path, interval: float, once: bool, as_json: bool) -> int:
     """Show the progress of the runs in a folder until all have ended.
 
     It reads files only, so it works for every launcher, on any machine that shares the folder. Ctrl-C stops watching;
-    the runs continue. Without a terminal, or with --json, it prints the current state once.
+    the runs continue. Without a terminal, or with --json, it prints the current state once. `ke runs --watch` is the
+    same command.
 
     \b
     Examples:
