@@ -31,6 +31,7 @@ def adapters(serve, ask):
 def test_the_base_model_is_the_first_model_without_a_parent(adapters):
     there, server = adapters(UNKNOWN)
     assert there.base_model("facts") == "smol"
+    assert there.names() == ["old", "smol"]
     assert server.asked == [("/v1/unload_lora_adapter", {"lora_name": "facts"})]
 
 
