@@ -117,3 +117,13 @@ def test_a_new_file_is_created(tmp_path: Path) -> None:
     add_fact(path, "The capital of Peru is Cusco", {"subject": "Peru", "source": "", "date": "", "owner": ""})
     (one,) = read_facts(path).facts
     assert one.given.edit.statement == "The capital of Peru is Cusco"
+
+
+def test_a_fact_is_added_to_a_list_in_brackets(tmp_path: Path) -> None:
+    path = tmp_path / "facts.toml"
+    path.write_text(
+        'facts = [\n  # the first\n  { prompt = "The capital of {} is", subject = "Peru", target = "Cusco" },\n]\n'
+    )
+    add_fact(path, "The capital of Chile is => Arica", {"subject": "Chile", "source": "", "date": "", "owner": ""})
+    assert [one.given.target for one in read_facts(path).facts] == ["Cusco", "Arica"]
+    assert "# the first" in path.read_text()

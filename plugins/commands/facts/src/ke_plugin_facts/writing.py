@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Array
 
 from ke_core.plugin import BadData, write_atomic
 from ke_plugin_facts.fact_file import facts_of
@@ -29,13 +30,16 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
         document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
     except TOMLKitError as error:
         raise BadData(f"{path} is not TOML: {error}") from error
-    table = tomlkit.table()
+    facts = document.setdefault("facts", tomlkit.aot())
+    in_brackets = isinstance(facts, Array)
+    table = tomlkit.inline_table() if in_brackets else tomlkit.table()
     table.update({"prompt": cloze.template.rstrip(), "subject": cloze.subject, "target": given.target})
     for name in ("source", "date", "owner"):
         if fields[name]:
             table[name] = date.fromisoformat(fields[name]) if name == "date" else fields[name]
-    table.add(tomlkit.nl())
-    document.setdefault("facts", tomlkit.aot()).append(table)
+    if not in_brackets:
+        table.add(tomlkit.nl())
+    facts.append(table)
     facts_of(document.unwrap(), path)
     write_atomic(path, tomlkit.dumps(document).encode())
     return given.edit.statement

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
@@ -112,14 +112,20 @@ def edited_replies(run: Path) -> list[tuple[str, ...]]:
     )
 
 
+def served_edit(saved: Path, model: Path) -> AbstractContextManager[str]:
+    """Return a context with the address of a server that answers with the adaptor in the folder ``saved``."""
+    return served(saved.parent, "--adaptor", saved, "--model", model)
+
+
 @contextmanager
-def served_edit(saved: Path, model: Path) -> Iterator[str]:
-    """Yield the address of a server that answers with the edit of an adaptor in the folder ``saved``."""
+def served(folder: Path, *words: object) -> Iterator[str]:
+    """Yield the address of ``ke serve`` with ``words``, which runs in ``folder``."""
     server = subprocess.Popen(
-        [sys.executable, *KE, "serve", "--adaptor", str(saved), "--model", str(model), "--port", "0"],
+        [sys.executable, *KE, "serve", *map(str, words), "--port", "0"],
         stderr=subprocess.PIPE,
         text=True,
-        env=_environment(saved.parent),
+        cwd=folder,
+        env=_environment(folder),
     )
     assert server.stderr is not None
     try:

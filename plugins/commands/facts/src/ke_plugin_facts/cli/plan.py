@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Group
 
-from ke_core.app import CallProgress, out
+from ke_core.app import CallProgress, literal, out
 from ke_core.app import options as shared
+from ke_core.plugin import to_json
 from ke_plugin_facts.cli.settings import file_argument, managed_folder, method_options, out_option, target_of
 
 CHANGES = 2
@@ -17,11 +19,19 @@ CHANGES = 2
 @click.command("plan")
 @file_argument
 @out_option
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    metavar="FOLDER",
+    help="Folder of runs of `ke eval`, from which efficacy and time are predicted.",
+)
 @shared.json_option
 @method_options
 @shared.model_options
 @click.pass_context
-def command(context: click.Context, /, *, file: Path, out: Path | None, **given: Any) -> int:
+def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Path, **given: Any) -> int:
     """Compare a file of facts with a model, and print what would change.
 
     It asks the unedited model every fact: facts that it holds need no edit. Nothing is written. The exit status is 2
@@ -30,6 +40,7 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, **given:
     \b
     Example: ke plan facts.toml
     """  # fmt: skip
+    from ke_plugin_facts.advice import expectation, recorded_editors  # noqa: PLC0415
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.report import plan_json, plan_report  # noqa: PLC0415  torch
@@ -38,10 +49,13 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, **given:
     folder, target = managed_folder(out, found), target_of(context, found, given)
     with shown.shown():
         plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
+    recorded = recorded_editors(runs, plan.loaded.base.model.digest)
+    edits = len(plan.edited)
+    advice = expectation(recorded, target.editor, edits, runs) if edits else []
     if given["as_json"]:
-        shared.print_json(plan_json(plan))
+        shared.print_json(plan_json(plan) | {"expected": advice, "recorded": to_json(recorded)})
     else:
-        _print(plan_report(plan, folder))
+        _print(Group(plan_report(plan, folder), *map(literal, advice)))
     return 1 if plan.of("refuse") else CHANGES if plan.changes else 0
 
 
