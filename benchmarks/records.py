@@ -13,7 +13,7 @@ The runs are synthetic: cases of two hops whose answers, with raw text, steps an
 lines per case (before and after editing). Times include the start of Python, as ``--help`` does.
 
 ``--resume`` evaluates the baseline ``parrot`` on as many cases, then starts the same command again, and once more
-without the last 1,000 records. The scores must be identical.
+without the judgments and the last 1,000 replies. The scores must be identical.
 """
 
 from __future__ import annotations
@@ -226,10 +226,11 @@ def resume(cases: int) -> None:
         os.environ["KE_CACHE_DIR"] = str(where / "cache")
         words = ("--editor", "parrot", "--dataset", "cases", "-o", f"cases.file={file}", "--batch", "100")
         scores = []
-        for name in ("all requests", "finished", f"last {LOST:,} lines lost"):
-            if name.endswith("lost"):
+        for name in ("all requests", "finished", "interrupted"):
+            if name == "interrupted":
                 lines = (run / "records.jsonl").read_bytes().splitlines(keepends=True)
-                (run / "records.jsonl").write_bytes(b"".join(lines[:-LOST]))
+                kept = [line for line in lines if b'"kind":"judged"' not in line][:-LOST]
+                (run / "records.jsonl").write_bytes(b"".join(kept))
                 for derived in ("scores.json", "records.seal.json"):
                     (run / derived).unlink()
             print(f"  {name:<20}", end="")
@@ -246,7 +247,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, action="append", help="number of cases; repeatable [default: 10000]")
     parser.add_argument("--together", type=int, default=100, help="cases that share one edited model")
-    parser.add_argument("--growth", type=float, default=32, help="MiB from the smallest size to the largest [32]")
+    parser.add_argument("--growth", type=float, default=48, help="MiB from the smallest size to the largest [48]")
     parser.add_argument("--resume", type=int, default=0, help="only measure how a run of so many cases resumes")
     given = parser.parse_args()
     if given.resume:
