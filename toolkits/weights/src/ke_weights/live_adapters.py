@@ -91,7 +91,9 @@ class LiveAdapters:
             checks = [edit_checks(one)[0] for one in edits]
             bound = Bound(metric="efficacy", value=self.settings.efficacy, least=True)
             server = open_server(self.settings.url, name, self.settings.model.how, self.catalog, self.progress)
-            _require_success(push_adapter(server, folder, checks, (bound,)))
+            # The base model is not checked: while other requests use an adapter, vLLM 0.32 for CPUs applies that to
+            # requests of the same batch for the base model.
+            _require_success(push_adapter(server, folder, checks, (bound,), check_base=False))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

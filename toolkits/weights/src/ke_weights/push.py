@@ -130,9 +130,12 @@ def open_server(url: str, name: str, how: ModelRequest, catalog: Catalog, progre
     )
 
 
-def push_adapter(server: Server, folder: Path, suite: Sequence[Check], wanted: Sequence[Bound]) -> Pushed:
+def push_adapter(
+    server: Server, folder: Path, suite: Sequence[Check], wanted: Sequence[Bound], *, check_base: bool = True
+) -> Pushed:
     """Load the adapter in ``folder``, ask the facts of ``suite``, and unload it if the check fails or is interrupted.
 
+    ``check_base``: ask the base model again, to detect an adapter that the server also uses for it.
     Raises BadConfig if the rank is above the server's limit, ServerFailed if the server refuses the adapter or loads it
     into some of its ranks only, and EditFailed if a request fails.
     """
@@ -144,7 +147,7 @@ def push_adapter(server: Server, folder: Path, suite: Sequence[Check], wanted: S
     try:
         _require_every_rank(server, [one for one in prompts if one.id in _changed_ids(suite)], before)
         after = complete_prompts(server.edited, prompts)
-        again = complete_prompts(server.base, prompts)
+        again = complete_prompts(server.base, prompts) if check_base else before
         found = compare_answers(before, after, suite, wanted)
     except BaseException as error:
         _report(error, _unload(server))
