@@ -237,7 +237,8 @@ def resume(cases: int) -> None:
             timed("-m", "ke_core", "eval", *words, "--out", str(run))
             scores.append((run / "scores.json").read_bytes())
         phases = [line for line in RunFolder.open(run).logged() if line["event"] == "phase"]
-    print("  " + ", ".join(f"{line['phase']} {line['cpu_seconds']:.1f}" for line in phases) + " s CPU")
+    last = {line["phase"]: line["cpu_seconds"] for line in phases}
+    print("  interrupted: " + ", ".join(f"{name} {seconds:.1f}" for name, seconds in last.items()) + " s CPU")
     if len(set(scores)) > 1:
         raise SystemExit("the scores of the resumed run differ")
 

@@ -12,7 +12,7 @@ from ke_core.spec.errors import EditFailed, TooManyFailures, UnsupportedChange
 from ke_core.spec.records import Batch, Replied
 from ke_core.spec.results import Answer, Failure
 from ke_core.spec.runspec import Plan
-from ke_plugin_analysis.answers import read_answers
+from ke_plugin_analysis.answers import RecordedAnswers
 
 SEQUENCE = Plan(size=2, sequential=True)
 
@@ -229,7 +229,7 @@ def test_replies_of_a_repeated_early_step_do_not_replace_the_last(fakes, tmp_pat
     late = growing(fakes, lambda _ask: Answer(text="Berlin"))
     again = evaluate(fakes.make_job(4, late, editor_spec=fakes.NOTES, plan=plan), folder)
     assert again.failures == 0
-    found = read_answers(folder, job.judging.component)
+    found = RecordedAnswers.of(folder, job.judging.component)
     shown = [
         reply.text for case in found.values() for (_q, phase, _s), reply in case.replies.items() if phase == "after"
     ]
