@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from ke_benchmarks import ReproductionSpec
-from ke_plugin_reproduce.launcher import LauncherSpec
+
+if TYPE_CHECKING:
+    from ke_plugin_reproduce.launcher import LauncherSpec
 
 hookspec = pluggy.HookspecMarker("ke")
 
