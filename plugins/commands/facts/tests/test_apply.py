@@ -91,6 +91,20 @@ def test_diff_finds_the_edited_facts_and_weights(
     assert "The weights are equal." in capsys.readouterr().out
 
 
+def test_advise_compares_editors_with_the_unedited_model(
+    facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("advise", "--facts", facts, "--candidate", "ft", "--model", model)
+    assert ke(*words, "--sizes", "1,2", "--json") == 0
+    found = loads(capsys.readouterr().out)
+    assert [(one["facts"], one["editor"]) for one in found] == [(1, "none"), (1, "ft"), (2, "none"), (2, "ft")]
+    assert found[0]["efficacy"] == 0
+    assert found[0]["damage"] is None
+    assert found[1]["seconds_per_fact"] > found[0]["seconds_per_fact"] == 0
+    assert ke(*words, "--sizes", "3") == 2
+    assert "the file has 2" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("names", "rank", "words"),
     [

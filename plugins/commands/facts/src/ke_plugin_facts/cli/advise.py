@@ -1,0 +1,85 @@
+"""``ke advise``: which editor for a file of facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ke_core.app import CallProgress, Model, completion, literal, model_choice, plain_table, split_options
+from ke_core.app import options as shared
+from ke_core.app import out as output
+from ke_core.plugin import to_json
+
+CANDIDATES = ("memit", "rag", "lora", "grace")
+
+
+@click.command("advise")
+@click.option(
+    "--facts",
+    type=click.Path(path_type=Path),
+    default=Path("facts.toml"),
+    show_default=True,
+    metavar="FILE",
+    help="File of facts.",
+)
+@click.option(
+    "--candidate",
+    "candidates",
+    multiple=True,
+    metavar="EDITOR",
+    shell_complete=completion.component("editor"),
+    help=f"Editor to try (repeatable). [default: those installed of {', '.join(CANDIDATES)}]",
+)
+@click.option("--sizes", default="", metavar="N,N,...", help="Numbers of facts to try. [default: all of the file]")
+@shared.component_options
+@shared.json_option
+@shared.model_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    *,
+    facts: Path,
+    candidates: tuple[str, ...],
+    sizes: str,
+    options: tuple[str, ...],
+    **given: Any,
+) -> int:
+    """Try several editors on a file of facts, and print what each costs and breaks.
+
+    For each number of facts and each editor: the facts that are answered, the paraphrases and tests that follow, the
+    facts to keep that are lost, and the seconds per fact and per question. The row none is the unedited model.
+
+    \b
+    Example: ke advise --facts facts.toml --candidate memit --candidate rag --sizes 5,20
+    """  # fmt: skip
+    from ke_plugin_facts.advising import numbers, trials  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+
+    file, catalog = read_facts(facts), context.obj.catalog
+    tried = candidates or tuple(name for name in CANDIDATES if name in catalog.names("editor"))
+    for name in tried:
+        catalog.spec("editor", name)
+    counts = numbers(sizes, len(file.facts))
+    merged = {**file.options, **split_options(options)}
+    shown = CallProgress()
+    with shown.shown():
+        choice = model_choice(given)
+        model = Model(model=choice.load(catalog, shown), choice=choice, progress=shown)
+        found = [*trials(model, file.facts, file.keep, tried, counts, merged)]
+    if given["as_json"]:
+        shared.print_json(to_json(found))
+        return 0
+    table = plain_table("facts", "editor", "answered", "consequences", "damage", "s per fact", "s per question")
+    for one in found:
+        rates = (_rate(value) for value in (one.efficacy, one.consequences, one.damage))
+        seconds = (f"{one.seconds_per_fact:.2f}", f"{one.seconds_per_question:.3f}")
+        table.add_row(*map(literal, (str(one.facts), one.editor, *rates, *seconds)))
+    output().print(table)
+    return 0
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
