@@ -15,7 +15,7 @@ COMMANDS = {
     "plan": (SHIP, "Compare a file of facts with a model, and print what would change."),
     "apply": (SHIP, "Edit a model so that the facts of a file hold."),
     "rollback": (SHIP, "Return a model to an earlier version."),
-    "advise": (INSPECT, "Try several editors on a file of facts."),
+    "advise": (SHIP, "Try several editors on a file of facts."),
     "diff": (INSPECT, "Find the facts and the weights that differ between two models."),
 }
 
