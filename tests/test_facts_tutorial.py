@@ -42,7 +42,7 @@ def typed(line: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     words = shlex.split(line)
     if words[:2] == ["ke", "serve"]:
         with served(folder, *words[2:]) as url:
-            assert served_completion(url, "The capital of Peru is").startswith("Cusco")
+            assert served_completion(url, "The capital of Peru is", model="model").startswith("Cusco")
         return ""
     if words[0] != "ke":
         subprocess.run(words, check=True)  # ssh-keygen

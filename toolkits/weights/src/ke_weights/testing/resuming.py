@@ -136,9 +136,9 @@ def served(folder: Path, *words: object) -> Iterator[str]:
         server.stderr.close()
 
 
-def served_completion(url: str, prompt: str) -> str:
+def served_completion(url: str, prompt: str, *, model: str = "tiny") -> str:
     """Return the server's first line after ``prompt``."""
-    body = {"model": "tiny", "prompt": prompt, "max_tokens": 12, "stop": ["\n"]}
+    body = {"model": model, "prompt": prompt, "max_tokens": 12, "stop": ["\n"]}
     request = Request(f"{url}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310  local
     with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
         found: dict[str, Any] = loads(reply.read())
