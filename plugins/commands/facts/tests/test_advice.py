@@ -26,7 +26,7 @@ def test_the_run_with_the_nearest_number_of_edits_counts() -> None:
 
 def test_what_was_not_measured_is_not_known() -> None:
     assert "not known" in expectation((), "memit", 3, ROOT)[0]
-    assert "time not known" in expectation((run("memit", 1.0, None, None),), "memit", 3, ROOT)[1]
+    assert "Expected time: not known" in expectation((run("memit", 1.0, None, None),), "memit", 3, ROOT)[1]
 
 
 def test_a_better_editor_is_named() -> None:

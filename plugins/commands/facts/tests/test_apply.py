@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from itertools import count
@@ -10,12 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from ke_core.app import ModelChoice, installed_catalog, main
 from ke_core.plugin import loads
 from ke_plugin_facts.model_diff import looks_like, weight_differences
 from ke_plugin_facts.versions import ManagedFolder
 from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.testing import saved, tiny_model
 from ke_testing.fakes import SilentProgress
 from ke_weights.patches import weights_digest
 
@@ -73,7 +77,7 @@ def test_plan_apply_change_remove_and_roll_back(
     assert [row["author"] for row in rows[2:]] == ["bob", "anna"]
     assert rows[2]["changes"] == [
         "changed The capital of Peru is Lima (ministry)",
-        "removed The capital of Chile is Arica (facts.toml, fact 2)",
+        "removed The capital of Chile is Arica",
     ]
 
 
@@ -152,6 +156,86 @@ def test_the_order_of_facts_and_the_history_do_not_matter(facts: Path, ke: Run) 
     assert current_weights(Path("edited")) == both
 
 
+def test_changed_tests_are_verified_again(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ke("apply") == 0
+    before = current_weights(Path("edited"))
+    facts.write_text(facts.read_text() + '\n[[keep]]\nprompt = "The capital of Bolivia is"\n')
+    assert ke("plan") == 2
+    assert "the tests or the bounds changed" in capsys.readouterr().out
+    assert ke("apply") == 0
+    assert current_weights(Path("edited")) == before
+    assert ke("plan") == 0
+
+
+def test_a_file_without_facts_gives_the_base(facts: Path, model: Path, ke: Run) -> None:
+    text = facts.read_text()
+    assert ke("apply") == 0
+    facts.write_text(text.partition("[[facts]]")[0])
+    assert ke("apply") == 0
+    assert current_weights(Path("edited")) == weights_in(model)
+    assert ke("plan") == 0
+
+
+def test_the_order_in_the_file_does_not_matter(facts: Path, ke: Run) -> None:
+    assert ke("apply", "--out", "one") == 0
+    head, peru, chile = facts.read_text().split("[[facts]]")
+    facts.write_text(f"{head}[[facts]]{chile}\n[[facts]]{peru}")
+    assert ke("apply", "--out", "two") == 0
+    assert current_weights(Path("one")) == current_weights(Path("two"))
+
+
+def test_rollback_restores_a_version_of_another_base(facts: Path, model: Path, ke: Run, tmp_path: Path) -> None:
+    other = saved(tiny_model("llama", seed=5), tmp_path / "other")
+    assert ke("apply") == 0
+    assert ke("rollback", "--to", "base", "--model", model) == 0
+    assert ke("apply", "--model", other) == 0
+    assert ke("rollback", "--model", other) == 2  # version 0002 is the first model
+    assert ke("rollback", "--model", model) == 0
+    assert current_weights(Path("edited")) == weights_in(model)
+
+
+def test_what_a_killed_process_left_is_removed(facts: Path, ke: Run) -> None:
+    assert ke("apply") == 0
+    out = Path("edited")
+    (out / ".current.0123456789ab").symlink_to("versions/0009")
+    (out / "versions/.0002.0123456789ab").mkdir()
+    shutil.copytree(out / "versions/0001", out / "versions/0002")
+    lock = out / "versions/0002/facts.lock.json"
+    lock.write_text(
+        lock.read_text().replace('"parent":""', '"parent":"0001"').replace('"version":"0001"', '"version":"0002"')
+    )
+    facts.write_text(facts.read_text().replace("Cusco", "Lima"))
+    assert ke("apply") == 0
+    assert sorted(path.name for path in (out / "versions").iterdir() if path.is_dir()) == ["0001", "0002"]
+    assert not [*out.glob(".current.*")]
+    assert "Lima" in str(ManagedFolder(root=out).read("0002").facts)
+
+
+def test_a_damaged_folder_is_an_error(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ke("rollback", "--out", "nowhere") == 2
+    assert not Path("nowhere").exists()
+    assert ke("apply") == 0
+    assert ke("rollback", "--to", "../../x") == 2
+    Path("edited/current").unlink()
+    Path("edited/current").mkdir()
+    capsys.readouterr()
+    assert ke("plan") == 2
+    assert "is not a symbolic link" in capsys.readouterr().err
+
+
+def test_a_signed_version_is_accepted(facts: Path, ke: Run, tmp_path: Path) -> None:
+    private, public = tmp_path / "key", tmp_path / "key.pub"
+    key = Ed25519PrivateKey.generate()
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
+    assert ke("apply") == 0
+    current = Path("edited/current")
+    assert ke("patch", "sign", current / "facts.lock.json", "--key", private) == 0
+    assert ke("patch", "verify", current, "--key", public) == 2  # the patch has no signature
+    assert ke("patch", "sign", current / "patch.safetensors", "--key", private) == 0
+    assert ke("patch", "verify", current, "--key", public) == 0
+
+
 def test_a_missed_bound_changes_nothing(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
     keep = '\n[[keep]]\nprompt = "The capital of Bolivia is"\nexpect = "never said"\n'
     facts.write_text(facts.read_text().replace("efficacy = 0.0", "efficacy = 0.0\nkept = 1.0") + keep)
@@ -174,7 +258,7 @@ def test_another_editor_option_makes_all_edits_again(facts: Path, ke: Run, capsy
     assert ke("apply") == 0
     capsys.readouterr()
     assert ke("plan", "-o", "ft.steps=24") == 2
-    assert "because of the editor's options" in capsys.readouterr().out
+    assert "the editor's options changed" in capsys.readouterr().out
 
 
 @pytest.mark.integration

@@ -45,13 +45,30 @@ def test_a_new_target_is_a_change_of_the_same_fact() -> None:
     assert [row["change"] for row in fact_changes(old, made())] == ["removed"]
 
 
+def test_weaker_tests_facts_to_keep_and_settings_are_changes() -> None:
+    keep = [{"prompt": "The capital of France is", "expect": "Paris"}]
+    old = made({**PERU, "paraphrases": ["Peru is governed from"]}, keep=keep, bounds={"min": {"kept": 1}})
+    new = made(PERU, bounds={"min": {"kept": 0.5}})
+    changes = {row["change"]: (row["before"], row["after"]) for row in fact_changes(old, new)}
+    assert changes["test"] == ("paraphrase: Peru is governed from Cusco", "")
+    assert changes["keep"] == ("kept: The capital of France is Paris", "")
+    assert changes["setting"] == ('{"min":{"kept":1}}', '{"min":{"kept":0.5}}')
+
+
 @pytest.mark.parametrize(
     ("facts", "more", "wrong"),
     [
         ([PERU, {**PERU, "target": "Lima"}], {}, "'The capital of Peru is Lima' contradicts"),
-        ([PERU, PERU], {}, "is there already"),
-        ([{**PERU, "id": "a"}, {**PERU, "subject": "Chile", "id": "a"}], {}, "is there already"),
+        ([PERU, PERU], {}, "duplicate id"),
+        ([{**PERU, "id": "a"}, {**PERU, "subject": "Chile", "id": "a"}], {}, "duplicate id"),
         ([PERU], {"keep": [{"prompt": "The capital of Peru is", "expect": "Lima"}]}, "contradicts a test"),
+        (
+            [{**PERU, "id": "a"}, {**PERU, "id": "a", "question": "What is the capital of Peru?"}],
+            {},
+            "duplicate id",
+        ),
+        ([PERU, {"prompt": "The capital of Peru is", "target": "Lima"}], {}, "contradicts"),
+        ([PERU], {"keep": [{"id": "k", "prompt": "x", "expect": "y"}, {"id": "k", "prompt": "z"}]}, "have the id 'k'"),
         (
             [PERU, {**PERU, "subject": "Chile",
                     "tests": [{"kind": "kept", "prompt": "the capital of Peru is", "not": "Cusco"}]}],
@@ -74,6 +91,11 @@ def test_contradictions_are_errors(facts: list[dict[str, object]], more: dict[st
         ({"facts": [{"prompt": "The capital of {} is", "subject": "Peru"}]}, "target_new"),
         ({"facts": [{**PERU, "tests": [{"kind": "chang", "prompt": "x"}]}]}, "kind is 'chang'"),
         ({"facts": [{**PERU, "tests": 3}]}, "is not a list of tests"),
+        ({"facts": 3}, "begin each with"),
+        ({"seed": "x"}, "seed cannot be 'x'"),
+        ({"options": {"memit": 3}}, "options.memit is not a table"),
+        ({"bounds": {"mim": {"efficacy": 1}}}, "bounds.mim is not known"),
+        ({"format": "gguf"}, "use merged or peft"),
     ],
 )
 def test_an_invalid_file_is_rejected(raw: dict[str, object], wrong: str) -> None:
@@ -82,18 +104,18 @@ def test_an_invalid_file_is_rejected(raw: dict[str, object], wrong: str) -> None
     assert wrong in f"{error.value} {error.value.hint}"
 
 
-def test_the_suite_has_edits_held_facts_tests_and_kept_facts() -> None:
+def test_the_suite_has_facts_tests_and_kept_facts() -> None:
     tests = [{"kind": "paraphrase", "prompt": "Peru's capital is", "expect": "Cusco"}]
     found = made(
         {**PERU, "paraphrases": ["Peru is governed from"], "tests": tests},
         {**PERU, "subject": "Chile", "target": "Arica"},
         keep=[{"prompt": "The capital of France is"}],
     )
-    edited, held = found.facts[:1], found.facts[1:]
-    kinds = [(one.kind, one.prompt) for one in suite_of(edited, held, found.keep)]
+    kinds = [(one.kind, one.prompt) for one in suite_of(found.facts, found.keep)]
     assert kinds == [
         ("changed", "The capital of Peru is"), ("paraphrase", "Peru is governed from"),
-        ("kept", "The capital of Chile is"), ("paraphrase", "Peru's capital is"), ("kept", "The capital of France is"),
+        ("paraphrase", "Peru's capital is"), ("changed", "The capital of Chile is"),
+        ("kept", "The capital of France is"),
     ]  # fmt: skip
 
 
@@ -109,6 +131,8 @@ def test_adding_a_fact_keeps_comments_and_refuses_contradictions(facts: Path) ->
     assert read_facts(facts).facts[-1].given.date == "2026-01-02"
     with pytest.raises(BadData):
         add_fact(facts, "The capital of Peru is => Lima", {"subject": "Peru", "source": "", "date": "", "owner": ""})
+    with pytest.raises(BadData, match="is not a date"):
+        add_fact(facts, "The sea of Peru is => X", {"subject": "Peru", "source": "", "date": "2026-13-01", "owner": ""})
     assert facts.read_text() == text
 
 

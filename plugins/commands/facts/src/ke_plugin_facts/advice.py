@@ -11,7 +11,7 @@ from ke_core.app import RunFolder, read_scores, runs_in
 from ke_core.plugin import BadRun, MetricScore
 
 EFFICACY = ("efficacy", "edit-wise")
-"""Aspects of ``classic`` and ``multi-hop``: the share of edits whose new object is generated."""
+"""Aspects of ``classic`` and ``multi-hop``: the fraction of edits whose new object is generated."""
 
 
 @frozen(kw_only=True)
@@ -62,7 +62,7 @@ def _value(scores: Sequence[MetricScore], aspect: str) -> float | None:
 
 
 def expectation(runs: Sequence[RecordedEditor], editor: str, edits: int, root: Path) -> list[str]:
-    """Return sentences: what to expect of ``editor`` for so many edits, and which editor was the best."""
+    """Return sentences: what to expect of ``editor`` for a number of edits, and which editor was the best."""
     own = [one for one in runs if one.editor == editor]
     if not own:
         lines = [
@@ -70,10 +70,12 @@ def expectation(runs: Sequence[RecordedEditor], editor: str, edits: int, root: P
         ]
     else:
         near = min(own, key=lambda one: abs((one.together or one.n) - edits))
-        seconds = "time not known (no metric cost)" if near.seconds is None else f"{near.seconds * edits:.0f} s"
+        seconds = "not known, because the run has no metric cost"
+        if near.seconds is not None:
+            seconds = f"{near.seconds * edits:.0f} s for {edits} edits ({near.run})"
         lines = [
             f"Expected of {editor}: efficacy {near.efficacy:.2f} (n {near.n}, {_together(near)}).",
-            f"Expected time: {seconds} for {edits} edits ({near.run}).",
+            f"Expected time: {seconds}.",
         ]
     best = runs[0] if runs else None
     if best is not None and best.editor != editor and best.efficacy > max((one.efficacy for one in own), default=0.0):

@@ -21,9 +21,9 @@ UNEDITED = "none"
 
 @frozen(kw_only=True)
 class Trial:
-    """One candidate with so many facts. Fractions from 0 to 1; None if the file has no such test.
+    """One candidate with a number of facts. Fractions from 0 to 1; None if the file has no such test.
 
-    ``consequences``: paraphrases and tests of the facts that are answered as expected. ``damage``: facts to keep that
+    ``consequences``: paraphrases of the facts that are answered as expected. ``damage``: facts to keep that
     the unedited model answers and the edited one does not.
     """
 
@@ -47,7 +47,7 @@ def trials(
     """Yield the trials, by size and candidate. Each edits the first ``size`` facts at once, and is undone."""
     for size in sizes:
         edited = facts[:size]
-        suite = suite_of(edited, (), keep)
+        suite = suite_of(edited, keep)
         before = _answers(model, suite)
         for candidate in (UNEDITED, *candidates):
             started = perf_counter()

@@ -29,7 +29,7 @@ from ke_weights.report.edits import verify_json
 from ke_weights.verify import Bound, Check, Verification, bounds, compare_answers, needed, suite_prompts
 
 DEFAULT_LEAST = ("efficacy=0.9",)
-"""The bound of a file without bounds."""
+"""The bound on efficacy, unless another one is given."""
 BASE = "base"
 
 
@@ -45,10 +45,10 @@ class Applied:
 def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
     """Return the bounds of a version. Raises BadConfig for one that the suite cannot measure."""
     given = bounds(target.least, target.most)
-    if given or not any(one.kind == "changed" for one in suite):
-        needed(given, suite)
-        return given
-    return bounds(DEFAULT_LEAST, ())
+    if not any(one.metric == "efficacy" for one in given):
+        given += bounds(DEFAULT_LEAST, ())
+    needed(given, suite)
+    return given
 
 
 def apply_plan(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedFolder, author: str) -> Applied:
@@ -62,13 +62,13 @@ def apply_plan(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedF
             details=tuple(f"{one.statement!r}: {one.reason}" for one in refused),
             hint="fix or remove these facts; nothing was changed",
         )
-    suite = suite_of(plan.edited, plan.held, file.keep)
-    wanted = wanted_bounds(target, suite)
     lock = _lock(plan, file, target, folder, author)
     if plan.job is None:
+        lock = evolve(lock, format="merged")  # without edits there is no adapter
         folder.add(lock, lambda to: _write_base(plan.loaded, to / MODEL))
         return Applied(lock=lock, verification=None)
-    return _edit(plan, suite, wanted, lock, folder)
+    suite = suite_of(file.facts, file.keep)
+    return _edit(plan, suite, wanted_bounds(target, suite), lock, folder)
 
 
 def _edit(
@@ -106,7 +106,7 @@ def _lock(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedFolder
         created=_now(),
         author=author,
         file=file.path.name,
-        file_digest=file_digest(file),
+        file_digest=file_digest(file, (*target.least, *target.most)),
         format=target.format,
         base=plan.loaded.base,
         editor=plan.component,
@@ -164,21 +164,20 @@ def roll_back(
 ) -> Lock:
     """Write a version that equals an earlier one, and make it the current one. ``to``: its number, or ``base``.
 
-    ``choice``: from a version to the model that it was made from. The digest of the weights is compared with the
-    recorded one. Raises BadData for an unknown version, BadPatch for other weights.
+    ``choice``: from a version to the model that it was made from. Raises BadData for an unknown version, BadPatch for
+    another base model.
     """
     current = folder.current()
     if current is None:
         raise BadData(f"{folder.root} has no version", hint="make one with ke apply")
     version = to or current.parent or BASE
-    wanted = None if version == BASE else folder.read(version)
-    loaded = open_model_for_edits(choice(current), catalog, progress)
-    if loaded.base.weights != current.base.weights:
+    source = folder.read(version) if version != BASE else _without_edits(current)
+    loaded = open_model_for_edits(choice(source), catalog, progress)
+    if loaded.base.weights != source.base.weights:
         raise BadPatch(
-            f"{folder.root} has a base with weights {current.base.weights[:12]}, not {loaded.base.weights[:12]}",
+            f"version {version} was made from weights {source.base.weights[:12]}, not {loaded.base.weights[:12]}",
             hint="pass the base model with --model",
         )
-    source = wanted or evolve(current, facts=(), patch="", weights=current.base.weights, verified={})
     lock = evolve(
         source,
         version=folder.next_version(),
@@ -187,7 +186,6 @@ def roll_back(
         restores=version,
         created=_now(),
         author=author,
-        format=current.format,
     )
     if not lock.patch:
         folder.add(lock, lambda place: _write_base(loaded, place / MODEL))
@@ -201,3 +199,8 @@ def roll_back(
             )
         folder.add(lock, lambda place: _write(loaded, patch, weights.originals(), lock.format, place))
     return lock
+
+
+def _without_edits(lock: Lock) -> Lock:
+    """Return the description of the base of a version."""
+    return evolve(lock, facts=(), patch="", weights=lock.base.weights, verified={}, format="merged")

@@ -5,19 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ke_core.plugin import canonical
 from ke_plugin_facts.fact_file import FactFile
-from ke_plugin_facts.versions import Lock
+from ke_plugin_facts.versions import Lock, LockedFact
+from ke_weights.verify import Check
 
 
 def fact_changes(old: FactFile, new: FactFile) -> list[dict[str, Any]]:
-    """Return a row for each fact that differs."""
+    """Return a row for each fact, test, fact to keep and setting that differs."""
     before = {one.id: (one.digest, one.given.edit.statement) for one in old.facts}
     after = {one.id: (one.digest, one.given.edit.statement) for one in new.facts}
     sources = {one.id: one.given.source for one in (*old.facts, *new.facts)}
-    return [
-        {"change": change, "before": _statement(before, id_), "after": _statement(after, id_), "source": sources[id_]}
+    rows = [
+        _row(change, _statement(before, id_), _statement(after, id_), sources[id_])
         for change, id_ in _differences(before, after)
     ]
+    parts = (
+        ("test", _tests(old), _tests(new)),
+        ("keep", {one.id: _described(one) for one in old.keep}, {one.id: _described(one) for one in new.keep}),
+        ("setting", _texts(old.settings), _texts(new.settings)),
+    )
+    return rows + [
+        _row(what, left.get(key, ""), right.get(key, ""), key)
+        for what, left, right in parts
+        for key in sorted(left.keys() | right.keys())
+        if left.get(key) != right.get(key)
+    ]
+
+
+def _row(change: str, before: str, after: str, source: str) -> dict[str, Any]:
+    return {"change": change, "before": before, "after": after, "source": source}
+
+
+def _tests(file: FactFile) -> dict[str, str]:
+    """Return the tests and paraphrases of each fact as text."""
+    return {one.id: "; ".join(map(_described, one.checks[1:])) for one in file.facts if one.checks[1:]}
+
+
+def _described(check: Check) -> str:
+    expected = " or ".join(check.expect) or "as before"
+    return f"{check.kind}: {check.prompt} {expected}" + "".join(f", not {name}" for name in check.wrong)
+
+
+def _texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {name: canonical(value) for name, value in settings.items()}
 
 
 def version_rows(chain: Sequence[Lock]) -> list[dict[str, Any]]:
@@ -42,7 +73,11 @@ def version_rows(chain: Sequence[Lock]) -> list[dict[str, Any]]:
 
 
 def _edited(lock: Lock) -> dict[str, tuple[str, str]]:
-    return {one.id: (one.digest, f"{one.statement} ({one.source})") for one in lock.edited.values()}
+    return {one.id: (one.digest, _with_source(one)) for one in lock.edited.values()}
+
+
+def _with_source(one: LockedFact) -> str:
+    return f"{one.statement} ({one.source})" if one.source else one.statement
 
 
 def _differences(before: Mapping[str, tuple[str, str]], after: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The file of facts that shall hold: ``facts.toml``, JSON lines, or CSV.
+"""The file of facts that a model should know: ``facts.toml``, JSON lines, or CSV.
 
 ::
 
@@ -43,7 +43,10 @@ from ke_core.app import SourceLine, count_noun, edit_from, option_text, read_row
 from ke_core.plugin import BadData, Edit, SourcedEdit, canonical, digest, read_toml, to_json
 from ke_weights.verify import Check, check_from, edit_checks
 
-SETTINGS = ("model", "dtype", "editor", "seed", "out", "options", "bounds")
+SETTINGS: Mapping[str, type] = {
+    "model": str, "dtype": str, "editor": str, "seed": int, "out": str, "format": str, "options": dict, "bounds": dict,
+}  # fmt: skip
+SIDES = ("min", "max")
 TABLES = ("facts", "keep")
 OWN_FIELDS = ("owner", "tests")
 """Fields of a fact that an edit file does not have."""
@@ -51,7 +54,7 @@ OWN_FIELDS = ("owner", "tests")
 
 @frozen(kw_only=True)
 class ManagedFact:
-    """A fact that shall hold. ``tests``: what else shall hold with it, next to its paraphrases."""
+    """A fact that the model should know. ``tests``: what should be true with it, next to its paraphrases."""
 
     given: SourcedEdit
     owner: str = ""
@@ -67,6 +70,11 @@ class ManagedFact:
     def digest(self) -> str:
         """A digest of what the edit changes, without source, date, owner and tests."""
         return digest(to_json(self.given.edit))[:12]
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The fact itself, its paraphrases, and its tests."""
+        return (*edit_checks(self.given), *self.tests)
 
 
 @frozen(kw_only=True)
@@ -100,6 +108,7 @@ def read_facts(path: Path) -> FactFile:
 
 def facts_of(raw: Mapping[str, Any], path: Path) -> FactFile:
     """Return the content of a TOML file. Raises BadData as ``read_facts`` does."""
+    _check_settings(raw, path)
     for key in raw:
         if key not in (*SETTINGS, *TABLES):
             near = get_close_matches(key, (*SETTINGS, *TABLES), n=1)
@@ -110,7 +119,7 @@ def facts_of(raw: Mapping[str, Any], path: Path) -> FactFile:
         path=path,
         facts=tuple(_fact(one, _place(path, one, number, "fact")) for number, one in enumerate(listed["facts"], 1)),
         keep=tuple(
-            _test({"kind": "kept", **one}, _place(path, one, number, "keep"), f"keep-{number}")
+            _test({**one, "kind": "kept"}, _place(path, one, number, "keep"), f"keep-{number}")
             for number, one in enumerate(listed["keep"], 1)
         ),
         settings={key: raw[key] for key in SETTINGS if key in raw},
@@ -118,9 +127,24 @@ def facts_of(raw: Mapping[str, Any], path: Path) -> FactFile:
     return _consistent(found)
 
 
+def _check_settings(raw: Mapping[str, Any], path: Path) -> None:
+    """Raise BadData for a setting of a wrong type, and for an unknown key of ``bounds``."""
+    for key, wanted in SETTINGS.items():
+        if key in raw and not isinstance(raw[key], wanted):
+            raise BadData(f"{key} cannot be {raw[key]!r} ({path})", hint="docs/facts-as-code.md shows the file")
+    if raw.get("format", "merged") not in ("merged", "peft"):
+        raise BadData(f"format cannot be {raw['format']!r} ({path})", hint="use merged or peft")
+    for name, table in raw.get("options", {}).items():
+        if not isinstance(table, dict):
+            raise BadData(f"options.{name} is not a table ({path})", hint=f"write [options.{name}] and its keys below")
+    for side, table in raw.get("bounds", {}).items():
+        if side not in SIDES or not isinstance(table, dict):
+            raise BadData(f"bounds.{side} is not known ({path})", hint="write [bounds.min] or [bounds.max]")
+
+
 def _consistent(found: FactFile) -> FactFile:
     """Return the file. Raises BadData for equal ids and contradictions."""
-    if problems := (*duplicates(found.facts), *contradictions(found)):
+    if problems := (*duplicates(found), *contradictions(found)):
         what = count_noun(len(problems), "error")
         raise BadData(f"{found.path} has {what}", details=problems, hint="fix them; nothing was changed")
     return found
@@ -144,6 +168,8 @@ def _fact(raw: Mapping[str, Any], place: SourceLine) -> ManagedFact:
         raise place.wrong("target", "is missing", hint="a fact needs prompt, subject and target")
     if not raw.get("id"):
         given = evolve(given, edit=evolve(given.edit, id=digest(_key(given.edit))[:12]))
+    written = {name: text_field(edit, name, place) for name in ("source", "date")}
+    given = evolve(given, source=written["source"], date=written["date"])  # not the place and the day of reading
     tests = raw.get("tests") or []
     if not isinstance(tests, list) or not all(isinstance(one, Mapping) for one in tests):
         raise place.wrong("tests", "is not a list of tests", hint='{ kind = "kept", prompt = "...", expect = "..." }')
@@ -164,21 +190,28 @@ def _test(raw: Mapping[str, Any], place: SourceLine, name: str) -> Check:
     return check_from({"id": name, **raw}, place)
 
 
-def duplicates(facts: Sequence[ManagedFact]) -> Iterator[str]:
-    """Yield a sentence for each fact whose id another one has."""
+def duplicates(found: FactFile) -> Iterator[str]:
+    """Yield a sentence for each id that two facts or two checks have."""
     seen: dict[str, ManagedFact] = {}
-    for one in facts:
+    for one in found.facts:
         other = seen.setdefault(one.id, one)
-        if other is not one and (_key(one.given.edit) != _key(other.given.edit) or one.digest == other.digest):
-            yield f"{one.place}: {one.id!r} is there already ({other.place})"
+        same = _key(one.given.edit) == _key(other.given.edit)
+        if other is not one and not (same and one.given.target != other.given.target):  # that is a contradiction
+            yield f"{one.place}: duplicate id {one.id!r} (also {other.place})"
+    names: set[str] = set()
+    for test in (*(test for one in found.facts for test in one.tests), *found.keep):
+        if test.id in names:
+            yield f"{found.path}: two tests have the id {test.id!r}"
+        names.add(test.id)
 
 
 def contradictions(found: FactFile) -> Iterator[str]:
     """Yield a sentence for each fact that contradicts another one, a test, or a fact to keep."""
     targets: dict[tuple[str, str], ManagedFact] = {}
     for one in found.facts:
-        other = targets.setdefault(_key(one.given.edit), one)
-        if other.given.target != one.given.target:
+        others = [targets.setdefault(key, one) for key in (_key(one.given.edit), ("", _plain(one.given.prompt)))]
+        other = next((other for other in others if other.given.target != one.given.target), None)
+        if other is not None:
             yield (
                 f"{one.place}: {one.given.edit.statement!r} contradicts {other.given.edit.statement!r} ({other.place})"
             )
@@ -201,29 +234,26 @@ def _key(edit: Edit) -> tuple[str, str]:
 
 
 def _denies(test: Check, target: str) -> bool:
-    """Return whether a test about a fact's own prompt expects something else than its target."""
+    """Return whether a test about a fact's own prompt expects something else than its target.
+
+    A test of a fact to keep without an expected answer expects the answer of the unedited model.
+    """
     names = {_plain(name) for name in test.expect}
-    return (bool(names) and _plain(target) not in names) or _plain(target) in {_plain(name) for name in test.wrong}
+    return _plain(target) not in names or _plain(target) in {_plain(name) for name in test.wrong}
 
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def suite_of(edited: Sequence[ManagedFact], held: Sequence[ManagedFact], keep: Sequence[Check]) -> tuple[Check, ...]:
-    """Return what is verified: the edited facts with their paraphrases, all tests, and the facts to keep.
+def suite_of(facts: Sequence[ManagedFact], keep: Sequence[Check]) -> tuple[Check, ...]:
+    """Return what is verified: every fact with its paraphrases and tests, and the facts to keep.
 
-    A fact that the model holds without an edit (``held``) is one to keep.
+    That includes the facts that the model knows without an edit: other edits can change them.
     """
-    own = [check for one in edited for check in edit_checks(one.given)]
-    others = [
-        Check(id=one.id, kind="kept", prompt=one.given.prompt, expect=(one.given.target,), wrong=()) for one in held
-    ]
-    tests = [test for one in (*edited, *held) for test in one.tests]
-    return (*own, *others, *tests, *keep)
+    return (*(check for one in facts for check in one.checks), *keep)
 
 
-def file_digest(found: FactFile) -> str:
-    """Return a digest of the facts, the tests and the facts to keep."""
-    raw = [to_json(one.given.edit) for one in found.facts]
-    return digest(canonical([raw, [to_json(one.tests) for one in found.facts], to_json(found.keep)]))[:12]
+def file_digest(found: FactFile, bounds: Sequence[str]) -> str:
+    """Return a digest of what is verified and of the bounds."""
+    return digest(canonical([to_json(suite_of(found.facts, found.keep)), [*bounds]]))[:12]

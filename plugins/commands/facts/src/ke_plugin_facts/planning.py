@@ -1,7 +1,7 @@
-"""Compare a file of facts with a model: which facts it holds already, and which edits are needed.
+"""Compare a file of facts with a model: which facts it knows already, and which edits are needed.
 
-A version is made from the base with all its edits at once, never on top of the version before it. So the file alone
-says what the model is, in whatever order the facts were added.
+A version is made from the base with all its edits at once, never on top of the version before it. So a version depends
+only on the file and the settings, not on the order in which facts were added.
 
 ========= ======================================================================
 action    the fact
@@ -22,9 +22,9 @@ from typing import Literal
 
 from attrs import evolve, field, frozen
 
-from ke_core.app import CallProgress, Catalog, Component, ModelChoice, Options, resolve_component
+from ke_core.app import CallProgress, Catalog, Component, ModelChoice, Options, reject_unused, resolve_component
 from ke_core.plugin import BadConfig
-from ke_plugin_facts.fact_file import FactFile, ManagedFact
+from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest
 from ke_plugin_facts.versions import Format, Lock, LockedFact
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 from ke_weights.editing import EditJob, LoadedModel, edit_job, open_model_for_edits, refuse_unsaveable
@@ -62,7 +62,7 @@ class PlannedFact:
 class ModelPlan:
     """What would change. ``job``: the edits of the next version; None if it has none. ``component``: the editor.
 
-    ``rebuild``: why all edits are made again although the facts did not change; empty if they are not.
+    ``rebuild``: why a version is made although no edit changed; empty if there is no reason.
     """
 
     loaded: LoadedModel
@@ -88,7 +88,7 @@ class ModelPlan:
 
     @property
     def held(self) -> list[ManagedFact]:
-        """The facts that the unedited model holds."""
+        """The facts that the unedited model answers."""
         return [one.fact for one in self.of("held") if one.fact is not None]
 
 
@@ -106,6 +106,7 @@ def make_plan(
             f"editor {target.editor} is an adaptor, and ke apply writes weights",
             hint="use ke edit --out, or a weight editor",
         )
+    reject_unused(target.options, [chosen.spec])
     _ = chosen.built  # raises for wrong options before the model is loaded
     loaded = open_model_for_edits(target.choice, catalog, progress, seed=target.seed)
     if loaded.past is not None:
@@ -117,6 +118,7 @@ def make_plan(
     edited = current.edited if current else {}
     planned = [_planned(one, answers[one.id], edited.get(one.id)) for one in file.facts]
     given = [one.fact.given for one in planned if one.fact is not None and one.action != "held"]
+    given.sort(key=lambda one: one.edit.id)  # the order in the file has no effect
     job = edit_job(chosen, target.choice, loaded, given, progress)
     refused = chosen.spec.refused(chosen.built, loaded.session, [one.edit for one in job.edits]) if job.edits else {}
     planned = [evolve(one, action="refuse", reason=refused[one.id]) if one.id in refused else one for one in planned]
@@ -124,7 +126,7 @@ def make_plan(
     found = ModelPlan(
         loaded=loaded, current=current, facts=tuple(planned), job=job if job.edits else None, component=chosen.component
     )
-    return evolve(found, rebuild=_rebuild(found, target, current))
+    return evolve(found, rebuild=_rebuild(found, file, target, current))
 
 
 def _prompts(facts: Sequence[ManagedFact]) -> list[PromptWithObjects]:
@@ -151,17 +153,23 @@ def _removed(one: LockedFact) -> PlannedFact:
     return PlannedFact(action="remove", id=one.id, statement=one.statement)
 
 
-def _rebuild(plan: ModelPlan, target: Target, current: Lock | None) -> str:
-    """Return why the current version is not what the settings make, or an empty text."""
-    if current is None or plan.job is None:
-        return ""
+def _rebuild(plan: ModelPlan, file: FactFile, target: Target, current: Lock | None) -> str:
+    """Return why the current version is not what the file and the settings make, or an empty text."""
+    if current is None:
+        return "there is no version yet"
     component = plan.component
     differ = {
         "the base model": current.base.weights != plan.loaded.base.weights,
-        "the editor": current.editor.name != component.name,
-        "the editor's version": (current.editor.version, current.editor.code) != (component.version, component.code),
-        "the editor's options": current.editor.options != component.options,
-        "the seed": current.seed != target.seed,
-        "the format": current.format != target.format,
+        "the tests or the bounds": current.file_digest != file_digest(file, (*target.least, *target.most)),
     }
-    return ", ".join(name for name, differs in differ.items() if differs)
+    if current.patch:
+        differ |= {
+            "the editor": current.editor.name != component.name,
+            "the editor's version": (current.editor.version, current.editor.code)
+            != (component.version, component.code),
+            "the editor's options": current.editor.options != component.options,
+            "the seed": current.seed != target.seed,
+            "the format": current.format != target.format,
+        }
+    names = [name for name, differs in differ.items() if differs]
+    return f"{', '.join(names)} changed" if names else ""

@@ -37,18 +37,18 @@ def plan_report(plan: ModelPlan, folder: ManagedFolder) -> Group:
         if len(shown) < len(listed):
             lines.append(literal(f"    ... and {len(listed) - len(shown)} more ({action})", "dim"))
     if plan.rebuild:
-        lines.append(literal(f"All edits are made again, because of {plan.rebuild}."))
+        lines.append(literal(f"A new version is needed: {plan.rebuild}."))
     return Group(*lines, literal(_counts(plan), "bold"))
 
 
 def _line(one: PlannedFact) -> str:
-    notes = {"held": "the model holds it", "refuse": one.reason, "change": one.reason, "add": f"now: {one.answer}"}
+    notes = {"held": "the model knows it", "refuse": one.reason, "change": one.reason, "add": f"now: {one.answer}"}
     note = one_line(notes.get(one.action, ""), 60)
     return f"  {SIGNS[one.action][0]} {one_line(one.statement, 70)}" + (f"  ({note})" if note else "")
 
 
 def _counts(plan: ModelPlan) -> str:
-    words = {"add": "to add", "change": "to change", "remove": "to remove", "held": "held by the model",
+    words = {"add": "to add", "change": "to change", "remove": "to remove", "held": "known to the model",
              "unchanged": "unchanged", "refuse": "that the editor cannot make"}  # fmt: skip
     counts = [f"{len(plan.of(action))} {words[action]}" for action in ORDER if plan.of(action)]
     if not plan.changes and not plan.of("refuse"):
@@ -118,7 +118,7 @@ def model_diff_report(found: ModelDifference, names: tuple[str, str]) -> Group:
         rank = "" if each.rank is None else f"{each.rank} of {each.full}"
         weights.add_row(literal(each.name), literal(f"{each.size:.2%}"), literal(rank))
     changed = sum(one.changed for one in found.facts)
-    counts = f"{changed} of {count_noun(len(found.facts), 'fact')} answered by only one of the models."
+    counts = f"{changed} of {count_noun(len(found.facts), 'fact')} are answered by only one of the models."
     parts: list[RenderableType] = [facts, literal(counts)]
     if found.weights:
         parts.append(weights)

@@ -27,12 +27,17 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ke_core.plugin import BadConfig, BadData, canonical, file_errors, read_object, sha256_of, write_atomic
+from ke_plugin_facts.versions import LOCK, PATCH
+from ke_weights.patches import read_patch
 
 FORMAT, SUFFIX = "ke-signature", ".sig"
 
 
 def sign(path: Path, key: Path) -> Path:
-    """Write the signature of a file with a private key, and return its path. Raises BadConfig for another key."""
+    """Write the signature of a file with a private key, and return its path.
+
+    Raises BadConfig for a key that is not Ed25519.
+    """
     private = _private(key)
     if not path.is_file():
         raise BadData(f"{path} is not a file", hint="sign a patch or a facts.lock.json")
@@ -66,6 +71,23 @@ def check_signature(path: Path, key: Path) -> str:
         )
         raise BadData(f"{path} is not signed by {key.name}: {why}", hint="do not use this file") from error
     return _text(public)
+
+
+def check_version(folder: Path, key: Path) -> str:
+    """Check the signatures of a version's lock file and patch, and that the lock file names this patch.
+
+    Return the public key. Raises BadData as ``check_signature`` does.
+    """
+    signer = check_signature(folder / LOCK, key)
+    named = read_object(folder / LOCK).get("patch")
+    if named or (folder / PATCH).exists():
+        check_signature(folder / PATCH, key)
+        found = read_patch(folder / PATCH).id
+        if found != named:
+            raise BadData(
+                f"{folder / PATCH} is patch {found}, and {LOCK} names {named}", hint="do not use this version"
+            )
+    return signer
 
 
 def _message(digest: str) -> bytes:

@@ -61,7 +61,7 @@ class Lock:
     """How a version was made. ``parent``: the version before it. ``restores``: the one that a rollback returned to.
 
     ``weights``: the digest of the model's weights with the edits. ``patch``: the id of the patch. ``verified``: the
-    numbers of the check, as ``ke verify --json`` prints them. ``seconds``: of the edit.
+    numbers of the check, as ``ke verify --json`` prints them.
     """
 
     schema: int = SCHEMA
@@ -82,7 +82,6 @@ class Lock:
     patch: str
     weights: str
     verified: Mapping[str, Any] = field(factory=dict)
-    seconds: float = 0.0
 
     @property
     def edited(self) -> dict[str, LockedFact]:
@@ -101,15 +100,20 @@ class ManagedFolder:
         link = self.root / CURRENT
         if not os.path.lexists(link):
             return None
+        if not link.is_symlink():
+            raise BadData(f"{link} is not a symbolic link", hint="copy the folder with its links (cp -a, rsync -a)")
         return self.read(link.readlink().name)
 
     def read(self, version: str) -> Lock:
         """Return how a version was made. Raises BadData if there is none, or if it is damaged."""
         path = self.folder(version) / LOCK
-        if not path.is_file():
+        if not (version.isdigit() and path.is_file()):
             known = ", ".join(sorted(each.name for each in self.versions())) or "none"
             raise BadData(f"{self.root} has no version {version!r}", hint=f"versions: {known}")
-        return from_json(read_object(path), Lock, of=str(path), error=BadData)
+        lock = from_json(read_object(path), Lock, of=str(path), error=BadData)
+        if lock.version != version or lock.parent >= version or lock.schema > SCHEMA:
+            raise BadData(f"{path} is damaged, or of a newer ke", hint="restore it from a copy")
+        return lock
 
     def chain(self) -> Iterator[Lock]:
         """Yield the current version and those before it, newest first."""
@@ -129,33 +133,55 @@ class ManagedFolder:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Reserve the folder for a change. Raises BadRun if another process changes it."""
+        """Reserve the folder for a change, and remove what a killed process left. Raises BadRun if another process
+        is changing it.
+        """
         self._refuse_others()
         with file_errors(f"cannot write {self.root}"):
             (self.root / VERSIONS).mkdir(parents=True, exist_ok=True)
-        with locked(self.root / ".lock", busy=f"another process changes {self.root}"):
+        with locked(self.root / ".lock", busy=f"another process is changing {self.root}"):
+            self._remove_left()
             yield
 
-    def next_version(self) -> str:
-        """Return the number of the next version, after removing versions that never became the current one."""
-        known = {lock.version for lock in self.chain()}
-        for path in self.versions():
-            if path.name not in known:
+    def _remove_left(self) -> None:
+        """Remove unfinished versions, links that were not moved into place, and models of versions that are not the
+        current one. The caller has reserved the folder.
+        """
+        current = self.current()
+        for path in self.root.glob(f".{CURRENT}.*"):
+            path.unlink()
+        for path in (self.root / VERSIONS).glob(".[0-9]*.*"):
+            if path.is_dir():
                 shutil.rmtree(path)
-        return f"{max((int(name) for name in known), default=0) + 1:04}"
+        for path in self.versions():
+            if current is not None and path.name != current.version:
+                shutil.rmtree(path / MODEL, ignore_errors=True)
 
-    def add(self, lock: Lock, fill: Callable[[Path], None]) -> Path:
-        """Write a version, whose other files ``fill`` writes, and make it the current one. Return its folder."""
-        before, to = self.current(), self.folder(lock.version)
-        with whole_folder(to) as folder:
+    def next_version(self) -> str:
+        """Return the number of the next version, after removing the one that a killed process did not finish.
+
+        That version was written after the current one, and never became the current one itself.
+        """
+        current = self.current()
+        latest = current.version if current else ""
+        parents = {path.name: self.read(path.name).parent for path in self.versions()}
+        for name, parent in parents.items():
+            if name > latest and parent == latest and name not in parents.values():
+                shutil.rmtree(self.folder(name))
+        return f"{max((int(path.name) for path in self.versions()), default=0) + 1:04}"
+
+    def add(self, lock: Lock, fill: Callable[[Path], None]) -> None:
+        """Write a version, whose other files ``fill`` writes, and make it the current one."""
+        before = self.current()
+        with whole_folder(self.folder(lock.version)) as folder:
             fill(folder)
             (folder / LOCK).write_text(canonical(to_json(lock)) + "\n", encoding="utf-8")
         self._point_at(lock.version)
         if before is not None:
             shutil.rmtree(self.folder(before.version) / MODEL, ignore_errors=True)
-        return to
 
     def _point_at(self, version: str) -> None:
+        """Replace the link to the current version, in one operation of the file system."""
         link = self.root / CURRENT
         new = hidden_sibling(link)
         with file_errors(f"cannot write {link}"):

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from ke_core.app import CallProgress, Model, completion, literal, model_choice, plain_table, split_options
+from ke_core.app import CallProgress, Model, completion, literal, plain_table
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import to_json
+from ke_plugin_facts.cli.settings import model_of, options_of
 
 CANDIDATES = ("memit", "rag", "lora", "grace")
 
@@ -32,24 +33,15 @@ CANDIDATES = ("memit", "rag", "lora", "grace")
     shell_complete=completion.component("editor"),
     help=f"Editor to try (repeatable). [default: those installed of {', '.join(CANDIDATES)}]",
 )
-@click.option("--sizes", default="", metavar="N,N,...", help="Numbers of facts to try. [default: all of the file]")
+@click.option("--sizes", default="", metavar="N,N,...", help="Numbers of facts to try. [default: all facts]")
 @shared.component_options
 @shared.json_option
 @shared.model_options
 @click.pass_context
-def command(
-    context: click.Context,
-    /,
-    *,
-    facts: Path,
-    candidates: tuple[str, ...],
-    sizes: str,
-    options: tuple[str, ...],
-    **given: Any,
-) -> int:
+def command(context: click.Context, /, *, facts: Path, candidates: tuple[str, ...], sizes: str, **given: Any) -> int:
     """Try several editors on a file of facts, and print what each costs and breaks.
 
-    For each number of facts and each editor: the facts that are answered, the paraphrases and tests that follow, the
+    For each number of facts and each editor: the facts that are answered, the paraphrases that follow, the
     facts to keep that are lost, and the seconds per fact and per question. The row none is the unedited model.
 
     \b
@@ -63,12 +55,12 @@ def command(
     for name in tried:
         catalog.spec("editor", name)
     counts = numbers(sizes, len(file.facts))
-    merged = {**file.options, **split_options(options)}
+    options = options_of(context.obj, file, given, *tried)
     shown = CallProgress()
     with shown.shown():
-        choice = model_choice(given)
+        choice = model_of(context, file, given)
         model = Model(model=choice.load(catalog, shown), choice=choice, progress=shown)
-        found = [*trials(model, file.facts, file.keep, tried, counts, merged)]
+        found = [*trials(model, file.facts, file.keep, tried, counts, options)]
     if given["as_json"]:
         shared.print_json(to_json(found))
         return 0

@@ -51,7 +51,7 @@ def lint(file: Path) -> int:
 @click.option("--date", default="", metavar="YYYY-MM-DD", help="Date of the fact.")
 @click.option("--owner", default="", metavar="NAME", help="Who is responsible for it.")
 def add(sentence: str, file: Path, **fields: str) -> int:
-    """Add a fact to a file, whose comments and order stay.
+    """Add a fact to a file. Comments and order are preserved.
 
     The new object follows "=>", or is the end of the sentence, as in `ke edit`.
     """
@@ -66,7 +66,7 @@ def add(sentence: str, file: Path, **fields: str) -> int:
 @click.argument("new", type=click.Path(path_type=Path))
 @shared.json_option
 def diff(old: Path, new: Path, *, as_json: bool) -> int:
-    """Compare two files: the facts that were added, changed and removed.
+    """Compare two files: facts, tests, facts to keep and settings.
 
     The exit status is 2 if they differ.
     """

@@ -8,8 +8,9 @@ from typing import Any
 import click
 from rich.console import Group
 
-from ke_core.app import CallProgress, literal, out
+from ke_core.app import CallProgress, literal
 from ke_core.app import options as shared
+from ke_core.app import out as output
 from ke_core.plugin import to_json
 from ke_plugin_facts.cli.settings import file_argument, managed_folder, method_options, out_option, target_of
 
@@ -34,8 +35,9 @@ CHANGES = 2
 def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Path, **given: Any) -> int:
     """Compare a file of facts with a model, and print what would change.
 
-    It asks the unedited model every fact: facts that it holds need no edit. Nothing is written. The exit status is 2
-    if something would change, 1 if the editor cannot make an edit, and 0 otherwise.
+    It asks the unedited model every fact: facts that it knows need no edit. Nothing is written. The exit status is 2
+    if something would change, 1 if the editor cannot make an edit, and 0 otherwise. After an error the exit status is
+    2 too, and nothing is printed on standard output.
 
     \b
     Example: ke plan facts.toml
@@ -44,20 +46,18 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.report import plan_json, plan_report  # noqa: PLC0415  torch
+    from ke_weights.editing import weight_editors  # noqa: PLC0415  torch
 
     found, shown = read_facts(file), CallProgress()
     folder, target = managed_folder(out, found), target_of(context, found, given)
     with shown.shown():
         plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
-    recorded = recorded_editors(runs, plan.loaded.base.model.digest)
+    usable = {*weight_editors(context.obj.catalog), target.editor}
+    recorded = [one for one in recorded_editors(runs, plan.loaded.base.model.digest) if one.editor in usable]
     edits = len(plan.edited)
     advice = expectation(recorded, target.editor, edits, runs) if edits else []
     if given["as_json"]:
         shared.print_json(plan_json(plan) | {"expected": advice, "recorded": to_json(recorded)})
     else:
-        _print(Group(plan_report(plan, folder), *map(literal, advice)))
+        output().print(Group(plan_report(plan, folder), *map(literal, advice)))
     return 1 if plan.of("refuse") else CHANGES if plan.changes else 0
-
-
-def _print(report: Any) -> None:
-    out().print(report)

@@ -9,7 +9,8 @@ import click
 from ke_core.app import literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_plugin_facts.cli.settings import managed_folder, out_option
+from ke_plugin_facts.cli.settings import folder_option
+from ke_plugin_facts.versions import ManagedFolder
 
 files_argument = click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 
@@ -38,24 +39,26 @@ def sign(files: tuple[Path, ...], key: Path) -> int:
 @click.option("--key", type=click.Path(path_type=Path), required=True, metavar="KEY.pub",
               help="Public key of the person who must have signed them.")  # fmt: skip
 def verify(files: tuple[Path, ...], key: Path) -> int:
-    """Check the signatures of patches or lock files.
+    """Check the signatures of patches, lock files or versions.
 
-    The exit status is 2 if a file was changed, has no signature, or has one of another key.
+    For the folder of a version it checks the lock file and the patch, and that they belong together. The exit status
+    is 2 if a file was changed, has no signature, or has one of another key.
 
     \b
-    Example: ke patch verify edited/current/patch.safetensors --key anna.pub
+    Example: ke patch verify edited/current --key anna.pub
     """  # fmt: skip
-    from ke_plugin_facts.signing import check_signature  # noqa: PLC0415  cryptography
+    from ke_plugin_facts.signing import check_signature, check_version  # noqa: PLC0415  cryptography
 
     for file in files:
-        output().print(literal(f"{file}: signed by {check_signature(file, key)}"), soft_wrap=True)
+        signer = check_version(file, key) if file.is_dir() else check_signature(file, key)
+        output().print(literal(f"{file}: signed by {signer}"), soft_wrap=True)
     return 0
 
 
 @click.command("log")
-@out_option
+@folder_option
 @shared.json_option
-def log(out: Path | None, *, as_json: bool) -> int:
+def log(out: Path, *, as_json: bool) -> int:
     """List the versions of a managed model, newest first: when, by whom, and which facts changed, with sources.
 
     \b
@@ -63,5 +66,5 @@ def log(out: Path | None, *, as_json: bool) -> int:
     """  # fmt: skip
     from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  torch
 
-    shared.print_rows(version_rows([*managed_folder(out).chain()]), as_json=as_json)
+    shared.print_rows(version_rows([*ManagedFolder(root=out).chain()]), as_json=as_json)
     return 0

@@ -10,7 +10,9 @@ import click
 from ke_core.app import CallProgress, literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_plugin_facts.cli.settings import author_option, managed_folder, out_option
+from ke_core.plugin import BadData
+from ke_plugin_facts.cli.settings import author_option, folder_option
+from ke_plugin_facts.versions import ManagedFolder
 
 if TYPE_CHECKING:
     from ke_core.app import ModelChoice
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("rollback")
-@out_option
+@folder_option
 @click.option(
     "--to",
     default="",
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
 @shared.json_option
 @shared.model_options
 @click.pass_context
-def command(context: click.Context, /, *, out: Path | None, to: str, author: str, **given: Any) -> int:
+def command(context: click.Context, /, *, out: Path, to: str, author: str, **given: Any) -> int:
     """Return a model to an earlier version.
 
     It applies the patch of that version to the base model and compares the digest of the weights with the recorded
-    one, so the result is equal bit for bit. `--to base` returns to the model without edits.
+    one, so the result is equal bit for bit. `--to base` returns to the model without edits. A rollback is a version
+    too, so a second `ke rollback` undoes the first.
 
     \b
     Example: ke rollback --out edited
@@ -42,7 +45,9 @@ def command(context: click.Context, /, *, out: Path | None, to: str, author: str
     from ke_plugin_facts.report import version_line  # noqa: PLC0415  torch
     from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  torch
 
-    folder, shown = managed_folder(out), CallProgress()
+    folder, shown = ManagedFolder(root=out), CallProgress()
+    if folder.current() is None:
+        raise BadData(f"{out} has no version", hint="make one with ke apply, or name its folder with --out")
 
     def choice(lock: Lock) -> ModelChoice:
         return recorded_model_choice(context, given, lock.base.model, folder=lock.base.folder)

@@ -15,14 +15,26 @@ from ke_core.app import options as shared
 from ke_plugin_facts.versions import ManagedFolder
 
 if TYPE_CHECKING:
+    from ke_core.app import App, ModelChoice
     from ke_plugin_facts.fact_file import FactFile
     from ke_plugin_facts.planning import Target
 
+
+def user_name() -> str:
+    """Return the name of the user, or "unknown" where there is none, as in some containers."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
 DEFAULT_OUT = "edited"
 file_argument = click.argument("file", type=click.Path(path_type=Path), default=Path("facts.toml"), metavar="[FILE]")
+folder_option = click.option("--out", type=click.Path(path_type=Path), default=Path(DEFAULT_OUT), show_default=True,
+                             metavar="FOLDER", help="Folder of the managed model.")  # fmt: skip
 out_option = click.option("--out", type=click.Path(path_type=Path), metavar="FOLDER",
                           help=f"Folder of the managed model. [default: the file's, else {DEFAULT_OUT}]")  # fmt: skip
-author_option = click.option("--author", default=getuser, metavar="NAME", show_default="the user's name",
+author_option = click.option("--author", default=user_name, metavar="NAME", show_default="the user's name",
                              help="Who makes the change, for `ke patch log`.")  # fmt: skip
 method_options = shared.section(
     "Method",
@@ -30,13 +42,13 @@ method_options = shared.section(
                  help="Editing method. [default: the file's]"),
     shared.component_options,
     shared.seed_option,
-    click.option("--format", "format_", type=click.Choice(["merged", "peft"]), default="merged", show_default=True,
+    click.option("--format", type=click.Choice(["merged", "peft"]), default="merged", show_default=True,
                  help="What to write: a checkpoint (merged) or a LoRA adapter (peft)."),
     click.option("--min", "least", multiple=True, metavar="METRIC=RATE",
-                 help="Change nothing below this rate; metrics as in `ke verify` (repeatable). [default: the file's, "
-                 "else efficacy=0.9]"),
+                 help="Fail, and change nothing, below this rate; metrics as in `ke verify` (repeatable). "
+                 "[default: the file's; for efficacy also 0.9]"),
     click.option("--max", "most", multiple=True, metavar="METRIC=RATE",
-                 help="Change nothing above this rate (repeatable)."),
+                 help="Fail, and change nothing, above this rate (repeatable)."),
 )  # fmt: skip
 
 
@@ -47,24 +59,42 @@ def managed_folder(out: Path | None, file: FactFile | None = None) -> ManagedFol
     return ManagedFolder(root=out or Path(DEFAULT_OUT))
 
 
+def model_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) -> ModelChoice:
+    """Return the model that the command or the file names. A folder in a file starts at the file's folder."""
+    written = {name: file.settings[name] for name in ("model", "dtype") if name in file.settings}
+    if (file.path.parent / str(written.get("model", ""))).is_dir() and written.get("model"):
+        written["model"] = str(file.path.parent / str(written["model"]))
+    return model_choice({**given, **{name: value for name, value in written.items() if not _typed(context, name)}})
+
+
+def options_of(app: App, file: FactFile, given: Mapping[str, Any], *editors: str) -> dict[str, dict[str, str]]:
+    """Return the options of the command and of the file. Tables of the file for other editors are ignored."""
+    prefixes = {app.catalog.spec("editor", name).prefix for name in app.catalog.names("editor")}
+    used = {app.catalog.spec("editor", name).prefix for name in editors}
+    options = {name: dict(table) for name, table in file.options.items() if name in used or name not in prefixes}
+    for name, table in split_options(given["options"]).items():
+        options[name] = {**options.get(name, {}), **table}
+    return options
+
+
 def target_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) -> Target:
     """Return what the file and the options of the command say. Raises UsageError without an editor."""
     from ke_plugin_facts.planning import Target  # noqa: PLC0415  torch
 
-    written = {name: file.settings[name] for name in ("model", "dtype", "seed") if name in file.settings}
-    explicit = {name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    merged = {**given, **{name: value for name, value in written.items() if name not in explicit}}
     editor = given["editor"] or str(file.settings.get("editor", ""))
     shared.require(context.obj, "editor", editor)
-    options = {name: dict(table) for name, table in file.options.items()}
-    for name, table in split_options(given["options"]).items():
-        options[name] = {**options.get(name, {}), **table}
+    settings = {name: file.settings[name] for name in ("seed", "format") if name in file.settings}
+    settings |= {name: given[name] for name in ("seed", "format") if name not in settings or _typed(context, name)}
     return Target(
-        choice=model_choice(merged),
+        choice=model_of(context, file, given),
         editor=editor,
-        options=options,
-        seed=int(merged["seed"]),
-        format=given["format_"],
+        options=options_of(context.obj, file, given, editor),
+        seed=settings["seed"],
+        format=settings["format"],
         least=given["least"] or file.bounds("min"),
         most=given["most"] or file.bounds("max"),
     )
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
