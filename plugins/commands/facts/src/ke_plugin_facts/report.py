@@ -36,7 +36,7 @@ def plan_report(plan: ModelPlan, folder: ManagedFolder) -> Group:
         lines += [literal(_line(one), SIGNS[action][1]) for one in shown]
         if len(shown) < len(listed):
             lines.append(literal(f"    ... and {len(listed) - len(shown)} more ({action})", "dim"))
-    if plan.rebuild:
+    if plan.rebuild and (plan.current or not plan.of(*CHANGES)):
         lines.append(literal(f"A new version is needed: {plan.rebuild}."))
     return Group(*lines, literal(_counts(plan), "bold"))
 
