@@ -145,9 +145,7 @@ def model(tmp_path_factory):
     return saved(tiny_model("llama"), tmp_path_factory.mktemp("model"))
 
 
-@pytest.mark.parametrize(
-    "plan", [("--batch", "2"), ("--batch", "all"), ("--batch", "3", "--sequential", "--eval-every", "1")]
-)
+@pytest.mark.parametrize("plan", [("--batch", "2"), ("--batch", "3", "--sequential", "--eval-every", "1")])
 def test_two_processes_give_the_records_of_one(tmp_path, model, plan):
     asked = (
         "eval",

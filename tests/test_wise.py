@@ -1,4 +1,4 @@
-"""A killed sequential run of WISE loads its side memories, and ``ke edit``, ``ke verify`` and ``ke serve`` use them."""
+"""A killed sequential run of WISE loads its side memories. The commands for saved adaptors are tested with melo."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ke_plugin_hf.testing import saved, tiny_model
-from ke_weights.testing.resuming import check_killed_run, check_saved_adaptor
+from ke_weights.testing.resuming import check_killed_run
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +29,3 @@ def test_killed_run_continues_with_the_saved_side_memories(model: Path, tmp_path
     words = ("eval", "--editor", "wise", *options(VALUES | SHARDS), "--dataset", "atlas", "--limit", 3)
     words += ("--sequential", "--eval-every", "1", "--model", str(model))
     check_killed_run(tmp_path, "ke_plugin_wise.edited:learn", *words)
-
-
-def test_saved_side_memories_are_verified_and_served(model: Path, tmp_path: Path) -> None:
-    check_saved_adaptor(tmp_path, model, "wise", *options(VALUES))
