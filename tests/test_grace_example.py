@@ -6,18 +6,15 @@ import json
 import os
 import re
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from ke_core.api.models import installed_catalog, plugins
 from ke_plugin_hf.testing import saved, tiny_model
-from ke_weights.testing.adaptor import AdaptorContract
 from ke_weights.testing.resuming import count_calls, edited_replies, run_ke, served_completion, served_edit
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "docs/examples/grace"
@@ -41,21 +38,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Set the environment of this process and its children."""
-    monkeypatch.syspath_prepend(str(site))
+def _installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the environment of the processes that a test starts."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH")))))
-    forget_plugins()
-    yield
-    forget_plugins()
-    for name in ("grace_like", "grace_like_codebook"):
-        sys.modules.pop(name, None)
-
-
-def forget_plugins() -> None:
-    """Have this process look for plugins again: other tests may have asked for them before."""
-    plugins.cache_clear()
-    installed_catalog.cache_clear()
 
 
 pytestmark = pytest.mark.integration
@@ -66,11 +51,6 @@ SUITE = [
 ]
 EDIT = ("The capital of Peru is => La Paz", "--subject", "Peru")
 OPTIONS = ("-o", "grace-like.steps=20")
-
-
-class TestContract(AdaptorContract):
-    name = "grace-like"
-    options: ClassVar = {"steps": "3"}
 
 
 @pytest.fixture(scope="session")
@@ -160,6 +140,7 @@ def test_ke_show_names_the_kind(ke: Callable[..., Any]) -> None:
 
 
 def test_ke_plugins_check_finds_nothing_broken(ke: Callable[..., Any]) -> None:
+    """It runs the contract of adaptors."""
     done = ke("plugins", "check", "grace-like", *OPTIONS)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"editor grace-like: \d\d passed, \d skipped", done.stdout)
