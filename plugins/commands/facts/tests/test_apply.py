@@ -25,6 +25,8 @@ from ke_weights.patches import weights_digest
 
 Run = Callable[..., int]
 
+pytestmark = pytest.mark.integration  # whole commands
+
 
 def weights_in(folder: Path) -> str:
     model = ModelChoice(reference=str(folder)).load(installed_catalog(), SilentProgress())
@@ -261,7 +263,6 @@ def test_another_editor_option_makes_all_edits_again(facts: Path, ke: Run, capsy
     assert "the editor's options changed" in capsys.readouterr().out
 
 
-@pytest.mark.integration
 def test_a_kill_at_any_moment_leaves_a_complete_version(facts: Path, model: Path, ke: Run) -> None:
     """The child ends, as if killed, right before its n-th access to a file of the managed folder.
 

@@ -49,6 +49,7 @@ def wait_until(condition):
     raise AssertionError("it did not happen")
 
 
+@pytest.mark.integration
 def test_edits_are_added_and_removed_as_one_adapter(fake, start_vllm):
     with start_vllm(fake) as site:
         assert complete(site, PERU) == ([NOTHING], "smol")
@@ -160,6 +161,7 @@ def test_every_answer_is_that_of_one_complete_state(fake, start_vllm):
     assert fake.unloaded_too_soon == []
 
 
+@pytest.mark.integration
 def test_a_fact_that_the_server_does_not_answer_is_refused(fake, start_vllm):
     with start_vllm(fake) as site:
         add(site, (PERU, "Cusco"))
