@@ -266,7 +266,7 @@ def test_another_editor_option_makes_all_edits_again(facts: Path, ke: Run, capsy
 def test_a_kill_at_any_moment_leaves_a_complete_version(facts: Path, model: Path, ke: Run) -> None:
     """The child ends, as if killed, right before its n-th access to a file of the managed folder.
 
-    Every seventh moment; all of them were tried once.
+    Every seventh moment of each command.
     """
     out = Path("edited")
     assert ke("apply") == 0
