@@ -97,14 +97,20 @@ def test_a_server_that_is_gone_is_503():
     assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "server_busy", 20)
 
 
+def streaming(site):
+    """Return a connection on which a completion of PERU is streamed."""
+    connection = HTTPConnection(site.host, site.port, timeout=20)
+    body = json.dumps({"prompt": PERU, "stream": True})
+    connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+    return connection
+
+
 @pytest.mark.integration
 def test_a_stream_ends_with_the_adapter_that_it_began_with(fake, start_vllm):
     with start_vllm(fake) as site:
         add(site, (PERU, "Cusco and Lima"))
         fake.hold.clear()
-        connection = HTTPConnection(site.host, site.port, timeout=20)
-        body = json.dumps({"prompt": PERU, "stream": True})
-        connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+        connection = streaming(site)
         stream = connection.getresponse()
         assert stream.headers["Content-Type"] == "text/event-stream"
         first = stream.readline()
@@ -126,9 +132,7 @@ def test_a_client_that_disconnects_releases_its_adapter(fake, start_vllm):
     with start_vllm(fake) as site:
         add(site, (PERU, "Cusco and Lima"))
         fake.hold.clear()
-        connection = HTTPConnection(site.host, site.port, timeout=20)
-        body = json.dumps({"prompt": PERU, "stream": True})
-        connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+        connection = streaming(site)
         connection.getresponse().readline()
         add(site, (CHILE, "Arica"))
         connection.sock.close()

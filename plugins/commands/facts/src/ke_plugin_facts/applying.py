@@ -15,7 +15,7 @@ from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, suite_
 from ke_plugin_facts.planning import ModelPlan, Target
 from ke_plugin_facts.versions import MODEL, PATCH, Format, Lock, LockedFact, ManagedFolder
 from ke_weights.completions import complete_prompts
-from ke_weights.editing import LoadedModel, make_edit, open_model_for_edits
+from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits
 from ke_weights.patches import (
     StoredPatch,
     applied,
@@ -76,21 +76,15 @@ def _edit(
 ) -> Applied:
     """Edit the model, verify it, and write the version while the model is edited."""
     assert plan.job is not None
-    session, result = plan.loaded.session, Applied(lock=None, verification=None, wanted=wanted)
+    session, edited = plan.loaded.session, plan.job.edited
     before = complete_prompts(session, suite_prompts(suite))
-
-    def finish(patch: StoredPatch, originals: Mapping[str, Any]) -> None:
-        nonlocal result
+    with edited.active(plan.job.edits), active_patch(edited, plan.loaded) as (patch, originals):
         found = compare_answers(before, complete_prompts(session, suite_prompts(suite)), suite, wanted)
-        result = evolve(result, verification=found)
         if found.missed:
-            return
+            return Applied(lock=None, verification=found, wanted=wanted)
         made = evolve(lock, patch=patch.id, weights=patch.info.edited, verified=_numbers(found))
         folder.add(made, lambda to: _write(plan.loaded, patch, originals, made.format, to))
-        result = evolve(result, lock=made)
-
-    make_edit(plan.job, finish)
-    return result
+    return Applied(lock=made, verification=found, wanted=wanted)
 
 
 def _numbers(found: Verification) -> dict[str, Any]:

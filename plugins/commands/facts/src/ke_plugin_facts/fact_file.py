@@ -40,7 +40,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ke_core.app import SourceLine, count_noun, edit_from, option_text, read_rows, text_field
-from ke_core.plugin import BadData, Edit, SourcedEdit, canonical, digest, read_toml, to_json
+from ke_core.plugin import BadData, Edit, SourcedEdit, digest, read_toml, to_json
 from ke_weights.verify import Check, check_from, edit_checks
 
 SETTINGS: Mapping[str, type] = {
@@ -256,4 +256,4 @@ def suite_of(facts: Sequence[ManagedFact], keep: Sequence[Check]) -> tuple[Check
 
 def file_digest(found: FactFile, bounds: Sequence[str]) -> str:
     """Return a digest of what is verified and of the bounds."""
-    return digest(canonical([to_json(suite_of(found.facts, found.keep)), [*bounds]]))[:12]
+    return digest([to_json(suite_of(found.facts, found.keep)), [*bounds]])[:12]

@@ -172,13 +172,11 @@ class ManagedFolder:
 
     def add(self, lock: Lock, fill: Callable[[Path], None]) -> None:
         """Write a version, whose other files ``fill`` writes, and make it the current one."""
-        before = self.current()
         with whole_folder(self.folder(lock.version)) as folder:
             fill(folder)
             (folder / LOCK).write_text(canonical(to_json(lock)) + "\n", encoding="utf-8")
         self._point_at(lock.version)
-        if before is not None:
-            shutil.rmtree(self.folder(before.version) / MODEL, ignore_errors=True)
+        self._remove_left()
 
     def _point_at(self, version: str) -> None:
         """Replace the link to the current version, in one operation of the file system."""

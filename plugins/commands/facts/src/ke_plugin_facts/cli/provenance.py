@@ -9,8 +9,7 @@ import click
 from ke_core.app import literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_plugin_facts.cli.settings import folder_option
-from ke_plugin_facts.versions import ManagedFolder
+from ke_plugin_facts.cli.settings import folder_option, managed_folder
 
 files_argument = click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
 
@@ -66,5 +65,5 @@ def log(out: Path, *, as_json: bool) -> int:
     """  # fmt: skip
     from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  torch
 
-    shared.print_rows(version_rows([*ManagedFolder(root=out).chain()]), as_json=as_json)
+    shared.print_rows(version_rows([*managed_folder(out).chain()]), as_json=as_json)
     return 0

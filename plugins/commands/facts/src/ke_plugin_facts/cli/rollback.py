@@ -11,8 +11,7 @@ from ke_core.app import CallProgress, literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import BadData
-from ke_plugin_facts.cli.settings import author_option, folder_option
-from ke_plugin_facts.versions import ManagedFolder
+from ke_plugin_facts.cli.settings import author_option, folder_option, managed_folder
 
 if TYPE_CHECKING:
     from ke_core.app import ModelChoice
@@ -45,7 +44,7 @@ def command(context: click.Context, /, *, out: Path, to: str, author: str, **giv
     from ke_plugin_facts.report import version_line  # noqa: PLC0415  torch
     from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  torch
 
-    folder, shown = ManagedFolder(root=out), CallProgress()
+    folder, shown = managed_folder(out), CallProgress()
     if folder.current() is None:
         raise BadData(f"{out} has no version", hint="make one with ke apply, or name its folder with --out")
 

@@ -12,12 +12,12 @@ from click.core import ParameterSource
 
 from ke_core.app import completion, model_choice, split_options
 from ke_core.app import options as shared
-from ke_plugin_facts.versions import ManagedFolder
 
 if TYPE_CHECKING:
     from ke_core.app import App, ModelChoice
     from ke_plugin_facts.fact_file import FactFile
     from ke_plugin_facts.planning import Target
+    from ke_plugin_facts.versions import ManagedFolder
 
 
 def user_name() -> str:
@@ -54,6 +54,8 @@ method_options = shared.section(
 
 def managed_folder(out: Path | None, file: FactFile | None = None) -> ManagedFolder:
     """Return the folder of the managed model. A relative path in a file starts at the file's folder."""
+    from ke_plugin_facts.versions import ManagedFolder  # noqa: PLC0415  torch
+
     if out is None and file is not None and "out" in file.settings:
         out = file.path.parent / str(file.settings["out"])
     return ManagedFolder(root=out or Path(DEFAULT_OUT))
