@@ -225,6 +225,16 @@ def test_a_damaged_folder_is_an_error(facts: Path, ke: Run, capsys: pytest.Captu
     assert "is not a symbolic link" in capsys.readouterr().err
 
 
+def test_verify_checks_a_version_against_the_file(
+    facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ke("apply", "--json") == 0
+    applied = loads(capsys.readouterr().out)["verification"]
+    assert ke("verify", "edited/current/patch.safetensors", "--suite", facts, "--model", model, "--json") == 0
+    found = loads(capsys.readouterr().out)
+    assert (found["numbers"], found["facts"]) == (applied["numbers"], applied["facts"])
+
+
 def test_a_signed_version_is_accepted(facts: Path, ke: Run, tmp_path: Path) -> None:
     private, public = tmp_path / "key", tmp_path / "key.pub"
     key = Ed25519PrivateKey.generate()

@@ -9,6 +9,7 @@ import pytest
 from ke_core.plugin import BadData
 from ke_plugin_facts.comparing import fact_changes
 from ke_plugin_facts.fact_file import FactFile, facts_of, read_facts, suite_of
+from ke_plugin_facts.hookimpls import ke_read_suite
 from ke_plugin_facts.writing import add_fact
 
 PERU = {"prompt": "The capital of {} is", "subject": "Peru", "target": "Cusco"}
@@ -117,6 +118,16 @@ def test_the_suite_has_facts_tests_and_kept_facts() -> None:
         ("paraphrase", "Peru's capital is"), ("changed", "The capital of Chile is"),
         ("kept", "The capital of France is"),
     ]  # fmt: skip
+
+
+def test_a_file_is_a_suite(facts: Path, tmp_path: Path) -> None:
+    found = read_facts(facts)
+    assert ke_read_suite(facts) == suite_of(found.facts, found.keep)
+    assert ke_read_suite(tmp_path / "suite.jsonl") is None
+    empty = tmp_path / "empty.toml"
+    empty.write_text("")
+    with pytest.raises(BadData, match="has no facts to check"):
+        ke_read_suite(empty)
 
 
 def test_adding_a_fact_keeps_comments_and_refuses_contradictions(facts: Path) -> None:

@@ -50,7 +50,7 @@ def ke_model_facts(session: Session[Any]) -> ModelFacts | None:
 
 @hookimpl
 def ke_hookspecs() -> list[object]:
-    """Declare ``ke_update_wrappers``."""
+    """Declare ``ke_update_wrappers`` and ``ke_read_suite``."""
     from ke_weights import hookspecs  # noqa: PLC0415  only here
 
     return [hookspecs]

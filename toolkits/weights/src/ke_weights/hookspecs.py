@@ -1,12 +1,17 @@
-"""The hook of this toolkit."""
+"""The hooks of this toolkit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from ke_weights.wrappers import UpdateWrapperSpec
+
+if TYPE_CHECKING:
+    from ke_weights.verify import Check
 
 hookspec = pluggy.HookspecMarker("ke")
 
@@ -20,3 +25,15 @@ def ke_update_wrappers() -> Iterable[UpdateWrapperSpec]:
     :return: one spec per wrapper.
     """
     return ()
+
+
+@hookspec(firstresult=True)
+def ke_read_suite(path: Path) -> Sequence[Check] | None:
+    """Read a suite of ``ke verify`` that is neither JSON lines nor CSV. The first answer counts.
+
+    Implement it with ``@hookimpl(optionalhook=True)``, as above.
+
+    :param path: the file after ``--suite``.
+    :return: the checks, or None for a file of another format.
+    """
+    return None

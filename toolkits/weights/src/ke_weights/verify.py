@@ -7,6 +7,7 @@ kind        passes if the edited model's greedy answer begins with ...
 =========== ==========================================================================================
 changed     one of ``expect``
 paraphrase  one of ``expect`` (a paraphrase of a changed fact)
+consequence one of ``expect`` (a fact that follows from a changed one)
 kept        one of ``expect``; without ``expect``: equals the unedited model's answer
 =========== ==========================================================================================
 
@@ -18,6 +19,7 @@ In all kinds, an answer that begins with one of ``not`` fails. Numbers:
 =========== ==========================================================================================
 efficacy    fraction of ``changed`` that pass
 paraphrase  fraction of ``paraphrase`` that pass
+consequence fraction of ``consequence`` that pass
 kept        fraction of ``kept`` that pass
 drift       of the ``kept`` that pass on the unedited model, the fraction that fails on the edited one
 preference  fraction of those with ``not``, except kept ones, where ``expect`` is more probable than ``not``
@@ -41,9 +43,9 @@ from ke_weights.patches.checkpoint import LoadedHistory, reverted
 from ke_weights.patches.format import StoredPatch
 from ke_weights.saved_edits import SavedEdit, opened_edit
 
-Kind = Literal["changed", "kept", "paraphrase"]
+Kind = Literal["changed", "kept", "paraphrase", "consequence"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-METRICS = ("efficacy", "paraphrase", "kept", "drift", "preference")
+METRICS = ("efficacy", "paraphrase", "consequence", "kept", "drift", "preference")
 FIELDS = ("kind", "prompt", "expect", "not", "id")
 
 
@@ -135,9 +137,9 @@ def bounds(least: Sequence[str], most: Sequence[str]) -> tuple[Bound, ...]:
 
 def needed(wanted: Sequence[Bound], suite: Sequence[Check]) -> None:
     """Raise BadConfig for a bound on a number that the suite cannot measure, before a model is loaded."""
-    kinds = {"efficacy": "changed", "paraphrase": "paraphrase", "kept": "kept", "drift": "kept"}
+    kinds = {"efficacy": "changed", "drift": "kept", "preference": ""}
     for bound in wanted:
-        kind = kinds.get(bound.metric)
+        kind = kinds.get(bound.metric, bound.metric)
         there = any(one.kind == kind if kind else one.wrong and one.expect and one.kind != "kept" for one in suite)
         if not there:
             what = f"kind {kind!r}" if kind else "'not' and 'expect'"

@@ -509,6 +509,8 @@ def test_verify_computes_its_metrics(ke, patched, tmp_path):
     suite = write(tmp_path / "t.jsonl", [
         {"kind": "changed", "prompt": SUITE[1]["prompt"], "expect": ["x", after["changed"]]},
         {"kind": "paraphrase", "prompt": SUITE[1]["prompt"], "expect": after["changed"], "not": after["changed"]},
+        {"kind": "consequence", "prompt": SUITE[1]["prompt"], "expect": after["changed"]},
+        {"kind": "consequence", "prompt": SUITE[1]["prompt"], "expect": "what nobody says"},
         {"kind": "kept", "prompt": SUITE[0]["prompt"], "expect": before["kept"]},
         {"kind": "kept", "prompt": SUITE[0]["prompt"], "expect": "what nobody says"},
     ])  # fmt: skip
@@ -516,6 +518,7 @@ def test_verify_computes_its_metrics(ke, patched, tmp_path):
     lost = float(before["kept"] != after["kept"])
     assert numbers["efficacy"] == {"value": 1.0, "n": 1}
     assert numbers["paraphrase"] == {"value": 0.0, "n": 1}
+    assert numbers["consequence"] == {"value": 0.5, "n": 2}
     assert numbers["kept"] == {"value": (1 - lost) / 2, "n": 2}
     assert numbers["drift"] == {"value": lost, "n": 1}
     assert numbers["preference"]["n"] == 1

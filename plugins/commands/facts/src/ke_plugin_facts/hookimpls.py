@@ -1,13 +1,16 @@
-"""The commands of this plugin."""
+"""The commands of this plugin, and its reader of suites."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ke_core.plugin import LazyCommand, hookimpl
+from ke_core.plugin import BadData, LazyCommand, hookimpl
 
 if TYPE_CHECKING:
     import click
+
+    from ke_weights.verify import Check
 
 SHIP, INSPECT = "Edit and ship", "Inspect"
 COMMANDS = {
@@ -33,3 +36,16 @@ def ke_commands(group: click.Group) -> None:
         group.add_command(LazyCommand(name, f"ke_plugin_facts.cli.{name}:command", summary, section))
     for name, summary in PATCH_COMMANDS.items():
         group.add_command(LazyCommand(name, f"ke_plugin_facts.cli.provenance:{name}", summary), f"patch {name}")
+
+
+@hookimpl(optionalhook=True)
+def ke_read_suite(path: Path) -> tuple[Check, ...] | None:
+    """Read a file of facts as a suite of ``ke verify``. Raises BadData for one without facts."""
+    if path.suffix.lower() != ".toml":
+        return None
+    from ke_plugin_facts.fact_file import read_facts, suite_of  # noqa: PLC0415  torch
+
+    found = read_facts(path)
+    if not (found.facts or found.keep):
+        raise BadData(f"{path} has no facts to check", hint="add one with ke facts add")
+    return suite_of(found.facts, found.keep)

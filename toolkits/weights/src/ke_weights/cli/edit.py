@@ -137,9 +137,11 @@ def _push(
     if not given["push"]:
         return None
     from ke_weights.push import EFFICACY, open_server, push_adapter  # noqa: PLC0415  torch
-    from ke_weights.verify import bounds, edit_checks, needed, read_suite  # noqa: PLC0415  torch
+    from ke_weights.suites import open_suite  # noqa: PLC0415  torch
+    from ke_weights.verify import bounds, edit_checks, needed  # noqa: PLC0415  torch
 
-    suite = read_suite(given["suite"]) if given["suite"] else tuple(one for fact in facts for one in edit_checks(fact))
+    own = tuple(one for fact in facts for one in edit_checks(fact))
+    suite = open_suite(given["suite"], app.plugins) if given["suite"] else own
     wanted = bounds(given["least"], given["most"]) or (EFFICACY,)
     needed(wanted, suite)
     if any(bound.metric == "preference" for bound in wanted):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @shared.section(
     "Checks",
     click.option("--suite", type=click.Path(path_type=Path), required=True, metavar="FILE",
-                 help='JSON lines: {"kind": "changed"|"kept"|"paraphrase", "prompt": ..., "expect": ..., '
-                 '"not": ...}.'),
+                 help='JSON lines: {"kind": "changed"|"paraphrase"|"consequence"|"kept", "prompt": ..., '
+                 '"expect": ..., "not": ...}. Also an edit file, or the file of facts of `ke apply`.'),
     least_option,
     most_option,
     shared.json_option,
@@ -49,17 +49,19 @@ def command(
     Metrics (rates from 0 to 1):
       efficacy    changed facts that are answered as expected
       paraphrase  paraphrases that are answered as expected
+      consequence consequences of changed facts that are answered as expected
       kept        kept facts that are answered as expected (without "expect": as before)
       drift       kept facts that the unedited model answers correctly, and the edited one does not
-      preference  changed facts and paraphrases with "not" for which "expect" is more probable
+      preference  changed facts, paraphrases and consequences with "not" for which "expect" is more probable
     \b
     Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
     """  # fmt: skip
     from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415  torch
     from ke_weights.report.verify_files import junit, markdown  # noqa: PLC0415  torch
-    from ke_weights.verify import bounds, needed, read_suite, verify  # noqa: PLC0415
+    from ke_weights.suites import open_suite  # noqa: PLC0415
+    from ke_weights.verify import bounds, needed, verify  # noqa: PLC0415
 
-    wanted, checks = bounds(least, most), read_suite(suite)
+    wanted, checks = bounds(least, most), open_suite(suite, context.obj.plugins)
     needed(wanted, checks)
     with progress(err()) as shown:
         found = verify(_answers(context, patch, given, shown), checks, wanted)
