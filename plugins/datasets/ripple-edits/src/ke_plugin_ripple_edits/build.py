@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
-from ke_benchmarks.graph import BuildTools, KnowledgeGraph, RecallProbe, Record
-from ke_core.plugin import BadData, Gold
+from ke_benchmarks.graph import BuildTools, GraphEdit, KnowledgeGraph, RecallProbe, Record
+from ke_core.plugin import BadData, Case, Gold
 from ke_plugin_ripple_edits import RippleBuildConfig
+from ke_plugin_ripple_edits.cases import cases_of
 from ke_plugin_ripple_edits.criteria import BuiltTest, CriteriaBuilder
+from ke_plugin_ripple_edits.given_edits import EditPlanner, GivenWorlds
 from ke_plugin_ripple_edits.joint_edits import JointEdits
 from ke_plugin_ripple_edits.rules import Rules, read
 from ke_plugin_ripple_edits.sampling import EditSampler
@@ -33,8 +35,7 @@ class RippleBuilder:
         """Return up to ``tools.cases`` records; none depends on a fact that another edits. Raises BadData if there are
         none.
         """
-        path = Path(self.config.rules).expanduser() if self.config.rules else None
-        rules, names = Rules.of(read(path), graph), UniqueNames(graph)
+        rules, names = self._rules(graph), UniqueNames(graph)
         chooser = EditSampler(graph=graph, rules=rules, config=self.config, tools=tools, names=names)
         drawn = list(islice(chooser.worlds(), SPARE * tools.cases))
         known = list(self._known(drawn, tools))
@@ -55,6 +56,25 @@ class RippleBuilder:
         for case in together.cases:
             yield self._record(case.world, case.tests, tools)
 
+    def from_edits(
+        self, edits: Sequence[GraphEdit], graph: KnowledgeGraph, changing: Collection[str] = ()
+    ) -> list[Case | str]:
+        """Return the case of each edit, or why there is none, as ``EditBuilder`` describes."""
+        rules, names, tools = self._rules(graph), UniqueNames(graph), BuildTools()
+        sampler = EditSampler(graph=graph, rules=rules, config=self.config, tools=tools, names=names)
+        planner = EditPlanner(graph=graph, names=names, editable=sampler.editable)
+        plans = [planner.plan(edit) for edit in edits]
+        given, wording = GivenWorlds.of(plans, edits, graph, rules, changing), FactWriter(graph=graph, rules=rules)
+        records = []
+        for world in given.worlds:
+            criteria = CriteriaBuilder(world=world, wording=wording, names=names, backwards=self.config.backwards)
+            records.append(self._record(world, given.independent(world, criteria.tests()), tools))
+        cases = iter(cases_of(records, "the built cases"))
+        return [plan if isinstance(plan, str) else next(cases) for plan in plans]
+
+    def _rules(self, graph: KnowledgeGraph) -> Rules:
+        return Rules.of(read(Path(self.config.rules).expanduser() if self.config.rules else None), graph)
+
     def _known(self, drawn: Sequence[RippleWorld], tools: BuildTools) -> Iterator[RippleWorld]:
         """Yield edits whose old fact the model recalls; injected facts always pass."""
         if self.config.subset == "recent" or not drawn:
@@ -74,7 +94,7 @@ class RippleBuilder:
             else:
                 tools.dropped("the model does not recall the edited fact")
 
-    def _record(self, world: RippleWorld, tests: dict[str, list[BuiltTest]], tools: BuildTools) -> Record:
+    def _record(self, world: RippleWorld, tests: Mapping[str, Sequence[BuiltTest]], tools: BuildTools) -> Record:
         plan, phrase = world.plan, _cloze(world)
         question = _question(world)
         edit: dict[str, Any] = {

@@ -14,12 +14,15 @@ share an id and are sent once. The metric ``ripple`` combines conditions and suc
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from attrs import evolve, field, frozen
 
+from ke_benchmarks import structure_record
+from ke_benchmarks.graph import Record
 from ke_core.plugin import EFFICACY, Case, Cloze, Edit, Entity, Fact, Gold, Probe, Query, Relation
 from ke_plugin_ripple_edits.records import KEYS, Ids, RippleEdit, RippleQuery, RippleRecord, RippleTarget, ids
 from ke_plugin_ripple_edits.words import Sentence, cloze, split_prompt
@@ -34,6 +37,14 @@ BARE = re.compile(r"Q\d+\Z")
 def case(record: RippleRecord, number: int) -> Case:
     """Convert the record. The id is its position in the file, from 1. Raises ValueError for an unreadable prompt."""
     return _Case(record=record).made(str(number))
+
+
+def cases_of(records: Sequence[Record], where: str) -> list[Case]:
+    """Convert records of our own builder. ``where``: for errors, which are bugs."""
+    return [
+        case(structure_record(raw, RippleRecord, where=f"{where}, record {at}", hint="report this bug"), at)
+        for at, raw in enumerate(json.loads(json.dumps(records)), start=1)
+    ]
 
 
 @frozen(kw_only=True, slots=False)

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import EmbeddedDataset, FileDataset, structure_record, user_file
+from ke_benchmarks import EmbeddedDataset, FileDataset, user_file
 from ke_benchmarks.graph import BuildTools, load_atlas
 from ke_core.plugin import BadData, Case, DatasetInfo, Decoding, Parse, Prompt, Query
 from ke_plugin_ripple_edits import STYLE, RippleBuildConfig, RippleEditsConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
-from ke_plugin_ripple_edits.cases import case
+from ke_plugin_ripple_edits.cases import case, cases_of
 from ke_plugin_ripple_edits.records import RippleRecord
 from ke_plugin_ripple_edits.variants import RippleVariant
 
@@ -92,11 +92,7 @@ def atlas_records() -> tuple[Mapping[str, Any], ...]:
 
 @cache
 def _atlas_cases() -> tuple[Case, ...]:
-    found = []
-    for at, raw in enumerate(json.loads(json.dumps(atlas_records())), start=1):
-        where = f"ripple-edits-atlas, record {at}"
-        found.append(case(structure_record(raw, RippleRecord, where=where, hint="report this bug"), at))
-    return tuple(found)
+    return tuple(cases_of(atlas_records(), "ripple-edits-atlas"))
 
 
 @cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from attrs import frozen
@@ -129,14 +128,7 @@ class UniqueNames:
     def _owners(self) -> dict[str, str | None]:
         """Name to the key of its entity; None if there are several."""
         found: dict[str, str | None] = {}
-        for entity in things(self._graph):
+        for entity in self._graph.things():
             for name in {name.casefold() for name in entity.names}:
                 found[name] = entity.key if found.get(name, entity.key) == entity.key else None
         return found
-
-
-def things(graph: KnowledgeGraph) -> Iterator[Entity]:
-    """Yield every entity with a fact, by type."""
-    kinds: Iterable[str] = dict.fromkeys(kind for link in graph.links.values() for kind in (link.subject, link.object))
-    for kind in kinds:
-        yield from graph.entities(kind)

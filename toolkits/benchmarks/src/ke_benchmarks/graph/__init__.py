@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ke_benchmarks.graph.base import LITERALS, KnowledgeGraph, Link, Node, contains_name, literal
-from ke_benchmarks.graph.build import Builder, BuilderSpec, BuildTools, QuestionBuilder, RecallProbe, Record
+from ke_benchmarks.graph.build import (
+    Builder,
+    BuilderSpec,
+    BuildTools,
+    EditBuilder,
+    GraphEdit,
+    QuestionBuilder,
+    RecallProbe,
+    Record,
+)
 from ke_benchmarks.graph.graph import Graph, load_atlas, parse
 from ke_benchmarks.graph.miniatures import (
     PROFILE,
@@ -41,7 +50,9 @@ __all__ = [
     "BuildTools",
     "Builder",
     "BuilderSpec",
+    "EditBuilder",
     "Graph",
+    "GraphEdit",
     "KnowledgeGraph",
     "Link",
     "Node",

@@ -79,6 +79,11 @@ class KnowledgeGraph(ABC):
 
     # --- derived -----------------------------------------------------------------------------------------
 
+    def things(self) -> Iterator[Entity]:
+        """Yield every entity with a fact, by type. Literals are not included."""
+        for kind in dict.fromkeys(kind for link in self.links.values() for kind in (link.subject, link.object)):
+            yield from self.entities(kind)
+
     def entity(self, key: str) -> Entity:
         """Return the entity of that key. Raises KeyError."""
         return self.node(key).entity

@@ -6,14 +6,14 @@ read them. An embedded dataset is the builder applied to the atlas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
 from ke_benchmarks.graph.base import KnowledgeGraph
-from ke_core.plugin import Failure, Gold, Procedure, Spec
+from ke_core.plugin import Case, Entity, Failure, Gold, Procedure, Spec
 
 Record = Mapping[str, Any]
 """JSON values that ``json.dumps`` accepts."""
@@ -64,6 +64,30 @@ class QuestionBuilder(Protocol):
 
     def from_questions(self, path: Path, tools: BuildTools) -> Iterator[Record]:
         """Yield up to ``tools.cases`` records for the questions of the file, with ``tools.run``. Raises BadData."""
+        ...
+
+
+@frozen(kw_only=True)
+class GraphEdit:
+    """An edit of a fact of a graph. ``subject`` and ``relation``: by key. ``new``: an entity or a literal."""
+
+    subject: str
+    relation: str
+    new: Entity
+
+
+@runtime_checkable
+class EditBuilder(Protocol):
+    """A builder that can also start from given edits: ``ke facts expand``."""
+
+    def from_edits(
+        self, edits: Sequence[GraphEdit], graph: KnowledgeGraph, changing: Collection[str] = ()
+    ) -> list[Case | str]:
+        """Return the case of each edit, or why the builder cannot make one.
+
+        All edits are made together. No test depends on a fact that another edit may change. ``changing``: keys of
+        entities of which any fact may change too.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_benchmarks.graph.base import KnowledgeGraph, Link, Node, Subject, key_of, literal
 from ke_core.plugin import BadData, Entity, Relation, loads
@@ -50,6 +50,10 @@ class Graph(KnowledgeGraph):
     def popularity(self, entity: Subject) -> int:
         """Return the number of facts of the entity."""
         return self._mentions[key_of(entity)]
+
+    def with_nodes(self, nodes: Mapping[str, Node]) -> Graph:
+        """Return the graph with further entities, by key. They have no facts."""
+        return evolve(self, nodes={**self.nodes, **nodes})
 
     def _literal(self, key: str) -> Node:
         found = literal(key)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_benchmarks.graph.base import KnowledgeGraph, Link, Node
+from ke_benchmarks.graph.base import Link, Node
 from ke_benchmarks.graph.endpoint import extract
 from ke_benchmarks.graph.graph import Graph, load_atlas, parse
 from ke_benchmarks.graph.kinds import Kinds, Survey, kinds_of, link_kinds, survey
@@ -29,7 +29,7 @@ NO_LABEL, OTHER = "an entity without a label", "a relation that is not in the ta
 class OpenedGraph:
     """A graph, and the skipped parts of its source, by reason."""
 
-    graph: KnowledgeGraph
+    graph: Graph
     skipped: SkippedRows
 
 
