@@ -48,17 +48,24 @@ SETTINGS: Mapping[str, type] = {
 }  # fmt: skip
 SIDES = ("min", "max")
 TABLES = ("facts", "keep")
-OWN_FIELDS = ("owner", "tests")
+OWN_FIELDS = ("owner", "relation", "tests")
 """Fields of a fact that an edit file does not have."""
+PROPOSED = "proposed"
+"""Field of a test: the graph and the criterion that proposed it."""
 
 
 @frozen(kw_only=True)
 class ManagedFact:
-    """A fact that the model should know. ``tests``: what should be true with it, next to its paraphrases."""
+    """A fact that the model should know. ``tests``: what should be true with it, next to its paraphrases.
+
+    ``relation``: its name in a knowledge graph. ``proposed``: what proposed a test, by the test's id.
+    """
 
     given: SourcedEdit
     owner: str = ""
+    relation: str = ""
     tests: tuple[Check, ...] = ()
+    proposed: Mapping[str, str] = field(factory=dict)
     place: SourceLine
 
     @property
@@ -173,10 +180,17 @@ def _fact(raw: Mapping[str, Any], place: SourceLine) -> ManagedFact:
     tests = raw.get("tests") or []
     if not isinstance(tests, list) or not all(isinstance(one, Mapping) for one in tests):
         raise place.wrong("tests", "is not a list of tests", hint='{ kind = "kept", prompt = "...", expect = "..." }')
+    checks = [_test(one, place, f"{given.edit.id}/test-{number}") for number, one in enumerate(tests, 1)]
     return ManagedFact(
         given=given,
         owner=text_field(raw, "owner", place),
-        tests=tuple(_test(one, place, f"{given.edit.id}/test-{number}") for number, one in enumerate(tests, 1)),
+        relation=text_field(raw, "relation", place),
+        tests=tuple(checks),
+        proposed={
+            check.id: text_field(one, PROPOSED, place)
+            for check, one in zip(checks, tests, strict=True)
+            if PROPOSED in one
+        },
         place=place,
     )
 
@@ -187,7 +201,7 @@ def _text(value: Any) -> Any:
 
 
 def _test(raw: Mapping[str, Any], place: SourceLine, name: str) -> Check:
-    return check_from({"id": name, **raw}, place)
+    return check_from({"id": name, **{key: value for key, value in raw.items() if key != PROPOSED}}, place)
 
 
 def duplicates(found: FactFile) -> Iterator[str]:
@@ -209,15 +223,15 @@ def contradictions(found: FactFile) -> Iterator[str]:
     """Yield a sentence for each fact that contradicts another one, a test, or a fact to keep."""
     targets: dict[tuple[str, str], ManagedFact] = {}
     for one in found.facts:
-        others = [targets.setdefault(key, one) for key in (_key(one.given.edit), ("", _plain(one.given.prompt)))]
+        others = [targets.setdefault(key, one) for key in (_key(one.given.edit), ("", plain(one.given.prompt)))]
         other = next((other for other in others if other.given.target != one.given.target), None)
         if other is not None:
             yield (
                 f"{one.place}: {one.given.edit.statement!r} contradicts {other.given.edit.statement!r} ({other.place})"
             )
-    prompts = {_plain(one.given.prompt): one for one in found.facts}
+    prompts = {plain(one.given.prompt): one for one in found.facts}
     for test, owner in [*((test, str(one.place)) for one in found.facts for test in one.tests), *_kept(found)]:
-        fact = prompts.get(_plain(test.prompt))
+        fact = prompts.get(plain(test.prompt))
         if fact is not None and _denies(test, fact.given.target):
             yield f"{fact.place}: {fact.given.edit.statement!r} contradicts a test ({owner})"
 
@@ -229,8 +243,8 @@ def _kept(found: FactFile) -> Iterator[tuple[Check, str]]:
 def _key(edit: Edit) -> tuple[str, str]:
     """Return what identifies the subject and the relation of an edit."""
     if edit.after is None:
-        return "", _plain(edit.prompt)
-    return _plain(edit.after.subject.key), _plain(edit.after.relation.key)
+        return "", plain(edit.prompt)
+    return plain(edit.after.subject.key), plain(edit.after.relation.key)
 
 
 def _denies(test: Check, target: str) -> bool:
@@ -238,11 +252,12 @@ def _denies(test: Check, target: str) -> bool:
 
     A test of a fact to keep without an expected answer expects the answer of the unedited model.
     """
-    names = {_plain(name) for name in test.expect}
-    return _plain(target) not in names or _plain(target) in {_plain(name) for name in test.wrong}
+    names = {plain(name) for name in test.expect}
+    return plain(target) not in names or plain(target) in {plain(name) for name in test.wrong}
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text as it is compared, without differences in case and spaces."""
     return " ".join(text.casefold().split())
 
 

@@ -1,16 +1,19 @@
-"""Add a fact to ``facts.toml``. Comments, order and spacing of the file stay."""
+"""Add facts and proposed tests to ``facts.toml``. Comments, order and spacing of the file stay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import tomlkit
-from tomlkit.items import Array
+from tomlkit.items import AoT, Array
 
 from ke_core.plugin import BadData, write_atomic
-from ke_plugin_facts.fact_file import facts_of, read_facts
+from ke_plugin_facts.expanding import ProposedTest, mark
+from ke_plugin_facts.fact_file import PROPOSED, facts_of, read_facts
 from ke_weights.sentences import edit_from_sentence
 
 
@@ -20,8 +23,7 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
     Raises BadData for a file that is not TOML, and for a fact that it contains or contradicts; then the file is
     unchanged.
     """
-    if path.suffix.lower() != ".toml":
-        raise BadData(f"{path} is not a TOML file", hint="write JSON lines and CSV with your own editor")
+    _require_toml(path)
     given = edit_from_sentence(sentence, fields["subject"].strip(), "")
     cloze = given.edit.cloze
     assert cloze is not None
@@ -42,6 +44,78 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
     facts_of(document.unwrap(), path)
     write_atomic(path, tomlkit.dumps(document).encode())
     return given.edit.statement
+
+
+def write_proposals(path: Path, tests: Sequence[ProposedTest], facts: Sequence[int], graph: str) -> tuple[int, int]:
+    """Write the tests that a graph proposes into the facts at the positions ``facts``; return how many changed.
+
+    Tests that the graph proposed earlier and does not propose now are removed. Returns the counts of added and removed
+    tests. Raises BadData for a file that is not TOML, or that the tests would contradict; then the file is unchanged.
+    """
+    _require_toml(path)
+    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+    wanted = defaultdict[int, list[dict[str, Any]]](list)
+    for test in tests:
+        wanted[test.fact].append(test.fields(graph))
+    added = removed = 0
+    for at in facts:
+        fact, new = document["facts"][at], wanted[at]
+        old = [
+            (number, test.unwrap())
+            for number, test in enumerate(fact.get("tests", ()))
+            if str(test.get(PROPOSED, "")).startswith(mark(graph))
+        ]
+        for number, test in reversed(old):
+            if test not in new:
+                del fact["tests"][number]
+                removed += 1
+        known = [test for _number, test in old]
+        missing = [test for test in new if test not in known]
+        _append(fact, missing)
+        added += len(missing)
+    facts_of(document.unwrap(), path)
+    if added or removed:
+        write_atomic(path, tomlkit.dumps(document).encode())
+    return added, removed
+
+
+def _append(fact: Any, tests: Sequence[Mapping[str, Any]]) -> None:
+    """Append tests to a fact, before the blank lines and comments that end its table."""
+    if not tests:
+        return
+    if "tests" not in fact:
+        after = _cut_tail(fact)
+        fact.add("tests", tomlkit.array())
+        fact.value.body.extend(after)
+    listed = fact["tests"]
+    if isinstance(listed, AoT):
+        after = _cut_tail(listed[-1])
+        for test in tests:
+            table = tomlkit.table()
+            table.update(test)
+            listed[-1].add(tomlkit.nl())
+            listed.append(table)
+        listed[-1].value.body.extend(after)
+    else:
+        listed.multiline(multiline=True)
+        for test in tests:
+            row = tomlkit.inline_table()
+            row.update(test)
+            listed.append(row)
+
+
+def _cut_tail(table: Any) -> list[Any]:
+    """Remove the blank lines and comments after the last key of a table, and return them."""
+    body = table.value.body
+    end = 1 + max(at for at, (key, _item) in enumerate(body) if key is not None)
+    tail: list[Any] = body[end:]
+    del body[end:]
+    return tail
+
+
+def _require_toml(path: Path) -> None:
+    if path.suffix.lower() != ".toml":
+        raise BadData(f"{path} is not a TOML file", hint="write JSON lines and CSV with your own editor")
 
 
 def _date(text: str) -> date | None:

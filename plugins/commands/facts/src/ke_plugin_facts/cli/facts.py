@@ -1,15 +1,19 @@
-"""``ke facts``: check a file of facts, add to it, and compare two."""
+"""``ke facts``: check a file of facts, add to it, propose tests, and compare two."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.app import count_noun, literal
+from ke_core.app import count_noun, literal, split_options
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_plugin_facts.cli.settings import file_argument
+
+if TYPE_CHECKING:
+    from ke_core.app import App
 
 
 @click.group("facts")
@@ -31,7 +35,9 @@ def lint(file: Path) -> int:
 
     found = read_facts(file)
     tests = sum(len(one.tests) for one in found.facts)
-    counts = [count_noun(len(found.facts), "fact"), count_noun(tests, "test"), f"{len(found.keep)} to keep"]
+    proposed = sum(len(one.proposed) for one in found.facts)
+    written = count_noun(tests, "test") + (f" ({proposed} proposed)" if proposed else "")
+    counts = [count_noun(len(found.facts), "fact"), written, f"{len(found.keep)} to keep"]
     output().print(literal(f"{file}: {', '.join(counts)}"))
     return 0
 
@@ -58,6 +64,57 @@ def add(sentence: str, file: Path, **fields: str) -> int:
     from ke_plugin_facts.writing import add_fact  # noqa: PLC0415  tomlkit
 
     output().print(literal(f"{file}: {add_fact(file, sentence, fields)}"))
+    return 0
+
+
+@command.command("expand")
+@file_argument
+@click.option(
+    "--graph",
+    required=True,
+    metavar="GRAPH",
+    help="Knowledge graph, as in `ke build`: atlas (embedded), a file (.csv, .tsv, .nt, .ttl, .json), or sparql:URL.",
+)
+@click.option(
+    "--relations",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="TOML table of relations with their wording, as in `ke build`.",
+)
+@click.option("--skip-unlabeled", is_flag=True, help="Leave out facts of the graph about entities without a label.")
+@shared.component_options
+@shared.json_option
+@click.pass_obj
+def expand_command(
+    app: App, /, *, file: Path, graph: str, options: tuple[str, ...], as_json: bool, **given: Any
+) -> int:
+    """Propose tests of the facts from a knowledge graph, and write them into the file.
+
+    The tests are consequences, other names of the subject, and facts to keep, as the builder of RippleEdits makes
+    them. Each is marked as proposed: review them, for example in the diff of a pull request. Facts that the graph does
+    not contain are listed with the reason. Running the command again adds nothing.
+
+    \b
+    Examples:
+      ke facts expand --graph atlas
+      ke facts expand --graph company.csv --relations relations.toml -o build.backwards=2
+    """  # fmt: skip
+    from ke_benchmarks.graph import open_graph  # noqa: PLC0415  reads TOML and HTTP
+    from ke_plugin_facts.expanding import edit_builder, expand  # noqa: PLC0415  torch
+    from ke_plugin_facts.expansion_report import expansion_json, expansion_report  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.writing import write_proposals  # noqa: PLC0415  tomlkit
+
+    found, builder = read_facts(file), edit_builder(app.catalog, split_options(options))
+    opened = open_graph(graph, **given).graph
+    made = expand(found, opened, builder)
+    facts = [at for at in range(len(found.facts)) if at not in made.reasons]
+    added, removed = write_proposals(file, made.tests, facts, opened.name)
+    if as_json:
+        shared.print_json(expansion_json(made, found) | {"added": added, "removed": removed})
+    else:
+        output().print(expansion_report(made, found))
+        output().print(literal(f"{file}: {count_noun(added, 'test')} added, {removed} removed"))
     return 0
 
 
