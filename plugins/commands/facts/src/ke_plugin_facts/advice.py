@@ -1,4 +1,4 @@
-"""What to expect of an editor on this model: efficacy and seconds per edit, from recorded runs of ``ke eval``."""
+"""What to expect of an editor on this model: efficacy, time and memory, from recorded runs of ``ke eval``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ EFFICACY = ("efficacy", "edit-wise")
 class RecordedEditor:
     """One run of an editor with this model. ``together``: edits made at once; None: all.
 
-    ``seconds``: per edit; None if the run has no metric ``cost``.
+    ``seconds``: per edit. ``memory`` and ``device_memory``: additional MiB of the process and on the GPU while edits
+    are made, mean of the batches. They are None if the run has no metric ``cost``, or did not measure them.
     """
 
     editor: str
@@ -27,6 +28,8 @@ class RecordedEditor:
     n: int
     together: int | None
     seconds: float | None
+    memory: float | None = None
+    device_memory: float | None = None
 
 
 def recorded_editors(root: Path, digest: str) -> tuple[RecordedEditor, ...]:
@@ -54,6 +57,8 @@ def _of(path: Path, folder: RunFolder, digest: str) -> Iterator[RecordedEditor]:
             n=efficacy.n,
             together=spec.plan.size,
             seconds=_value(scores, "seconds"),
+            memory=_value(scores, "memory"),
+            device_memory=_value(scores, "device-memory"),
         )
 
 
@@ -66,7 +71,7 @@ def expectation(runs: Sequence[RecordedEditor], editor: str, edits: int, root: P
     own = [one for one in runs if one.editor == editor]
     if not own:
         lines = [
-            f"Expected efficacy and time of {editor}: not known, because {root} has no scored run with this model."
+            f"Expected of {editor}: efficacy, time and memory not known: {root} has no scored run with this model."
         ]
     else:
         near = min(own, key=lambda one: abs((one.together or one.n) - edits))
@@ -76,11 +81,18 @@ def expectation(runs: Sequence[RecordedEditor], editor: str, edits: int, root: P
         lines = [
             f"Expected of {editor}: efficacy {near.efficacy:.2f} (n {near.n}, {_together(near)}).",
             f"Expected time: {seconds}.",
+            f"Expected additional memory: {_memory(near)}.",
         ]
     best = runs[0] if runs else None
     if best is not None and best.editor != editor and best.efficacy > max((one.efficacy for one in own), default=0.0):
         lines.append(f"Best recorded: {best.editor}, efficacy {best.efficacy:.2f} (n {best.n}, {_together(best)}).")
     return lines
+
+
+def _memory(one: RecordedEditor) -> str:
+    measured = [(one.memory, "MiB"), (one.device_memory, "MiB on the GPU")]
+    known = [f"{value:,.0f} {unit}" for value, unit in measured if value is not None]
+    return " and ".join(known) or "not known, because the run did not measure it with the metric cost"
 
 
 def _together(one: RecordedEditor) -> str:
