@@ -273,6 +273,54 @@ def test_another_editor_option_makes_all_edits_again(facts: Path, ke: Run, capsy
     assert "the editor's options changed" in capsys.readouterr().out
 
 
+def models_in(out: Path) -> list[str]:
+    """Return the versions that have a model on disk, after checking each against its lock file."""
+    folder = ManagedFolder(root=out)
+    found = [path for path in folder.versions() if (path / "model").exists()]
+    assert [weights_in(path / "model") for path in found] == [folder.read(path.name).weights for path in found]
+    return [path.name for path in found]
+
+
+def test_models_of_the_newest_versions_stay_and_older_ones_are_rebuilt(facts: Path, model: Path, ke: Run) -> None:
+    text, out = facts.read_text(), Path("edited")
+    for target in ("Cusco", "Lima", "Ica"):
+        facts.write_text(text.replace("Cusco", target))
+        assert ke("apply", "--keep", "2") == 0
+    assert models_in(out) == ["0002", "0003"]
+    assert ke("rollback", "--out", out, "--to", "0001", "--keep", "2", "--model", model) == 0
+    assert models_in(out) == ["0003", "0004"]
+    assert current_weights(out) == ManagedFolder(root=out).read("0001").weights
+    assert ke("apply") == 0
+    assert models_in(out) == ["0005"]
+
+
+def test_a_kill_while_an_unfinished_version_is_removed_leaves_none_of_it(
+    facts: Path, ke: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, remove = Path("edited"), shutil.rmtree
+    assert ke("apply") == 0
+    before = current_weights(out)
+    shutil.copytree(out / "versions/0001", out / "versions/0002")  # as if killed before it became the current one
+    lock = out / "versions/0002/facts.lock.json"
+    lock.write_text(
+        lock.read_text().replace('"version":"0001"', '"version":"0002"').replace('parent":""', 'parent":"0001"')
+    )
+
+    def killed(path: Path, **_more: object) -> None:
+        if (path / lock.name).exists():
+            (path / lock.name).unlink()
+            raise KeyboardInterrupt
+        remove(path)
+
+    facts.write_text(facts.read_text().replace("Cusco", "Lima"))
+    with monkeypatch.context() as patched:
+        patched.setattr("ke_plugin_facts.versions.shutil.rmtree", killed)
+        assert ke("apply") == 130
+    assert current_weights(out) == before
+    assert ke("apply") == 0
+    assert models_in(out) == ["0002"]
+
+
 def test_a_kill_at_any_moment_leaves_a_complete_version(facts: Path, model: Path, ke: Run) -> None:
     """The child ends, as if killed, right before its n-th access to a file of the managed folder.
 
@@ -282,7 +330,7 @@ def test_a_kill_at_any_moment_leaves_a_complete_version(facts: Path, model: Path
     assert ke("apply") == 0
     text = facts.read_text()
     changed = text.replace("Cusco", "Lima")
-    for words in (("apply",), ("rollback", "--out", "edited", "--model", str(model))):
+    for words in (("apply", "--keep", "2"), ("rollback", "--out", "edited", "--model", str(model))):
         found, ended = set(), False
         for moment in count(0, 7):
             before = current_weights(out)
@@ -291,6 +339,7 @@ def test_a_kill_at_any_moment_leaves_a_complete_version(facts: Path, model: Path
             facts.write_text(text if "Lima" in str(lock.facts) else changed)
             ended = killed_at(moment, out.resolve(), words)
             found.add("old" if before == current_weights(out) else "new")
+            assert models_in(out)
             if ended:
                 break
         assert found == {"old", "new"}

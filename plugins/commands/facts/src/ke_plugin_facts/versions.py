@@ -5,7 +5,7 @@
     OUT/current                      a symbolic link to the current version
     OUT/versions/0002/facts.lock.json   how the version was made
     OUT/versions/0002/patch.safetensors its edits, unless it is the base
-    OUT/versions/0002/model/            a checkpoint, or a LoRA adapter; only the current version has one
+    OUT/versions/0002/model/            a checkpoint, or a LoRA adapter; only the newest versions have one
 
 A version is written completely before the link is replaced, which is one operation of the file system. So a process
 that is killed leaves the old version or the new one.
@@ -91,9 +91,10 @@ class Lock:
 
 @frozen(kw_only=True)
 class ManagedFolder:
-    """The folder of a managed model."""
+    """The folder of a managed model. ``keep``: the number of newest versions whose models stay."""
 
     root: Path
+    keep: int = 1
 
     def current(self) -> Lock | None:
         """Return how the current version was made, or None before the first. Raises BadData for a damaged folder."""
@@ -144,8 +145,8 @@ class ManagedFolder:
             yield
 
     def _remove_left(self) -> None:
-        """Remove unfinished versions, links that were not moved into place, and models of versions that are not the
-        current one. The caller has reserved the folder.
+        """Remove unfinished versions, links that were not moved into place, and models of versions that are not among
+        the newest ones. The caller has reserved the folder.
         """
         current = self.current()
         for path in self.root.glob(f".{CURRENT}.*"):
@@ -153,9 +154,18 @@ class ManagedFolder:
         for path in (self.root / VERSIONS).glob(".[0-9]*.*"):
             if path.is_dir():
                 shutil.rmtree(path)
-        for path in self.versions():
-            if current is not None and path.name != current.version:
-                shutil.rmtree(path / MODEL, ignore_errors=True)
+        names = [path.name for path in self.versions()]
+        newest = [name for name in names if current is None or name <= current.version][-self.keep :]
+        for name in names if current is not None else ():
+            if name not in newest and (self.folder(name) / MODEL).exists():
+                self._remove(name, MODEL)
+
+    def _remove(self, version: str, part: str = "") -> None:
+        """Remove a version, or a part of it. A killed process leaves all of it, or a hidden folder."""
+        left = hidden_sibling(self.folder(version))
+        with file_errors(f"cannot write {self.root}"):
+            (self.folder(version) / part).rename(left)
+        shutil.rmtree(left, ignore_errors=True)
 
     def next_version(self) -> str:
         """Return the number of the next version, after removing the one that a killed process did not finish.
@@ -167,7 +177,7 @@ class ManagedFolder:
         parents = {path.name: self.read(path.name).parent for path in self.versions()}
         for name, parent in parents.items():
             if name > latest and parent == latest and name not in parents.values():
-                shutil.rmtree(self.folder(name))
+                self._remove(name)
         return f"{max((int(path.name) for path in self.versions()), default=0) + 1:04}"
 
     def add(self, lock: Lock, fill: Callable[[Path], None]) -> None:

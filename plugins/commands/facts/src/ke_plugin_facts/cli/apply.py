@@ -13,6 +13,7 @@ from ke_core.app import out as output
 from ke_plugin_facts.cli.settings import (
     author_option,
     file_argument,
+    keep_option,
     managed_folder,
     method_options,
     out_option,
@@ -24,6 +25,7 @@ from ke_plugin_facts.cli.settings import (
 @file_argument
 @out_option
 @author_option
+@keep_option
 @shared.json_option
 @method_options
 @shared.model_options
@@ -46,7 +48,7 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, author: 
     from ke_plugin_facts.report import apply_json, apply_report, plan_report  # noqa: PLC0415  torch
 
     found, shown = read_facts(file), CallProgress()
-    folder, target = managed_folder(out, found), target_of(context, found, given)
+    folder, target = managed_folder(out, found, keep=given["keep"]), target_of(context, found, given)
     with folder.changing(), shown.shown():
         plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
         applied = apply_plan(plan, found, target, folder, author) if plan.changes or plan.of("refuse") else None

@@ -11,7 +11,7 @@ from ke_core.app import CallProgress, literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import BadData
-from ke_plugin_facts.cli.settings import author_option, folder_option, managed_folder
+from ke_plugin_facts.cli.settings import author_option, folder_option, keep_option, managed_folder
 
 if TYPE_CHECKING:
     from ke_core.app import ModelChoice
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     help="Number of the version from `ke patch log`, or base. [default: the version before the current one]",
 )
 @author_option
+@keep_option
 @shared.json_option
 @shared.model_options
 @click.pass_context
@@ -44,7 +45,7 @@ def command(context: click.Context, /, *, out: Path, to: str, author: str, **giv
     from ke_plugin_facts.report import version_line  # noqa: PLC0415  torch
     from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  torch
 
-    folder, shown = managed_folder(out), CallProgress()
+    folder, shown = managed_folder(out, keep=given["keep"]), CallProgress()
     if folder.current() is None:
         raise BadData(f"{out} has no version", hint="make one with ke apply, or name its folder with --out")
 

@@ -36,6 +36,9 @@ out_option = click.option("--out", type=click.Path(path_type=Path), metavar="FOL
                           help=f"Folder of the managed model. [default: the file's, else {DEFAULT_OUT}]")  # fmt: skip
 author_option = click.option("--author", default=user_name, metavar="NAME", show_default="the user's name",
                              help="Who makes the change, for `ke patch log`.")  # fmt: skip
+keep_option = click.option("--keep", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+                           help="Keep the models of the newest N versions. Patches and lock files of all versions "
+                           "are kept.")  # fmt: skip
 method_options = shared.section(
     "Method",
     click.option("--editor", default="", metavar="NAME", shell_complete=completion.component("editor"),
@@ -52,13 +55,13 @@ method_options = shared.section(
 )  # fmt: skip
 
 
-def managed_folder(out: Path | None, file: FactFile | None = None) -> ManagedFolder:
+def managed_folder(out: Path | None, file: FactFile | None = None, *, keep: int = 1) -> ManagedFolder:
     """Return the folder of the managed model. A relative path in a file starts at the file's folder."""
     from ke_plugin_facts.versions import ManagedFolder  # noqa: PLC0415  torch
 
     if out is None and file is not None and "out" in file.settings:
         out = file.path.parent / str(file.settings["out"])
-    return ManagedFolder(root=out or Path(DEFAULT_OUT))
+    return ManagedFolder(root=out or Path(DEFAULT_OUT), keep=keep)
 
 
 def model_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) -> ModelChoice:
