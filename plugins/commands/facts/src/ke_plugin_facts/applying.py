@@ -11,9 +11,12 @@ from attrs import evolve, frozen
 
 from ke_core.app import Catalog, ModelChoice, environment
 from ke_core.plugin import BadData, BadPatch, EditFailed, Progress, UnsupportedEdit
+from ke_plugin_facts.budget import relative_norm, rise_of
+from ke_plugin_facts.calibration import EditBudget, over_budget
 from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, suite_of
 from ke_plugin_facts.planning import ModelPlan, Target
-from ke_plugin_facts.versions import MODEL, PATCH, Format, Lock, LockedFact, ManagedFolder
+from ke_plugin_facts.unrelated import log_rise, passage_replies
+from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Format, Lock, LockedFact, ManagedFolder
 from ke_weights.completions import complete_prompts
 from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits
 from ke_weights.patches import (
@@ -40,6 +43,7 @@ class Applied:
     lock: Lock | None
     verification: Verification | None
     wanted: tuple[Bound, ...] = ()
+    cost: EditCost | None = None
 
 
 def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
@@ -51,10 +55,21 @@ def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
     return given
 
 
-def apply_plan(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedFolder, author: str) -> Applied:
+@frozen(kw_only=True)
+class Application:
+    """How a plan is applied. ``force``: also over the edit budget."""
+
+    folder: ManagedFolder
+    author: str
+    budget: EditBudget
+    force: bool = False
+
+
+def apply_plan(plan: ModelPlan, file: FactFile, target: Target, how: Application) -> Applied:
     """Make the edits of a plan, verify them, and write a version if every bound holds.
 
-    Raises UnsupportedEdit, and changes nothing, for facts that the editor cannot make.
+    Raises UnsupportedEdit for facts that the editor cannot make, and EditFailed over the edit budget. Then nothing is
+    changed.
     """
     if refused := plan.of("refuse"):
         raise UnsupportedEdit(
@@ -62,43 +77,58 @@ def apply_plan(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedF
             details=tuple(f"{one.statement!r}: {one.reason}" for one in refused),
             hint="fix or remove these facts; nothing was changed",
         )
-    lock = _lock(plan, file, target, folder, author)
+    lock, folder = _lock(plan, file, target, how), how.folder
     if plan.job is None:
         lock = evolve(lock, format="merged")  # without edits there is no adapter
         folder.add(lock, lambda to: _write_base(plan.loaded, to / MODEL))
         return Applied(lock=lock, verification=None)
     suite = suite_of(file.facts, file.keep)
-    return _edit(plan, suite, wanted_bounds(target, suite), lock, folder)
+    wanted = wanted_bounds(target, suite)
+    if how.budget.exceeded and not how.force:
+        raise over_budget(how.budget, how.budget.rise, "predicted")
+    return _edit(plan, suite, wanted, lock, how)
 
 
-def _edit(
-    plan: ModelPlan, suite: Sequence[Check], wanted: tuple[Bound, ...], lock: Lock, folder: ManagedFolder
-) -> Applied:
-    """Edit the model, verify it, and write the version while the model is edited."""
+def _edit(plan: ModelPlan, suite: Sequence[Check], wanted: tuple[Bound, ...], lock: Lock, how: Application) -> Applied:
+    """Edit the model, verify it, and write the version while the model is edited. Raises EditFailed over the budget."""
     assert plan.job is not None
     session, edited = plan.loaded.session, plan.job.edited
-    before = complete_prompts(session, suite_prompts(suite))
+    before, text = complete_prompts(session, suite_prompts(suite)), passage_replies(edited.model)
     with edited.active(plan.job.edits), active_patch(edited, plan.loaded) as (patch, originals):
+        cost = _cost(patch, rise_of(log_rise(text, passage_replies(edited.model))), how)
+        if cost.rise > cost.limit and not how.force:
+            raise over_budget(how.budget, cost.rise, "measured")
         found = compare_answers(before, complete_prompts(session, suite_prompts(suite)), suite, wanted)
         if found.missed:
-            return Applied(lock=None, verification=found, wanted=wanted)
-        made = evolve(lock, patch=patch.id, weights=patch.info.edited, verified=_numbers(found))
-        folder.add(made, lambda to: _write(plan.loaded, patch, originals, made.format, to))
-    return Applied(lock=made, verification=found, wanted=wanted)
+            return Applied(lock=None, verification=found, wanted=wanted, cost=cost)
+        made = evolve(lock, patch=patch.id, weights=patch.info.edited, verified=_numbers(found), cost=cost)
+        how.folder.add(made, lambda to: _write(plan.loaded, patch, originals, made.format, to))
+    return Applied(lock=made, verification=found, wanted=wanted, cost=cost)
+
+
+def _cost(patch: StoredPatch, rise: float, how: Application) -> EditCost:
+    return EditCost(
+        edits=len(patch.info.edits),
+        norm=relative_norm((one.norm, one.base_norm) for one in patch.info.weights),
+        rise=rise,
+        predicted=how.budget.rise,
+        limit=how.budget.limit,
+        forced=how.force,
+    )
 
 
 def _numbers(found: Verification) -> dict[str, Any]:
     return {name: value for name, value in verify_json(found).items() if name != "facts"}
 
 
-def _lock(plan: ModelPlan, file: FactFile, target: Target, folder: ManagedFolder, author: str) -> Lock:
+def _lock(plan: ModelPlan, file: FactFile, target: Target, how: Application) -> Lock:
     """Return the description of the next version, without its edits."""
     return Lock(
-        version=folder.next_version(),
+        version=how.folder.next_version(),
         parent=plan.current.version if plan.current else "",
         action="apply",
         created=_now(),
-        author=author,
+        author=how.author,
         file=file.path.name,
         file_digest=file_digest(file, (*target.least, *target.most)),
         format=target.format,
@@ -197,4 +227,4 @@ def roll_back(
 
 def _without_edits(lock: Lock) -> Lock:
     """Return the description of the base of a version."""
-    return evolve(lock, facts=(), patch="", weights=lock.base.weights, verified={}, format="merged")
+    return evolve(lock, facts=(), patch="", weights=lock.base.weights, verified={}, cost=None, format="merged")

@@ -10,9 +10,10 @@ from rich.console import Group, RenderableType
 from ke_core.app import count_noun, literal, one_line, plain_table
 from ke_core.plugin import to_json
 from ke_plugin_facts.applying import Applied
+from ke_plugin_facts.calibration import EditBudget
 from ke_plugin_facts.model_diff import ModelDifference, looks_like
 from ke_plugin_facts.planning import CHANGES, Action, ModelPlan, PlannedFact
-from ke_plugin_facts.versions import CURRENT, MODEL, Lock, ManagedFolder
+from ke_plugin_facts.versions import CURRENT, MODEL, EditCost, Lock, ManagedFolder
 from ke_weights.report.edits import verify_json, verify_report
 
 SIGNS: dict[Action, tuple[str, str]] = {
@@ -69,10 +70,57 @@ def apply_report(applied: Applied | None, folder: ManagedFolder) -> Iterator[Ren
         return
     if applied.verification is not None:
         yield verify_report(applied.verification, applied.wanted)
+    if applied.cost is not None:
+        yield literal(_cost_line(applied.cost))
     if applied.lock is None:
         yield literal("A bound was missed, so nothing was changed.", "bold red")
     else:
         yield literal(f"{version_line(applied.lock)}: {folder.root / CURRENT / MODEL}", "bold")
+
+
+def _cost_line(cost: EditCost) -> str:
+    predicted = f"predicted {_percent(cost.predicted)}, " if cost.predicted is not None else ""
+    return f"Perplexity of unrelated text: {_percent(cost.rise)} ({predicted}limit {_percent(cost.limit)})."
+
+
+def _percent(rise: float) -> str:
+    return f"{rise:+.1%}"
+
+
+def budget_report(budget: EditBudget) -> Iterator[RenderableType]:
+    """Yield the edit budget, and a warning if the plan exceeds it."""
+    if not budget.planned:
+        return
+    if budget.edits is None:
+        yield literal(f"Edit budget of {budget.editor}: not known ({budget.why}).")
+        return
+    at_least = "at least " if budget.edits == budget.reach else "about "
+    basis = f"{count_noun(budget.points, 'measurement')} with up to {count_noun(budget.measured, 'edit')}"
+    rise = f"predicted rise {_percent(budget.rise)}" if budget.rise is not None else "no prediction for so many edits"
+    yield literal(
+        f"Edit budget of {budget.editor}: {at_least}{count_noun(budget.edits, 'edit')} until the perplexity of "
+        f"unrelated text rises by {budget.limit:.0%} ({basis}). This version has {budget.planned}: {rise}, "
+        f"{max(budget.edits - budget.planned, 0):,} more within the budget."
+    )
+    if budget.exceeded:
+        yield literal(
+            "Warning: the plan exceeds the edit budget. ke apply stops, unless you pass --force.", "bold yellow"
+        )
+
+
+def budget_json(budget: EditBudget) -> dict[str, Any]:
+    """Return the edit budget as JSON values. Numbers that are not known are null."""
+    return {
+        "editor": budget.editor,
+        "planned": budget.planned,
+        "limit": budget.limit,
+        "edits": budget.edits,
+        "rise": budget.rise,
+        "exceeded": budget.exceeded,
+        "measured": budget.measured,
+        "sources": sorted(set(budget.sources)),
+        "unknown_because": budget.why or None,
+    }
 
 
 def plan_json(plan: ModelPlan) -> dict[str, Any]:
@@ -103,6 +151,7 @@ def apply_json(plan: ModelPlan, applied: Applied | None) -> dict[str, Any]:
         "changed": applied is not None and applied.lock is not None,
         "version": to_json(lock) if lock else None,
         "verification": verify_json(checked) if checked else None,
+        "cost": to_json(applied.cost) if applied and applied.cost else None,
     }
 
 

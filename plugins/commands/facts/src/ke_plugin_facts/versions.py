@@ -57,11 +57,27 @@ class LockedFact:
 
 
 @frozen(kw_only=True)
+class EditCost:
+    """``edits``: their number. ``norm``: of their updates relative to the weights (r in ``budget``).
+
+    ``rise``: of the perplexity of unrelated text, measured. ``predicted``: the same before the edit; None if unknown.
+    ``limit``: the accepted rise. All three are fractions. ``forced``: the limit was ignored.
+    """
+
+    edits: int
+    norm: float
+    rise: float
+    predicted: float | None
+    limit: float
+    forced: bool
+
+
+@frozen(kw_only=True)
 class Lock:
     """How a version was made. ``parent``: the version before it. ``restores``: the one that a rollback returned to.
 
     ``weights``: the digest of the model's weights with the edits. ``patch``: the id of the patch. ``verified``: the
-    numbers of the check, as ``ke verify --json`` prints them.
+    numbers of the check, as ``ke verify --json`` prints them. ``cost``: what the edits cost unrelated text.
     """
 
     schema: int = SCHEMA
@@ -82,6 +98,7 @@ class Lock:
     patch: str
     weights: str
     verified: Mapping[str, Any] = field(factory=dict)
+    cost: EditCost | None = None
 
     @property
     def edited(self) -> dict[str, LockedFact]:

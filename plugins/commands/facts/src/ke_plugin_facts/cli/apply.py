@@ -14,9 +14,11 @@ from ke_plugin_facts.cli.settings import (
     author_option,
     file_argument,
     keep_option,
+    limit_option,
     managed_folder,
     method_options,
     out_option,
+    runs_option,
     target_of,
 )
 
@@ -26,11 +28,17 @@ from ke_plugin_facts.cli.settings import (
 @out_option
 @author_option
 @keep_option
+@runs_option
+@limit_option
+@click.option("--force", is_flag=True, help="Apply the edits even if they exceed the edit budget.")
 @shared.json_option
 @method_options
 @shared.model_options
 @click.pass_context
-def command(context: click.Context, /, *, file: Path, out: Path | None, author: str, **given: Any) -> int:
+def command(
+    context: click.Context, /, *, file: Path, out: Path | None, author: str, runs: Path, limit: float, force: bool,
+    **given: Any,
+) -> int:  # fmt: skip
     """Edit a model so that the facts of a file hold.
 
     It makes the changes that `ke plan` prints, and verifies the edited model against the facts, their paraphrases and
@@ -42,7 +50,8 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, author: 
       ke apply facts.toml
       ke serve --editor none --model edited/current/model
     """  # fmt: skip
-    from ke_plugin_facts.applying import apply_plan  # noqa: PLC0415  torch
+    from ke_plugin_facts.applying import Application, apply_plan  # noqa: PLC0415  torch
+    from ke_plugin_facts.calibration import edit_budget  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.report import apply_json, apply_report, plan_report  # noqa: PLC0415  torch
@@ -51,7 +60,9 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, author: 
     folder, target = managed_folder(out, found, keep=given["keep"]), target_of(context, found, given)
     with folder.changing(), shown.shown():
         plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
-        applied = apply_plan(plan, found, target, folder, author) if plan.changes or plan.of("refuse") else None
+        budget = edit_budget(plan.loaded, plan.component, len(plan.edited), limit, runs)
+        how = Application(folder=folder, author=author, budget=budget, force=force)
+        applied = apply_plan(plan, found, target, how) if plan.changes or plan.of("refuse") else None
     if given["as_json"]:
         shared.print_json(apply_json(plan, applied))
     else:

@@ -12,7 +12,15 @@ from ke_core.app import CallProgress, literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import to_json
-from ke_plugin_facts.cli.settings import file_argument, managed_folder, method_options, out_option, target_of
+from ke_plugin_facts.cli.settings import (
+    file_argument,
+    limit_option,
+    managed_folder,
+    method_options,
+    out_option,
+    runs_option,
+    target_of,
+)
 
 CHANGES = 2
 
@@ -20,19 +28,13 @@ CHANGES = 2
 @click.command("plan")
 @file_argument
 @out_option
-@click.option(
-    "--runs",
-    type=click.Path(path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    metavar="FOLDER",
-    help="Folder of runs of `ke eval`, from which efficacy and time are predicted.",
-)
+@runs_option
+@limit_option
 @shared.json_option
 @method_options
 @shared.model_options
 @click.pass_context
-def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Path, **given: Any) -> int:
+def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Path, limit: float, **given: Any) -> int:
     """Compare a file of facts with a model, and print what would change.
 
     It asks the unedited model every fact: facts that it knows need no edit. Nothing is written. The exit status is 2
@@ -43,9 +45,10 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     Example: ke plan facts.toml
     """  # fmt: skip
     from ke_plugin_facts.advice import expectation, recorded_editors  # noqa: PLC0415
+    from ke_plugin_facts.calibration import edit_budget  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
-    from ke_plugin_facts.report import plan_json, plan_report  # noqa: PLC0415  torch
+    from ke_plugin_facts.report import budget_json, budget_report, plan_json, plan_report  # noqa: PLC0415  torch
     from ke_weights.editing import weight_editors  # noqa: PLC0415  torch
 
     found, shown = read_facts(file), CallProgress()
@@ -56,8 +59,10 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     recorded = [one for one in recorded_editors(runs, plan.loaded.base.model.digest) if one.editor in usable]
     edits = len(plan.edited)
     advice = expectation(recorded, target.editor, edits, runs) if edits else []
+    budget = edit_budget(plan.loaded, plan.component, edits, limit, runs)
     if given["as_json"]:
-        shared.print_json(plan_json(plan) | {"expected": advice, "recorded": to_json(recorded)})
+        more = {"expected": advice, "recorded": to_json(recorded), "budget": budget_json(budget)}
+        shared.print_json(plan_json(plan) | more)
     else:
-        output().print(Group(plan_report(plan, folder), *map(literal, advice)))
+        output().print(Group(plan_report(plan, folder), *map(literal, advice), *budget_report(budget)))
     return 1 if plan.of("refuse") else CHANGES if plan.changes else 0

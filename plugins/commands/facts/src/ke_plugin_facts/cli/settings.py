@@ -54,6 +54,13 @@ method_options = shared.section(
                  help="Fail, and change nothing, above this rate (repeatable)."),
 )  # fmt: skip
 
+runs_option = click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
+                           metavar="FOLDER",
+                           help="Folder of runs of `ke eval`, from which results are predicted.")  # fmt: skip
+limit_option = click.option("--max-rise", "limit", type=click.FloatRange(min=0), default=0.1, show_default=True,
+                            metavar="FRACTION",
+                            help="Accepted rise of the perplexity of unrelated text: 0.1 is 10 %.")  # fmt: skip
+
 
 def managed_folder(out: Path | None, file: FactFile | None = None, *, keep: int = 1) -> ManagedFolder:
     """Return the folder of the managed model. A relative path in a file starts at the file's folder."""

@@ -1,0 +1,108 @@
+r"""The edit budget: how many edits a model holds before the perplexity of unrelated text suffers.
+
+For n edits that one editor makes at once, with \Delta W the update of an edited matrix W::
+
+    damage         D = ln(perplexity of the edited model / perplexity of the unedited model)
+    relative norm  r = sqrt(sum over matrices of |\Delta W|_F^2 / |W|_F^2)
+
+    (1)  r(n) = a n^b                growth of the norm
+    (2)  D(r) = c r^p                damage of a norm
+    (3)  D(n) = c a^p n^(b p)        both together, fitted directly to (n, D)
+
+    (4)  budget = the largest n with D(n) <= ln(1 + limit)
+
+(1) and (3) belong to one editor with its options, on one model. (2) is shared by editors: with the norms of a few
+edits, it predicts the damage of an editor whose perplexity was never measured. All are straight lines in logarithms,
+fitted by weighted least squares. The variance of ln D is SCATTER^2 + (NOISE / D)^2: the perplexity of a short text has
+a constant error, which dominates small damages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from attrs import frozen
+
+NOISE, SCATTER = 0.003, 0.2
+DEFAULT_LIMIT = 0.1
+"""The rise of the perplexity that ``ke apply`` accepts."""
+REACH = 10.0
+"""A prediction reaches at most this factor beyond the largest measured number of edits."""
+
+
+@frozen(kw_only=True)
+class DecayPoint:
+    """A measurement. ``edits``: at once. ``norm``: r, None if unknown. ``damage``: D."""
+
+    edits: int
+    norm: float | None = None
+    damage: float
+
+
+@frozen(kw_only=True)
+class PowerLaw:
+    """y = scale x^exponent."""
+
+    scale: float
+    exponent: float
+
+    def at(self, x: float) -> float:
+        """Return y."""
+        return self.scale * x**self.exponent
+
+    def inverse(self, y: float) -> float:
+        """Return x."""
+        return (y / self.scale) ** (1 / self.exponent)
+
+
+def fit_power_law(pairs: Iterable[tuple[float, float]], *, noise: float = 0.0) -> PowerLaw | None:
+    """Fit ln y = ln scale + exponent ln x, with the variance SCATTER^2 + (noise / y)^2.
+
+    Pairs without a positive y have no logarithm and are left out. None if fewer than two different x remain, or if y
+    does not grow with x.
+    """
+    rows = [(math.log(x), math.log(y), 1 / (SCATTER**2 + (noise / y) ** 2)) for x, y in pairs if x > 0 and y > 0]
+    if len({x for x, _, _ in rows}) < 2:
+        return None
+    total = sum(weight for _, _, weight in rows)
+    mean_x = sum(weight * x for x, _, weight in rows) / total
+    mean_y = sum(weight * y for _, y, weight in rows) / total
+    variance = sum(weight * (x - mean_x) ** 2 for x, _, weight in rows)
+    exponent = sum(weight * (x - mean_x) * (y - mean_y) for x, y, weight in rows) / variance
+    if exponent <= 0:
+        return None
+    return PowerLaw(scale=math.exp(mean_y - exponent * mean_x), exponent=exponent)
+
+
+def decay_law(points: Sequence[DecayPoint]) -> PowerLaw | None:
+    """Fit (3), from edits to damage."""
+    return fit_power_law(((one.edits, one.damage) for one in points), noise=NOISE)
+
+
+def norm_law(points: Sequence[DecayPoint]) -> PowerLaw | None:
+    """Fit (1), from edits to the relative norm."""
+    return fit_power_law((one.edits, one.norm) for one in points if one.norm is not None)
+
+
+def damage_law(points: Sequence[DecayPoint]) -> PowerLaw | None:
+    """Fit (2), from the relative norm to damage."""
+    return fit_power_law(((one.norm, one.damage) for one in points if one.norm is not None), noise=NOISE)
+
+
+def damage_of(rise: float) -> float:
+    """Return D of a rise of the perplexity, given as a fraction."""
+    return math.log1p(rise)
+
+
+def rise_of(damage: float) -> float:
+    """Return the rise of the perplexity, as a fraction. Infinite if it is too large for a float."""
+    try:
+        return math.expm1(damage)
+    except OverflowError:
+        return math.inf
+
+
+def relative_norm(norms: Iterable[tuple[float, float]]) -> float:
+    """Return r, from the norms of update and weight of each edited matrix."""
+    return math.sqrt(sum((update / weight) ** 2 for update, weight in norms if weight))

@@ -1,0 +1,175 @@
+"""The edit budget: its equations, and what ``ke plan`` and ``ke apply`` do with it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from ke_core.app import CallProgress, ModelChoice, RunFolder, installed_catalog, read_scores, runs_in
+from ke_core.plugin import loads
+from ke_plugin_facts import calibration
+from ke_plugin_facts.budget import (
+    NOISE,
+    SCATTER,
+    DecayPoint,
+    PowerLaw,
+    damage_law,
+    damage_of,
+    decay_law,
+    fit_power_law,
+    norm_law,
+    relative_norm,
+    rise_of,
+)
+from ke_plugin_facts.calibration import CalibratedEditor, Calibration, EditBudget, model_shape, recorded_decay
+from ke_plugin_facts.fact_file import read_facts
+from ke_plugin_facts.planning import Target, make_plan
+from ke_plugin_facts.versions import ManagedFolder
+
+Run = Callable[..., int]
+POINTS = tuple(DecayPoint(edits=n, norm=0.02 * n**0.5, damage=3 * (0.02 * n**0.5) ** 2.4) for n in (1, 10, 30, 100))
+
+
+def test_exact_power_laws_are_recovered() -> None:
+    growth, damage, decay = norm_law(POINTS), damage_law(POINTS), decay_law(POINTS)
+    assert growth is not None
+    assert damage is not None
+    assert decay is not None
+    assert (growth.scale, growth.exponent) == pytest.approx((0.02, 0.5))
+    assert (damage.scale, damage.exponent) == pytest.approx((3, 2.4))
+    assert (decay.scale, decay.exponent) == pytest.approx((3 * 0.02**2.4, 1.2))  # c a^p and b p
+    assert damage.at(growth.at(50)) == pytest.approx(decay.at(50))
+    assert decay.inverse(decay.at(50)) == pytest.approx(50)
+
+
+def test_the_fit_is_weighted_least_squares() -> None:
+    pairs = [(1, 0.002), (10, 0.009), (30, 0.05), (100, 0.31)]
+    found = fit_power_law(pairs, noise=NOISE)
+    x, y = np.log([one for one, _ in pairs]), np.log([one for _, one in pairs])
+    weights = [1 / math.sqrt(SCATTER**2 + (NOISE / one) ** 2) for _, one in pairs]
+    slope, intercept = np.polyfit(x, y, 1, w=weights)
+    assert found is not None
+    assert (found.scale, found.exponent) == pytest.approx((math.exp(intercept), slope))
+
+
+@pytest.mark.parametrize(
+    "pairs", [[], [(1, 0.1)], [(10, 0.1), (10, 0.2)], [(1, 0.1), (10, -0.2)], [(1, 0.2), (10, 0.1)]]
+)
+def test_too_few_points_and_damage_that_does_not_grow_give_no_law(pairs: list[tuple[float, float]]) -> None:
+    assert fit_power_law(pairs) is None
+
+
+def test_the_relative_norm_is_over_all_matrices() -> None:
+    assert relative_norm([(3.0, 10.0), (8.0, 20.0), (0.0, 0.0)]) == pytest.approx(0.5)
+
+
+def test_damage_is_the_logarithm_of_the_ratio() -> None:
+    assert damage_of(0.1) == pytest.approx(math.log(1.1))
+    assert rise_of(damage_of(0.25)) == pytest.approx(0.25)
+    assert rise_of(1e4) == math.inf
+
+
+def test_the_budget_is_the_largest_number_within_the_limit() -> None:
+    law = PowerLaw(scale=0.001, exponent=1.0)
+    budget = EditBudget(editor="memit", planned=50, limit=0.1, law=law, measured=100)
+    assert budget.edits == int(math.log(1.1) / 0.001) == 95
+    assert budget.rise == pytest.approx(math.exp(0.05) - 1)
+    assert not budget.exceeded
+
+
+def test_a_prediction_does_not_reach_far_beyond_the_measurements() -> None:
+    budget = EditBudget(editor="memit", planned=80, limit=0.1, law=PowerLaw(scale=0.001, exponent=1.0), measured=3)
+    assert budget.edits == budget.reach == 30
+    assert budget.rise is None
+    assert not budget.exceeded  # not known
+    assert EditBudget(editor="memit", planned=80, limit=0.1).edits is None
+
+
+@pytest.mark.parametrize(("planned", "exceeded"), [(95, False), (96, True)])
+def test_more_edits_than_the_budget_exceed_it(planned: int, exceeded: bool) -> None:  # noqa: FBT001
+    law = PowerLaw(scale=0.001, exponent=1.0)
+    assert EditBudget(editor="memit", planned=planned, limit=0.1, law=law, measured=100).exceeded is exceeded
+
+
+FT = ("-o", "ft.constrained=false", "-o", "ft.layers=1")
+OPTIONS = {"ft": {"constrained": "false", "layers": "1"}}
+LARGE = ("-o", "ft.lr=0.1")
+"""An option that harms the tiny model."""
+
+
+@pytest.mark.integration
+def test_apply_stops_if_unrelated_text_suffers(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ke("plan") == 2
+    assert "Edit budget of ft: not known (0 measurements of it on this model)." in capsys.readouterr().out
+    assert ke("apply", *LARGE, "--max-rise", "0.01") == 2
+    error = " ".join(capsys.readouterr().err.split())
+    assert "2 edits of ft would exceed the edit budget: the perplexity of unrelated text rises by" in error
+    assert "(measured), and the limit is 1.0%" in error
+    assert "nothing was changed" in error
+    assert not os.path.lexists("edited/current")
+    assert ke("apply", *LARGE, "--max-rise", "0.01", "--force", "--json") == 0
+    cost = loads(capsys.readouterr().out)["cost"]
+    lock = ManagedFolder(root=Path("edited")).current()
+    assert lock is not None
+    assert lock.cost is not None
+    assert cost["rise"] == lock.cost.rise > 0.01
+    assert (cost["edits"], cost["predicted"], cost["limit"], cost["forced"]) == (2, None, 0.01, True)
+    assert cost["norm"] == lock.cost.norm > 0
+
+
+@pytest.mark.integration
+def test_measurements_of_the_same_shape_and_options_predict_the_budget(
+    facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(
+        read_facts(facts),
+        Target(choice=ModelChoice(reference=str(model)), editor="ft", options=OPTIONS),
+        None,
+        installed_catalog(),
+        CallProgress(),
+    )
+    points = (DecayPoint(edits=1, damage=0.05), DecayPoint(edits=10, damage=0.5))
+    measured = CalibratedEditor(editor="ft", options=plan.component.options, points=points)
+    known = Calibration(model="another", shape=model_shape(plan.loaded), editors=(measured,))
+    monkeypatch.setattr(calibration, "shipped", lambda: (known,))
+    assert ke("plan", "--json") == 2
+    found = loads(capsys.readouterr().out)["budget"]
+    assert (found["edits"], found["planned"], found["exceeded"]) == (1, 2, True)  # D(n) = 0.05 n, ln 1.1 = 0.095
+    assert found["rise"] == pytest.approx(math.exp(0.1) - 1)
+    assert found["sources"] == ["another"]
+    assert ke("plan") == 2
+    assert "the plan exceeds the edit budget" in " ".join(capsys.readouterr().out.split())
+    assert ke("apply") == 2
+    assert "rises by 10.5% (predicted), and the limit is 10.0%" in " ".join(capsys.readouterr().err.split())
+    assert not os.path.lexists("edited/current")
+    assert ke("plan", *LARGE) == 2
+    assert "not known (the measurements have other options: lr)" in " ".join(capsys.readouterr().out.split())
+    assert ke("apply", "--max-rise", "0.2") == 0
+
+
+@pytest.mark.integration
+def test_recorded_runs_are_measurements(facts: Path, model: Path, ke: Run) -> None:
+    words = ("eval", "--editor", "ft", *FT, "--dataset", "atlas", "--model", model, "--limit", "4")
+    for batch in ("1", "4"):
+        assert ke(*words, "--batch", batch, "--metric", "drift") == 0
+    runs = [folder for _, folder in runs_in(Path("runs")) if isinstance(folder, RunFolder)]
+    spec = runs[0].spec
+    found = dict(recorded_decay(Path("runs"), spec.model.digest, spec.editor))
+    assert len(found) == 2
+    ratios = [
+        one.value
+        for run in runs
+        for one in read_scores(run).scores
+        if one.aspect == "perplexity-ratio" and not one.tags and one.value is not None
+    ]
+    assert sorted(math.exp(one.damage) for one in found.values()) == pytest.approx(sorted(ratios))
+    smaller, larger = sorted(one.edits for one in found.values())
+    assert 1 <= smaller < larger
+    assert dict(recorded_decay(Path("runs"), "another model", spec.editor)) == {}
+    assert dict(recorded_decay(Path("runs"), spec.model.digest, evolve(spec.editor, options={}))) == {}
