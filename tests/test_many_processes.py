@@ -140,6 +140,12 @@ def records(folder):
     return [{name: value for name, value in line.items() if name not in timed} for line in lines]
 
 
+def read_run(folder):
+    """Return what identifies a run."""
+    found = json.loads((folder / "run.json").read_text())
+    return found["id"], found["spec"]
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return saved(tiny_model("llama"), tmp_path_factory.mktemp("model"))
@@ -169,6 +175,18 @@ def test_two_processes_give_the_records_of_one(tmp_path, model, plan):
     assert [_words(line) for line in two] == [_words(line) for line in one]
     assert _numbers(two) == pytest.approx(_numbers(one), abs=1e-5)
     assert not list((tmp_path / "two").glob("records.part*"))
+
+
+def test_a_model_split_over_two_processes_gives_the_run_and_the_answers_of_one(tmp_path, model):
+    asked = ("eval", "--editor", "ice", "--dataset", "atlas", "--limit", "2", "--model", str(model))
+    assert ke(tmp_path, *asked, "--out", "one")[0] == 0
+    status, out, err = together(tmp_path, *asked, "--tp", "auto", "--out", "two")
+    assert status == 0, err
+    assert out.count("ke report two --full") == 1
+    assert read_run(tmp_path / "two") == read_run(tmp_path / "one")  # the digest of the model too
+    done, expected = ([_words(line) for line in records(tmp_path / name)] for name in ("two", "one"))
+    assert sorted(map(json.dumps, done)) == sorted(map(json.dumps, expected))
+    assert (tmp_path / "two/scores.json").read_bytes() == (tmp_path / "one/scores.json").read_bytes()
 
 
 def test_a_dead_process_fails_the_run_and_any_number_of_processes_resumes_it(tmp_path):

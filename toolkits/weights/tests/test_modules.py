@@ -31,6 +31,7 @@ from ke_core.plugin import KEError
 from ke_plugin_hf.adaptors import first
 from ke_plugin_hf.guard import LowRank, Patch
 from ke_plugin_hf.testing import ADDITIVE, BLOCKED, Family, randomize, tiny_model
+from ke_weights import modules
 from ke_weights.hooks import Hooks, forward, frozen_module
 from ke_weights.modules import ModuleMap, find_parts, module_map
 
@@ -324,6 +325,12 @@ def test_hooks_and_flags_are_restored_after_the_block(*, fails: bool, snapshot: 
 def test_module_map_has_the_device_of_token_ids() -> None:
     found: ModuleMap = module_map(tiny_model("gpt2").module)
     assert found.device.type == "cpu"
+
+
+def test_model_split_over_processes_is_refused(monkeypatch):
+    monkeypatch.setattr(modules, "is_split", lambda _module: True)
+    with pytest.raises(KEError, match="split over several processes"):
+        find_parts(tiny_model().module)
 
 
 def test_model_with_an_offloaded_layer_is_refused():

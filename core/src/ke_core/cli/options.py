@@ -139,6 +139,7 @@ loading_options = section(
                  help="Data type of the weights. nf4 (4-bit, for qlora) needs bitsandbytes."),
     device,
     device_map,
+    click.option("--tp", default="", metavar="NAME", help="Split the model over the processes of torchrun: auto."),
     click.option("--chat/--no-chat", default=False, show_default=True,
                  help="Use the chat template, or the chat endpoint of a server."),
     trust,

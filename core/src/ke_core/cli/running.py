@@ -156,7 +156,8 @@ def _changed_code(folder: RunFolder) -> Iterator[str]:
 
 
 LOADING = (
-    "dtype", "device", "device_map", "chat", "trust_remote_code", "base_url", "concurrency", "timeout", "api_key_env",
+    "dtype", "device", "device_map", "tp", "chat", "trust_remote_code", "base_url", "concurrency", "timeout",
+    "api_key_env",
 )  # fmt: skip
 """Options for loading a model; a command may have only some of them."""
 

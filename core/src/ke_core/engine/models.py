@@ -19,7 +19,7 @@ from ke_core.spec.specs import NAME_PATTERN, KnownModel, ModelRequest, ModelSpec
 DEFAULT_SOURCE = "hf"
 DEFAULT_LOADING = ModelRequest(id="")
 """The default way to load a model."""
-LOADED = ("dtype", "device", "device_map", "trust_remote_code")
+LOADED = ("dtype", "device", "device_map", "tp", "trust_remote_code")
 SERVED = ("base_url",)
 """Settings that are valid for one kind of source only."""
 

@@ -88,7 +88,8 @@ class Runner:
 
     @classmethod
     def of(cls, run: ResolvedRun, recorder: Recorder, world: World) -> Self:
-        """Start a run in one process of ``world``."""
+        """Start a run in one process of ``world``. If the processes hold one model together, each does all the work."""
+        world = World() if getattr(run.session.model, "split", False) else world
         share = Share.of(run.asked, world, whole=not run.spec.plan.sequential)
         blinder = Blinder.of(run)
         return cls(

@@ -236,8 +236,9 @@ class MetricSpec(Spec[Metric | ModelMetric]):
 class ModelRequest:
     """The model that the user requested: the part of ``--model`` after ``source:``, and how to load it.
 
-    The last four are for models behind a server: ``base_url`` (empty for the default), ``concurrency`` (requests at
-    once), ``timeout`` (seconds), and ``api_key_env``, the environment variable that holds the key.
+    ``tp``: ``auto`` splits the model over the processes of a launcher. The last four are for models behind a server:
+    ``base_url`` (empty for the default), ``concurrency`` (requests at once), ``timeout`` (seconds), and
+    ``api_key_env``, the environment variable that holds the key.
     """
 
     id: str
@@ -245,6 +246,7 @@ class ModelRequest:
     dtype: str = "float32"
     device: str = ""
     device_map: str = ""
+    tp: str = ""
     chat: bool = False
     trust_remote_code: bool = False
     base_url: str = ""

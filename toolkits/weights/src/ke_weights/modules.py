@@ -19,6 +19,7 @@ from transformers.pytorch_utils import Conv1D
 
 from ke_core.plugin import KEError
 from ke_plugin_hf.guard import NOT_QUANTIZED, quantized, stored_as, whole_instead
+from ke_plugin_hf.tensor_parallel import is_split
 from ke_weights.hooks import frozen_module
 from ke_weights.probe import ForwardProbe, sizes
 
@@ -29,6 +30,7 @@ ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
 EXPERTS = re.compile(r"moe|expert|router", re.IGNORECASE)
 OTHER_MODEL = "use a pre-norm decoder without experts, such as GPT-2, GPT-J, LLaMA, Mistral or Qwen2"
 NO_OFFLOAD = "use --dtype bfloat16, more or larger devices, a smaller model, or a memory editor"
+WHOLE = "leave out --tp, use --device-map auto, or use a memory editor"
 OTHER_WAY = f"{OTHER_MODEL}, or an editor that trains weights, such as ft"
 
 
@@ -149,11 +151,14 @@ def find_parts(module: nn.Module) -> ModuleMap:
     """Return the parts of a causal language model, without checks of how blocks use them.
 
     This is enough for methods that train weights by gradients through the whole model. Raises KEError for a model
-    without these parts (an encoder-decoder, a mixture of experts, a state-space model), or with offloaded parameters.
+    without these parts (an encoder-decoder, a mixture of experts, a state-space model), or with parameters that are
+    offloaded or split.
     """
     away = next((name for name, parameter in module.named_parameters() if parameter.is_meta), None)
     if away is not None:
         raise KEError(f"{away} is offloaded, and weight editors need all weights in memory", hint=NO_OFFLOAD)
+    if is_split(module):
+        raise KEError("the model is split over several processes, and weight editors need whole weights", hint=WHOLE)
     packed = next((name for name, part in module.named_modules() if callable(getattr(part, "weight", None))), None)
     if packed is not None:  # torch.ao.nn.quantized: ``weight`` is a method, and no parameter
         raise KEError(f"{packed} is quantized by torch, and its weights cannot be edited", hint=NOT_QUANTIZED)

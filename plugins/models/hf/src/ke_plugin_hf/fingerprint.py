@@ -17,6 +17,7 @@ from attrs import define, field
 from torch import Tensor, nn
 
 from ke_plugin_hf.adaptors import Adaptor, identities, state_tensors
+from ke_plugin_hf.tensor_parallel import full, replaced_forward
 
 WORDS = 4096  # of 8 bytes, in a row of the view that is summed
 SAMPLED = 64  # values of a tensor
@@ -40,7 +41,7 @@ def checksum(tensor: Tensor) -> Checksum:
     """
     if tensor.is_meta or tensor.numel() == 0:
         return 0, 0
-    words = _words(tensor.detach())
+    words = _words(full(tensor.detach()))
     device = words.device
     across = torch.arange(1, WORDS + 1, device=device) * MIX
     first, second = torch.zeros((2,), dtype=torch.int64, device=device).unbind()
@@ -169,7 +170,7 @@ def digest_of(module: nn.Module, sums: Mapping[str, Checksum] | None = None, ada
     for name, part in module.named_modules():
         registered = (*part._forward_hooks, *part._forward_pre_hooks)  # noqa: SLF001  no public name
         acting = tuple(hook for hook in registered if hook not in known)
-        replaced = id(part.__dict__["forward"]) if "forward" in part.__dict__ and not hasattr(part, "_hf_hook") else 0
+        replaced = 0 if hasattr(part, "_hf_hook") else replaced_forward(part)
         if acting or replaced:
             text.update(f"{name} {PROCESS} {acting} {replaced}\n".encode())
     return text.hexdigest()[:32]

@@ -15,6 +15,7 @@ from ke_plugin_hf import nf4
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.preflight import check_memory, without_hub
 from ke_plugin_hf.quiet import quiet
+from ke_plugin_hf.tensor_parallel import check_split, split_loading
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 INNER = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
@@ -26,7 +27,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
 
     Evaluation mode, no gradients. Raises ModelUnavailable.
     """
-    if request.device_map and world().size > 1:
+    if request.device_map and world().size > 1 and not request.tp:
         raise ModelUnavailable(
             f"--device-map spreads one model over the accelerators that {world().size} processes would share",
             hint="start one process with --device-map, or several without it, each with its own copy",
@@ -37,10 +38,13 @@ def load(request: ModelRequest, where: str) -> HFModel:
     with quiet():
         config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
         _check_causal(request, config)
+        if request.tp:
+            check_split(request, config, device)
         check_memory(config, request, device)
         tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
         _check_tokenizer(request, tokenizer)
         placed = {"device_map": request.device_map or {"": device}} if request.device_map or quantized else {}
+        placed |= split_loading() if request.tp else {}
         module, report = _attempt(
             request,
             "weights",
@@ -53,7 +57,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
         if device.type == "cpu":
             nf4.reject_misread_weights(module)
         nf4.keep_packing(module)
-    elif not request.device_map:
+    elif not request.device_map and not request.tp:
         module.to(device)
     return HFModel.from_parts(module, tokenizer, id=_name(request), chat=_chat(request, tokenizer))
 

@@ -22,7 +22,7 @@ from ke_core.plugin import (
 )
 from ke_plugin_hf.adaptors import Adaptor, active, without_adaptors
 from ke_plugin_hf.decoding.forward import input_device
-from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
+from ke_plugin_hf.decoding.memory import SPLIT, DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.decoding.runner import LocalRunner
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
@@ -30,6 +30,7 @@ from ke_plugin_hf.decoding.verify import context_of
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
 from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 from ke_plugin_hf.layer_calls import LayerForward
+from ke_plugin_hf.tensor_parallel import is_split
 
 UNBOUNDED = (
     10**9
@@ -73,6 +74,8 @@ class HFModel:
         self._coder = PromptTokenizer(self.tokenizer, self.chat)
         ends = _end_of_text(self.module, self.tokenizer)
         self._around = _around(self.module, self._coder, ends)
+        if self.split:
+            SPLIT.add(self.module)
         self._runner = LocalRunner(
             module=self.module,
             coder=self._coder,
@@ -88,6 +91,11 @@ class HFModel:
     def device(self) -> torch.device:
         """The device of token ids; with a device map, the device of the first layer; offloaded, where it computes."""
         return input_device(self.module)
+
+    @property
+    def split(self) -> bool:
+        """Whether this process holds only a part of the weights. Every process must then send the same requests."""
+        return is_split(self.module)
 
     @property
     def plain(self) -> HFModel:

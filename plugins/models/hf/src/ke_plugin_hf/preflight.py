@@ -10,6 +10,7 @@ import torch
 from huggingface_hub import constants, get_session, try_to_load_from_cache
 from transformers import AutoModelForCausalLM
 
+from ke_core.app import world
 from ke_core.plugin import KEWarning, ModelRequest, ModelUnavailable
 from ke_plugin_hf import nf4
 from ke_plugin_hf.decoding.free import free_bytes
@@ -73,13 +74,14 @@ def check_memory(config: Any, request: ModelRequest, device: torch.device) -> No
     needed = weight_bytes(config, request.dtype)
     if needed is None or device.type not in ("cuda", "cpu"):
         return
+    needed //= world().size if request.tp else 1
     free = sum(map(free_bytes, _all_devices())) if request.device_map else free_bytes(device)
     if needed * HEADROOM <= free:
         return
     place = "all devices together" if request.device_map else str(device)
     sizes = f"needs about {_gb(needed)}, {_gb(free)} free ({request.dtype} weights, {place})"
     smaller = "" if request.dtype in ("bfloat16", "float16", nf4.NF4) else "--dtype bfloat16, "
-    spread = "" if request.device_map else "--device-map auto, "
+    spread = "" if request.device_map or request.tp else "--device-map auto, "
     advice = f"use {smaller}{spread}or a smaller model"
     if needed <= free or request.device_map:
         warnings.warn(f"hf:{request.id} {sizes} and may run out of memory: {advice}", KEWarning, stacklevel=2)
