@@ -35,6 +35,7 @@ from ke_core.runner.plan import select
 from ke_core.spec.runspec import Plan
 from ke_plugin_drift.metric import nll
 from ke_plugin_drift.passages import OWN, PASSAGE, read
+from ke_plugin_facts.calibration import config_shape
 from ke_weights.editing import active_deltas
 from ke_weights.patches import combined
 from ke_weights.patches.delta import dense_tensor
@@ -66,8 +67,8 @@ CURVES = {
     "ultraedit": Curve(editor="ultraedit", sizes=(*ONCE, 300)),
     "ultraedit, steps of 100": Curve(editor="ultraedit", sizes=range(100, 301, 100), step=100),
     "ft": Curve(editor="ft", sizes=FEW, options={"constrained": "false"}),
-    "memit, steps of 10": Curve(editor="memit", sizes=range(10, 101, 10), step=10),
-    "alphaedit, steps of 10": Curve(editor="alphaedit", sizes=range(10, 101, 10), step=10),
+    "memit, steps of 10": Curve(editor="memit", sizes=range(10, 51, 10), step=10),
+    "alphaedit, steps of 10": Curve(editor="alphaedit", sizes=range(10, 51, 10), step=10),
     "memit, 200": Curve(editor="memit", sizes=(200,)),
     "alphaedit, 200": Curve(editor="alphaedit", sizes=(200,)),
     "emmet, 200": Curve(editor="emmet", sizes=(200,)),
@@ -125,7 +126,7 @@ class Recorder:
         count = len(edited.edits)
         if self.has(count, first):
             return
-        point = {
+        point: dict[str, Any] = {
             "edits": count, "first": first, "perplexity": perplexity(edited), "base": self.base,
             "weights": self.sizes.of(edited), "seconds": time.perf_counter() - began,
         }  # fmt: skip
@@ -197,8 +198,11 @@ def measure(given: argparse.Namespace) -> None:
     model = ke.load(given.model, dtype=given.dtype, device=given.device)
     edits, sizes, base = edits_of(given.data_dir), Sizes(model.module), perplexity(model)
     given.out.mkdir(parents=True, exist_ok=True)
-    setup = {"model": given.model, "dtype": given.dtype, "dataset": DATASET, "device": given.device,
-             "digest": model.model.digest, "torch": torch.__version__, "perplexity": base}  # fmt: skip
+    setup = {
+        "model": given.model, "digest": model.model.digest, "shape": config_shape(model.module.config),
+        "dtype": given.dtype, "device": given.device, "torch": torch.__version__, "dataset": DATASET,
+        "perplexity": base,
+    }  # fmt: skip
     (given.out / SETUP).write_text(json.dumps(setup, indent=1) + "\n", encoding="utf-8")
     for name in given.curves.split(";"):
         curve = CURVES[name]

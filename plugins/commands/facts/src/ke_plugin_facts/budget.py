@@ -11,10 +11,14 @@ For n edits that one editor makes at once, with \Delta W the update of an edited
 
     (4)  budget = the largest n with D(n) <= ln(1 + limit)
 
-(1) and (3) belong to one editor with its options, on one model. (2) is shared by editors: with the norms of a few
-edits, it predicts the damage of an editor whose perplexity was never measured. All are straight lines in logarithms,
-fitted by weighted least squares. The variance of ln D is SCATTER^2 + (NOISE / D)^2: the perplexity of a short text has
-a constant error, which dominates small damages.
+(1) and (3) belong to one editor with its options, on one model. (2) is shared by editors that compute their updates
+alike: with the norms of a few edits, it predicts the damage of an editor whose perplexity was never measured.
+
+Each is a power law y = A x^B, fitted by weighted least squares of y. The variance of a measured y is
+NOISE^2 + (SCATTER y)^2: the perplexity of a short text has a constant error, and other edits give other damages. D can
+be negative, so its logarithm is not used. A minimum of the loss has no gradient, so D is about quadratic in a small
+update, and r grows with n^(1/2) if updates are orthogonal and with n if they are parallel. So D grows with n to n^2,
+and more slowly if later edits change less. Larger exponents are noise.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from collections.abc import Iterable, Sequence
 from attrs import frozen
 
 NOISE, SCATTER = 0.003, 0.2
+EXPONENTS = tuple(number / 100 for number in range(25, 251))
 DEFAULT_LIMIT = 0.1
 """The rise of the perplexity that ``ke apply`` accepts."""
 REACH = 10.0
@@ -57,22 +62,22 @@ class PowerLaw:
 
 
 def fit_power_law(pairs: Iterable[tuple[float, float]], *, noise: float = 0.0) -> PowerLaw | None:
-    """Fit ln y = ln scale + exponent ln x, with the variance SCATTER^2 + (noise / y)^2.
+    """Fit y = A x^B with B in EXPONENTS: the minimum of sum w (y - A x^B)^2, w = 1 / (noise^2 + (SCATTER y)^2).
 
-    Pairs without a positive y have no logarithm and are left out. None if fewer than two different x remain, or if y
-    does not grow with x.
+    For each B, A = sum w y x^B / sum w x^(2 B). None if there are fewer than two different x, or if A is not positive.
     """
-    rows = [(math.log(x), math.log(y), 1 / (SCATTER**2 + (noise / y) ** 2)) for x, y in pairs if x > 0 and y > 0]
+    rows = [(x, y, 1 / (noise**2 + (SCATTER * y) ** 2)) for x, y in pairs]
     if len({x for x, _, _ in rows}) < 2:
         return None
-    total = sum(weight for _, _, weight in rows)
-    mean_x = sum(weight * x for x, _, weight in rows) / total
-    mean_y = sum(weight * y for _, y, weight in rows) / total
-    variance = sum(weight * (x - mean_x) ** 2 for x, _, weight in rows)
-    exponent = sum(weight * (x - mean_x) * (y - mean_y) for x, y, weight in rows) / variance
-    if exponent <= 0:
-        return None
-    return PowerLaw(scale=math.exp(mean_y - exponent * mean_x), exponent=exponent)
+    fits = []
+    for exponent in EXPONENTS:
+        powers = [x**exponent for x, _, _ in rows]
+        scale = sum(w * y * power for (_, y, w), power in zip(rows, powers, strict=True))
+        scale /= sum(w * power**2 for (_, _, w), power in zip(rows, powers, strict=True))
+        error = sum(w * (y - scale * power) ** 2 for (_, y, w), power in zip(rows, powers, strict=True))
+        fits.append((error, PowerLaw(scale=scale, exponent=exponent)))
+    best = min(fits, key=lambda fit: fit[0])[1]
+    return best if best.scale > 0 else None
 
 
 def decay_law(points: Sequence[DecayPoint]) -> PowerLaw | None:

@@ -34,7 +34,7 @@ class CalibratedEditor:
 
 @frozen(kw_only=True)
 class Calibration:
-    """Measurements on one model. ``shape``: the models that they are used for, as ``model_shape`` returns it."""
+    """Measurements on one model. ``shape``: the models that they are used for, as ``config_shape`` returns it."""
 
     model: str
     shape: str
@@ -90,9 +90,8 @@ def over_budget(budget: EditBudget, rise: float | None, how: str) -> EditFailed:
     )
 
 
-def model_shape(loaded: LoadedModel) -> str:
-    """Return what models must have in common to use each other's measurements."""
-    config: Any = loaded.model.module.config
+def config_shape(config: Any) -> str:
+    """Return what models must have in common to use each other's measurements. ``config``: of transformers."""
     return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
 
 
@@ -104,7 +103,7 @@ def shipped() -> tuple[Calibration, ...]:
 
 def edit_budget(loaded: LoadedModel, component: Component, planned: int, limit: float, runs: Path) -> EditBudget:
     """Return the budget of an editor on a loaded model, from all measurements of it."""
-    shape, name = model_shape(loaded), component.name
+    shape, name = config_shape(loaded.model.module.config), component.name
     points: list[DecayPoint] = []
     sources, reasons = [], []
     for one in shipped():

@@ -1,0 +1,220 @@
+"""How well the edit budget predicts measurements that it was not fitted to.
+
+    python benchmarks/budget_table.py
+    python benchmarks/budget_table.py --ship
+
+Reads ``budget.json`` (``benchmarks/budget.py``) and ``lifelong.json`` (``benchmarks/lifelong.py``), and prints the
+tables of docs/facts-as-code.md: early points predict late ones, and the other editors predict an editor that was left
+out. D is the natural logarithm of the ratio of the perplexities after and before editing. ``--ship`` writes the
+measurements to the plugin's calibration file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from attrs import evolve
+
+import ke_plugin_facts
+from ke_core.app import installed_catalog, resolve_component
+from ke_core.plugin import to_json
+from ke_plugin_facts.budget import DEFAULT_LIMIT, NOISE, DecayPoint, damage_law, damage_of, decay_law, rise_of
+from ke_plugin_facts.calibration import CalibratedEditor, Calibration
+
+HERE = Path(__file__).parent
+AT_ONCE = {"memit": (1000, 119.6, 2.50), "alphaedit": (1000, 137.2, None)}
+"""1,000 edits at once: perplexity, and relative norm (docs/weight-editor-results.md)."""
+EARLY = (30, 100)
+SMALLEST = 5 * NOISE
+"""Smaller measured damages are mostly noise, so they are not predicted."""
+
+
+def at_once(measured: Mapping[str, Any], lifelong: Mapping[str, Any]) -> dict[str, tuple[DecayPoint, ...]]:
+    """Return the points of each editor whose edits were made at once."""
+    found: dict[str, tuple[DecayPoint, ...]] = {}
+    for curve in measured["curves"].values():
+        if not curve["step"]:
+            found[curve["editor"]] = (*found.get(curve["editor"], ()), *map(point, curve["points"]))
+    for name, curve in damages(lifelong, measured["perplexity"], sequence=False).items():
+        more = tuple(DecayPoint(edits=edits, damage=damage) for edits, damage in curve.items())
+        found[name] = (*found.get(name, ()), *more)
+    return found
+
+
+def damages(lifelong: Mapping[str, Any], base: float, *, sequence: bool) -> dict[str, dict[int, float]]:
+    """Return the damage of each editor after a number of edits, in sequence or at once."""
+    return {
+        name: {
+            one["edits"]: math.log(one["perplexity"] / base)
+            for one in method["points"]
+            if one["sequence"] == sequence and "perplexity" in one
+        }
+        for name, method in lifelong["methods"].items()
+        if method["editor"] == name and not method["options"]
+    }
+
+
+def point(raw: Mapping[str, Any]) -> DecayPoint:
+    """Return a measured point."""
+    norm = math.sqrt(sum(one["norm"] ** 2 for one in raw["weights"].values()))
+    return DecayPoint(edits=raw["edits"], norm=norm, damage=math.log(raw["perplexity"] / raw["base"]))
+
+
+def late(name: str, points: Sequence[DecayPoint], base: float) -> list[DecayPoint]:
+    """Return the points of an editor, with those of 1,000 edits."""
+    if name not in AT_ONCE:
+        return list(points)
+    edits, perplexity, norm = AT_ONCE[name]
+    return [*points, DecayPoint(edits=edits, norm=norm, damage=math.log(perplexity / base))]
+
+
+def row(*cells: object) -> str:
+    """Return a row of a Markdown table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def early_points(once: Mapping[str, Sequence[DecayPoint]], base: float) -> Iterator[str]:
+    """Yield the table in which the points of few edits predict those of more edits at once."""
+    yield row(
+        "editor",
+        "fitted to",
+        "exponent",
+        "predicted for",
+        "perplexity, predicted",
+        "measured",
+        "D, predicted / measured",
+    )
+    yield row(*["---"] * 7)
+    for name, points in once.items():
+        every = late(name, points, base)
+        for most in EARLY:
+            law = decay_law([one for one in every if one.edits <= most])
+            for held_out in sorted({one.edits for one in every if one.edits > most}):
+                damage = mean_damage(every, held_out)
+                if law is None:
+                    yield row(
+                        f"`{name}`",
+                        f"up to {most}",
+                        "none: D does not grow",
+                        held_out,
+                        "-",
+                        f"{base * math.exp(damage):.1f}",
+                        "-",
+                    )
+                    continue
+                cells = (f"{base * (1 + rise_of(law.at(held_out))):.1f}", f"{base * math.exp(damage):.1f}")
+                yield row(
+                    f"`{name}`",
+                    f"up to {most}",
+                    f"{law.exponent:.2f}",
+                    f"{held_out:,}",
+                    *cells,
+                    f"{law.at(held_out) / damage:.2f}",
+                )
+
+
+def mean_damage(points: Sequence[DecayPoint], edits: int) -> float:
+    """Return the mean damage of the points with this number of edits."""
+    found = [one.damage for one in points if one.edits == edits]
+    return sum(found) / len(found)
+
+
+def budgets(once: Mapping[str, Sequence[DecayPoint]], base: float) -> Iterator[str]:
+    """Yield the table of budgets: from all points, from few edits, and interpolated between measurements."""
+    yield row("editor", "budget from all points", *(f"from up to {most} edits" for most in EARLY), "interpolated")
+    yield row(*["---"] * 5)
+    damage = damage_of(DEFAULT_LIMIT)
+    for name, points in once.items():
+        every = late(name, points, base)
+        laws = [decay_law(points), *(decay_law([one for one in points if one.edits <= most]) for most in EARLY)]
+        cells = [f"{law.inverse(damage):,.0f}" if law else "-" for law in laws]
+        yield row(f"`{name}`", *cells, interpolated(every, damage))
+
+
+def interpolated(points: Sequence[DecayPoint], damage: float) -> str:
+    """Return where the measured curve crosses a damage, between neighbors that it lies between."""
+    means = [(edits, mean_damage(points, edits)) for edits in sorted({one.edits for one in points})]
+    for (few, low), (many, high) in pairwise(means):
+        if 0 < low <= damage < high:
+            return f"{few * (many / few) ** (math.log(damage / low) / math.log(high / low)):,.0f}"
+    return f"more than {means[-1][0]:,}" if means[-1][1] < damage else "-"
+
+
+def left_out(once: Mapping[str, Sequence[DecayPoint]], base: float) -> Iterator[str]:
+    """Yield the table in which the norms of an editor and the law of the other editors predict its damage."""
+    yield row("editor left out", "law of the others", "points", "D, predicted / measured: median", "range")
+    yield row(*["---"] * 5)
+    every = {name: late(name, points, base) for name, points in once.items()}
+    for name, points in every.items():
+        law = damage_law([one for other, found in every.items() if other != name for one in found])
+        assert law is not None
+        ratios = sorted(law.at(one.norm) / one.damage for one in points if one.norm and one.damage > SMALLEST)
+        if ratios:
+            text = f"{law.scale:.2f} r^{law.exponent:.2f}"
+            yield row(f"`{name}`", text, len(ratios), f"{median(ratios):.2f}", f"{ratios[0]:.2f} to {ratios[-1]:.2f}")
+
+
+def in_sequence(once: Mapping[str, Sequence[DecayPoint]], lifelong: Mapping[str, Any], base: float) -> Iterator[str]:
+    """Yield the table in which edits at once, and the first 500 edits in sequence, predict those in sequence."""
+    yield row(
+        "editor", "edits in steps of 100", "measured", "predicted from edits at once", "predicted from 100 and 500"
+    )
+    yield row(*["---"] * 5)
+    first = damages(lifelong, base, sequence=False)
+    for name, curve in damages(lifelong, base, sequence=True).items():
+        if not curve or name not in once:
+            continue
+        step = DecayPoint(edits=100, damage=first[name][100])
+        laws = decay_law(once[name]), decay_law([step, DecayPoint(edits=500, damage=curve[500])])
+        for edits in (500, 1000):
+            shown = [f"{base * (1 + rise_of(law.at(edits))):,.1f}" if law else "-" for law in laws]
+            measured = f"{base * math.exp(curve[edits]):,.1f}"
+            yield row(f"`{name}`", f"{edits:,}", measured, shown[0], shown[1] if edits > 500 else "-")
+
+
+def ship(measured: Mapping[str, Any], once: Mapping[str, Sequence[DecayPoint]]) -> None:
+    """Write the plugin's calibration file."""
+    editors = []
+    catalog = installed_catalog()
+    options = {curve["editor"]: curve["options"] for curve in measured["curves"].values()}
+    for name, points in once.items():
+        chosen = resolve_component(
+            catalog, "editor", name, {catalog.spec("editor", name).prefix: options.get(name, {})}
+        )
+        kept = tuple(evolve(one, norm=one.norm and round(one.norm, 5), damage=round(one.damage, 5)) for one in points)
+        editors.append(CalibratedEditor(editor=name, options=chosen.component.options, points=kept))
+    found = Calibration(model=measured["model"], shape=measured["shape"], editors=tuple(editors))
+    to = Path(str(files(ke_plugin_facts).joinpath("calibration.json")))
+    to.write_text(json.dumps([to_json(found)], indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Print the tables, or write the calibration file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=HERE / "budget.json")
+    parser.add_argument("--ship", action="store_true", help="write the calibration file of ke-plugin-facts")
+    given = parser.parse_args()
+    measured = json.loads(given.results.read_text(encoding="utf-8"))
+    lifelong = json.loads((HERE / "lifelong.json").read_text(encoding="utf-8"))
+    once, base = at_once(measured, lifelong), measured["perplexity"]
+    if given.ship:
+        ship(measured, once)
+    for table in (
+        early_points(once, base),
+        budgets(once, base),
+        left_out(once, base),
+        in_sequence(once, lifelong, base),
+    ):
+        print("\n".join(table), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
