@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
 from ke_core.app import Catalog, ModelChoice, environment
-from ke_core.plugin import BadData, BadPatch, EditFailed, Progress, UnsupportedEdit
+from ke_core.plugin import BadConfig, BadData, BadPatch, EditFailed, Progress, UnsupportedEdit
 from ke_plugin_facts.budget import relative_norm, rise_of
 from ke_plugin_facts.calibration import EditBudget, over_budget
 from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, suite_of
 from ke_plugin_facts.planning import ModelPlan, Target
+from ke_plugin_facts.pushing import VersionServer
 from ke_plugin_facts.unrelated import log_rise, passage_replies
 from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Format, Lock, LockedFact, ManagedFolder
 from ke_weights.completions import complete_prompts
@@ -28,8 +30,9 @@ from ke_weights.patches import (
     write_checkpoint,
     write_patch,
 )
+from ke_weights.push import Pushed
 from ke_weights.report.edits import verify_json
-from ke_weights.verify import Bound, Check, Verification, bounds, compare_answers, needed, suite_prompts
+from ke_weights.verify import Bound, Check, Verification, bounds, compare_answers, edit_checks, needed, suite_prompts
 
 DEFAULT_LEAST = ("efficacy=0.9",)
 """The bound on efficacy, unless another one is given."""
@@ -38,12 +41,17 @@ BASE = "base"
 
 @frozen(kw_only=True)
 class Applied:
-    """The result of ``apply_plan``. ``lock``: of the new version; None if a bound was missed, and nothing changed."""
+    """The result of ``apply_plan``. ``lock``: of the current version; None if a check failed, and nothing changed.
+
+    ``pushed``: the check on a server. ``stuck``: earlier versions that the server could not unload.
+    """
 
     lock: Lock | None
     verification: Verification | None
     wanted: tuple[Bound, ...] = ()
     cost: EditCost | None = None
+    pushed: Pushed | None = None
+    stuck: tuple[str, ...] = ()
 
 
 def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
@@ -57,12 +65,13 @@ def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
 
 @frozen(kw_only=True)
 class Application:
-    """How a plan is applied. ``force``: also over the edit budget."""
+    """How a plan is applied. ``force``: also over the edit budget. ``server``: serves the versions."""
 
     folder: ManagedFolder
     author: str
     budget: EditBudget
     force: bool = False
+    server: VersionServer | None = None
 
 
 def apply_plan(plan: ModelPlan, file: FactFile, target: Target, how: Application) -> Applied:
@@ -80,8 +89,7 @@ def apply_plan(plan: ModelPlan, file: FactFile, target: Target, how: Application
     lock, folder = _lock(plan, file, target, how), how.folder
     if plan.job is None:
         lock = evolve(lock, format="merged")  # without edits there is no adapter
-        folder.add(lock, lambda to: _write_base(plan.loaded, to / MODEL))
-        return Applied(lock=lock, verification=None)
+        return _add_base(lock, plan.loaded, folder, how.server)
     suite = suite_of(file.facts, file.keep)
     wanted = wanted_bounds(target, suite)
     if how.budget.exceeded and not how.force:
@@ -102,8 +110,40 @@ def _edit(plan: ModelPlan, suite: Sequence[Check], wanted: tuple[Bound, ...], lo
         if found.missed:
             return Applied(lock=None, verification=found, wanted=wanted, cost=cost)
         made = evolve(lock, patch=patch.id, weights=patch.info.edited, verified=_numbers(found), cost=cost)
-        how.folder.add(made, lambda to: _write(plan.loaded, patch, originals, made.format, to))
-    return Applied(lock=made, verification=found, wanted=wanted, cost=cost)
+        fill = partial(_write, plan.loaded, patch, originals, made.format)
+        added = _add(made, fill, how.folder, how.server, (suite, wanted))
+    return evolve(added, verification=found, wanted=wanted, cost=cost)
+
+
+def _add(
+    lock: Lock,
+    fill: Callable[[Path], None],
+    folder: ManagedFolder,
+    server: VersionServer | None,
+    check: tuple[Sequence[Check], Sequence[Bound]],
+) -> Applied:
+    """Write a version, and make it the current one if the server accepts it. ``check``: its suite and bounds."""
+    if server is None:
+        folder.add(lock, fill)
+        return Applied(lock=lock, verification=None)
+    pushed: list[Pushed] = []
+
+    def accepts() -> bool:
+        pushed.append(server.push(lock.version, *check))
+        return not pushed[0].reasons
+
+    added = folder.add(lock, fill, accepts)
+    return Applied(lock=lock if added else None, verification=None, pushed=pushed[0], stuck=server.unload_removed())
+
+
+def serve_current(plan: ModelPlan, file: FactFile, target: Target, server: VersionServer | None) -> Applied | None:
+    """Load the current version into a server that does not serve it, such as one that was started again."""
+    current = plan.current
+    if server is None or current is None or current.format != "peft" or server.serves(current.version):
+        return None
+    suite = suite_of(file.facts, file.keep)
+    pushed = server.push(current.version, suite, wanted_bounds(target, suite))
+    return Applied(lock=None if pushed.reasons else current, verification=None, pushed=pushed)
 
 
 def _cost(patch: StoredPatch, rise: float, how: Application) -> EditCost:
@@ -173,6 +213,12 @@ def _write(
         write_checkpoint(loaded.model, folder / MODEL, base=loaded.base, patches=[patch], originals=originals)
 
 
+def _add_base(lock: Lock, loaded: LoadedModel, folder: ManagedFolder, server: VersionServer | None) -> Applied:
+    """Write a version without edits, which a server has as its base model."""
+    folder.add(lock, lambda to: _write_base(loaded, to / MODEL))
+    return Applied(lock=lock, verification=None, stuck=server.unload_removed() if server else ())
+
+
 def _write_base(loaded: LoadedModel, to: Path) -> None:
     to.mkdir()
     write_checkpoint(loaded.model, to, base=loaded.base, patches=[], originals={})
@@ -185,17 +231,22 @@ def roll_back(
     choice: Callable[[Lock], ModelChoice],
     catalog: Catalog,
     progress: Progress,
-) -> Lock:
+    *,
+    server: VersionServer | None = None,
+) -> Applied:
     """Write a version that equals an earlier one, and make it the current one. ``to``: its number, or ``base``.
 
-    ``choice``: from a version to the model that it was made from. Raises BadData for an unknown version, BadPatch for
-    another base model.
+    ``choice``: from a version to the model that it was made from. ``server``: serves the versions; it is only checked
+    that it uses the adapter. Raises BadData for an unknown version, BadPatch for another base model, BadConfig for a
+    checkpoint that a server should load as an adapter.
     """
     current = folder.current()
     if current is None:
         raise BadData(f"{folder.root} has no version", hint="make one with ke apply")
     version = to or current.parent or BASE
     source = folder.read(version) if version != BASE else _without_edits(current)
+    if server is not None and source.patch and source.format != "peft":
+        raise BadConfig(f"version {version} is a checkpoint, not an adapter", hint="roll back without --push")
     loaded = open_model_for_edits(choice(source), catalog, progress)
     if loaded.base.weights != source.base.weights:
         raise BadPatch(
@@ -212,8 +263,7 @@ def roll_back(
         author=author,
     )
     if not lock.patch:
-        folder.add(lock, lambda place: _write_base(loaded, place / MODEL))
-        return lock
+        return _add_base(lock, loaded, folder, server)
     patch = read_patch(folder.folder(version) / PATCH)
     with applied(loaded.model, patch) as weights:
         if weights_digest(loaded.model.module) != lock.weights:
@@ -221,8 +271,8 @@ def roll_back(
                 f"version {version} cannot be restored bit for bit on this device",
                 hint="use the device and the software that its facts.lock.json records",
             )
-        folder.add(lock, lambda place: _write(loaded, patch, weights.originals(), lock.format, place))
-    return lock
+        fill = partial(_write, loaded, patch, weights.originals(), lock.format)
+        return _add(lock, fill, folder, server, ([edit_checks(one)[0] for one in patch.info.edits], ()))
 
 
 def _without_edits(lock: Lock) -> Lock:

@@ -15,6 +15,7 @@ from ke_plugin_facts.model_diff import ModelDifference, looks_like
 from ke_plugin_facts.planning import CHANGES, Action, ModelPlan, PlannedFact
 from ke_plugin_facts.versions import CURRENT, MODEL, EditCost, Lock, ManagedFolder
 from ke_weights.report.edits import verify_json, verify_report
+from ke_weights.report.push import push_json, push_report
 
 SIGNS: dict[Action, tuple[str, str]] = {
     "add": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red"), "refuse": ("!", "bold red"),
@@ -72,8 +73,13 @@ def apply_report(applied: Applied | None, folder: ManagedFolder) -> Iterator[Ren
         yield verify_report(applied.verification, applied.wanted)
     if applied.cost is not None:
         yield literal(_cost_line(applied.cost))
+    if applied.pushed is not None:
+        yield push_report(applied.pushed)
+    for name in applied.stuck:
+        yield literal(f"{name} could not be unloaded and is still served.", "bold yellow")
     if applied.lock is None:
-        yield literal("A bound was missed, so nothing was changed.", "bold red")
+        what = "The check on the server failed" if applied.pushed is not None else "A bound was missed"
+        yield literal(f"{what}, so nothing was changed.", "bold red")
     else:
         yield literal(f"{version_line(applied.lock)}: {folder.root / CURRENT / MODEL}", "bold")
 
@@ -148,10 +154,22 @@ def apply_json(plan: ModelPlan, applied: Applied | None) -> dict[str, Any]:
     lock = applied.lock if applied else plan.current
     checked = applied.verification if applied else None
     return plan_json(plan) | {
-        "changed": applied is not None and applied.lock is not None,
+        "changed": applied is not None and applied.lock not in (None, plan.current),
         "version": to_json(lock) if lock else None,
         "verification": verify_json(checked) if checked else None,
         "cost": to_json(applied.cost) if applied and applied.cost else None,
+        "push": push_json(applied.pushed) if applied and applied.pushed else None,
+    }
+
+
+def rollback_json(made: Applied) -> dict[str, Any]:
+    """Return the result of a rollback as JSON values. ``version`` is null if the server's check failed."""
+    lock = made.lock
+    return {
+        "version": lock.version if lock else None,
+        "restores": lock.restores if lock else None,
+        "weights": lock.weights if lock else None,
+        "push": push_json(made.pushed) if made.pushed else None,
     }
 
 

@@ -197,13 +197,24 @@ class ManagedFolder:
                 self._remove(name)
         return f"{max((int(path.name) for path in self.versions()), default=0) + 1:04}"
 
-    def add(self, lock: Lock, fill: Callable[[Path], None]) -> None:
-        """Write a version, whose other files ``fill`` writes, and make it the current one."""
+    def add(self, lock: Lock, fill: Callable[[Path], None], accepts: Callable[[], bool] = lambda: True) -> bool:
+        """Write a version, whose other files ``fill`` writes, and make it the current one.
+
+        If ``accepts`` returns False or fails, the version is removed, and the current one stays. Returns its result.
+        """
         with whole_folder(self.folder(lock.version)) as folder:
             fill(folder)
             (folder / LOCK).write_text(canonical(to_json(lock)) + "\n", encoding="utf-8")
-        self._point_at(lock.version)
-        self._remove_left()
+        accepted = False
+        try:
+            accepted = accepts()
+        finally:
+            if not accepted:
+                self._remove(lock.version)
+        if accepted:
+            self._point_at(lock.version)
+            self._remove_left()
+        return accepted
 
     def _point_at(self, version: str) -> None:
         """Replace the link to the current version, in one operation of the file system."""

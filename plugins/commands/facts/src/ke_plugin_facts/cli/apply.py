@@ -18,6 +18,7 @@ from ke_plugin_facts.cli.settings import (
     managed_folder,
     method_options,
     out_option,
+    push_option,
     runs_option,
     target_of,
 )
@@ -31,6 +32,7 @@ from ke_plugin_facts.cli.settings import (
 @runs_option
 @limit_option
 @click.option("--force", is_flag=True, help="Apply the edits even if they exceed the edit budget.")
+@push_option
 @shared.json_option
 @method_options
 @shared.model_options
@@ -45,24 +47,33 @@ def command(
     tests, and the facts to keep. If a bound is missed, nothing is changed, and the exit status is 1. The result is
     FOLDER/current/model; `ke rollback` returns to an earlier version.
 
+    With `--push`, the server at URL serves version 0002 of the folder `edited` as the model `edited-0002`.
+
     \b
     Examples:
       ke apply facts.toml
+      ke apply facts.toml --format peft --push http://127.0.0.1:8000
       ke serve --editor none --model edited/current/model
     """  # fmt: skip
-    from ke_plugin_facts.applying import Application, apply_plan  # noqa: PLC0415  torch
+    from ke_plugin_facts.applying import Application, apply_plan, serve_current  # noqa: PLC0415  torch
     from ke_plugin_facts.calibration import edit_budget  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
+    from ke_plugin_facts.pushing import open_version_server  # noqa: PLC0415  torch
     from ke_plugin_facts.report import apply_json, apply_report, plan_report  # noqa: PLC0415  torch
 
     found, shown = read_facts(file), CallProgress()
     folder, target = managed_folder(out, found, keep=given["keep"]), target_of(context, found, given)
+    url, catalog = given["push"], context.obj.catalog
+    if url and target.format != "peft":
+        raise click.UsageError("--push loads a LoRA adapter: add --format peft")
     with folder.changing(), shown.shown():
-        plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
+        server = open_version_server(url, target.choice.how, folder, catalog, shown) if url else None
+        plan = make_plan(found, target, folder.current(), catalog, shown)
         budget = edit_budget(plan.loaded, plan.component, len(plan.edited), limit, runs)
-        how = Application(folder=folder, author=author, budget=budget, force=force)
-        applied = apply_plan(plan, found, target, how) if plan.changes or plan.of("refuse") else None
+        how = Application(folder=folder, author=author, budget=budget, force=force, server=server)
+        needed = plan.changes or plan.of("refuse")
+        applied = apply_plan(plan, found, target, how) if needed else serve_current(plan, found, target, server)
     if given["as_json"]:
         shared.print_json(apply_json(plan, applied))
     else:

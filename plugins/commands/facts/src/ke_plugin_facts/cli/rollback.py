@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ke_core.app import CallProgress, literal
+from ke_core.app import DONE, FAILED, CallProgress, model_choice
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import BadData
-from ke_plugin_facts.cli.settings import author_option, folder_option, keep_option, managed_folder
+from ke_plugin_facts.cli.settings import author_option, folder_option, keep_option, managed_folder, push_option
 
 if TYPE_CHECKING:
     from ke_core.app import ModelChoice
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 )
 @author_option
 @keep_option
+@push_option
 @shared.json_option
 @shared.model_options
 @click.pass_context
@@ -42,7 +43,8 @@ def command(context: click.Context, /, *, out: Path, to: str, author: str, **giv
     Example: ke rollback --out edited
     """  # fmt: skip
     from ke_plugin_facts.applying import roll_back  # noqa: PLC0415  torch
-    from ke_plugin_facts.report import version_line  # noqa: PLC0415  torch
+    from ke_plugin_facts.pushing import open_version_server  # noqa: PLC0415  torch
+    from ke_plugin_facts.report import apply_report, rollback_json  # noqa: PLC0415  torch
     from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  torch
 
     folder, shown = managed_folder(out, keep=given["keep"]), CallProgress()
@@ -52,10 +54,12 @@ def command(context: click.Context, /, *, out: Path, to: str, author: str, **giv
     def choice(lock: Lock) -> ModelChoice:
         return recorded_model_choice(context, given, lock.base.model, folder=lock.base.folder)
 
+    url, catalog = given["push"], context.obj.catalog
     with folder.changing(), shown.shown():
-        lock = roll_back(folder, to, author, choice, context.obj.catalog, shown)
+        server = open_version_server(url, model_choice(given).how, folder, catalog, shown) if url else None
+        made = roll_back(folder, to, author, choice, catalog, shown, server=server)
     if given["as_json"]:
-        shared.print_json({"version": lock.version, "restores": lock.restores, "weights": lock.weights})
+        shared.print_json(rollback_json(made))
     else:
-        output().print(literal(version_line(lock)))
-    return 0
+        output().print(*apply_report(made, folder))
+    return DONE if made.lock is not None else FAILED

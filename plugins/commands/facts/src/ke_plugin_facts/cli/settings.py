@@ -54,6 +54,9 @@ method_options = shared.section(
                  help="Fail, and change nothing, above this rate (repeatable)."),
 )  # fmt: skip
 
+push_option = click.option("--push", default="", metavar="URL",
+                           help="Load the adapter of the version into the vLLM server at this address, and check it "
+                           "there before the version becomes the current one.")  # fmt: skip
 runs_option = click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
                            metavar="FOLDER",
                            help="Folder of runs of `ke eval`, from which results are predicted.")  # fmt: skip
