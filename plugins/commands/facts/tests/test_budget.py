@@ -27,7 +27,14 @@ from ke_plugin_facts.budget import (
     relative_norm,
     rise_of,
 )
-from ke_plugin_facts.calibration import CalibratedEditor, Calibration, EditBudget, config_shape, recorded_decay
+from ke_plugin_facts.calibration import (
+    CalibratedEditor,
+    Calibration,
+    EditBudget,
+    config_shape,
+    recorded_decay,
+    version_decay,
+)
 from ke_plugin_facts.fact_file import read_facts
 from ke_plugin_facts.planning import Target, make_plan
 from ke_plugin_facts.versions import ManagedFolder
@@ -125,6 +132,11 @@ def test_apply_stops_if_unrelated_text_suffers(facts: Path, ke: Run, capsys: pyt
     assert cost["rise"] == lock.cost.rise > 0.01
     assert (cost["edits"], cost["predicted"], cost["limit"], cost["forced"]) == (2, None, 0.01, True)
     assert cost["norm"] == lock.cost.norm > 0
+    ((source, point),) = version_decay([lock], lock.base.weights, lock.editor)
+    assert (source, point.edits, point.norm) == ("version 0001", 2, lock.cost.norm)
+    assert math.exp(point.damage) - 1 == pytest.approx(lock.cost.rise)
+    assert not list(version_decay([lock], "other weights", lock.editor))
+    assert not list(version_decay([evolve(lock, action="rollback")], lock.base.weights, lock.editor))
 
 
 @pytest.mark.integration

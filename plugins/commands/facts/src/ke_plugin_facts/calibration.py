@@ -1,13 +1,13 @@
 """Measured decay of an editor on a model, and the edit budget that follows from it.
 
-Measurements come from two places: ``calibration.json``, which ``benchmarks/budget.py`` writes, and runs of ``ke eval``
-with the metric ``drift``. The file has the default options of each editor and models by their shape; runs count if
-model and options are equal.
+Measurements come from three places: ``calibration.json``, which ``benchmarks/budget_table.py`` writes, runs of ``ke
+eval`` with the metric ``drift``, and the versions of the managed model. The file is used for all models of one shape;
+the others for the same model. The options of the editor must be equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
@@ -18,6 +18,7 @@ from attrs import frozen
 from ke_core.app import Batch, Component, RunFolder, count_noun, read_scores, runs_in
 from ke_core.plugin import BadRun, EditFailed, from_json, loads
 from ke_plugin_facts.budget import REACH, DecayPoint, PowerLaw, damage_of, decay_law, rise_of
+from ke_plugin_facts.versions import Lock
 from ke_weights.editing import LoadedModel
 
 METRIC, RATIO = "drift", "perplexity-ratio"
@@ -46,7 +47,7 @@ class EditBudget:
     """How many edits at once keep the rise of the perplexity within ``limit``.
 
     ``planned``: the edits of the next version. ``law``: from edits to damage; None if unknown, for the reason ``why``.
-    ``measured``: the largest measured number of edits. ``sources``: where the measurements come from.
+    ``measured``: the largest measured number of edits. ``sources``: of the measurements: models, run folders, versions.
     """
 
     editor: str
@@ -101,36 +102,55 @@ def shipped() -> tuple[Calibration, ...]:
     return tuple(from_json(loads(text), list[Calibration], of="calibration.json", error=BadRun))
 
 
-def edit_budget(loaded: LoadedModel, component: Component, planned: int, limit: float, runs: Path) -> EditBudget:
+@frozen(kw_only=True)
+class DecaySources:
+    """Where measurements come from, next to the shipped ones: a folder of runs, and the versions of a managed model."""
+
+    runs: Path
+    versions: tuple[Lock, ...] = ()
+
+
+def edit_budget(
+    loaded: LoadedModel, component: Component, planned: int, limit: float, sources: DecaySources
+) -> EditBudget:
     """Return the budget of an editor on a loaded model, from all measurements of it."""
-    shape, name = config_shape(loaded.model.module.config), component.name
-    points: list[DecayPoint] = []
-    sources, reasons = [], []
-    for one in shipped():
-        known = next((found for found in one.editors if found.editor == name), None)
-        if one.shape != shape or known is None:
-            continue
-        if different := sorted(key for key, value in component.options.items() if known.options.get(key) != value):
-            reasons.append(f"the measurements have other options: {', '.join(different)}")
-            continue
-        points += known.points
-        sources.append(one.model)
-    for path, found in recorded_decay(runs, loaded.base.model.digest, component):
-        points.append(found)
-        sources.append(path)
+    known, why = shipped_decay(config_shape(loaded.model.module.config), component)
+    known += recorded_decay(sources.runs, loaded.base.model.digest, component)
+    known += version_decay(sources.versions, loaded.base.weights, component)
+    points = [point for _, point in known]
     law = decay_law(points)
-    if law is None:
-        reasons = reasons or [f"{count_noun(len(points), 'measurement')} of it on this model"]
     return EditBudget(
-        editor=name,
+        editor=component.name,
         planned=planned,
         limit=limit,
         law=law,
         measured=max((one.edits for one in points), default=0),
         points=len(points),
-        sources=tuple(sources),
-        why=reasons[0] if law is None else "",
+        sources=tuple(dict.fromkeys(source for source, _ in known)),
+        why="" if law else why or f"{count_noun(len(points), 'measurement')} of it on this model",
     )
+
+
+def shipped_decay(shape: str, editor: Component) -> tuple[list[tuple[str, DecayPoint]], str]:
+    """Return the shipped measurements of an editor on models of this shape, and why there are none."""
+    for one in shipped():
+        known = next((found for found in one.editors if found.editor == editor.name), None)
+        if one.shape != shape or known is None:
+            continue
+        different = sorted(key for key, value in editor.options.items() if known.options.get(key) != value)
+        if different:
+            return [], f"the measurements have other options: {', '.join(different)}"
+        return [(one.model, point) for point in known.points], ""
+    return [], ""
+
+
+def version_decay(versions: Iterable[Lock], weights: str, editor: Component) -> Iterator[tuple[str, DecayPoint]]:
+    """Yield what the versions of a managed model measured, with the same base weights and editor."""
+    for lock in versions:
+        same = (lock.editor.name, lock.editor.options) == (editor.name, editor.options)
+        if lock.action == "apply" and lock.cost is not None and same and lock.base.weights == weights:
+            cost = lock.cost
+            yield (f"version {lock.version}", DecayPoint(edits=cost.edits, norm=cost.norm, damage=damage_of(cost.rise)))
 
 
 def recorded_decay(root: Path, digest: str, editor: Component) -> Iterator[tuple[str, DecayPoint]]:

@@ -124,7 +124,7 @@ def budget_json(budget: EditBudget) -> dict[str, Any]:
         "rise": budget.rise,
         "exceeded": budget.exceeded,
         "measured": budget.measured,
-        "sources": sorted(set(budget.sources)),
+        "sources": list(budget.sources),
         "unknown_because": budget.why or None,
     }
 

@@ -56,7 +56,7 @@ def command(
       ke serve --editor none --model edited/current/model
     """  # fmt: skip
     from ke_plugin_facts.applying import Application, apply_plan, serve_current  # noqa: PLC0415  torch
-    from ke_plugin_facts.calibration import edit_budget  # noqa: PLC0415  torch
+    from ke_plugin_facts.calibration import DecaySources, edit_budget  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.pushing import open_version_server  # noqa: PLC0415  torch
@@ -70,7 +70,8 @@ def command(
     with folder.changing(), shown.shown():
         server = open_version_server(url, target.choice.how, folder, catalog, shown) if url else None
         plan = make_plan(found, target, folder.current(), catalog, shown)
-        budget = edit_budget(plan.loaded, plan.component, len(plan.edited), limit, runs)
+        sources = DecaySources(runs=runs, versions=tuple(folder.chain()))
+        budget = edit_budget(plan.loaded, plan.component, len(plan.edited), limit, sources)
         how = Application(folder=folder, author=author, budget=budget, force=force, server=server)
         needed = plan.changes or plan.of("refuse")
         applied = apply_plan(plan, found, target, how) if needed else serve_current(plan, found, target, server)

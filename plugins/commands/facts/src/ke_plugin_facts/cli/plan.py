@@ -45,7 +45,7 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     Example: ke plan facts.toml
     """  # fmt: skip
     from ke_plugin_facts.advice import expectation, recorded_editors  # noqa: PLC0415
-    from ke_plugin_facts.calibration import edit_budget  # noqa: PLC0415  torch
+    from ke_plugin_facts.calibration import DecaySources, edit_budget  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.report import budget_json, budget_report, plan_json, plan_report  # noqa: PLC0415  torch
@@ -59,7 +59,8 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     recorded = [one for one in recorded_editors(runs, plan.loaded.base.model.digest) if one.editor in usable]
     edits = len(plan.edited)
     advice = expectation(recorded, target.editor, edits, runs) if edits else []
-    budget = edit_budget(plan.loaded, plan.component, edits, limit, runs)
+    sources = DecaySources(runs=runs, versions=tuple(folder.chain()))
+    budget = edit_budget(plan.loaded, plan.component, edits, limit, sources)
     if given["as_json"]:
         more = {"expected": advice, "recorded": to_json(recorded), "budget": budget_json(budget)}
         shared.print_json(plan_json(plan) | more)
