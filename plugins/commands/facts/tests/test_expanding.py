@@ -11,9 +11,10 @@ import tomlkit
 from ke_benchmarks.graph import load_atlas
 from ke_core.app import installed_catalog
 from ke_core.plugin import BadData, loads
-from ke_plugin_facts.expanding import Expansion, ProposedTest, edit_builder, expand
+from ke_plugin_facts.expanding import Expansion, ProposedTest, edit_builder, expand, recalled
 from ke_plugin_facts.fact_file import facts_of, read_facts
 from ke_plugin_facts.writing import write_proposals
+from ke_weights.completions import Completion
 
 Run = Callable[..., int]
 FACTS = """
@@ -104,6 +105,32 @@ def test_prompts_of_the_file_are_not_proposed() -> None:
     keep = [{"prompt": "the currency of Peru is the", "expect": "dollar"}]
     made = expanded(fact(CAPITAL, "Peru", "Cusco", paraphrases=["Cusco is a city in"]), keep=keep)
     assert {"The currency of Peru is the", "Cusco is a city in"} & {one.prompt for one in made.tests} == set()
+
+
+def test_conditions_are_what_the_unedited_model_has_to_know() -> None:
+    tests = {one.prompt: one for one in expanded(fact(CAPITAL, "Peru", "Cusco")).tests}
+    two_hop, kept = (
+        tests["The capital of the country to which Arequipa belongs is"],
+        tests["The currency of Peru is the"],
+    )
+    assert two_hop.conditions == (("Arequipa is a city in", ("Peru",)),)
+    assert kept.conditions == ((kept.prompt, kept.expect),)
+    answers = {"Arequipa is a city in": Completion(text="Peru."), kept.prompt: Completion(text="dollar")}
+    assert [recalled(one, answers) for one in (two_hop, kept, tests["Cusco is the capital of"])] == [True, False, True]
+
+
+@pytest.mark.integration  # loads a model
+def test_tests_that_the_model_cannot_pass_are_omitted(
+    path: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("facts", "expand", path, "--graph", "atlas", "--recalled", "--model", model)
+    assert ke(*words) == 0  # the tiny model knows nothing
+    assert {one for fact in read_facts(path).facts for one in fact.proposed.values()} == {
+        "atlas: logical-generalization"
+    }
+    capsys.readouterr()
+    assert ke(*words) == 0
+    assert "0 tests added, 0 removed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

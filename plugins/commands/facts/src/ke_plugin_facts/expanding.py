@@ -19,14 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_benchmarks.building import builder_of
 from ke_benchmarks.graph import EditBuilder, Graph
-from ke_core.app import Catalog, Options, configure, reject_unused
-from ke_core.plugin import BadConfig, Case, Entity, Query
+from ke_core.app import Catalog, ModelChoice, Options, configure, open_session, reject_unused
+from ke_core.plugin import BadConfig, Case, Entity, Progress, Query
 from ke_plugin_facts.fact_file import PROPOSED, FactFile, plain
 from ke_plugin_facts.matching import match_facts
+from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 from ke_weights.verify import Kind
 
 FAMILY = "ripple-edits"
@@ -42,13 +43,17 @@ KINDS: Mapping[str, Kind] = {
 
 @frozen(kw_only=True)
 class ProposedTest:
-    """A test that the graph proposes. ``fact``: the position of its fact in the file. ``wrong``: the field ``not``."""
+    """A test that the graph proposes. ``fact``: the position of its fact in the file. ``wrong``: the field ``not``.
+
+    ``conditions``: prompts with right answers that the unedited model has to know for the test to mean something.
+    """
 
     fact: int
     criterion: str
     prompt: str
     expect: tuple[str, ...]
     wrong: tuple[str, ...]
+    conditions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def kind(self) -> Kind:
@@ -110,6 +115,19 @@ def expand(file: FactFile, graph: Graph, builder: EditBuilder) -> Expansion:
     return Expansion(tests=tuple(tests), reasons=reasons)
 
 
+def only_recalled(made: Expansion, choice: ModelChoice, catalog: Catalog, progress: Progress) -> Expansion:
+    """Return the tests whose conditions the unedited model meets, as the metric of RippleEdits counts only those."""
+    session = open_session(choice.load(catalog, progress), catalog=catalog, seed=0, progress=progress, material={})
+    asked = dict(condition for test in made.tests for condition in test.conditions)
+    answers = complete_prompts(session, [PromptWithObjects(id=one, prompt=one, expect=asked[one]) for one in asked])
+    return evolve(made, tests=tuple(test for test in made.tests if recalled(test, answers)))
+
+
+def recalled(test: ProposedTest, answers: Mapping[str, Completion]) -> bool:
+    """Return whether the answers of the unedited model, by prompt, meet the conditions of a test."""
+    return all(answers[prompt].begins_with(expect) for prompt, expect in test.conditions)
+
+
 def _used(file: FactFile, graph: str) -> set[str]:
     """Return the prompts of the file, without those of tests that this graph proposed."""
     found = {plain(check.prompt) for check in file.keep}
@@ -122,10 +140,16 @@ def _used(file: FactFile, graph: str) -> set[str]:
 def _proposed(at: int, case: Case, graph: Graph) -> Iterator[ProposedTest]:
     """Yield a test for each query of the case. Of queries of which one must be right, each becomes a test."""
     for probe in case.probes:
+        given = tuple((query.texts[0], _names(query.gold.entities, graph)) for query in probe.given)
         for query in probe.queries if probe.aspect in KINDS else ():
             expect = _names(query.gold.entities, graph)
             yield ProposedTest(
-                fact=at, criterion=probe.aspect, prompt=query.texts[0], expect=expect, wrong=_wrong(query, expect)
+                fact=at,
+                criterion=probe.aspect,
+                prompt=query.texts[0],
+                expect=expect,
+                wrong=_wrong(query, expect),
+                conditions=given,
             )
 
 

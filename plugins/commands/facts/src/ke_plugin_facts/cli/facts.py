@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ke_core.app import count_noun, literal, split_options
+from ke_core.app import CallProgress, count_noun, literal, split_options
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_plugin_facts.cli.settings import file_argument
-
-if TYPE_CHECKING:
-    from ke_core.app import App
+from ke_plugin_facts.cli.settings import file_argument, model_of
 
 
 @click.group("facts")
@@ -82,12 +79,14 @@ def add(sentence: str, file: Path, **fields: str) -> int:
     help="TOML table of relations with their wording, as in `ke build`.",
 )
 @click.option("--skip-unlabeled", is_flag=True, help="Leave out facts of the graph about entities without a label.")
+@click.option(
+    "--recalled", is_flag=True, help="Ask the model (the file's, or --model), and omit tests whose conditions it fails."
+)
 @shared.component_options
 @shared.json_option
-@click.pass_obj
-def expand_command(
-    app: App, /, *, file: Path, graph: str, options: tuple[str, ...], as_json: bool, **given: Any
-) -> int:
+@shared.model_options
+@click.pass_context
+def expand_command(context: click.Context, /, *, file: Path, graph: str, recalled: bool, **given: Any) -> int:
     """Propose tests of the facts from a knowledge graph, and write them into the file.
 
     The tests are consequences, other names of the subject, and facts to keep, as the builder of RippleEdits makes
@@ -97,20 +96,25 @@ def expand_command(
     \b
     Examples:
       ke facts expand --graph atlas
+      ke facts expand --graph atlas --recalled --model smollm2-135m
       ke facts expand --graph company.csv --relations relations.toml -o build.backwards=2
     """  # fmt: skip
     from ke_benchmarks.graph import open_graph  # noqa: PLC0415  reads TOML and HTTP
-    from ke_plugin_facts.expanding import edit_builder, expand  # noqa: PLC0415  torch
+    from ke_plugin_facts.expanding import edit_builder, expand, only_recalled  # noqa: PLC0415  torch
     from ke_plugin_facts.expansion_report import expansion_json, expansion_report  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
     from ke_plugin_facts.writing import write_proposals  # noqa: PLC0415  tomlkit
 
-    found, builder = read_facts(file), edit_builder(app.catalog, split_options(options))
-    opened = open_graph(graph, **given).graph
+    found, catalog, shown = read_facts(file), context.obj.catalog, CallProgress()
+    builder = edit_builder(catalog, split_options(given["options"]))
+    opened = open_graph(graph, relations=given["relations"], skip_unlabeled=given["skip_unlabeled"]).graph
     made = expand(found, opened, builder)
+    if recalled:
+        with shown.shown():
+            made = only_recalled(made, model_of(context, found, given), catalog, shown)
     facts = [at for at in range(len(found.facts)) if at not in made.reasons]
     added, removed = write_proposals(file, made.tests, facts, opened.name)
-    if as_json:
+    if given["as_json"]:
         shared.print_json(expansion_json(made, found) | {"added": added, "removed": removed})
     else:
         output().print(expansion_report(made, found))
