@@ -26,7 +26,7 @@ from attrs import evolve
 import ke_plugin_facts
 from ke_core.app import installed_catalog, resolve_component
 from ke_core.plugin import to_json
-from ke_plugin_facts.budget import DEFAULT_LIMIT, NOISE, DecayPoint, damage_law, damage_of, decay_law, rise_of
+from ke_plugin_facts.budget import DEFAULT_LIMIT, NOISE, DecayPoint, damage_of, decay_law, fit_power_law, rise_of
 from ke_plugin_facts.calibration import CalibratedEditor, Calibration
 
 HERE = Path(__file__).parent
@@ -154,7 +154,10 @@ def left_out(once: Mapping[str, Sequence[DecayPoint]], base: float) -> Iterator[
     yield row(*["---"] * 5)
     every = {name: late(name, points, base) for name, points in once.items()}
     for name, points in every.items():
-        law = damage_law([one for other, found in every.items() if other != name for one in found])
+        law = fit_power_law(
+            ((one.norm, one.damage) for other, found in every.items() if other != name for one in found if one.norm),
+            noise=NOISE,
+        )
         assert law is not None
         ratios = sorted(law.at(one.norm) / one.damage for one in points if one.norm and one.damage > SMALLEST)
         if ratios:
@@ -172,8 +175,8 @@ def in_sequence(once: Mapping[str, Sequence[DecayPoint]], lifelong: Mapping[str,
     for name, curve in damages(lifelong, base, sequence=True).items():
         if not curve or name not in once:
             continue
-        step = DecayPoint(edits=100, damage=first[name][100])
-        laws = decay_law(once[name]), decay_law([step, DecayPoint(edits=500, damage=curve[500])])
+        line = fit_power_law([(100, first[name][100]), (500, curve[500])], noise=NOISE)
+        laws = decay_law(once[name]), line
         for edits in (500, 1000):
             shown = [f"{base * (1 + rise_of(law.at(edits))):,.1f}" if law else "-" for law in laws]
             measured = f"{base * math.exp(curve[edits]):,.1f}"

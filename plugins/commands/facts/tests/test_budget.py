@@ -17,9 +17,10 @@ from ke_plugin_facts import calibration
 from ke_plugin_facts.budget import (
     NOISE,
     SCATTER,
+    SPREAD,
+    TYPICAL_GROWTH,
     DecayPoint,
     PowerLaw,
-    damage_law,
     damage_of,
     decay_law,
     fit_power_law,
@@ -40,29 +41,28 @@ from ke_plugin_facts.planning import Target, make_plan
 from ke_plugin_facts.versions import ManagedFolder
 
 Run = Callable[..., int]
-POINTS = tuple(DecayPoint(edits=n, norm=0.02 * n**0.5, damage=3 * (0.02 * n**0.5) ** 2.4) for n in (1, 10, 30, 100))
+POINTS = tuple(DecayPoint(edits=n, norm=0.02 * n**0.6, damage=3 * (0.02 * n**0.6) ** 2) for n in (1, 10, 30, 100))
 
 
 def test_exact_power_laws_are_recovered() -> None:
-    growth, damage, decay = norm_law(POINTS), damage_law(POINTS), decay_law(POINTS)
+    growth, decay = norm_law(POINTS), decay_law(POINTS)
     assert growth is not None
-    assert damage is not None
     assert decay is not None
-    assert (growth.scale, growth.exponent) == pytest.approx((0.02, 0.5))
-    assert (damage.scale, damage.exponent) == pytest.approx((3, 2.4))
-    assert (decay.scale, decay.exponent) == pytest.approx((3 * 0.02**2.4, 1.2))  # c a^p and b p
-    assert damage.at(growth.at(50)) == pytest.approx(decay.at(50))
+    assert (growth.scale, growth.exponent) == pytest.approx((0.02, 0.6))
+    assert (decay.scale, decay.exponent) == pytest.approx((3 * 0.02**2, 1.2))  # c r^2, p = 2 b
     assert decay.inverse(decay.at(50)) == pytest.approx(50)
 
 
-def test_the_fit_is_weighted_least_squares() -> None:
+@pytest.mark.parametrize("expected", [None, 1.3])
+def test_the_fit_is_weighted_least_squares(expected: float | None) -> None:
     pairs = [(1, 0.002), (10, -0.001), (30, 0.05), (100, 0.31)]
-    found = fit_power_law(pairs, noise=NOISE)
+    found = fit_power_law(pairs, noise=NOISE, expected=expected)
     x, y = np.array([one for one, _ in pairs]), np.array([one for _, one in pairs])
     weights = 1 / (NOISE**2 + (SCATTER * y) ** 2)
 
     def error(scale: float, exponent: float) -> float:
-        return float((weights * (y - scale * x**exponent) ** 2).sum())
+        away = 0.0 if expected is None else ((exponent - expected) / SPREAD) ** 2
+        return float((weights * (y - scale * x**exponent) ** 2).sum() + away)
 
     assert found is not None
     least = error(found.scale, found.exponent)
@@ -71,9 +71,20 @@ def test_the_fit_is_weighted_least_squares() -> None:
             assert error(scale, exponent) > least
 
 
+def test_norms_say_how_a_damage_within_the_noise_grows() -> None:
+    few = [evolve(one, damage=0.001) for one in POINTS[:2]]
+    law = decay_law(few)
+    assert law is not None
+    assert law.exponent == pytest.approx(1.2, abs=0.1)
+    without = decay_law([evolve(one, norm=None) for one in few])
+    assert without is not None
+    assert without.exponent == pytest.approx(2 * TYPICAL_GROWTH, abs=0.1)
+
+
 @pytest.mark.parametrize("pairs", [[], [(1, 0.1)], [(10, 0.1), (10, 0.2)], [(1, -0.1), (10, -0.2)]])
 def test_too_few_points_and_damage_that_is_not_positive_give_no_law(pairs: list[tuple[float, float]]) -> None:
     assert fit_power_law(pairs) is None
+    assert decay_law([DecayPoint(edits=10, damage=-0.1)]) is None
 
 
 def test_the_relative_norm_is_over_all_matrices() -> None:
@@ -150,7 +161,7 @@ def test_measurements_of_the_same_shape_and_options_predict_the_budget(
         installed_catalog(),
         CallProgress(),
     )
-    points = (DecayPoint(edits=1, damage=0.05), DecayPoint(edits=10, damage=0.5))
+    points = tuple(DecayPoint(edits=n, norm=0.01 * n**0.5, damage=0.05 * n) for n in (1, 10))
     measured = CalibratedEditor(editor="ft", options=plan.component.options, points=points)
     known = Calibration(model="another", shape=config_shape(plan.loaded.model.module.config), editors=(measured,))
     monkeypatch.setattr(calibration, "shipped", lambda: (known,))

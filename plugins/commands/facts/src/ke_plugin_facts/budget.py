@@ -5,20 +5,17 @@ For n edits that one editor makes at once, with \Delta W the update of an edited
     damage         D = ln(perplexity of the edited model / perplexity of the unedited model)
     relative norm  r = sqrt(sum over matrices of |\Delta W|_F^2 / |W|_F^2)
 
-    (1)  r(n) = a n^b                growth of the norm
-    (2)  D(r) = c r^p                damage of a norm
-    (3)  D(n) = c a^p n^(b p)        both together, fitted directly to (n, D)
+    (1)  r(n) = a n^b      growth of the norm
+    (2)  D(n) = c n^p      damage, where p is about 2 b
+    (3)  budget = the largest n with D(n) <= ln(1 + limit)
 
-    (4)  budget = the largest n with D(n) <= ln(1 + limit)
+The parameters a, b, c and p belong to one editor with its options, on one model. A minimum of the loss has no gradient,
+so D is about quadratic in a small update: p = 2 b. Norms are exact, but the damage of a few edits is mostly noise. So
+the norms of a few edits say how the damage grows, and the measured damage moves p away from 2 b where it is large.
 
-(1) and (3) belong to one editor with its options, on one model. (2) is shared by editors that compute their updates
-alike: with the norms of a few edits, it predicts the damage of an editor whose perplexity was never measured.
-
-Each is a power law y = A x^B, fitted by weighted least squares of y. The variance of a measured y is
-NOISE^2 + (SCATTER y)^2: the perplexity of a short text has a constant error, and other edits give other damages. D can
-be negative, so its logarithm is not used. A minimum of the loss has no gradient, so D is about quadratic in a small
-update, and r grows with n^(1/2) if updates are orthogonal and with n if they are parallel. So D grows with n to n^2,
-and more slowly if later edits change less. Larger exponents are noise.
+Both are fitted by weighted least squares. The variance of a measured y is NOISE^2 + (SCATTER y)^2: the perplexity of a
+short text has a constant error, and other edits of the same number give other damages. D can be negative, so its
+logarithm is not used. (2) also minimizes ((p - 2 b) / SPREAD)^2.
 """
 
 from __future__ import annotations
@@ -28,8 +25,11 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
-NOISE, SCATTER = 0.003, 0.2
-EXPONENTS = tuple(number / 100 for number in range(25, 251))
+NOISE, SCATTER, SPREAD = 0.003, 0.4, 0.3
+"""Constant error of D, relative scatter of D between sets of edits, and deviation of p from 2 b."""
+TYPICAL_GROWTH = 0.55
+"""b where no norm was measured: of ``memit`` and ``alphaedit`` on ``smollm2-135m``."""
+EXPONENTS = tuple(number / 100 for number in range(5, 251))
 DEFAULT_LIMIT = 0.1
 """The rise of the perplexity that ``ke apply`` accepts."""
 REACH = 10.0
@@ -61,13 +61,16 @@ class PowerLaw:
         return (y / self.scale) ** (1 / self.exponent)
 
 
-def fit_power_law(pairs: Iterable[tuple[float, float]], *, noise: float = 0.0) -> PowerLaw | None:
+def fit_power_law(
+    pairs: Iterable[tuple[float, float]], *, noise: float = 0.0, expected: float | None = None
+) -> PowerLaw | None:
     """Fit y = A x^B with B in EXPONENTS: the minimum of sum w (y - A x^B)^2, w = 1 / (noise^2 + (SCATTER y)^2).
 
-    For each B, A = sum w y x^B / sum w x^(2 B). None if there are fewer than two different x, or if A is not positive.
+    For each B, A = sum w y x^B / sum w x^(2 B). ``expected``: a value of B, which adds ((B - expected) / SPREAD)^2.
+    None without a pair, or without ``expected`` with fewer than two different x, or if A is not positive.
     """
     rows = [(x, y, 1 / (noise**2 + (SCATTER * y) ** 2)) for x, y in pairs]
-    if len({x for x, _, _ in rows}) < 2:
+    if len({x for x, _, _ in rows}) < (2 if expected is None else 1):
         return None
     fits = []
     for exponent in EXPONENTS:
@@ -75,24 +78,23 @@ def fit_power_law(pairs: Iterable[tuple[float, float]], *, noise: float = 0.0) -
         scale = sum(w * y * power for (_, y, w), power in zip(rows, powers, strict=True))
         scale /= sum(w * power**2 for (_, _, w), power in zip(rows, powers, strict=True))
         error = sum(w * (y - scale * power) ** 2 for (_, y, w), power in zip(rows, powers, strict=True))
+        if expected is not None:
+            error += ((exponent - expected) / SPREAD) ** 2
         fits.append((error, PowerLaw(scale=scale, exponent=exponent)))
     best = min(fits, key=lambda fit: fit[0])[1]
     return best if best.scale > 0 else None
 
 
-def decay_law(points: Sequence[DecayPoint]) -> PowerLaw | None:
-    """Fit (3), from edits to damage."""
-    return fit_power_law(((one.edits, one.damage) for one in points), noise=NOISE)
-
-
 def norm_law(points: Sequence[DecayPoint]) -> PowerLaw | None:
-    """Fit (1), from edits to the relative norm."""
+    """Fit (1), from edits to the relative norm. None with norms of fewer than two numbers of edits."""
     return fit_power_law((one.edits, one.norm) for one in points if one.norm is not None)
 
 
-def damage_law(points: Sequence[DecayPoint]) -> PowerLaw | None:
-    """Fit (2), from the relative norm to damage."""
-    return fit_power_law(((one.norm, one.damage) for one in points if one.norm is not None), noise=NOISE)
+def decay_law(points: Sequence[DecayPoint]) -> PowerLaw | None:
+    """Fit (2), from edits to damage. None without points, or if the damage is not positive."""
+    growth = norm_law(points)
+    expected = 2 * (growth.exponent if growth else TYPICAL_GROWTH)
+    return fit_power_law(((one.edits, one.damage) for one in points), noise=NOISE, expected=expected)
 
 
 def damage_of(rise: float) -> float:
