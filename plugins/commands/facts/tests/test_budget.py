@@ -177,7 +177,8 @@ def test_measurements_of_the_same_shape_and_options_predict_the_budget(
     assert not os.path.lexists("edited/current")
     assert ke("plan", *LARGE) == 2
     assert "not known (the measurements have other options: lr)" in " ".join(capsys.readouterr().out.split())
-    assert ke("apply", "--max-rise", "0.2") == 0
+    facts.write_text("max-rise = 0.2\n" + facts.read_text())
+    assert ke("apply") == 0
 
 
 @pytest.mark.integration

@@ -29,7 +29,7 @@ NOISE, SCATTER, SPREAD = 0.003, 0.4, 0.3
 """Constant error of D, relative scatter of D between sets of edits, and deviation of p from 2 b."""
 TYPICAL_GROWTH = 0.55
 """b where no norm was measured: of ``memit`` and ``alphaedit`` on ``smollm2-135m``."""
-EXPONENTS = tuple(number / 100 for number in range(5, 251))
+EXPONENTS = tuple(number / 100 for number in range(25, 251))
 DEFAULT_LIMIT = 0.1
 """The rise of the perplexity that ``ke apply`` accepts."""
 REACH = 10.0
@@ -54,11 +54,11 @@ class PowerLaw:
 
     def at(self, x: float) -> float:
         """Return y."""
-        return self.scale * x**self.exponent
+        return float(self.scale * x**self.exponent)
 
     def inverse(self, y: float) -> float:
         """Return x."""
-        return (y / self.scale) ** (1 / self.exponent)
+        return float((y / self.scale) ** (1 / self.exponent))
 
 
 def fit_power_law(

@@ -45,6 +45,7 @@ from ke_weights.verify import Check, check_from, edit_checks
 
 SETTINGS: Mapping[str, type] = {
     "model": str, "dtype": str, "editor": str, "seed": int, "out": str, "format": str, "options": dict, "bounds": dict,
+    "max-rise": float,
 }  # fmt: skip
 SIDES = ("min", "max")
 TABLES = ("facts", "keep")

@@ -14,6 +14,7 @@ from ke_plugin_facts.cli.settings import (
     author_option,
     file_argument,
     keep_option,
+    limit_of,
     limit_option,
     managed_folder,
     method_options,
@@ -71,7 +72,7 @@ def command(
         server = open_version_server(url, target.choice.how, folder, catalog, shown) if url else None
         plan = make_plan(found, target, folder.current(), catalog, shown)
         sources = DecaySources(runs=runs, versions=tuple(folder.chain()))
-        budget = edit_budget(plan.loaded, plan.component, len(plan.edited), limit, sources)
+        budget = edit_budget(plan.loaded, plan.component, len(plan.edited), limit_of(context, found, limit), sources)
         how = Application(folder=folder, author=author, budget=budget, force=force, server=server)
         needed = plan.changes or plan.of("refuse")
         applied = apply_plan(plan, found, target, how) if needed else serve_current(plan, found, target, server)

@@ -14,6 +14,7 @@ from ke_core.app import out as output
 from ke_core.plugin import to_json
 from ke_plugin_facts.cli.settings import (
     file_argument,
+    limit_of,
     limit_option,
     managed_folder,
     method_options,
@@ -60,7 +61,7 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     edits = len(plan.edited)
     advice = expectation(recorded, target.editor, edits, runs) if edits else []
     sources = DecaySources(runs=runs, versions=tuple(folder.chain()))
-    budget = edit_budget(plan.loaded, plan.component, edits, limit, sources)
+    budget = edit_budget(plan.loaded, plan.component, edits, limit_of(context, found, limit), sources)
     if given["as_json"]:
         more = {"expected": advice, "recorded": to_json(recorded), "budget": budget_json(budget)}
         shared.print_json(plan_json(plan) | more)

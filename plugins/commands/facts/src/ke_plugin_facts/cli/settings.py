@@ -111,5 +111,10 @@ def target_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) 
     )
 
 
+def limit_of(context: click.Context, file: FactFile, limit: float) -> float:
+    """Return the accepted rise of the perplexity that the command or the file names."""
+    return limit if _typed(context, "limit") else float(file.settings.get("max-rise", limit))
+
+
 def _typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
