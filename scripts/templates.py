@@ -1,4 +1,4 @@
-"""Generate one plugin from each template and install, lint, test, check and run it.
+"""Generate one plugin from each template and install, lint, test and run it.
 
 The script works in a temporary folder, in an environment on top of this one that already has torch. It is part of
 ``tox``; ``tox -e templates`` runs it where ke-core is the only installed distribution of this repository.
@@ -17,6 +17,7 @@ from pathlib import Path
 NEW = {
     "memory": ("editor", "--kind", "memory"),
     "weight": ("editor", "--kind", "weight"),
+    "adaptor": ("editor", "--kind", "adaptor"),
     "dataset": ("dataset",),
     "metric": ("metric",),
     "judge": ("judge",),
@@ -47,19 +48,14 @@ def go(work: Path, names: dict[str, str]) -> None:
         for tool in (["ruff", "format", "--check", "."], ["ruff", "check", "."], ["mypy", "--cache-dir", "../types"]):
             run(sys.executable, "-m", *tool, at=folder)
     with ThreadPoolExecutor(2) as pool:  # most of the time goes here
-        list(pool.map(lambda name: tried(python, work, name), names.values()))
+        list(pool.map(lambda folder: run(python, "-m", "pytest", "-q", at=folder), folders))
     run(python, "-c", TINY, at=work)
-    editors = ["--editor", names["memory"], "--editor", names["weight"], "-o", f"{names['memory']}.encoder=./tiny"]
+    editors = [word for kind in ("memory", "weight", "adaptor") for word in ("--editor", names[kind])]
+    editors += ["-o", f"{names['memory']}.encoder=./tiny"]
     others = [word for what in ("dataset", "metric", "judge") for word in (f"--{what}", names[what])]
     run(python, "-m", "ke_core", "eval", *editors, *others, "--model", "./tiny", "--out", "runs", at=work)
-    if len(list(work.glob("runs/*/scores.json"))) != 2:
+    if len(list(work.glob("runs/*/scores.json"))) != 3:
         raise SystemExit("ke eval left no scores")
-
-
-def tried(python: str, work: Path, name: str) -> None:
-    """Run its tests and the contract check. Raises CalledProcessError."""
-    run(python, "-m", "pytest", "-q", at=work / f"ke-plugin-{name}")
-    run(python, "-m", "ke_core", "plugins", "check", name, at=work)
 
 
 def layered(place: Path) -> str:

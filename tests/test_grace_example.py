@@ -1,4 +1,4 @@
-"""The example of an adaptor passes its contract, resumes a killed run, and is saved, verified and served."""
+"""The example of an adaptor passes its contract, and is saved, verified and served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from ke_plugin_hf.testing import saved, tiny_model
-from ke_weights.testing.resuming import count_calls, edited_replies, run_ke, served_completion, served_edit
+from ke_weights.testing.resuming import run_ke, served_completion, served_edit
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "docs/examples/grace"
 
@@ -68,21 +68,6 @@ def edited(ke: Callable[..., Any], model: Path, *more: object) -> dict[str, Any]
     done = ke("edit", *EDIT, "--editor", "grace-like", *OPTIONS, "--model", model, "--json", *more)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def test_a_killed_run_does_not_apply_its_edits_again(model: Path, tmp_path: Path) -> None:
-    words = ("eval", "--editor", "grace-like", "-o", "grace-like.steps=3", "--dataset", "atlas", "--limit", 6)
-    words += ("--sequential", "--eval-every", "1", "--model", model)
-
-    def run(out: str, kill_after: int = 0) -> int:
-        learn = "grace_like_codebook:Codebook._learn"
-        return count_calls(tmp_path, learn, *words, "--out", out, kill_after=kill_after)
-
-    whole = run("whole")
-    assert run("cut", whole - 2) == whole - 2
-    assert run("cut") < whole, "the edits that were saved are made again"
-    assert edited_replies(tmp_path / "whole") == edited_replies(tmp_path / "cut")
-    assert not (tmp_path / "cut" / "editor-state").exists()
 
 
 def test_a_saved_adaptor_is_verified_and_served(ke: Callable[..., Any], model: Path, tmp_path: Path) -> None:

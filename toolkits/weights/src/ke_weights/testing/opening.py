@@ -22,7 +22,7 @@ from ke_weights.modules import find_parts
 KEPT = "templates"  # sampled contexts are kept: the engine that samples them handles failures itself
 OURS = frozenset({"contextlib", "ke_core", "ke_plugin_hf", "ke_weights"})
 """Packages in whose code the contract interrupts, besides that of the editor."""
-INTERRUPTED = 6
+INTERRUPTED = 4
 """Number of points at which an edit is interrupted."""
 OVERWRITE = city_edit(TOWER, ROME, MADRID)
 """Contradicts MOVE_TOWER in the same batch, and can be made after it."""
