@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.app import CallProgress, ModelChoice, RunFolder, installed_catalog, read_scores, runs_in
-from ke_core.plugin import loads
+from ke_core.plugin import EditFailed, Scored, loads
 from ke_plugin_facts import calibration
 from ke_plugin_facts.budget import (
     NOISE,
@@ -38,6 +38,7 @@ from ke_plugin_facts.calibration import (
 )
 from ke_plugin_facts.fact_file import read_facts
 from ke_plugin_facts.planning import Target, make_plan
+from ke_plugin_facts.unrelated import perplexity_rise
 from ke_plugin_facts.versions import ManagedFolder
 
 Run = Callable[..., int]
@@ -117,6 +118,14 @@ def test_a_prediction_does_not_reach_far_beyond_the_measurements() -> None:
 def test_more_edits_than_the_budget_exceed_it(planned: int, exceeded: bool) -> None:  # noqa: FBT001
     law = PowerLaw(scale=0.001, exponent=1.0)
     assert EditBudget(editor="memit", planned=planned, limit=0.1, law=law, measured=100).exceeded is exceeded
+
+
+def test_the_rise_is_that_of_the_perplexity() -> None:
+    before = {"passage-1": Scored(logprobs=(-4.0,), tokens=(2,)), "passage-2": Scored(logprobs=(-2.0,), tokens=(1,))}
+    after = {"passage-1": Scored(logprobs=(-5.0,), tokens=(2,)), "passage-2": Scored(logprobs=(-2.5,), tokens=(1,))}
+    assert perplexity_rise(before, after) == pytest.approx(math.exp(7.5 / 3 - 6 / 3) - 1)
+    with pytest.raises(EditFailed, match="cannot be compared: it is nan"):
+        perplexity_rise(before, {**after, "passage-2": Scored(logprobs=(math.nan,), tokens=(1,))})
 
 
 FT = ("-o", "ft.constrained=false", "-o", "ft.layers=1")

@@ -12,12 +12,12 @@ from attrs import evolve, frozen
 
 from ke_core.app import Catalog, ModelChoice, environment
 from ke_core.plugin import BadConfig, BadData, BadPatch, EditFailed, Progress, UnsupportedEdit
-from ke_plugin_facts.budget import relative_norm, rise_of
+from ke_plugin_facts.budget import relative_norm
 from ke_plugin_facts.calibration import EditBudget, over_budget
 from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, suite_of
 from ke_plugin_facts.planning import ModelPlan, Target
 from ke_plugin_facts.pushing import VersionServer
-from ke_plugin_facts.unrelated import log_rise, passage_replies
+from ke_plugin_facts.unrelated import passage_replies, perplexity_rise
 from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Format, Lock, LockedFact, ManagedFolder
 from ke_weights.completions import complete_prompts
 from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits
@@ -103,7 +103,7 @@ def _edit(plan: ModelPlan, suite: Sequence[Check], wanted: tuple[Bound, ...], lo
     session, edited = plan.loaded.session, plan.job.edited
     before, text = complete_prompts(session, suite_prompts(suite)), passage_replies(edited.model)
     with edited.active(plan.job.edits), active_patch(edited, plan.loaded) as (patch, originals):
-        cost = _cost(patch, rise_of(log_rise(text, passage_replies(edited.model))), how)
+        cost = _cost(patch, perplexity_rise(text, passage_replies(edited.model)), how)
         if cost.rise > cost.limit and not how.force:
             raise over_budget(how.budget, cost.rise, "measured")
         found = compare_answers(before, complete_prompts(session, suite_prompts(suite)), suite, wanted)

@@ -18,10 +18,9 @@ from attrs import frozen
 from ke_core.app import Batch, Component, RunFolder, count_noun, read_scores, runs_in
 from ke_core.plugin import BadRun, EditFailed, from_json, loads
 from ke_plugin_facts.budget import REACH, DecayPoint, PowerLaw, damage_of, decay_law, rise_of
+from ke_plugin_facts.unrelated import METRIC, RATIO
 from ke_plugin_facts.versions import Lock
 from ke_weights.editing import LoadedModel
-
-METRIC, RATIO = "drift", "perplexity-ratio"
 
 
 @frozen(kw_only=True)

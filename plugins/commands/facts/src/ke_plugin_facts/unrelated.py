@@ -1,21 +1,34 @@
-"""How much an edit raises the perplexity of unrelated text, measured on the text of the metric ``drift``."""
+"""How much an edit raises the perplexity of unrelated text, measured by the metric ``drift``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from ke_core.app import Model
-from ke_core.plugin import Reply
-from ke_plugin_drift.metric import nll
-from ke_plugin_drift.passages import OWN, PASSAGE, read
+from ke_core.app import Model, installed_catalog, resolve_component
+from ke_core.plugin import EditFailed, ModelRecord, Reply
+
+METRIC, RATIO = "drift", "perplexity-ratio"
 
 
 def passage_replies(model: Model) -> Mapping[str, Reply]:
-    """Return the log-probabilities of the passages under the current weights."""
-    asks = [one for one in read(OWN) if one.id.startswith(PASSAGE)]
-    return {one.id: reply for one, reply in zip(asks, model.replies(asks), strict=True)}
+    """Return the log-probabilities of the passages under the current weights.
+
+    The metric also scores many next words after each passage, for its divergence; they are left out.
+    """
+    drift = resolve_component(installed_catalog(), "metric", METRIC, {})
+    asks = [one for one in drift.spec.asks(drift.config) if len(one.continuations) == 1]
+    return {one.query: reply for one, reply in zip(asks, model.replies(asks), strict=True)}
 
 
-def log_rise(before: Mapping[str, Reply], after: Mapping[str, Reply]) -> float:
-    """Return D = ln(perplexity after / perplexity before)."""
-    return nll(after) - nll(before)
+def perplexity_rise(before: Mapping[str, Reply], after: Mapping[str, Reply]) -> float:
+    """Return the rise of the perplexity as a fraction. Raises EditFailed if it has no value."""
+    metric = resolve_component(installed_catalog(), "metric", METRIC, {}).built
+    values = metric.model_values(ModelRecord(batch="", replies=after, unedited=before))
+    found = next((one for one in values if one.aspect == RATIO), None)
+    if found is None or found.value is None or not math.isfinite(found.value):
+        reason = found.skipped_because or f"it is {found.value}" if found else f"{METRIC} has no {RATIO}"
+        raise EditFailed(
+            f"the perplexity of unrelated text cannot be compared: {reason}", hint="check the options of the editor"
+        )
+    return float(found.value) - 1
