@@ -193,6 +193,21 @@ def test_a_new_target_replaces_the_proposed_tests(path: Path, ke: Run, capsys: p
     assert asked["The capital of the country to which Arequipa belongs is"] == ("Iquitos",)
 
 
+def test_comments_stay_if_proposed_tests_are_removed(path: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is proposed for Nepal now, so all its tests in tables of their own are removed."""
+    path.write_text(path.read_text().replace('kind = "kept"  # checked\n', 'kind = "kept"\nproposed = "atlas: x"\n'))
+    assert ke("facts", "expand", path, "--graph", "atlas") == 0
+    text = path.read_text().replace('subject = "Nepal"', 'subject = "Peru"\nquestion = "?"').replace("Nowhere", "Cusco")
+    path.write_text(text)
+    capsys.readouterr()
+    assert ke("facts", "expand", path, "--graph", "atlas", "--json") == 0
+    assert loads(capsys.readouterr().out)["removed"] > 1
+    assert read_facts(path).facts[2].tests == ()
+    text = path.read_text()
+    assert '"Cusco"\n\n# no edit may change them\n[[keep]]' in text
+    assert "[[facts.tests]]" not in text
+
+
 def test_facts_in_brackets_and_other_files(tmp_path: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "brackets.toml"
     path.write_text(

@@ -278,14 +278,7 @@ def test_own_rules_are_added(tmp_path: Path, places: Graph, toy: Any) -> None:
     assert Rules.of(read(path), places).rules("mayor")
 
 
-def test_ids_are_not_unique_labels() -> None:
-    names = UniqueNames(_nothing())
+def test_ids_are_not_unique_labels(toy: Any) -> None:
+    names = UniqueNames(toy.graph({}, {}, []))
     assert not names.clear(Entity(label="Q42", id="x"))
     assert names.clear(Entity(label="Q 42", id="x"))
-
-
-def _nothing() -> Any:
-    class Empty:
-        links: Mapping[str, Any] = {}
-
-    return Empty()

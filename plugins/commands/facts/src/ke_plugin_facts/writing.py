@@ -59,49 +59,50 @@ def write_proposals(path: Path, tests: Sequence[ProposedTest], facts: Sequence[i
         wanted[test.fact].append(test.fields(graph))
     added = removed = 0
     for at in facts:
-        fact, new = document["facts"][at], wanted[at]
-        old = [
-            (number, test.unwrap())
-            for number, test in enumerate(fact.get("tests", ()))
-            if str(test.get(PROPOSED, "")).startswith(mark(graph))
-        ]
-        for number, test in reversed(old):
-            if test not in new:
-                del fact["tests"][number]
-                removed += 1
-        known = [test for _number, test in old]
-        missing = [test for test in new if test not in known]
-        _append(fact, missing)
-        added += len(missing)
+        new, lost = _replace(document["facts"][at], wanted[at], mark(graph))
+        added, removed = added + new, removed + lost
     facts_of(document.unwrap(), path)
     if added or removed:
         write_atomic(path, tomlkit.dumps(document).encode())
     return added, removed
 
 
+def _replace(fact: Any, tests: Sequence[Mapping[str, Any]], ours: str) -> tuple[int, int]:
+    """Replace the tests of a fact whose field ``proposed`` begins with ``ours``, except those that are proposed again.
+
+    Returns the counts of added and removed tests.
+    """
+    listed = fact.get("tests", ())
+    old = [(at, test.unwrap()) for at, test in enumerate(listed) if str(test.get(PROPOSED, "")).startswith(ours)]
+    outdated = [at for at, test in old if test not in tests]
+    missing = [test for test in tests if test not in [known for _at, known in old]]
+    if not (outdated or missing):
+        return 0, 0
+    tail = _cut_tail(listed[-1] if isinstance(listed, AoT) else fact)
+    for at in reversed(outdated):
+        del listed[at]
+    if "tests" in fact and not listed:
+        fact.remove("tests")
+    if missing:
+        _append(fact, missing)
+    listed = fact.get("tests", ())
+    (listed[-1] if isinstance(listed, AoT) else fact).value.body.extend(tail)
+    return len(missing), len(outdated)
+
+
 def _append(fact: Any, tests: Sequence[Mapping[str, Any]]) -> None:
-    """Append tests to a fact, before the blank lines and comments that end its table."""
-    if not tests:
-        return
+    """Append tests to a fact."""
     if "tests" not in fact:
-        after = _cut_tail(fact)
         fact.add("tests", tomlkit.array())
-        fact.value.body.extend(after)
     listed = fact["tests"]
-    if isinstance(listed, AoT):
-        after = _cut_tail(listed[-1])
-        for test in tests:
-            table = tomlkit.table()
-            table.update(test)
+    for test in tests:
+        row = tomlkit.table() if isinstance(listed, AoT) else tomlkit.inline_table()
+        row.update(test)
+        if isinstance(listed, AoT):
             listed[-1].add(tomlkit.nl())
-            listed.append(table)
-        listed[-1].value.body.extend(after)
-    else:
-        listed.multiline(multiline=True)
-        for test in tests:
-            row = tomlkit.inline_table()
-            row.update(test)
-            listed.append(row)
+        else:
+            listed.multiline(multiline=True)
+        listed.append(row)
 
 
 def _cut_tail(table: Any) -> list[Any]:
