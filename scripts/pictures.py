@@ -19,9 +19,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from line_chart import Panel, draw
 from rich.console import Console
 from rich.text import Text
+
+from ke_plugin_facts.line_chart import Panel, draw
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs/images"

@@ -10,7 +10,7 @@ import click
 from ke_core.app import CallProgress, Model, completion, literal, plain_table
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_core.plugin import to_json
+from ke_core.plugin import BadConfig, to_json
 from ke_plugin_facts.cli.settings import model_of, options_of
 
 CANDIDATES = ("memit", "rag", "lora", "grace")
@@ -34,11 +34,33 @@ CANDIDATES = ("memit", "rag", "lora", "grace")
     help=f"Editor to try (repeatable). [default: those installed of {', '.join(CANDIDATES)}]",
 )
 @click.option("--sizes", default="", metavar="N,N,...", help="Numbers of facts to try. [default: all facts]")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Save each trial as a JSON line. Trials in the file are not repeated.",
+)
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a chart over the number of facts.",
+)
 @shared.component_options
 @shared.json_option
 @shared.model_options
 @click.pass_context
-def command(context: click.Context, /, *, facts: Path, candidates: tuple[str, ...], sizes: str, **given: Any) -> int:
+def command(
+    context: click.Context,
+    /,
+    *,
+    facts: Path,
+    candidates: tuple[str, ...],
+    sizes: str,
+    out: Path | None,
+    svg: Path | None,
+    **given: Any,
+) -> int:
     """Try several editors on a file of facts, and print what each costs and breaks.
 
     For each number of facts and each editor: the facts that are answered, the paraphrases that follow, the
@@ -47,7 +69,7 @@ def command(context: click.Context, /, *, facts: Path, candidates: tuple[str, ..
     \b
     Example: ke advise --facts facts.toml --candidate memit --candidate rag --sizes 5,20
     """  # fmt: skip
-    from ke_plugin_facts.advising import numbers, trials  # noqa: PLC0415  torch
+    from ke_plugin_facts.advising import add_trial, chart, numbers, read_trials, trials  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
 
     file, catalog = read_facts(facts), context.obj.catalog
@@ -56,11 +78,20 @@ def command(context: click.Context, /, *, facts: Path, candidates: tuple[str, ..
         catalog.spec("editor", name)
     counts = numbers(sizes, len(file.facts))
     options = options_of(context.obj, file, given, *tried)
+    known = read_trials(out) if out else {}
+    if svg and len(set(counts)) == 1:
+        raise BadConfig("--svg draws several numbers of facts, and there is one", hint="add --sizes 5,20")
     shown = CallProgress()
     with shown.shown():
         choice = model_of(context, file, given)
         model = Model(model=choice.load(catalog, shown), choice=choice, progress=shown)
-        found = [*trials(model, file.facts, file.keep, tried, counts, options)]
+        found = []
+        for one in trials(model, file.facts, file.keep, tried, counts, options, known=known):
+            found.append(one)
+            if out and one.key not in known:
+                add_trial(out, one)
+    if svg:
+        svg.write_text(chart(found), encoding="utf-8")
     if given["as_json"]:
         shared.print_json(to_json(found))
         return 0

@@ -70,10 +70,14 @@ def _panel(panel: Panel, left: float, ticks: Sequence[float], colors: Mapping[st
     for tick in panel.ticks:
         y = panel.height(tick)
         parts.append(f'<line class="grid" x1="{left}" x2="{left + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{left - 5}" y="{y + 4:.1f}" text-anchor="end">{tick:,.0f}</text>')
+        parts.append(f'<text x="{left - 5}" y="{y + 4:.1f}" text-anchor="end">{_number(tick)}</text>')
     parts += [f'<text x="{x(at):.1f}" y="{bottom + 16}" text-anchor="middle">{at:,.0f}</text>' for at in ticks]
     parts.append(f'<path class="axis" d="M{left} {TOP}V{bottom}H{left + WIDTH}"/>')
     for name, points in panel.lines.items():
         path = " ".join(f"{x(at):.1f},{panel.height(value):.1f}" for at, value in points)
         parts.append(f'<polyline stroke="{colors[name]}" points="{path}"><title>{escape(name)}</title></polyline>')
     return "".join(parts)
+
+
+def _number(tick: float) -> str:
+    return f"{tick:,.0f}" if tick >= 1 else f"{tick:g}"
