@@ -110,6 +110,11 @@ def rise_of(damage: float) -> float:
         return math.inf
 
 
+def percent(fraction: float) -> str:
+    """Return a fraction as a percentage with three digits."""
+    return f"{100 * fraction:.3g}%"
+
+
 def relative_norm(norms: Iterable[tuple[float, float]]) -> float:
     """Return r, from the norms of update and weight of each edited matrix."""
     return math.sqrt(sum((update / weight) ** 2 for update, weight in norms if weight))

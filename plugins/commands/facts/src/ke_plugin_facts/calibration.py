@@ -17,7 +17,7 @@ from attrs import frozen
 
 from ke_core.app import Batch, Component, RunFolder, count_noun, read_scores, runs_in
 from ke_core.plugin import BadRun, EditFailed, from_json, loads
-from ke_plugin_facts.budget import REACH, DecayPoint, PowerLaw, damage_of, decay_law, rise_of
+from ke_plugin_facts.budget import REACH, DecayPoint, PowerLaw, damage_of, decay_law, percent, rise_of
 from ke_plugin_facts.unrelated import METRIC, RATIO
 from ke_plugin_facts.versions import Lock
 from ke_weights.editing import LoadedModel
@@ -81,10 +81,10 @@ class EditBudget:
 
 def over_budget(budget: EditBudget, rise: float | None, how: str) -> EditFailed:
     """Return the error for edits that raise the perplexity by more than the limit. ``how``: predicted or measured."""
-    raised = f" by {rise:.1%} ({how})" if rise is not None else f" by more than that ({how})"
+    raised = f" by {percent(rise)} ({how})" if rise is not None else f" by more than that ({how})"
     return EditFailed(
         f"{count_noun(budget.planned, 'edit')} of {budget.editor} would exceed the edit budget: the perplexity of "
-        f"unrelated text rises{raised}, and the limit is {budget.limit:.1%}",
+        f"unrelated text rises{raised}, and the limit is {percent(budget.limit)}",
         hint="make fewer edits, use another editor, raise the limit with --max-rise, or pass --force; "
         "nothing was changed",
     )

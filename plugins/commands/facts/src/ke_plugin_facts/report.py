@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from ke_core.app import count_noun, literal, one_line, plain_table
 from ke_core.plugin import to_json
 from ke_plugin_facts.applying import Applied
+from ke_plugin_facts.budget import percent
 from ke_plugin_facts.calibration import EditBudget
 from ke_plugin_facts.model_diff import ModelDifference, looks_like
 from ke_plugin_facts.planning import CHANGES, Action, ModelPlan, PlannedFact
@@ -85,12 +86,8 @@ def apply_report(applied: Applied | None, folder: ManagedFolder) -> Iterator[Ren
 
 
 def _cost_line(cost: EditCost) -> str:
-    predicted = f"predicted {_percent(cost.predicted)}, " if cost.predicted is not None else ""
-    return f"Perplexity of unrelated text: {_percent(cost.rise)} ({predicted}limit {_percent(cost.limit)})."
-
-
-def _percent(rise: float) -> str:
-    return f"{rise:+.1%}"
+    predicted = f"predicted {percent(cost.predicted)}, " if cost.predicted is not None else ""
+    return f"The perplexity of unrelated text changes by {percent(cost.rise)} ({predicted}limit {percent(cost.limit)})."
 
 
 def budget_report(budget: EditBudget) -> Iterator[RenderableType]:
@@ -102,10 +99,10 @@ def budget_report(budget: EditBudget) -> Iterator[RenderableType]:
         return
     at_least = "at least " if budget.edits == budget.reach else "about "
     basis = f"{count_noun(budget.points, 'measurement')} with up to {count_noun(budget.measured, 'edit')}"
-    rise = f"predicted rise {_percent(budget.rise)}" if budget.rise is not None else "no prediction for so many edits"
+    rise = f"predicted rise {percent(budget.rise)}" if budget.rise is not None else "no prediction for so many edits"
     yield literal(
         f"Edit budget of {budget.editor}: {at_least}{count_noun(budget.edits, 'edit')} until the perplexity of "
-        f"unrelated text rises by {budget.limit:.0%} ({basis}). This version has {budget.planned}: {rise}, "
+        f"unrelated text rises by {percent(budget.limit)} ({basis}). This version has {budget.planned}: {rise}, "
         f"{max(budget.edits - budget.planned, 0):,} more within the budget."
     )
     if budget.exceeded:
