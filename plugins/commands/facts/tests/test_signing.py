@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 
 from ke_core.app import main
 from ke_core.plugin import BadConfig, BadData
@@ -26,10 +32,11 @@ Keys = Callable[..., tuple[Path, Path]]
 def keys(tmp_path: Path) -> Keys:
     """Write a new pair of keys; return the paths of the private and the public one."""
 
-    def make(name: str = "anna", form: str = "ssh") -> tuple[Path, Path]:
+    def make(name: str = "anna", form: str = "ssh", passphrase: str = "") -> tuple[Path, Path]:
         private, public = tmp_path / name, tmp_path / f"{name}.pub"
         key, (outer, inner, public_outer, public_inner) = Ed25519PrivateKey.generate(), FORMATS[form]
-        private.write_bytes(key.private_bytes(outer, inner, NoEncryption()))
+        encryption = BestAvailableEncryption(passphrase.encode()) if passphrase else NoEncryption()
+        private.write_bytes(key.private_bytes(outer, inner, encryption))
         public.write_bytes(key.public_key().public_bytes(public_outer, public_inner))
         return private, public
 
@@ -41,6 +48,20 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "patch.safetensors"
     path.write_bytes(b"updates")
     return path
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_key_with_a_passphrase_needs_it(keys: Keys, file: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    private, public = keys(form=form, passphrase="seven words")
+    with pytest.raises(BadConfig, match="anna has a passphrase") as raised:
+        sign(file, private)
+    assert "KE_SIGNING_PASSPHRASE" in raised.value.hint
+    monkeypatch.setenv("KE_SIGNING_PASSPHRASE", "six words")
+    with pytest.raises(BadConfig, match="its passphrase is another one"):
+        sign(file, private)
+    monkeypatch.setenv("KE_SIGNING_PASSPHRASE", "seven words")
+    sign(file, private)
+    assert check_signature(file, public).startswith("ssh-ed25519 ")
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -11,6 +11,7 @@ ed25519``) or PEM (``openssl genpkey -algorithm ed25519``).
 
 from __future__ import annotations
 
+import os
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,14 @@ from ke_plugin_facts.versions import LOCK, PATCH
 from ke_weights.patches import read_patch
 
 FORMAT, SUFFIX = "ke-signature", ".sig"
+PASSPHRASE = "KE_SIGNING_PASSPHRASE"  # noqa: S105  a name
+"""Environment variable with the passphrase of the private key."""
 
 
 def sign(path: Path, key: Path) -> Path:
     """Write the signature of a file with a private key, and return its path.
 
-    Raises BadConfig for a key that is not Ed25519.
+    Raises BadConfig for a key that is not Ed25519, and for a passphrase that is missing or wrong.
     """
     private = _private(key)
     if not path.is_file():
@@ -103,12 +106,22 @@ def _private(path: Path) -> Ed25519PrivateKey:
         content = path.read_bytes()
     load: Any = load_ssh_private_key if b"OPENSSH" in content else load_pem_private_key
     try:
-        found = load(content, None)
+        try:
+            found = load(content, None)
+        except TypeError:  # it is encrypted
+            found = load(content, _passphrase(path))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise BadConfig(f"{path} is not a private key without a passphrase: {error}", hint=HINT) from error
+        raise BadConfig(f"{path} is not a private key, or its passphrase is another one: {error}", hint=HINT) from error
     if not isinstance(found, Ed25519PrivateKey):
         raise BadConfig(f"{path} is not an Ed25519 key", hint=HINT)
     return found
+
+
+def _passphrase(path: Path) -> bytes:
+    found = os.environ.get(PASSPHRASE, "")
+    if not found:
+        raise BadConfig(f"{path} has a passphrase", hint=f"set the environment variable {PASSPHRASE}")
+    return found.encode()
 
 
 HINT = "make one with ssh-keygen -t ed25519 -N '' -f KEY"
