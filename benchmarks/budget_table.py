@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from attrs import evolve
@@ -26,14 +25,25 @@ from attrs import evolve
 import ke_plugin_facts
 from ke_core.app import installed_catalog, resolve_component
 from ke_core.plugin import to_json
-from ke_plugin_facts.budget import DEFAULT_LIMIT, NOISE, DecayPoint, damage_of, decay_law, fit_power_law, rise_of
+from ke_plugin_facts.budget import (
+    DEFAULT_LIMIT,
+    NOISE,
+    DecayPoint,
+    damage_of,
+    decay_law,
+    fit_power_law,
+    norm_law,
+    rise_of,
+)
 from ke_plugin_facts.calibration import CalibratedEditor, Calibration
 
 HERE = Path(__file__).parent
 AT_ONCE = {"memit": (1000, 119.6, 2.50), "alphaedit": (1000, 137.2, None)}
 """1,000 edits at once: perplexity, and relative norm (docs/weight-editor-results.md)."""
 EARLY = (30, 100)
-SMALLEST = 5 * NOISE
+ALIKE = ("memit", "alphaedit", "emmet", "memit+rect")
+"""Editors that solve for updates of the MLP outputs of the same layers with the key covariance."""
+SMALLEST = 2 * NOISE
 """Smaller measured damages are mostly noise, so they are not predicted."""
 
 
@@ -149,20 +159,27 @@ def interpolated(points: Sequence[DecayPoint], damage: float) -> str:
 
 
 def left_out(once: Mapping[str, Sequence[DecayPoint]], base: float) -> Iterator[str]:
-    """Yield the table in which the norms of an editor and the law of the other editors predict its damage."""
-    yield row("editor left out", "law of the others", "points", "D, predicted / measured: median", "range")
-    yield row(*["---"] * 5)
+    """Yield the table in which an editor's norms and the damage of the other editors with ALIKE updates predict it.
+
+    D = c r^p is fitted to the others, and r = a n^b to the editor's own norms.
+    """
+    yield row("editor left out", "D of the others", "its r", "D, predicted / measured", "budget", "interpolated")
+    yield row(*["---"] * 6)
     every = {name: late(name, points, base) for name, points in once.items()}
-    for name, points in every.items():
-        law = fit_power_law(
-            ((one.norm, one.damage) for other, found in every.items() if other != name for one in found if one.norm),
-            noise=NOISE,
-        )
-        assert law is not None
-        ratios = sorted(law.at(one.norm) / one.damage for one in points if one.norm and one.damage > SMALLEST)
-        if ratios:
-            text = f"{law.scale:.2f} r^{law.exponent:.2f}"
-            yield row(f"`{name}`", text, len(ratios), f"{median(ratios):.2f}", f"{ratios[0]:.2f} to {ratios[-1]:.2f}")
+    limit = damage_of(DEFAULT_LIMIT)
+    for name in ALIKE:
+        if name not in every:
+            continue
+        others = [one for other in ALIKE if other != name for one in every.get(other, ()) if one.norm]
+        law = fit_power_law(((one.norm, one.damage) for one in others if one.norm), noise=NOISE, expected=2)
+        growth = norm_law([one for one in every[name] if one.edits <= EARLY[0]])
+        if law is None or growth is None:
+            continue
+        ratios = [law.at(one.norm) / one.damage for one in every[name] if one.norm and one.damage > SMALLEST]
+        shown = f"{min(ratios):.2f} to {max(ratios):.2f} (n {len(ratios)})" if ratios else "-"
+        budget = f"{growth.inverse(law.inverse(limit)):,.0f}"
+        laws = (f"{law.scale:.2f} r^{law.exponent:.2f}", f"{growth.scale:.3f} n^{growth.exponent:.2f}")
+        yield row(f"`{name}`", *laws, shown, budget, interpolated(every[name], limit))
 
 
 def in_sequence(once: Mapping[str, Sequence[DecayPoint]], lifelong: Mapping[str, Any], base: float) -> Iterator[str]:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
-NOISE, SCATTER, SPREAD = 0.003, 0.4, 0.3
+NOISE, SCATTER, SPREAD = 0.005, 0.4, 0.3
 """Constant error of D, relative scatter of D between sets of edits, and deviation of p from 2 b."""
 TYPICAL_GROWTH = 0.55
 """b where no norm was measured: of ``memit`` and ``alphaedit`` on ``smollm2-135m``."""

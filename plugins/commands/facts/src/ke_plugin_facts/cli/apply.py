@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Group
 
 from ke_core.app import DONE, FAILED, CallProgress
 from ke_core.app import options as shared
@@ -79,5 +80,5 @@ def command(
     if given["as_json"]:
         shared.print_json(apply_json(plan, applied))
     else:
-        output().print(plan_report(plan, folder), *apply_report(applied, folder))
+        output().print(Group(plan_report(plan, folder), *apply_report(applied, folder)))
     return FAILED if applied is not None and applied.lock is None else DONE
