@@ -183,8 +183,7 @@ class Share:
         if whole and len(groups) >= world.size:
             own = groups[world.rank :: world.size]
             return cls(mine={group.id: group.asked for group in own}, leads=frozenset(group.id for group in own))
-        ids = {group.id: [case.id for case in group.cases] for group in groups}
-        mine = {name: frozenset(cases[world.rank :: world.size]) for name, cases in ids.items()}
+        mine = {one.id: frozenset(case.id for case in one.cases[world.rank :: world.size]) for one in groups}
         return cls(mine=mine, leads=frozenset(mine) if world.leads else frozenset())
 
     def takes(self, group: Group) -> bool:

@@ -61,7 +61,11 @@ def open_session(
     material: Mapping[str, Material],
     remember: bool = True,
 ) -> Session[Any]:
-    """Open a session with the artifacts and encoders of the user's cache, and its completions if ``remember``."""
+    """Open a session with the artifacts and encoders of the user's cache, and its completions if ``remember``.
+
+    Processes that hold one model together use no completions: another run could add some between their readings.
+    """
+    remember = remember and not getattr(model, "split", False)
     completions = CompletionCache(cache_dir() / "completions" / "completions.sqlite") if remember else None
     return Session(
         model=model,
