@@ -111,7 +111,7 @@ from ke_core.runner.session import ModelChoice, open_session
 from ke_core.runner.steps import UNEDITED_BATCH
 from ke_core.runner.tables import UNFINISHED
 from ke_core.runner.usage import Prices, measured_phase
-from ke_core.runner.world import world
+from ke_core.runner.world import started, world
 from ke_core.spec import errors
 from ke_core.spec.codec import converter
 from ke_core.spec.records import OWN, Batch, Judged, Probed, Record, Replied, unanswered
@@ -143,7 +143,8 @@ __all__ = [
     "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_run", "records_of",
     "refuse_edits", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component",
     "resolve_run", "run_labels", "run_names", "runs_in", "sanitize", "save_check", "score_folder", "score_grids",
-    "score_run", "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "summary",
-    "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",
-    "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines", "with_flag", "without_model", "world",
+    "score_run", "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "started",
+    "summary", "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered",
+    "unedited_rows", "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines", "with_flag",
+    "without_model", "world",
 ]  # fmt: skip

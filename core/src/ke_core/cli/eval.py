@@ -62,6 +62,7 @@ class CountOr(click.ParamType[int | str]):
                  "the parent of the run folders. [default: runs/EDITOR-DATASET-ID]"),
     click.option("--processes", type=shared.COUNT, metavar="N",
                  help="Stop unless the launcher (torchrun, accelerate) started N processes."),
+    click.option("--tp", type=click.Choice(["auto"]), help="Split the model over the processes of torchrun."),
     shared.full_option, shared.json_option,
 )  # fmt: skip
 @shared.price_options

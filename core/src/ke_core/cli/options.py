@@ -138,7 +138,6 @@ loading_options = section(
                  type=click.Choice(["float32", "bfloat16", "float16", "nf4"]),
                  help="Data type of the weights. nf4 (4-bit, for qlora) needs bitsandbytes."),
     device, device_map,
-    click.option("--tp", default="", metavar="NAME", help="Split the model over the processes of torchrun: auto."),
     click.option("--chat/--no-chat", default=False, show_default=True,
                  help="Use the chat template, or the chat endpoint of a server."),
     trust,

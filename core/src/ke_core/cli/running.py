@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import evolve
+from attrs import evolve, fields
 
 from ke_core.cli.app import App
 from ke_core.cli.console import err, progress
@@ -155,10 +155,7 @@ def _changed_code(folder: RunFolder) -> Iterator[str]:
                 yield f"  starting a new run: {changed} since {path}"
 
 
-LOADING = (
-    "dtype", "device", "device_map", "tp", "chat", "trust_remote_code", "base_url", "concurrency", "timeout",
-    "api_key_env",
-)  # fmt: skip
+LOADING = tuple(one.name for one in fields(ModelRequest) if one.name not in ("id", "revision"))
 """Options for loading a model; a command may have only some of them."""
 
 

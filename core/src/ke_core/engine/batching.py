@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from ke_core.engine.cache import Completion, CompletionCache, key_of
 from ke_core.spec.codec import canonical
-from ke_core.spec.errors import TooManyFailures, WeightsNotRestored
+from ke_core.spec.errors import ProcessLost, TooManyFailures, WeightsNotRestored
 from ke_core.spec.protocols import LanguageModel, Progress, RemoteModel, ReportsProgress
 from ke_core.spec.requests import Ask, Embed, Generate, Generated, Nearest, Procedure, Request, Score
 from ke_core.spec.results import Answer, Cost, Failure, Reply, Scored
@@ -22,7 +22,7 @@ SLICE = 512
 """Requests that the model gets at once. A killed run loses at most that many completions of a local model."""
 ASKING, REQUESTS = "asking", "model requests"
 """Labels of the progress: answers of a method, and the requests to the model that they need."""
-NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures)
+NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures, ProcessLost)
 """Errors that end the run, because later answers would be meaningless."""
 
 

@@ -89,5 +89,5 @@ def expect(processes: int | None) -> None:
 
     For example, accelerate's own launcher always starts one process on CPUs.
     """
-    if processes is not None and world().size != processes:
-        raise BadConfig(f"--processes {processes}, and {world().size} were started", hint=LAUNCH)
+    if processes is not None and started() != processes:
+        raise BadConfig(f"--processes {processes}, and {started()} were started", hint=LAUNCH)

@@ -246,7 +246,7 @@ class ModelRequest:
     dtype: str = "float32"
     device: str = ""
     device_map: str = ""
-    tp: str = ""
+    tp: str | None = None
     chat: bool = False
     trust_remote_code: bool = False
     base_url: str = ""

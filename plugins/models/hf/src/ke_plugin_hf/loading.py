@@ -15,7 +15,7 @@ from ke_plugin_hf import nf4
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.preflight import check_memory, without_hub
 from ke_plugin_hf.quiet import quiet
-from ke_plugin_hf.tensor_parallel import check_split, split_loading
+from ke_plugin_hf.tensor_parallel import check_split, prepare_split, split_loading
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 INNER = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size")
@@ -27,7 +27,9 @@ def load(request: ModelRequest, where: str) -> HFModel:
 
     Evaluation mode, no gradients. Raises ModelUnavailable.
     """
-    if request.device_map and world().size > 1 and not request.tp:
+    if request.tp:
+        prepare_split(request)
+    if request.device_map and world().size > 1:
         raise ModelUnavailable(
             f"--device-map spreads one model over the accelerators that {world().size} processes would share",
             hint="start one process with --device-map, or several without it, each with its own copy",
@@ -39,7 +41,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
         config = _attempt(request, "configuration", lambda: AutoConfig.from_pretrained(where, **common))
         _check_causal(request, config)
         if request.tp:
-            check_split(request, config, device)
+            check_split(request, config)
         check_memory(config, request, device)
         tokenizer = _attempt(request, "tokenizer", lambda: AutoTokenizer.from_pretrained(where, **common))
         _check_tokenizer(request, tokenizer)

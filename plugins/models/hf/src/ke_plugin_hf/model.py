@@ -22,7 +22,7 @@ from ke_core.plugin import (
 )
 from ke_plugin_hf.adaptors import Adaptor, active, without_adaptors
 from ke_plugin_hf.decoding.forward import input_device
-from ke_plugin_hf.decoding.memory import SPLIT, DeviceMeter, RowBatchSize
+from ke_plugin_hf.decoding.memory import DeviceMeter, RowBatchSize
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.decoding.runner import LocalRunner
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
@@ -30,7 +30,7 @@ from ke_plugin_hf.decoding.verify import context_of
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
 from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 from ke_plugin_hf.layer_calls import LayerForward
-from ke_plugin_hf.tensor_parallel import is_split
+from ke_plugin_hf.tensor_parallel import SPLIT, in_step, is_split
 
 UNBOUNDED = (
     10**9
@@ -207,11 +207,11 @@ class HFModel:
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """Return one result per request, in order; ContextOverflow for a prompt that is too long."""
-        return self._runner.generate(requests)
+        return in_step(self.module, self._runner.generate, requests)
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """Return one result per request, in order: natural log-probabilities, summed over the continuation's tokens."""
-        return self._runner.score(requests)
+        return in_step(self.module, self._runner.score, requests)
 
     def _report(self, finished: float) -> None:
         if self.on_progress is not None:

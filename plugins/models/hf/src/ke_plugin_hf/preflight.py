@@ -10,11 +10,11 @@ import torch
 from huggingface_hub import constants, get_session, try_to_load_from_cache
 from transformers import AutoModelForCausalLM
 
-from ke_core.app import world
 from ke_core.plugin import KEWarning, ModelRequest, ModelUnavailable
 from ke_plugin_hf import nf4
 from ke_plugin_hf.decoding.free import free_bytes
 from ke_plugin_hf.known import SOURCES
+from ke_plugin_hf.tensor_parallel import parts
 
 HUB_SECONDS = 5.0
 """How long to wait for the hub."""
@@ -74,7 +74,7 @@ def check_memory(config: Any, request: ModelRequest, device: torch.device) -> No
     needed = weight_bytes(config, request.dtype)
     if needed is None or device.type not in ("cuda", "cpu"):
         return
-    needed //= world().size if request.tp else 1
+    needed //= parts(device) if request.tp else 1
     free = sum(map(free_bytes, _all_devices())) if request.device_map else free_bytes(device)
     if needed * HEADROOM <= free:
         return

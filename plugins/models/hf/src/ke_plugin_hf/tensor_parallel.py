@@ -1,41 +1,64 @@
 """Tensor parallelism: one model, split over the processes that torchrun started (``--tp auto``).
 
-transformers' own plan splits the weights, and makes each layer's output whole again in every process. So every process
-does all the work of a run: it sends the same requests in the same order, because each forward pass is a common one.
-Decisions must not depend on the process. Only free memory does: the processes agree on the smallest number, and
-running out of memory ends the run, because the other processes would wait for the pass that is repeated.
+transformers' own plan splits the weights, and makes each layer's output whole again in every process. All processes
+compute each forward pass together, so every process runs the whole evaluation: the same requests, in the same order.
+
+- Decisions must not depend on the process. Only free memory does: the processes agree on the smallest number.
+- Before each batch of requests, the processes check that they have the same one.
+- An error in one process ends the run, because the others wait for a forward pass that does not come.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 from torch.distributed.tensor import DTensor
 
-from ke_core.app import world
-from ke_core.plugin import ModelRequest, ModelUnavailable
+from ke_core.app import started, world
+from ke_core.plugin import ModelRequest, ModelUnavailable, ProcessLost
 
 AUTO = "auto"
 LAUNCH = "start it with torchrun --nproc-per-node N -m ke_core eval ...; docs/many-processes.md has more"
 UPGRADE = "pip install --upgrade transformers"
+RESUME = "start the same command again, with more processes if memory ran out: it resumes"
+SPLIT: WeakSet[nn.Module] = WeakSet()
+"""The models of which this process holds only a part."""
+FAILED: WeakSet[nn.Module] = WeakSet()
+"""Those of them whose processes no longer compute together."""
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
-def check_split(request: ModelRequest, config: Any, device: torch.device) -> None:
-    """Raise ModelUnavailable if the model cannot be split over the processes of this run."""
-    name, size = f"hf:{request.id}", world().size
-    if request.tp != AUTO:
-        raise ModelUnavailable(f"--tp {request.tp}: unknown", hint="use --tp auto")
-    if size == 1:
+def prepare_split(request: ModelRequest) -> None:
+    """Connect the processes, with NCCL if they have accelerators. Raises ModelUnavailable.
+
+    Must be called before ``world``, which connects them for waiting only.
+    """
+    if started() == 1:
         raise ModelUnavailable("--tp auto splits a model over several processes, and there is one", hint=LAUNCH)
     if request.device_map:
         raise ModelUnavailable("--tp and --device-map both place the model", hint="leave out one of them")
     if request.dtype == "nf4":
         raise ModelUnavailable("--tp auto does not split 4-bit weights", hint="use --dtype bfloat16")
-    if device.type != "cpu" and "nccl" not in str(distributed.get_backend_config()):
-        raise ModelUnavailable("the processes cannot exchange tensors on accelerators", hint="leave out --processes")
-    text = config.get_text_config()
+    cuda = torch.cuda.is_available()
+    if request.device and (cuda or request.device != "cpu"):
+        raise ModelUnavailable(
+            f"--device {request.device} with --tp: transformers chooses the devices", hint="leave out --device"
+        )
+    if cuda and not distributed.is_initialized():
+        distributed.init_process_group("cpu:gloo,cuda:nccl")
+
+
+def check_split(request: ModelRequest, config: Any) -> None:
+    """Raise ModelUnavailable if a model with this configuration cannot be split over the processes of this run."""
+    name, size, text = f"hf:{request.id}", world().size, config.get_text_config()
     if not getattr(text, "base_model_tp_plan", None):
         raise ModelUnavailable(
             f"transformers has no plan to split {name} ({text.model_type})", hint="use --device-map auto"
@@ -58,14 +81,48 @@ def split_loading() -> dict[str, Any]:
         raise ModelUnavailable("--tp auto needs a newer transformers", hint=UPGRADE) from error
 
 
+def parts(device: torch.device) -> int:
+    """Return into how many parts the weights are split, as seen by the memory of ``device``."""
+    size = world().size
+    return size if device.type == "cuda" else max(1, size // int(os.environ.get("LOCAL_WORLD_SIZE", size)))
+
+
 def is_split(module: Any) -> bool:
     """Return whether this process holds only a part of the model."""
     return any(isinstance(parameter, DTensor) for parameter in module.parameters())
 
 
+def in_step(module: nn.Module, call: Callable[[Sequence[Given]], Found], requests: Sequence[Given]) -> Found:
+    """Return what ``call`` returns for ``requests``, which all processes of a split model must have.
+
+    Raises ProcessLost for other requests in another process, and instead of every other exception.
+    """
+    if module not in SPLIT:
+        return call(requests)
+    try:
+        _compare(requests)
+        return call(requests)
+    except BaseException as error:
+        FAILED.add(module)
+        if isinstance(error, ProcessLost) or not isinstance(error, Exception):
+            raise
+        raise ProcessLost(f"process {world().rank} of {world().size} stopped: {error}", hint=RESUME) from error
+
+
+def _compare(requests: object) -> None:
+    """Raise ProcessLost if another process has other requests."""
+    number = int.from_bytes(hashlib.sha256(repr(requests).encode()).digest()[:7])
+    if smallest(number) != number or smallest(-number) != -number:
+        raise ProcessLost("the processes have different requests", hint=RESUME)
+
+
 def full(tensor: Tensor) -> Tensor:
-    """Return all of a weight. The other processes must ask for the same one."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    """Return all of a weight. The other processes must ask for the same one. Raises ProcessLost after an error."""
+    if not isinstance(tensor, DTensor):
+        return tensor
+    if FAILED:
+        raise ProcessLost("the processes that hold the model no longer compute together", hint=RESUME)
+    return tensor.full_tensor()
 
 
 def replaced_forward(part: Any) -> int:

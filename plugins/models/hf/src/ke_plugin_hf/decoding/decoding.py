@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, retry_smaller
 from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
 from ke_plugin_hf.decoding.text import Continuation
@@ -81,7 +81,7 @@ class Decoder:
                 else:
                     self._step()
             except Exception as error:
-                if not out_of_memory(error):
+                if not retry_smaller(error):
                     raise
                 again = self._given_up(new, error)
                 self.readings.clear()

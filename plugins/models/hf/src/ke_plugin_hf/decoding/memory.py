@@ -11,12 +11,10 @@ from weakref import WeakSet
 
 import torch
 from attrs import define, field, frozen
-from torch import nn
 
-from ke_core.app import world
 from ke_core.plugin import KEError
 from ke_plugin_hf.decoding.free import free_bytes
-from ke_plugin_hf.tensor_parallel import smallest
+from ke_plugin_hf.tensor_parallel import SPLIT, smallest
 
 CAP = {"cpu": 128, "cuda": 256}  # maximum rows in a batch; beyond it a row needs no less CPU time
 READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, with little padding
@@ -29,17 +27,16 @@ Result = TypeVar("Result")
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether the error means that an allocation failed, on any device.
-
-    Raises KEError in a process that holds a part of a model: the others could not repeat the work in smaller pieces.
-    """
+    """Return whether the error means that an allocation failed, on any device."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
     words = str(error).lower()
-    found = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
-    )
-    if found and SPLIT:
-        raise KEError(f"out of memory in process {world().rank}, which holds a part of the model", hint=SMALLER)
-    return found
+    return isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
+
+
+def retry_smaller(error: BaseException) -> bool:
+    """Return whether to repeat the model's work in smaller pieces: memory ran out, and no other process takes part."""
+    return not SPLIT and out_of_memory(error)
 
 
 def free_after_failure(error: BaseException) -> None:
@@ -58,8 +55,6 @@ class TensorCache(Protocol):
 
 KEEPERS: WeakSet[TensorCache] = WeakSet()
 """All caches that are still in use."""
-SPLIT: WeakSet[nn.Module] = WeakSet()
-"""The models of which this process holds only a part (``tensor_parallel``)."""
 
 
 def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: str) -> list[Result]:

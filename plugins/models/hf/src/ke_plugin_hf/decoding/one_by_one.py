@@ -12,7 +12,7 @@ from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria
 from ke_core.plugin import uninterruptible_context
 from ke_plugin_hf.decoding.decoding import DecodingRow
 from ke_plugin_hf.decoding.forward import input_device
-from ke_plugin_hf.decoding.memory import free_after_failure, out_of_memory
+from ke_plugin_hf.decoding.memory import free_after_failure, retry_smaller
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
 from ke_plugin_hf.decoding.scoring import ScoringRow
 from ke_plugin_hf.layer_calls import prompt_lengths
@@ -26,7 +26,7 @@ def generate_each(rows: Iterable[OneRow], run: Callable[[OneRow], None]) -> None
         try:
             run(row)
         except Exception as error:
-            if not out_of_memory(error):
+            if not retry_smaller(error):
                 raise
             free_after_failure(error)
             row.error = error

@@ -13,7 +13,7 @@ from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelU
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
-from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, free_after_failure, out_of_memory
+from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, free_after_failure, retry_smaller
 from ke_plugin_hf.decoding.one_by_one import OneRow, generate_each, generate_single, score_single
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
@@ -153,7 +153,7 @@ class LocalRunner:
                 return forward, NO_PREFIX
             return forward, self.prefixes.get(forward, digest, ids[:length])
         except Exception as error:
-            if not out_of_memory(error):
+            if not retry_smaller(error):
                 raise
             free_after_failure(error)
             self.release()  # without a prefix, whole prompts still fit in small batches, or report that they do not
@@ -164,7 +164,7 @@ class LocalRunner:
         try:
             return self.backends.best(longest, prefix=False)
         except Exception as error:
-            if not out_of_memory(error):
+            if not retry_smaller(error):
                 raise
             free_after_failure(error)
             return None

@@ -9,7 +9,7 @@ from attrs import define, field
 from torch import Tensor
 
 from ke_plugin_hf.decoding.forward import Forward, Prefix
-from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, out_of_memory
+from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, retry_smaller
 
 
 @define(eq=False)
@@ -84,7 +84,7 @@ def score_rows(
         try:
             _read(forward, prefix, some, keep=max(keeps[: len(some)]))
         except Exception as error:
-            if not out_of_memory(error):
+            if not retry_smaller(error):
                 raise
             free_after_failure(error)
             size.failed(sizes[: len(some)])
