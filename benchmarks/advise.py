@@ -23,8 +23,8 @@ from ke_benchmarks.graph import Graph, load_atlas
 from ke_core.cli.main import main
 
 RESULTS = Path(__file__).with_suffix(".jsonl")
-RELATIONS = ("capital", "capital-of", "country", "continent", "currency", "language", "largest-neighbour")
-"""Relations with one object."""
+RELATIONS = ("capital", "country", "continent", "currency", "language", "largest-neighbour")
+"""Relations with one object, without the inverse of another one."""
 FACTS, KEPT, LONGEST = 500, 100, 16
 """Numbers of facts to edit and to keep, and the maximum number of characters of a new object."""
 

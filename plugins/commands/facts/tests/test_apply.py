@@ -101,14 +101,14 @@ def test_advise_compares_editors_with_the_unedited_model(
     facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("advise", "--facts", facts, "--candidate", "ft", "--model", model)
-    assert ke(*words, "--sizes", "1,2", "--json", "--out", "trials.jsonl", "--svg", "chart.svg") == 0
+    assert ke(*words, "--sizes", "1,2", "--json", "--out", "new/trials.jsonl", "--svg", "chart.svg") == 0
     found = loads(capsys.readouterr().out)
     assert [(one["facts"], one["editor"]) for one in found] == [(1, "none"), (1, "ft"), (2, "none"), (2, "ft")]
     assert found[0]["efficacy"] == 0
     assert found[0]["damage"] is None
     assert found[1]["seconds_per_fact"] > found[0]["seconds_per_fact"] == 0
     assert "<polyline" in Path("chart.svg").read_text(encoding="utf-8")
-    assert ke(*words, "--sizes", "2", "--json", "--out", "trials.jsonl") == 0
+    assert ke(*words, "--sizes", "2", "--json", "--out", "new/trials.jsonl") == 0
     assert loads(capsys.readouterr().out) == found[2:]  # with the same times: nothing was repeated
     assert ke(*words, "--sizes", "3") == 2
     assert "the file has 2" in capsys.readouterr().err

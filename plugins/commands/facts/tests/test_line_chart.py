@@ -33,8 +33,8 @@ def test_the_x_axis_is_logarithmic_and_names_are_escaped() -> None:
 
 def trial(editor: str, facts: int, efficacy: float, seconds: float) -> Trial:
     return Trial(
-        key=f"{editor}-{facts}", editor=editor, facts=facts, efficacy=efficacy, consequences=None, damage=0.0,
-        seconds_per_fact=seconds, seconds_per_question=0.02,
+        key=f"{editor}-{facts}", editor=editor, facts=facts, efficacy=efficacy, paraphrases=None, consequences=None,
+        damage=0.0, seconds_per_fact=seconds, seconds_per_question=0.02,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from ke_core.plugin import BadConfig, BadData, canonical, digest, from_json, loa
 from ke_plugin_facts.fact_file import ManagedFact, suite_of
 from ke_plugin_facts.line_chart import Panel, draw
 from ke_weights.completions import Completion
-from ke_weights.verify import Check, compare_answers
+from ke_weights.verify import Check, Verification, compare_answers
 
 UNEDITED = "none"
 """The candidate that edits nothing, which every trial contains."""
@@ -26,14 +26,15 @@ UNEDITED = "none"
 class Trial:
     """One candidate with a number of facts. Fractions from 0 to 1; None if the file has no such test.
 
-    ``consequences``: paraphrases of the facts that are answered as expected. ``damage``: facts to keep that
-    the unedited model answers and the edited one does not. ``key``: a digest of what was tried.
+    ``paraphrases`` and ``consequences``: tests of the facts that are answered as expected. ``damage``: facts to keep
+    that the unedited model answers and the edited one does not. ``key``: a digest of what was tried.
     """
 
     key: str
     editor: str
     facts: int
     efficacy: float | None
+    paraphrases: float | None
     consequences: float | None
     damage: float | None
     seconds_per_fact: float
@@ -73,17 +74,23 @@ def trials(
                 asked = perf_counter()
             found = compare_answers(before, after, suite, ())
             values = {number.metric: number.value for number in found.numbers}
-            others = [one.passed for one in found.checked if one.check.kind == "paraphrase"]
             yield Trial(
                 key=key,
                 editor=candidate,
                 facts=size,
                 efficacy=values["efficacy"],
-                consequences=sum(others) / len(others) if others else None,
+                paraphrases=_passed(found, "paraphrase"),
+                consequences=_passed(found, "consequence"),
                 damage=values["drift"],
                 seconds_per_fact=(made - started) / size if candidate != UNEDITED else 0.0,
                 seconds_per_question=(asked - made) / len(suite),
             )
+
+
+def _passed(found: Verification, kind: str) -> float | None:
+    """Return the fraction of the tests of that kind that passed; None without such tests."""
+    passed = [one.passed for one in found.checked if one.check.kind == kind]
+    return sum(passed) / len(passed) if passed else None
 
 
 def _active(
@@ -131,12 +138,15 @@ def chart(trials: Sequence[Trial]) -> str:
         return found
 
     percent = (0, 20, 40, 60, 80, 100)
-    rates = {"answered, %": "efficacy", "consequences, %": "consequences", "damage, %": "damage"}
+    rates = {
+        "answered, %": "efficacy", "paraphrases, %": "paraphrases", "consequences, %": "consequences",
+        "damage, %": "damage",
+    }  # fmt: skip
     times = {"seconds per fact": "seconds_per_fact", "seconds per question": "seconds_per_question"}
-    panels = [Panel(title=title, lines=lines(name, 100), ticks=percent) for title, name in rates.items()]
+    drawn = {title: lines(name, 100) for title, name in rates.items()}
+    panels = [Panel(title=title, lines=found, ticks=percent) for title, found in drawn.items() if found]
     for title, name in times.items():
-        drawn = lines(name)
-        panels.append(Panel(title=title, lines=drawn, ticks=_decades(drawn), logarithmic=True))
+        panels.append(Panel(title=title, lines=(found := lines(name)), ticks=_decades(found), logarithmic=True))
     return draw("Editors by the number of facts", panels, sorted({one.facts for one in trials}), "facts")
 
 

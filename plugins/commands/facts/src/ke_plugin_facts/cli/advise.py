@@ -63,8 +63,9 @@ def command(
 ) -> int:
     """Try several editors on a file of facts, and print what each costs and breaks.
 
-    For each number of facts and each editor: the facts that are answered, the paraphrases that follow, the
-    facts to keep that are lost, and the seconds per fact and per question. The row none is the unedited model.
+    For each number of facts and each editor: the facts, paraphrases and consequences that are answered, the facts
+    to keep that are lost, and the seconds per fact and per question. The row none is the unedited model. An editor's
+    first trial includes what is prepared once, such as the key covariance, unless it is cached.
 
     \b
     Example: ke advise --facts facts.toml --candidate memit --candidate rag --sizes 5,20
@@ -79,6 +80,8 @@ def command(
     counts = numbers(sizes, len(file.facts))
     options = options_of(context.obj, file, given, *tried)
     known = read_trials(out) if out else {}
+    for path in filter(None, (out, svg)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     if svg and len(set(counts)) == 1:
         raise BadConfig("--svg draws several numbers of facts, and there is one", hint="add --sizes 5,20")
     shown = CallProgress()
@@ -95,9 +98,11 @@ def command(
     if given["as_json"]:
         shared.print_json(to_json(found))
         return 0
-    table = plain_table("facts", "editor", "answered", "consequences", "damage", "s per fact", "s per question")
+    table = plain_table(
+        "facts", "editor", "answered", "paraphrases", "consequences", "damage", "s per fact", "s per question"
+    )
     for one in found:
-        rates = (_rate(value) for value in (one.efficacy, one.consequences, one.damage))
+        rates = (_rate(value) for value in (one.efficacy, one.paraphrases, one.consequences, one.damage))
         seconds = (f"{one.seconds_per_fact:.2f}", f"{one.seconds_per_question:.3f}")
         table.add_row(*map(literal, (str(one.facts), one.editor, *rates, *seconds)))
     output().print(table)
