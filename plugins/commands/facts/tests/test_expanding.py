@@ -208,7 +208,36 @@ def test_comments_stay_if_proposed_tests_are_removed(path: Path, ke: Run, capsys
     assert "[[facts.tests]]" not in text
 
 
-def test_facts_in_brackets_and_other_files(tmp_path: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tests_of_a_fact_that_cannot_be_expanded_any_more_are_removed(path: Path, ke: Run) -> None:
+    assert ke("facts", "expand", path, "--graph", "atlas") == 0
+    assert read_facts(path).facts[2].proposed
+    path.write_text(path.read_text().replace('subject = "Nepal"', 'subject = "Peru"'))  # its capital is "Cusco" above
+    assert ke("facts", "expand", path, "--graph", "atlas") == 0
+    chile, peru = read_facts(path).facts[1:]
+    assert chile.proposed
+    assert [one.prompt for one in peru.tests] == ["Nepal is a country on the continent of"]
+
+
+@pytest.mark.parametrize("outdated", ["A", "B", "C", "AB", "AC", "BC", "ABC"])
+def test_comments_above_tests_stay_in_place(tmp_path: Path, outdated: str) -> None:
+    """The comment above a test of the user stays there, if the tests around it are removed."""
+    path, lines = tmp_path / "facts.toml", ['[[facts]]\nprompt = "All is"\ntarget = "well"\n']
+    for name in "ABC":
+        proposed = 'proposed = "atlas: x"\n' if name in outdated else ""
+        lines.append(f'# above {name}\n[[facts.tests]]\nkind = "kept"\nprompt = "{name}"\n{proposed}\n')
+    path.write_text("".join([*lines, '# above the next fact\n[[facts]]\nprompt = "1 + 1 ="\ntarget = "3"\n']))
+    assert write_proposals(read_facts(path), [], "atlas") == (0, len(outdated))
+    text = path.read_text()
+    assert [one.prompt for one in read_facts(path).facts[0].tests] == [name for name in "ABC" if name not in outdated]
+    for name in {*"ABC"} - {*outdated}:
+        assert f'# above {name}\n[[facts.tests]]\nkind = "kept"\nprompt = "{name}"\n' in text
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# above A", "# above B", "# above C", "# above the next fact",
+    ]  # fmt: skip
+    assert "# above the next fact\n[[facts]]\n" in text
+
+
+def test_facts_in_brackets(tmp_path: Path, ke: Run) -> None:
     path = tmp_path / "brackets.toml"
     path.write_text(
         'facts = [\n  # one\n  { prompt = "The capital of {} is", subject = "Peru", target = "Cusco" },\n]\n'
@@ -218,10 +247,6 @@ def test_facts_in_brackets_and_other_files(tmp_path: Path, ke: Run, capsys: pyte
     assert {one.split(": ")[1] for one in peru.proposed.values()} == {"logical-generalization", "relation-specificity"}
     assert "# one" in path.read_text()
     assert tomlkit.parse(path.read_text()).unwrap()["facts"][0]["tests"][0]["kind"] == "consequence"
-    lines = tmp_path / "facts.jsonl"
-    lines.write_text('{"prompt": "The capital of {} is", "subject": "Peru", "target": "Cusco"}\n')
-    assert ke("facts", "expand", lines, "--graph", "atlas") == 2
-    assert "is not a TOML file" in capsys.readouterr().err
     assert ke("facts", "expand", path, "--graph", "atlas", "-o", "build.forwards=0") == 2
 
 
@@ -247,5 +272,28 @@ def test_a_test_that_contradicts_the_file_is_refused_before_writing(path: Path) 
         fact=1, criterion="relation-specificity", prompt="The capital of Peru is", expect=("Lima",), wrong=()
     )
     with pytest.raises(BadData):
-        write_proposals(path, [wrong], [1], "atlas")
+        write_proposals(read_facts(path), [wrong], "atlas")
     assert path.read_text() == FACTS
+
+
+def test_a_file_that_changed_meanwhile_is_refused(path: Path) -> None:
+    found = read_facts(path)
+    test = ProposedTest(fact=1, criterion="preservation", prompt="Chile is", expect=("long",), wrong=())
+    inserted = f'[[facts]]\nprompt = "The capital of {{}} is"\nsubject = "Japan"\ntarget = "Kyoto"\n{FACTS}'
+    path.write_text(inserted)
+    with pytest.raises(BadData, match="was changed while the tests were proposed"):
+        write_proposals(found, [test], "atlas")
+    assert path.read_text() == inserted
+    path.write_text(f"# only a comment\n{FACTS}")
+    assert write_proposals(found, [test], "atlas") == (1, 0)
+    assert "# only a comment" in path.read_text()
+
+
+def test_other_formats_are_refused_before_the_model_is_asked(
+    tmp_path: Path, ke: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ke_plugin_facts.expanding.only_recalled", lambda *_a: pytest.fail("asked the model"))
+    lines = tmp_path / "facts.jsonl"
+    lines.write_text('{"prompt": "The capital of {} is", "subject": "Peru", "target": "Cusco"}\n')
+    assert ke("facts", "expand", lines, "--graph", "atlas", "--recalled", "--model", "m") == 2
+    assert "is not a TOML file" in capsys.readouterr().err

@@ -16,7 +16,7 @@ Named = Mapping[str, Sequence[Entity]]
 
 @frozen(kw_only=True)
 class MatchedFact:
-    """A fact as an edit of the graph, or why it is none (``reason``). ``about``: keys of entities that it names."""
+    """A fact with its edit of the graph, or the reason why it has none. ``about``: keys of entities that it names."""
 
     fact: ManagedFact
     about: frozenset[str] = frozenset()

@@ -23,7 +23,7 @@ UNUSED = "0000"
 
 @frozen(kw_only=True)
 class VersionServer:
-    """A server for the versions of a folder. ``how``: options of the client."""
+    """A server for the versions of a folder. ``how``: options of the client. ``served``: its models when opened."""
 
     url: str
     how: ModelRequest
@@ -31,6 +31,7 @@ class VersionServer:
     progress: Progress
     folder: ManagedFolder
     adapters: Adapters
+    served: tuple[str, ...]
 
     def serves(self, version: str) -> bool:
         """Return whether the server lists this version."""
@@ -49,10 +50,14 @@ class VersionServer:
         return push_adapter(server, self.folder.folder(version) / MODEL, suite, asked)
 
     def unload_removed(self) -> tuple[str, ...]:
-        """Unload the versions whose models the folder does not have. Return the names of those that stay loaded."""
+        """Unload the versions whose models the folder does not have. Return the names of those that may stay loaded."""
         stuck = []
+        try:
+            names = self.adapters.names()
+        except KEError:  # the server does not answer any more
+            names = self.served
         pattern = re.compile(re.escape(_name(self.folder, "")) + r"(\d{4,})")
-        for name in self.adapters.names():
+        for name in names:
             found = pattern.fullmatch(name)
             if found is None or (self.folder.folder(found[1]) / MODEL).exists():
                 continue
@@ -68,7 +73,10 @@ def open_version_server(
 ) -> VersionServer:
     """Check that the server can load adapters at run time. Changes nothing. Raises ModelUnavailable."""
     server = open_server(url, _name(folder, UNUSED), how, catalog, progress)
-    return VersionServer(url=url, how=how, catalog=catalog, progress=progress, folder=folder, adapters=server.adapters)
+    return VersionServer(
+        url=url, how=how, catalog=catalog, progress=progress, folder=folder, adapters=server.adapters,
+        served=tuple(server.adapters.names()),
+    )  # fmt: skip
 
 
 def _name(folder: ManagedFolder, version: str) -> str:

@@ -77,7 +77,7 @@ def apply_report(applied: Applied | None, folder: ManagedFolder) -> Iterator[Ren
     if applied.pushed is not None:
         yield push_report(applied.pushed)
     for name in applied.stuck:
-        yield literal(f"{name} could not be unloaded and is still served.", "bold yellow")
+        yield literal(f"{name} could not be unloaded and may still be served.", "bold yellow")
     if applied.lock is None:
         what = "The check on the server failed" if applied.pushed is not None else "A bound was missed"
         yield literal(f"{what}, so nothing was changed.", "bold red")
@@ -156,6 +156,7 @@ def apply_json(plan: ModelPlan, applied: Applied | None) -> dict[str, Any]:
         "verification": verify_json(checked) if checked else None,
         "cost": to_json(applied.cost) if applied and applied.cost else None,
         "push": push_json(applied.pushed) if applied and applied.pushed else None,
+        "still_served": list(applied.stuck) if applied else [],
     }
 
 
@@ -167,6 +168,7 @@ def rollback_json(made: Applied) -> dict[str, Any]:
         "restores": lock.restores if lock else None,
         "weights": lock.weights if lock else None,
         "push": push_json(made.pushed) if made.pushed else None,
+        "still_served": list(made.stuck),
     }
 
 

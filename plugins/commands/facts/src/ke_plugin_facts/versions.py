@@ -162,18 +162,18 @@ class ManagedFolder:
             yield
 
     def _remove_left(self) -> None:
-        """Remove unfinished versions, links that were not moved into place, and models of versions that are not among
-        the newest ones. The caller has reserved the folder.
-        """
-        current = self.current()
+        """Remove unfinished versions, and links that were not moved into place. The caller has reserved the folder."""
         for path in self.root.glob(f".{CURRENT}.*"):
             path.unlink()
         for path in (self.root / VERSIONS).glob(".[0-9]*.*"):
             if path.is_dir():
                 shutil.rmtree(path)
+
+    def _remove_old_models(self, current: str) -> None:
+        """Remove the models of versions that are not among the newest ones. ``current``: the current version."""
         names = [path.name for path in self.versions()]
-        newest = [name for name in names if current is None or name <= current.version][-self.keep :]
-        for name in names if current is not None else ():
+        newest = [name for name in names if name <= current][-self.keep :]
+        for name in names:
             if name not in newest and (self.folder(name) / MODEL).exists():
                 self._remove(name, MODEL)
 
@@ -200,7 +200,8 @@ class ManagedFolder:
     def add(self, lock: Lock, fill: Callable[[Path], None], accepts: Callable[[], bool] = lambda: True) -> bool:
         """Write a version, whose other files ``fill`` writes, and make it the current one.
 
-        If ``accepts`` returns False or fails, the version is removed, and the current one stays. Returns its result.
+        If ``accepts`` returns False or fails, the version is removed, and the current one stays. Otherwise the models
+        of versions that are not among the newest ``keep`` ones are removed. Returns the result of ``accepts``.
         """
         with whole_folder(self.folder(lock.version)) as folder:
             fill(folder)
@@ -213,7 +214,7 @@ class ManagedFolder:
                 self._remove(lock.version)
         if accepted:
             self._point_at(lock.version)
-            self._remove_left()
+            self._remove_old_models(lock.version)
         return accepted
 
     def _point_at(self, version: str) -> None:

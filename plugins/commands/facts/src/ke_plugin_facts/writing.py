@@ -13,7 +13,7 @@ from tomlkit.items import AoT, Array
 
 from ke_core.plugin import BadData, write_atomic
 from ke_plugin_facts.expanding import ProposedTest, mark
-from ke_plugin_facts.fact_file import PROPOSED, facts_of, read_facts
+from ke_plugin_facts.fact_file import PROPOSED, FactFile, facts_of, read_facts
 from ke_weights.sentences import edit_from_sentence
 
 
@@ -23,7 +23,7 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
     Raises BadData for a file that is not TOML, and for a fact that it contains or contradicts; then the file is
     unchanged.
     """
-    _require_toml(path)
+    require_toml(path)
     given = edit_from_sentence(sentence, fields["subject"].strip(), "")
     cloze = given.edit.cloze
     assert cloze is not None
@@ -46,20 +46,23 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
     return given.edit.statement
 
 
-def write_proposals(path: Path, tests: Sequence[ProposedTest], facts: Sequence[int], graph: str) -> tuple[int, int]:
-    """Write the tests that a graph proposes into the facts at the positions ``facts``; return how many changed.
+def write_proposals(file: FactFile, tests: Sequence[ProposedTest], graph: str) -> tuple[int, int]:
+    """Write the tests that a graph proposes into the facts of a TOML file. ``file``: as it was when they were proposed.
 
     Tests that the graph proposed earlier and does not propose now are removed. Returns the counts of added and removed
-    tests. Raises BadData for a file that is not TOML, or that the tests would contradict; then the file is unchanged.
+    tests. Raises BadData for a file that was changed meanwhile, or that the tests would contradict; then the file is
+    unchanged.
     """
-    _require_toml(path)
+    path = file.path
     document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+    if facts_of(document.unwrap(), path) != file:
+        raise BadData(f"{path} was changed while the tests were proposed", hint="run the same command again")
     wanted = defaultdict[int, list[dict[str, Any]]](list)
     for test in tests:
         wanted[test.fact].append(test.fields(graph))
     added = removed = 0
-    for at in facts:
-        new, lost = _replace(document["facts"][at], wanted[at], mark(graph))
+    for at, fact in enumerate(document.get("facts", ())):
+        new, lost = _replace(fact, wanted[at], mark(graph))
         added, removed = added + new, removed + lost
     facts_of(document.unwrap(), path)
     if added or removed:
@@ -80,7 +83,7 @@ def _replace(fact: Any, tests: Sequence[Mapping[str, Any]], ours: str) -> tuple[
         return 0, 0
     tail = _cut_tail(listed[-1] if isinstance(listed, AoT) else fact)
     for at in reversed(outdated):
-        del listed[at]
+        tail = _delete(listed, at) + tail
     if "tests" in fact and not listed:
         fact.remove("tests")
     if missing:
@@ -88,6 +91,19 @@ def _replace(fact: Any, tests: Sequence[Mapping[str, Any]], ours: str) -> tuple[
     listed = fact.get("tests", ())
     (listed[-1] if isinstance(listed, AoT) else fact).value.body.extend(tail)
     return len(missing), len(outdated)
+
+
+def _delete(tests: Any, at: int) -> list[Any]:
+    """Delete a test. The comments after it are above the next test in the file, and move to it.
+
+    Returns the comments if there is no next test.
+    """
+    comments = _cut_tail(tests[at]) if isinstance(tests, AoT) else []
+    del tests[at]
+    if at == len(tests):
+        return comments
+    tests[at].trivia.indent = "".join(one.as_string() for _key, one in comments) + tests[at].trivia.indent
+    return []
 
 
 def _append(fact: Any, tests: Sequence[Mapping[str, Any]]) -> None:
@@ -114,7 +130,8 @@ def _cut_tail(table: Any) -> list[Any]:
     return tail
 
 
-def _require_toml(path: Path) -> None:
+def require_toml(path: Path) -> None:
+    """Raise BadData for a file that is not TOML."""
     if path.suffix.lower() != ".toml":
         raise BadData(f"{path} is not a TOML file", hint="write JSON lines and CSV with your own editor")
 

@@ -1,7 +1,7 @@
 """Tests of given edits, instead of sampled ones: ``RippleBuilder.from_edits``.
 
-Sampled edits are chosen so that none changes a fact that another one's tests depend on (``joint_edits``). Given edits
-all stay, so each loses the tests that depend on facts that the others change.
+Sampled edits are chosen so that no edit changes a fact that the tests of another edit depend on (``joint_edits``).
+Given edits cannot be chosen. Instead, tests that depend on a fact that another edit changes are left out.
 """
 
 from __future__ import annotations

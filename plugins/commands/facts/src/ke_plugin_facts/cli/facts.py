@@ -91,7 +91,8 @@ def expand_command(context: click.Context, /, *, file: Path, graph: str, recalle
 
     The tests are consequences, other names of the subject, and facts to keep, as the builder of RippleEdits makes
     them. Each is marked as proposed: review them, for example in the diff of a pull request. Facts that the graph does
-    not contain are listed with the reason. Running the command again adds nothing.
+    not contain are listed with the reason. Running the command again removes the tests that the graph no longer
+    proposes, and adds those that are missing, also those that you deleted.
 
     \b
     Examples:
@@ -103,8 +104,9 @@ def expand_command(context: click.Context, /, *, file: Path, graph: str, recalle
     from ke_plugin_facts.expanding import edit_builder, expand, only_recalled  # noqa: PLC0415  torch
     from ke_plugin_facts.expansion_report import expansion_json, expansion_report  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
-    from ke_plugin_facts.writing import write_proposals  # noqa: PLC0415  tomlkit
+    from ke_plugin_facts.writing import require_toml, write_proposals  # noqa: PLC0415  tomlkit
 
+    require_toml(file)
     found, catalog, shown = read_facts(file), context.obj.catalog, CallProgress()
     builder = edit_builder(catalog, split_options(given["options"]))
     opened = open_graph(graph, relations=given["relations"], skip_unlabeled=given["skip_unlabeled"]).graph
@@ -112,8 +114,7 @@ def expand_command(context: click.Context, /, *, file: Path, graph: str, recalle
     if recalled:
         with shown.shown():
             made = only_recalled(made, model_of(context, found, given), catalog, shown)
-    facts = [at for at in range(len(found.facts)) if at not in made.reasons]
-    added, removed = write_proposals(file, made.tests, facts, opened.name)
+    added, removed = write_proposals(found, made.tests, opened.name)
     if given["as_json"]:
         shared.print_json(expansion_json(made, found) | {"added": added, "removed": removed})
     else:
