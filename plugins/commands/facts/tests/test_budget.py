@@ -11,8 +11,19 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from ke_core.app import CallProgress, ModelChoice, RunFolder, installed_catalog, read_scores, runs_in
-from ke_core.plugin import EditFailed, Scored, loads
+from ke_core.app import (
+    Batch,
+    CallProgress,
+    Component,
+    DataRef,
+    ModelChoice,
+    ModelRef,
+    Plan,
+    RunFolder,
+    RunSpec,
+    installed_catalog,
+)
+from ke_core.plugin import EditFailed, MetricScore, Scored, loads, to_json
 from ke_plugin_facts import calibration
 from ke_plugin_facts.budget import (
     NOISE,
@@ -128,7 +139,6 @@ def test_the_rise_is_that_of_the_perplexity() -> None:
         perplexity_rise(before, {**after, "passage-2": Scored(logprobs=(math.nan,), tokens=(1,))})
 
 
-FT = ("-o", "ft.constrained=false", "-o", "ft.layers=1")
 OPTIONS = {"ft": {"constrained": "false", "layers": "1"}}
 LARGE = ("-o", "ft.lr=0.1")
 """An option that harms the tiny model."""
@@ -190,23 +200,39 @@ def test_measurements_of_the_same_shape_and_options_predict_the_budget(
     assert ke("apply") == 0
 
 
-@pytest.mark.integration
-def test_recorded_runs_are_measurements(facts: Path, model: Path, ke: Run) -> None:
-    words = ("eval", "--editor", "ft", *FT, "--dataset", "atlas", "--model", model, "--limit", "4")
-    for batch in ("1", "4"):
-        assert ke(*words, "--batch", batch, "--metric", "drift") == 0
-    runs = [folder for _, folder in runs_in(Path("runs")) if isinstance(folder, RunFolder)]
-    spec = runs[0].spec
-    found = dict(recorded_decay(Path("runs"), spec.model.digest, spec.editor))
-    assert len(found) == 2
-    ratios = [
-        one.value
-        for run in runs
-        for one in read_scores(run).scores
-        if one.aspect == "perplexity-ratio" and not one.tags and one.value is not None
+SPEC = RunSpec(
+    ke="1", model=ModelRef(source="hf", id="m", digest="d"),
+    editor=Component(name="ft", distribution="ke-plugin-ft", version="1", options={"lr": 0.1}),
+    dataset=DataRef(component=Component(name="atlas", distribution="ke-plugin-atlas", version="1"), sha256="0"),
+    styles=("direct",), plan=Plan(size=4), edited_form="cloze",
+)  # fmt: skip
+
+
+def record_run(path: Path, spec: RunSpec, edits: tuple[int, ...], ratio: float, *, finished: bool = True) -> None:
+    """Write a run with these batches, whose metric ``drift`` found this ratio of the perplexities."""
+    folder = RunFolder.create(path, spec)
+    with folder.writing() as writer:
+        writer.append([Batch(batch=str(at), cases=(), edits=n) for at, n in enumerate(edits)])
+    if finished:
+        folder.close()
+    score = MetricScore(metric="drift", aspect="perplexity-ratio", value=ratio, n=1)
+    scores = [
+        evolve(score, aspect="perplexity", value=9.0),
+        evolve(score, phase="before", value=1.0),
+        evolve(score, tags={"hops": "2"}, value=7.0),
+        score,
     ]
-    assert sorted(math.exp(one.damage) for one in found.values()) == pytest.approx(sorted(ratios))
-    smaller, larger = sorted(one.edits for one in found.values())
-    assert 1 <= smaller < larger
-    assert dict(recorded_decay(Path("runs"), "another model", spec.editor)) == {}
-    assert dict(recorded_decay(Path("runs"), spec.model.digest, evolve(spec.editor, options={}))) == {}
+    metric = {"component": to_json(SPEC.editor), "scores": [to_json(one) for one in scores]}
+    folder.write_scores({"schema": 1, "judge": to_json(SPEC.editor), "metrics": [metric]})
+
+
+def test_recorded_runs_are_measurements(tmp_path: Path) -> None:
+    record_run(tmp_path / "one", SPEC, (1, 1), 1.02)
+    record_run(tmp_path / "two", evolve(SPEC, seed=1), (4, 4, 0, 2), 1.1)
+    record_run(tmp_path / "unfinished", evolve(SPEC, seed=2), (4,), 1.2, finished=False)
+    record_run(tmp_path / "sequence", evolve(SPEC, plan=Plan(size=4, sequential=True)), (4,), 1.2)
+    record_run(tmp_path / "model", evolve(SPEC, model=evolve(SPEC.model, digest="another")), (4,), 1.2)
+    record_run(tmp_path / "options", evolve(SPEC, editor=evolve(SPEC.editor, options={})), (4,), 1.2)
+    found = dict(recorded_decay(tmp_path, "d", SPEC.editor))
+    assert {Path(name).name: one.edits for name, one in found.items()} == {"one": 1, "two": 3}
+    assert [math.exp(one.damage) for one in found.values()] == pytest.approx([1.02, 1.1])
