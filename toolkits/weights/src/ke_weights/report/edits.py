@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -68,15 +68,20 @@ def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
 def numbers_table(found: Verification, wanted: Sequence[Bound]) -> Table:
     """Return the numbers with their bounds."""
     table = plain_table("number", "value", "n", "bound", "")
+    for row in number_rows(found, wanted):
+        table.add_row(*map(literal, row))
+    return table
+
+
+def number_rows(found: Verification, wanted: Sequence[Bound]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield name, value, n, bounds, and "met", "missed" or an empty text, for each number that was measured."""
     missed = {bound for bound, _value in found.missed}
     for number in found.numbers:
-        if not number.n:
-            continue
-        own = [bound for bound in wanted if bound.metric == number.metric]
-        words = ", ".join(f"{'>=' if bound.least else '<='} {bound.value:g}" for bound in own)
-        verdict = "missed" if missed & set(own) else "met" if own else ""
-        table.add_row(*(literal(cell) for cell in (number.metric, _value(number), number.n, words, verdict)))
-    return table
+        if number.n:
+            own = [bound for bound in wanted if bound.metric == number.metric]
+            verdict = "missed" if missed & set(own) else "met" if own else ""
+            limits = ", ".join(bound.limit for bound in own)
+            yield number.metric, _value(number), str(number.n), limits, verdict
 
 
 def verify_json(found: Verification) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ke_core.app import one_line
+from ke_weights.report.edits import number_rows
 from ke_weights.verify import Bound, CheckOutcome, Verification, failed
 
 WITHIN = "failed, and all bounds hold"
@@ -20,7 +21,7 @@ def junit(found: Verification, wanted: Sequence[Bound]) -> str:
     suite, bad = Element("testsuite", name="ke verify"), failed(found)
     missed = dict(found.missed)
     for bound in wanted:
-        case = SubElement(suite, "testcase", classname="bound", name=_bound(bound))
+        case = SubElement(suite, "testcase", classname="bound", name=f"{bound.metric} {bound.limit}")
         if bound in missed:
             SubElement(case, "failure", message=f"{bound.metric} is {missed[bound]:.3f}")
     for one in found.checked:
@@ -38,14 +39,9 @@ def junit(found: Verification, wanted: Sequence[Bound]) -> str:
 
 def markdown(found: Verification, wanted: Sequence[Bound]) -> str:
     """Return a table of the numbers with their bounds, and one of the facts that failed."""
-    missed = {bound for bound, _value in found.missed}
     lines = ["| number | value | n | bound | |", "| --- | --- | --- | --- | --- |"]
-    for number in found.numbers:
-        if number.value is not None:
-            own = [bound for bound in wanted if bound.metric == number.metric]
-            verdict = "**missed**" if missed & set(own) else "met" if own else ""
-            bounds = ", ".join(map(_bound, own))
-            lines.append(f"| {number.metric} | {number.value:.3f} | {number.n} | {bounds} | {verdict} |")
+    for *row, verdict in number_rows(found, wanted):
+        lines.append(f"| {' | '.join(row)} | {'**missed**' if verdict == 'missed' else verdict} |")
     if bad := failed(found):
         lines += [
             "",
@@ -56,10 +52,6 @@ def markdown(found: Verification, wanted: Sequence[Bound]) -> str:
             cells = (one.check.id, one.check.prompt, ", ".join(one.check.expect), one.before.text, one.after.text)
             lines.append(f"| {' | '.join(one_line(cell, 60).replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _bound(bound: Bound) -> str:
-    return f"{bound.metric} {'>=' if bound.least else '<='} {bound.value:g}"
 
 
 def _what(one: CheckOutcome) -> str:
