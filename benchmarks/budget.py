@@ -62,13 +62,13 @@ class Curve:
 CURVES = {
     "memit": Curve(editor="memit", sizes=ONCE, windows=3),
     "alphaedit": Curve(editor="alphaedit", sizes=ONCE, windows=3),
-    "emmet": Curve(editor="emmet", sizes=ONCE, windows=3),
+    "emmet": Curve(editor="emmet", sizes=ONCE),
     "memit+rect": Curve(editor="memit+rect", sizes=ONCE),
     "ultraedit": Curve(editor="ultraedit", sizes=(1, 3, 10, 30, 100, 300)),
     "ultraedit, steps of 100": Curve(editor="ultraedit", sizes=range(100, 301, 100), step=100),
     "ft": Curve(editor="ft", sizes=(1, 3, 10, 30), options={"constrained": "false"}),
 }
-"""The cheap ones first; the edits at once of ``memit``, ``alphaedit`` and ``emmet`` share their targets."""
+"""The edits of ``memit``, ``alphaedit`` and ``memit+rect`` share their cached targets."""
 
 
 def edits_of(data: Path) -> list[SourcedEdit]:

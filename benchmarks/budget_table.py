@@ -145,7 +145,7 @@ def budgets(once: Mapping[str, Sequence[DecayPoint]], base: float) -> Iterator[s
     for name, points in once.items():
         every = late(name, points, base)
         laws = [decay_law(points), *(decay_law([one for one in points if one.edits <= most]) for most in EARLY)]
-        cells = [f"{law.inverse(damage):,.0f}" if law else "-" for law in laws]
+        cells = [f"{int(law.inverse(damage)):,}" if law else "-" for law in laws]
         yield row(f"`{name}`", *cells, interpolated(every, damage))
 
 
@@ -177,7 +177,7 @@ def left_out(once: Mapping[str, Sequence[DecayPoint]], base: float) -> Iterator[
             continue
         ratios = [law.at(one.norm) / one.damage for one in every[name] if one.norm and one.damage > SMALLEST]
         shown = f"{min(ratios):.2f} to {max(ratios):.2f} (n {len(ratios)})" if ratios else "-"
-        budget = f"{growth.inverse(law.inverse(limit)):,.0f}"
+        budget = f"{int(growth.inverse(law.inverse(limit))):,}"
         laws = (f"{law.scale:.2f} r^{law.exponent:.2f}", f"{growth.scale:.3f} n^{growth.exponent:.2f}")
         yield row(f"`{name}`", *laws, shown, budget, interpolated(every[name], limit))
 
