@@ -162,8 +162,10 @@ def recorded_decay(root: Path, digest: str, editor: Component) -> Iterator[tuple
         if not same or spec.model.digest != digest or spec.plan.sequential:
             continue
         ratio = _ratio(folder)
+        if ratio is None:
+            continue
         edits = [one.edits for one in folder.read() if isinstance(one, Batch) and one.edits and not one.failed]
-        if ratio is not None and edits:
+        if edits:
             yield str(path), DecayPoint(edits=round(fmean(edits)), damage=damage_of(ratio - 1))
 
 
