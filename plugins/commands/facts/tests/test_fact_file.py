@@ -94,6 +94,7 @@ def test_contradictions_are_errors(facts: list[dict[str, object]], more: dict[st
         ({"facts": [{**PERU, "tests": 3}]}, "is not a list of tests"),
         ({"facts": 3}, "begin each with"),
         ({"seed": "x"}, "seed cannot be 'x'"),
+        ({"max-rise": -1.0}, "max-rise cannot be -1.0"),
         ({"options": {"memit": 3}}, "options.memit is not a table"),
         ({"bounds": {"mim": {"efficacy": 1}}}, "bounds.mim is not known"),
         ({"format": "gguf"}, "use merged or peft"),

@@ -72,11 +72,6 @@ class Bound:
         """Return whether a number is within the bound, inclusive."""
         return value >= self.value if self.least else value <= self.value
 
-    @property
-    def limit(self) -> str:
-        """The bound in words, such as ``>= 0.9``."""
-        return f"{'>=' if self.least else '<='} {self.value:g}"
-
 
 @frozen(kw_only=True)
 class CheckOutcome:

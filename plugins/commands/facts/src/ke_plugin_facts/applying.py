@@ -18,7 +18,7 @@ from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, suite_
 from ke_plugin_facts.planning import ModelPlan, Target
 from ke_plugin_facts.pushing import VersionServer
 from ke_plugin_facts.unrelated import passage_replies, perplexity_rise
-from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Format, Lock, LockedFact, ManagedFolder
+from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Lock, LockedFact, ManagedFolder
 from ke_weights.completions import complete_prompts
 from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits
 from ke_weights.patches import (
@@ -32,6 +32,7 @@ from ke_weights.patches import (
 )
 from ke_weights.push import Pushed
 from ke_weights.report.edits import verify_json
+from ke_weights.saving import Format
 from ke_weights.verify import Bound, Check, Verification, bounds, compare_answers, edit_checks, needed, suite_prompts
 
 DEFAULT_LEAST = ("efficacy=0.9",)

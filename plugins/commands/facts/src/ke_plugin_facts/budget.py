@@ -11,7 +11,7 @@ For n edits that one editor makes at once, with \Delta W the update of an edited
 
 The parameters a, b, c and p belong to one editor with its options, on one model. A minimum of the loss has no gradient,
 so D is about quadratic in a small update: p = 2 b. Norms are exact, but the damage of a few edits is mostly noise. So
-the norms of a few edits say how the damage grows, and the measured damage moves p away from 2 b where it is large.
+the growth of the norms sets p for a few edits, and the measured damage moves p away from 2 b where it is large.
 
 Both are fitted by weighted least squares. The variance of a measured y is NOISE^2 + (SCATTER y)^2: the perplexity of a
 short text has a constant error, and other edits of the same number give other damages. D can be negative, so its

@@ -7,7 +7,7 @@ the others for the same model. The options of the editor must be equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
@@ -81,10 +81,10 @@ class EditBudget:
 
 def over_budget(budget: EditBudget, rise: float | None, how: str) -> EditFailed:
     """Return the error for edits that raise the perplexity by more than the limit. ``how``: predicted or measured."""
-    raised = f" by {percent(rise)} ({how})" if rise is not None else f" by more than that ({how})"
+    raised = f"{percent(rise)}, more than" if rise is not None else "more than"
     return EditFailed(
-        f"{count_noun(budget.planned, 'edit')} of {budget.editor} would exceed the edit budget: the perplexity of "
-        f"unrelated text rises{raised}, and the limit is {percent(budget.limit)}",
+        f"{count_noun(budget.planned, 'edit')} of {budget.editor} would exceed the edit budget: the {how} rise of the "
+        f"perplexity of unrelated text is {raised} the limit of {percent(budget.limit)}",
         hint="make fewer edits, use another editor, raise the limit with --max-rise, or pass --force; "
         "nothing was changed",
     )
@@ -126,8 +126,15 @@ def edit_budget(
         measured=max((one.edits for one in points), default=0),
         points=len(points),
         sources=tuple(dict.fromkeys(source for source, _ in known)),
-        why="" if law else why or f"{count_noun(len(points), 'measurement')} of it on this model",
+        why="" if law else why or _unusable(points),
     )
+
+
+def _unusable(points: Sequence[DecayPoint]) -> str:
+    """Return why measurements give no law: they are too few, or show no damage."""
+    if not points:
+        return "no measurement of it on this model"
+    return f"its {count_noun(len(points), 'measurement')} on this model are too few or show no damage"
 
 
 def shipped_decay(shape: str, editor: Component) -> tuple[list[tuple[str, DecayPoint]], str]:

@@ -43,9 +43,9 @@ from ke_core.app import SourceLine, count_noun, edit_from, option_text, read_row
 from ke_core.plugin import BadData, Edit, SourcedEdit, digest, read_toml, to_json
 from ke_weights.verify import Check, check_from, edit_checks
 
-SETTINGS: Mapping[str, type] = {
+SETTINGS: Mapping[str, type | tuple[type, ...]] = {
     "model": str, "dtype": str, "editor": str, "seed": int, "out": str, "format": str, "options": dict, "bounds": dict,
-    "max-rise": float,
+    "max-rise": (int, float),
 }  # fmt: skip
 SIDES = ("min", "max")
 TABLES = ("facts", "keep")
@@ -138,7 +138,7 @@ def facts_of(raw: Mapping[str, Any], path: Path) -> FactFile:
 def _check_settings(raw: Mapping[str, Any], path: Path) -> None:
     """Raise BadData for a setting of a wrong type, and for an unknown key of ``bounds``."""
     for key, wanted in SETTINGS.items():
-        if key in raw and not isinstance(raw[key], wanted):
+        if key in raw and (not isinstance(raw[key], wanted) or (key == "max-rise" and not raw[key] >= 0)):
             raise BadData(f"{key} cannot be {raw[key]!r} ({path})", hint="docs/facts-as-code.md shows the file")
     if raw.get("format", "merged") not in ("merged", "peft"):
         raise BadData(f"format cannot be {raw['format']!r} ({path})", hint="use merged or peft")

@@ -25,9 +25,10 @@ from attrs import evolve, field, frozen
 from ke_core.app import CallProgress, Catalog, Component, ModelChoice, Options, reject_unused, resolve_component
 from ke_core.plugin import BadConfig
 from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest
-from ke_plugin_facts.versions import Format, Lock, LockedFact
+from ke_plugin_facts.versions import Lock, LockedFact
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 from ke_weights.editing import EditJob, LoadedModel, edit_job, open_model_for_edits, refuse_unsaveable
+from ke_weights.saving import Format
 
 Action = Literal["held", "unchanged", "add", "change", "remove", "refuse"]
 CHANGES: tuple[Action, ...] = ("add", "change", "remove")

@@ -36,11 +36,11 @@ from ke_core.plugin import (
 )
 from ke_weights.patches import whole_folder
 from ke_weights.patches.info import PatchBase
+from ke_weights.saving import Format
 
 LOCK, PATCH, MODEL, CURRENT, VERSIONS = "facts.lock.json", "patch.safetensors", "model", "current", "versions"
 SCHEMA = 1
 Action = Literal["apply", "rollback"]
-Format = Literal["merged", "peft"]
 
 
 @frozen(kw_only=True)

@@ -80,8 +80,13 @@ def number_rows(found: Verification, wanted: Sequence[Bound]) -> Iterator[tuple[
         if number.n:
             own = [bound for bound in wanted if bound.metric == number.metric]
             verdict = "missed" if missed & set(own) else "met" if own else ""
-            limits = ", ".join(bound.limit for bound in own)
+            limits = ", ".join(map(limit, own))
             yield number.metric, _value(number), str(number.n), limits, verdict
+
+
+def limit(bound: Bound) -> str:
+    """Return a bound in words, such as ``>= 0.9``."""
+    return f"{'>=' if bound.least else '<='} {bound.value:g}"
 
 
 def verify_json(found: Verification) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ke_core.app import one_line
-from ke_weights.report.edits import number_rows
+from ke_weights.report.edits import limit, number_rows
 from ke_weights.verify import Bound, CheckOutcome, Verification, failed
 
 WITHIN = "failed, and all bounds hold"
@@ -21,7 +21,7 @@ def junit(found: Verification, wanted: Sequence[Bound]) -> str:
     suite, bad = Element("testsuite", name="ke verify"), failed(found)
     missed = dict(found.missed)
     for bound in wanted:
-        case = SubElement(suite, "testcase", classname="bound", name=f"{bound.metric} {bound.limit}")
+        case = SubElement(suite, "testcase", classname="bound", name=f"{bound.metric} {limit(bound)}")
         if bound in missed:
             SubElement(case, "failure", message=f"{bound.metric} is {missed[bound]:.3f}")
     for one in found.checked:
