@@ -49,7 +49,7 @@ def facts(graph: Graph) -> Iterator[AtlasFact]:
         for subject in graph.subjects(relation):
             objects = graph.objects(subject, relation)
             if len(objects) == 1:
-                yield AtlasFact(subject=subject.id, relation=relation, object=objects[0].label)
+                yield AtlasFact(subject=subject.id or "", relation=relation, object=objects[0].label)
 
 
 def content(graph: Graph) -> Iterator[str]:
