@@ -48,8 +48,8 @@ def facts(graph: Graph) -> Iterator[AtlasFact]:
     for relation in RELATIONS:
         for subject in graph.subjects(relation):
             objects = graph.objects(subject, relation)
-            if len(objects) == 1:
-                yield AtlasFact(subject=subject.id or "", relation=relation, object=objects[0].label)
+            if subject.id and len(objects) == 1:
+                yield AtlasFact(subject=subject.id, relation=relation, object=objects[0].label)
 
 
 def content(graph: Graph) -> Iterator[str]:
