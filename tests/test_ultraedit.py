@@ -21,7 +21,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_killed_run_continues_with_the_saved_statistics(model: Path, tmp_path: Path) -> None:
-    words = ("eval", "--editor", "ultraedit", *OPTIONS, "--dataset", "atlas", "--limit", 6, "--sequential")
+    words = ("eval", "--editor", "ultraedit", *OPTIONS, "--dataset", "atlas", "--limit", 3, "--sequential")
     words += ("--eval-every", "1", "--model", model)
     check_killed_run(tmp_path, "ke_plugin_ultraedit.editor:make_turn", *words)
 
