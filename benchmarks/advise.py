@@ -1,7 +1,6 @@
 """Which editor for how many facts? Write 500 counterfactual facts of the atlas to a file, and run ``ke advise`` on it.
 
     OMP_NUM_THREADS=1 python benchmarks/advise.py --sizes 20,100 --candidate memit --candidate rag
-    python benchmarks/advise.py --sizes 20,100,500 --candidate ultraedit --svg docs/images/advise.svg
 
 The trials are saved in ``--out`` (``benchmarks/advise.jsonl``), and are not repeated. Each fact gets another object of
 the same relation, and its question as a paraphrase. 100 further facts are to be kept. Other options are those of

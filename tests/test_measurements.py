@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from pictures import lifelong
 
+from ke_plugin_facts.advising import chart, read_trials
+
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_chart_of_ke_advise_in_the_docs_is_that_of_the_trials():
+    trials = read_trials(ROOT / "benchmarks/advise.jsonl")
+    assert chart(list(trials.values())) == (ROOT / "docs/images/advise.svg").read_text(encoding="utf-8")
 
 
 def test_the_picture_in_the_docs_is_that_of_the_results():
