@@ -16,7 +16,7 @@ from ke_core.plugin import BadConfig, BadData, canonical, digest, from_json, loa
 from ke_plugin_facts.fact_file import ManagedFact, suite_of
 from ke_plugin_facts.line_chart import Panel, draw
 from ke_weights.completions import Completion
-from ke_weights.verify import Check, Verification, compare_answers
+from ke_weights.verify import Check, compare_answers
 
 UNEDITED = "none"
 """The candidate that edits nothing, which every trial contains."""
@@ -57,10 +57,9 @@ def trials(
     """
     for size in sizes:
         edited = facts[:size]
-        suite = suite_of(edited, keep)
+        given, suite = [one.given.edit for one in edited], suite_of(edited, keep)
         before: Mapping[str, Completion] = {}
         for candidate in (UNEDITED, *candidates):
-            given = [one.given.edit for one in edited]
             tried = (model.model.digest, candidate, options.get(candidate, {}), given, suite)
             key = digest(to_json(tried))[:16]
             if key in known:
@@ -81,18 +80,12 @@ def trials(
                 editor=candidate,
                 facts=size,
                 efficacy=values["efficacy"],
-                paraphrases=_passed(found, "paraphrase"),
-                consequences=_passed(found, "consequence"),
+                paraphrases=values["paraphrase"],
+                consequences=values["consequence"],
                 damage=values["drift"],
                 seconds_per_fact=(made - started) / size if candidate != UNEDITED else 0.0,
                 seconds_per_question=(asked - made) / len(suite),
             )
-
-
-def _passed(found: Verification, kind: str) -> float | None:
-    """Return the fraction of the tests of that kind that passed; None without such tests."""
-    passed = [one.passed for one in found.checked if one.check.kind == kind]
-    return sum(passed) / len(passed) if passed else None
 
 
 def _active(
