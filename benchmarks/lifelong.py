@@ -7,6 +7,7 @@
 Each method edits one model in sequence, ``--batch`` edits per step, without restoring it. After every ``--every``
 steps, ``--eval-limit`` of the edits are evaluated, if they have been made. ``--fresh SIZE:EDITS`` adds points before
 the first evaluation: EDITS edits, SIZE of them at a time on the unedited model. Their mean is a point of the curve.
+With SIZE 1, the metric ``wild`` scores the edits with and without teacher forcing too.
 
 Each method has a process of its own, ``--jobs`` at a time, and run folders in ``--out``. The same command resumes a
 method that was interrupted, or stopped by the time limit ``--minutes``. ``--collect`` reads the run folders and writes
@@ -38,7 +39,7 @@ import ke_core as ke
 from ke_core.app import SCORES, RunFolder, installed_catalog, judge_folder, load_report
 from ke_core.runner.evaluate import evaluate, prepare
 from ke_core.runner.run import EvalRequest
-from ke_core.spec.errors import UnknownComponent
+from ke_core.spec.errors import BadRun, UnknownComponent
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Plan
 from ke_testing.fakes import SilentProgress
@@ -49,7 +50,9 @@ ASPECTS = (
     "efficacy-probability", "efficacy", "paraphrase-probability", "paraphrase", "locality-probability",
     "locality-word", "locality", "perplexity",
 )  # fmt: skip
+FORCED = ("efficacy-tokens", "efficacy-generated", "paraphrase-tokens", "paraphrase-generated")  # of single edits
 COSTS = ("seconds", "memory", "device-memory")
+METRICS = ("classic", "drift", "cost")
 GRACE_SECONDS = 10.0  # for a process to save its progress
 
 
@@ -75,8 +78,10 @@ METHODS = {
     "memit+nas": Method(editor="memit+nas"),
     "memit+rect": Method(editor="memit+rect"),
     "nse": Method(editor="nse"),
+    "emmet": Method(editor="emmet"),
     "lora": Method(editor="lora"),
     "grace": Method(editor="grace", slow=True),
+    "melo": Method(editor="melo", slow=True),
     "wise": Method(editor="wise", slow=True),
     "rag": Method(editor="rag", options={"rag": {"gate": "threshold"}}),
     "scr": Method(editor="scr"),
@@ -121,7 +126,8 @@ def run_one(name: str, given: argparse.Namespace) -> None:
     for run_name, plan in plans(given, method):
         request = EvalRequest(
             editor=method.editor, dataset=DATASET, model=model.choice, plan=plan, edited_form="cloze",
-            options={"mquake": {"view": "edits"}, **method.options}, metrics=("classic", "drift", "cost"),
+            options={"mquake": {"view": "edits"}, **method.options},
+            metrics=(*METRICS, "wild") if plan.size == 1 else METRICS,
             data_dir=str(given.data_dir / "mquake"),
         )  # fmt: skip
         run = prepare(request, catalog, progress, model=model.model)
@@ -182,10 +188,13 @@ def collect(out: Path) -> dict[str, Any]:
 
 
 def scores_of(path: Path) -> tuple[MetricScore, ...]:
-    """Return the scores of the edited model."""
+    """Return the scores of the edited model; none if the run was stopped before its first case."""
     folder, catalog = RunFolder.open(path), installed_catalog()
     if not (path / SCORES).exists():
-        judge_folder(folder, catalog)
+        try:
+            judge_folder(folder, catalog)
+        except BadRun:
+            return ()
     return tuple(score for score in load_report(folder, catalog).scores if score.phase == "after")
 
 
@@ -195,7 +204,7 @@ def points(runs: Mapping[str, tuple[MetricScore, ...]]) -> list[dict[str, Any]]:
     for name, scores in runs.items():
         for score in scores:
             made = score.tags.get("edits made") if name == SEQUENCE else name.removeprefix(FRESH)
-            if score.aspect not in ASPECTS or made is None or len(score.tags) != (name == SEQUENCE):
+            if score.aspect not in ASPECTS + FORCED or made is None or len(score.tags) != (name == SEQUENCE):
                 continue
             point = found.setdefault(int(made), {"edits": int(made), "sequence": name == SEQUENCE})
             point[score.aspect] = score.value
