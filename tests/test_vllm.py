@@ -43,7 +43,7 @@ from ke_testing.cli_fixtures import ke, toys  # noqa: F401  ke is a fixture
 from ke_testing.fakes import SilentProgress
 from ke_weights import hookimpls
 from ke_weights.push import open_server, push_adapter
-from ke_weights.verify import Check
+from ke_weights.suites import Check
 
 MODEL, NAME, RANKS = "smollm2-135m", "smol", 8
 FOLDER = folder_of(MODEL)  # the fixture ke changes the cache folder

@@ -36,12 +36,12 @@ from ke_plugin_serve.active_edits import read_bank
 from ke_testing.toy import Toy, toy_spec
 from ke_weights.examples import read_examples
 from ke_weights.patches.place import refuse_existing
+from ke_weights.suites import read_suite
 from ke_weights.trace.facts import read_facts
 from ke_weights.trace.folder import TraceFolder, TraceSpec
 from ke_weights.trace.settings import FactTrace, TraceSettings
 from ke_weights.trained import TRAINING
 from ke_weights.training import _saved, read_losses
-from ke_weights.verify import read_suite
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
 EMPTY = Catalog(offers={kind: {} for kind in KINDS})

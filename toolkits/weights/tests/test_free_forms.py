@@ -10,7 +10,7 @@ import pytest
 from ke_core.plugin import BadData, Generate
 from ke_testing.fakes import ScriptedModel, make_session
 from ke_weights.completions import PromptWithObjects, complete_prompts
-from ke_weights.verify import read_suite
+from ke_weights.suites import read_suite
 
 PROMPT, TARGET = "How do bees find flowers?", "By color.\nBy scent."
 

@@ -6,7 +6,8 @@ from xml.etree.ElementTree import fromstring
 
 from ke_weights.completions import Completion
 from ke_weights.report.verify_files import junit, markdown
-from ke_weights.verify import Check, bounds, compare_answers
+from ke_weights.suites import Check
+from ke_weights.verify import bounds, compare_answers
 
 SUITE = (
     Check(id="peru", kind="changed", prompt="The capital of Peru is", expect=("Cusco",), wrong=()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -163,3 +165,15 @@ def test_a_fact_is_added_to_a_list_in_brackets(tmp_path: Path) -> None:
     add_fact(path, "The capital of Chile is => Arica", {"subject": "Chile", "source": "", "date": "", "owner": ""})
     assert [one.given.target for one in read_facts(path).facts] == ["Cusco", "Arica"]
     assert "# the first" in path.read_text()
+
+
+def test_commands_about_the_file_alone_load_no_torch(facts: Path) -> None:
+    commands = (
+        ["facts", "lint", str(facts)],
+        ["facts", "diff", str(facts), str(facts)],
+        ["facts", "add", "The capital of Kenya is => Mombasa", "--subject", "Kenya", "--file", str(facts)],
+    )
+    code = "import sys; from ke_core.app import main"
+    code += f"; print([main(words) for words in {commands!r}], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[0, 0, 0] False"

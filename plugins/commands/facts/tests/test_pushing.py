@@ -128,6 +128,12 @@ def test_the_server_serves_the_versions_that_the_folder_keeps(apply: Any, server
     status, out, _err = apply()
     assert (status, current(file)) == (0, "0004")
     assert "edited-0003 could not be unloaded and may still be served" in out
+    status, out, _err = apply()  # nothing to change, but the version is tried again
+    assert (status, current(file)) == (0, "0004")
+    assert "edited-0003 could not be unloaded and may still be served" in out
+    server.keeps = False
+    assert loads(apply("--json")[1])["changed"] is False
+    assert list(server.loaded) == ["edited-0004"]
 
 
 def test_a_failed_check_leaves_the_earlier_version(apply: Any, server: FakeVllm, file: Path) -> None:

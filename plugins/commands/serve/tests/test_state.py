@@ -13,7 +13,7 @@ from ke_plugin_serve import active_edits as banks
 from ke_plugin_serve import state as states
 from ke_plugin_serve.active_edits import read_bank
 from ke_plugin_serve.client import ServeClient
-from ke_weights.verify import read_suite
+from ke_weights.suites import read_suite
 
 pytestmark = pytest.mark.integration
 

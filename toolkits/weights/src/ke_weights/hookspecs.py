@@ -11,7 +11,7 @@ import pluggy
 from ke_weights.wrappers import UpdateWrapperSpec
 
 if TYPE_CHECKING:
-    from ke_weights.verify import Check
+    from ke_weights.suites import Check
 
 hookspec = pluggy.HookspecMarker("ke")
 

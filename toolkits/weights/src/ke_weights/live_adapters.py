@@ -33,7 +33,8 @@ from ke_weights.low_rank import refuse_without_adapter
 from ke_weights.patches.adapter import write_adapter
 from ke_weights.patches.place import whole_folder
 from ke_weights.push import Adapters, Pushed, open_server, push_adapter
-from ke_weights.verify import Bound, edit_checks
+from ke_weights.suites import edit_checks
+from ke_weights.verify import Bound
 
 NAME = re.compile(r"ke-(\d{6})")
 UNUSED = "ke-000000"

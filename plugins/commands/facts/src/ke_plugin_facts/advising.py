@@ -16,7 +16,8 @@ from ke_core.plugin import BadConfig, BadData, canonical, digest, from_json, loa
 from ke_plugin_facts.fact_file import ManagedFact, suite_of
 from ke_plugin_facts.line_chart import Panel, draw
 from ke_weights.completions import Completion
-from ke_weights.verify import Check, compare_answers
+from ke_weights.suites import Check
+from ke_weights.verify import compare_answers
 
 UNEDITED = "none"
 """The candidate that edits nothing, which every trial contains."""

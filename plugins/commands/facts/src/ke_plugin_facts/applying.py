@@ -33,7 +33,8 @@ from ke_weights.patches import (
 from ke_weights.push import Pushed
 from ke_weights.report.edits import verify_json
 from ke_weights.saving import Format
-from ke_weights.verify import Bound, Check, Verification, bounds, compare_answers, edit_checks, needed, suite_prompts
+from ke_weights.suites import Check, edit_checks
+from ke_weights.verify import Bound, Verification, bounds, compare_answers, needed, suite_prompts
 
 DEFAULT_LEAST = ("efficacy=0.9",)
 """The bound on efficacy, unless another one is given."""
@@ -138,13 +139,20 @@ def _add(
 
 
 def serve_current(plan: ModelPlan, file: FactFile, target: Target, server: VersionServer | None) -> Applied | None:
-    """Load the current version into a server that does not serve it, such as one that was started again."""
-    current = plan.current
-    if server is None or current is None or current.format != "peft" or server.serves(current.version):
+    """Load the current version into a server that does not serve it, such as one that was started again.
+
+    Also tries again to unload removed versions. None if neither is needed.
+    """
+    current, pushed = plan.current, None
+    if server is None or current is None or current.format != "peft":
         return None
-    suite = suite_of(file.facts, file.keep)
-    pushed = server.push(current.version, suite, wanted_bounds(target, suite))
-    return Applied(lock=None if pushed.reasons else current, verification=None, pushed=pushed)
+    if not server.serves(current.version):
+        suite = suite_of(file.facts, file.keep)
+        pushed = server.push(current.version, suite, wanted_bounds(target, suite))
+        if pushed.reasons:
+            return Applied(lock=None, verification=None, pushed=pushed)
+    stuck = server.unload_removed()
+    return Applied(lock=current, verification=None, pushed=pushed, stuck=stuck) if pushed or stuck else None
 
 
 def _cost(patch: StoredPatch, rise: float, how: Application) -> EditCost:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ke_core.plugin import canonical
 from ke_plugin_facts.fact_file import FactFile
-from ke_plugin_facts.versions import Lock, LockedFact
-from ke_weights.verify import Check
+from ke_weights.suites import Check
+
+if TYPE_CHECKING:  # torch
+    from ke_plugin_facts.versions import Lock, LockedFact
 
 
 def fact_changes(old: FactFile, new: FactFile) -> list[dict[str, Any]]:

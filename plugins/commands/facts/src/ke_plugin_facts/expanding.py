@@ -25,10 +25,10 @@ from ke_benchmarks.building import builder_of
 from ke_benchmarks.graph import EditBuilder, Graph
 from ke_core.app import Catalog, ModelChoice, Options, configure, open_session, reject_unused
 from ke_core.plugin import BadConfig, Case, Entity, Progress, Query
-from ke_plugin_facts.fact_file import PROPOSED, FactFile, plain
+from ke_plugin_facts.fact_file import PROPOSED, FactFile, mark, plain
 from ke_plugin_facts.matching import match_facts
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
-from ke_weights.verify import Kind
+from ke_weights.suites import Kind
 
 FAMILY = "ripple-edits"
 KINDS: Mapping[str, Kind] = {
@@ -86,11 +86,6 @@ def edit_builder(catalog: Catalog, options: Options) -> EditBuilder:
             f"the installed builder of {FAMILY} cannot start from facts", hint="update ke-plugin-ripple-edits"
         )
     return found
-
-
-def mark(graph: str) -> str:
-    """Return how the field ``proposed`` begins for tests that a graph proposed."""
-    return f"{graph}: "
 
 
 def expand(file: FactFile, graph: Graph, builder: EditBuilder) -> Expansion:

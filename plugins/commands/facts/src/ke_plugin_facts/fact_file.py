@@ -41,7 +41,7 @@ from attrs import evolve, field, frozen
 
 from ke_core.app import SourceLine, count_noun, edit_from, option_text, read_rows, text_field
 from ke_core.plugin import BadData, Edit, SourcedEdit, digest, read_toml, to_json
-from ke_weights.verify import Check, check_from, edit_checks
+from ke_weights.suites import Check, check_from, edit_checks
 
 SETTINGS: Mapping[str, type | tuple[type, ...]] = {
     "model": str, "dtype": str, "editor": str, "seed": int, "out": str, "format": str, "options": dict, "bounds": dict,
@@ -203,6 +203,11 @@ def _text(value: Any) -> Any:
 
 def _test(raw: Mapping[str, Any], place: SourceLine, name: str) -> Check:
     return check_from({"id": name, **{key: value for key, value in raw.items() if key != PROPOSED}}, place)
+
+
+def mark(graph: str) -> str:
+    """Return how the field ``proposed`` begins for tests that a graph proposed."""
+    return f"{graph}: "
 
 
 def duplicates(found: FactFile) -> Iterator[str]:

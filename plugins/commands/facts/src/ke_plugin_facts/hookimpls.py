@@ -10,7 +10,7 @@ from ke_core.plugin import BadData, LazyCommand, hookimpl
 if TYPE_CHECKING:
     import click
 
-    from ke_weights.verify import Check
+    from ke_weights.suites import Check
 
 SHIP, INSPECT = "Edit and ship", "Inspect"
 COMMANDS = {

@@ -15,7 +15,8 @@ from ke_core.app import Catalog
 from ke_core.plugin import KEError, ModelRequest, Progress
 from ke_plugin_facts.versions import MODEL, ManagedFolder
 from ke_weights.push import Adapters, Pushed, open_server, push_adapter
-from ke_weights.verify import Bound, Check
+from ke_weights.suites import Check
+from ke_weights.verify import Bound
 
 UNUSED = "0000"
 """Not the number of a version."""

@@ -6,15 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomlkit
 from tomlkit.items import AoT, Array
 
 from ke_core.plugin import BadData, write_atomic
-from ke_plugin_facts.expanding import ProposedTest, mark
-from ke_plugin_facts.fact_file import PROPOSED, FactFile, facts_of, read_facts
+from ke_plugin_facts.fact_file import PROPOSED, FactFile, facts_of, mark, read_facts
 from ke_weights.sentences import edit_from_sentence
+
+if TYPE_CHECKING:  # torch
+    from ke_plugin_facts.expanding import ProposedTest
 
 
 def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:

@@ -137,8 +137,8 @@ def _push(
     if not given["push"]:
         return None
     from ke_weights.push import EFFICACY, open_server, push_adapter  # noqa: PLC0415  torch
-    from ke_weights.suites import open_suite  # noqa: PLC0415  torch
-    from ke_weights.verify import bounds, edit_checks, needed  # noqa: PLC0415  torch
+    from ke_weights.suites import edit_checks, open_suite  # noqa: PLC0415
+    from ke_weights.verify import bounds, needed  # noqa: PLC0415  torch
 
     own = tuple(one for fact in facts for one in edit_checks(fact))
     suite = open_suite(given["suite"], app.plugins) if given["suite"] else own
