@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from ke_core.app import completion, err, model_choice, progress
+from ke_core.app import DONE, completion, err, model_choice, progress
 from ke_core.app import options as shared
 from ke_core.app import out as output
-
-DIFFERENT = 2
+from ke_plugin_facts.cli.settings import CHANGES
 
 
 @click.command("diff")
@@ -48,4 +47,4 @@ def command(context: click.Context, /, *, first: str, second: str, facts: Path, 
         shared.print_json(model_diff_json(found))
     else:
         output().print(model_diff_report(found, (first, second)))
-    return DIFFERENT if found.weights or any(one.changed for one in found.facts) else 0
+    return CHANGES if found.weights or any(one.changed for one in found.facts) else DONE

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from ke_core.app import CallProgress, count_noun, literal, split_options
+from ke_core.app import DONE, CallProgress, count_noun, literal, split_options
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_plugin_facts.cli.settings import file_argument, model_of
+from ke_plugin_facts.cli.settings import CHANGES, file_argument, model_of
 
 
 @click.group("facts")
@@ -132,9 +132,9 @@ def diff(old: Path, new: Path, *, as_json: bool) -> int:
 
     The exit status is 2 if they differ.
     """
-    from ke_plugin_facts.comparing import fact_changes  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.comparing import fact_changes  # noqa: PLC0415  only for this command
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
 
     changes = fact_changes(read_facts(old), read_facts(new))
     shared.print_rows(changes, as_json=as_json)
-    return 2 if changes else 0
+    return CHANGES if changes else DONE

@@ -8,11 +8,12 @@ from typing import Any
 import click
 from rich.console import Group
 
-from ke_core.app import CallProgress, literal
+from ke_core.app import DONE, FAILED, CallProgress, literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import to_json
 from ke_plugin_facts.cli.settings import (
+    CHANGES,
     file_argument,
     limit_of,
     limit_option,
@@ -22,8 +23,6 @@ from ke_plugin_facts.cli.settings import (
     runs_option,
     target_of,
 )
-
-CHANGES = 2
 
 
 @click.command("plan")
@@ -67,4 +66,4 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
         shared.print_json(plan_json(plan) | more)
     else:
         output().print(Group(plan_report(plan, folder), *map(literal, advice), *budget_report(budget)))
-    return 1 if plan.of("refuse") else CHANGES if plan.changes else 0
+    return FAILED if plan.of("refuse") else CHANGES if plan.changes else DONE

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ke_plugin_facts.planning import Target
     from ke_plugin_facts.versions import ManagedFolder
 
+CHANGES = 2
+"""Exit status if the compared states differ, or if a plan changes something."""
+
 
 def user_name() -> str:
     """Return the name of the user, or "unknown" where there is none, as in some containers."""
