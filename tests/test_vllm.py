@@ -213,6 +213,28 @@ def test_served_edits_change_while_requests_run(url, tmp_path):
     assert served(url) == [NAME]  # the server unloads its adapters when it ends
 
 
+def test_versions_of_a_file_of_facts_are_served(url, tmp_path):
+    """``ke apply --push`` and ``ke rollback --push``: one version at a time, checked on the server."""
+    facts = tmp_path / "facts.toml"
+    memit = 'model = "smollm2-135m"\neditor = "memit"\nformat = "peft"\noptions.memit = { tokens = 5000, steps = 8 }\n'
+
+    def run(*words: str) -> None:
+        command = [sys.executable, "-m", "ke_core", *words, "--push", url]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    for target in ("Cusco", "Arequipa"):
+        fact = f'facts = [{{ prompt = "The capital of {{}} is", subject = "Peru", target = "{target}" }}]\n'
+        facts.write_text(memit + fact)
+        run("apply", "facts.toml")
+    assert served(url) == [NAME, "edited-0002"]
+    assert complete(url, [PERU], "edited-0002")[1][0].startswith(" Arequipa")
+    run("rollback", "--out", "edited")
+    assert served(url) == [NAME, "edited-0003"]
+    assert complete(url, [PERU], "edited-0003")[1][0].startswith(" Cusco")
+    assert not complete(url, [PERU], NAME)[1][0].startswith(" Cusco")
+
+
 @contextmanager
 def serving(url: str, tmp_path: Path) -> Iterator[str]:
     """Run ``ke serve --backend vllm`` in front of ``url``; yield its address."""
@@ -236,10 +258,11 @@ def serving(url: str, tmp_path: Path) -> Iterator[str]:
     assert process.returncode == 0
 
 
-def complete(address: str, facts: list[dict[str, str]]) -> tuple[str, tuple[str, ...]]:
+def complete(address: str, facts: list[dict[str, str]], model: str = "") -> tuple[str, tuple[str, ...]]:
     """Return the model's name and its answers to the prompts of ``facts``, from one request."""
     prompts = [fact["prompt"].format(fact["subject"]) for fact in facts]
-    body = json.dumps({"prompt": prompts, "max_tokens": 4, "temperature": 0}).encode()
+    named = {"model": model} if model else {}
+    body = json.dumps({"prompt": prompts, "max_tokens": 4, "temperature": 0, **named}).encode()
     request = Request(f"{address}/v1/completions", body, {"Content-Type": "application/json"})
     with urlopen(request) as answer:
         found = json.load(answer)

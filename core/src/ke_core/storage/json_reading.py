@@ -90,7 +90,7 @@ def parse_toml(
     import tomllib  # noqa: PLC0415  most commands read no TOML
 
     try:
-        value = tomllib.loads(content.decode() if isinstance(content, bytes) else content)
+        value = tomllib.loads(content.decode("utf-8-sig") if isinstance(content, bytes) else content)
         if _too_deep(value):
             raise ValueError(TOO_DEEPLY_NESTED)  # noqa: TRY301  caught with what the parser raises
     except (ValueError, RecursionError) as wrong:

@@ -114,6 +114,24 @@ def test_advise_compares_editors_with_the_unedited_model(
     assert "the file has 2" in capsys.readouterr().err
 
 
+def test_trials_of_another_seed_or_other_options_are_not_the_same(
+    facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def keys(*more: str) -> list[str]:
+        words = ("advise", "--facts", facts, "--candidate", "ft", "--model", model, "--sizes", "1", "--json", *more)
+        assert ke(*words) == 0
+        return [one["key"] for one in loads(capsys.readouterr().out)]
+
+    first = keys()
+    assert keys("-o", "ft.constrained=no") == first  # as in the file
+    none, changed = keys("-o", "ft.steps=3")
+    assert none == first[0]
+    assert changed != first[1]
+    facts.write_text(f"seed = 3\n{facts.read_text()}")
+    assert not set(keys()) & set(first)
+    assert not Path("cache/completions").exists()  # every completion is measured
+
+
 @pytest.mark.parametrize(
     ("names", "rank", "words"),
     [
@@ -173,11 +191,32 @@ def test_changed_tests_are_verified_again(facts: Path, ke: Run, capsys: pytest.C
 
 
 def test_a_file_without_facts_gives_the_base(facts: Path, model: Path, ke: Run) -> None:
-    text = facts.read_text()
+    settings = facts.read_text().partition("[[facts]]")[0]
     assert ke("apply") == 0
-    facts.write_text(text.partition("[[facts]]")[0])
+    edited = current_weights(Path("edited"))
+    facts.write_text(settings)
+    assert ke("apply") == 2  # not even an empty list
+    keep = '[[keep]]\nprompt = "The capital of France is"\nexpect = "%s"\n[bounds.min]\nkept = 1\n'
+    facts.write_text("facts = []\n" + settings.replace("[bounds.min]", "[bounds.max]") + keep % "nowhere")
+    assert ke("apply") == 1  # the base fails a check
+    assert current_weights(Path("edited")) == edited
+    facts.write_text("facts = []\n" + settings)
     assert ke("apply") == 0
     assert current_weights(Path("edited")) == weights_in(model)
+    assert ke("plan") == 0
+
+
+def test_a_corrected_source_reaches_the_lock_file(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ke("apply") == 0
+    before = current_weights(Path("edited"))
+    facts.write_text(facts.read_text().replace("ministry", "parliament"))
+    assert ke("plan") == 2
+    assert "the sources, dates or owners changed" in capsys.readouterr().out
+    assert ke("apply") == 0
+    assert current_weights(Path("edited")) == before
+    lock = ManagedFolder(root=Path("edited")).current()
+    assert lock is not None
+    assert "parliament" in {one.source for one in lock.facts}
     assert ke("plan") == 0
 
 

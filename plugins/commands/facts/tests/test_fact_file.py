@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from ke_core.plugin import BadData
 from ke_plugin_facts.comparing import fact_changes
-from ke_plugin_facts.fact_file import FactFile, facts_of, read_facts, suite_of
+from ke_plugin_facts.fact_file import FactFile, facts_of, file_digest, read_facts, suite_of
 from ke_plugin_facts.hookimpls import ke_read_suite
 from ke_plugin_facts.writing import add_fact
 
@@ -30,6 +31,24 @@ def test_every_field_is_read(facts: Path) -> None:
     assert chile.given.edit.statement == "The capital of Chile is Arica"
     assert found.options == {"ft": {"constrained": "false", "layers": "1"}}
     assert found.bounds("min") == ("efficacy=0.0",)
+
+
+def test_dates_are_texts_and_fields_have_the_other_names_of_an_edit_file() -> None:
+    day = date(1821, 7, 28)
+    tests = [{"kind": "consequence", "prompt": "Peru is independent since", "expect": day}]
+    url = {"url": "https://example.org", "case_id": "peru", "tests": tests, "owner": day}
+    (found,) = made({**PERU, **url}).facts
+    assert (found.given.source, found.id, found.owner) == ("https://example.org", "peru", "1821-07-28")
+    assert found.tests[0].expect == ("1821-07-28",)
+
+
+def test_order_and_corrected_sources_are_not_changes_of_a_fact() -> None:
+    chile = {**PERU, "subject": "Chile"}
+    keep = [{"prompt": "x", "expect": "y"}, {"prompt": "z", "expect": "y"}]
+    old, new = made(PERU, chile, keep=keep), made(chile, {**PERU, "source": "ticket"}, keep=keep[::-1])
+    assert file_digest(old, ("a", "b")) == file_digest(new, ("b", "a"))
+    (row,) = fact_changes(old, new)
+    assert (row["change"], row["before"], row["after"]) == ("source", "", "ticket")
 
 
 def test_json_lines_and_csv_are_files_of_facts(tmp_path: Path) -> None:
@@ -72,6 +91,10 @@ def test_weaker_tests_facts_to_keep_and_settings_are_changes() -> None:
         ),
         ([PERU, {"prompt": "The capital of Peru is", "target": "Lima"}], {}, "contradicts"),
         ([PERU], {"keep": [{"id": "k", "prompt": "x", "expect": "y"}, {"id": "k", "prompt": "z"}]}, "have the id 'k'"),
+        ([{**PERU, "id": "a", "paraphrases": ["x"]}, {**PERU, "subject": "Chile", "id": "a/1"}], {}, "the id 'a/1'"),
+        ([{**PERU, "id": "keep-1"}], {"keep": [{"prompt": "x", "expect": "y"}]}, "have the id 'keep-1'"),
+        ([{**PERU, "paraphrases": ["X is"]}], {"keep": [{"prompt": "X is", "expect": "Lima"}]}, "contradicts a test"),
+        ([], {"keep": [{"prompt": "x is", "expect": "a"}, {"prompt": "X is", "expect": "b"}]}, "contradicts another"),
         (
             [PERU, {**PERU, "subject": "Chile",
                     "tests": [{"kind": "kept", "prompt": "the capital of Peru is", "not": "Cusco"}]}],
@@ -98,7 +121,10 @@ def test_contradictions_are_errors(facts: list[dict[str, object]], more: dict[st
         ({"seed": "x"}, "seed cannot be 'x'"),
         ({"max-rise": -1.0}, "max-rise cannot be -1.0"),
         ({"options": {"memit": 3}}, "options.memit is not a table"),
+        ({"max-rise": float("inf")}, "max-rise cannot be inf"),
         ({"bounds": {"mim": {"efficacy": 1}}}, "bounds.mim is not known"),
+        ({"bounds": {"min": {"eficacy": 1}}}, "bounds.min.eficacy is not known"),
+        ({"bounds": {"min": {"efficacy": 90}}}, "use a number from 0 to 1"),
         ({"format": "gguf"}, "use merged or peft"),
     ],
 )
@@ -148,6 +174,18 @@ def test_adding_a_fact_keeps_comments_and_refuses_contradictions(facts: Path) ->
     with pytest.raises(BadData, match="is not a date"):
         add_fact(facts, "The sea of Peru is => X", {"subject": "Peru", "source": "", "date": "2026-13-01", "owner": ""})
     assert facts.read_text() == text
+
+
+def test_adding_a_fact_keeps_line_ends_and_headings(tmp_path: Path) -> None:
+    path = tmp_path / "facts.toml"
+    fact = '[[facts]]\nprompt = "The capital of {} is"\nsubject = "Peru"\ntarget = "Cusco"\n'
+    text = fact + '\n# ---- facts to keep ----\n\n[[keep]]\nprompt = "x"\n'
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    add_fact(path, "The capital of Chile is => Arica", {"subject": "Chile", "source": "", "date": "", "owner": ""})
+    found = path.read_bytes()
+    assert found.count(b"\n") == found.count(b"\r\n")
+    assert found.index(b"Arica") < found.index(b"# ----")
+    assert len(read_facts(path).facts) == 2
 
 
 def test_a_new_file_is_created(tmp_path: Path) -> None:

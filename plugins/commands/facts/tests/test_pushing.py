@@ -211,6 +211,6 @@ def test_a_checkpoint_is_not_rolled_back_to_on_a_server(
 
 def test_a_version_without_edits_is_not_served(apply: Any, server: FakeVllm, file: Path) -> None:
     assert apply()[0] == 0
-    file.write_text(file.read_text().partition("[[facts]]")[0])
+    file.write_text("facts = []\n" + file.read_text().partition("[[facts]]")[0])
     assert apply()[0] == 0
     assert (current(file), list(server.loaded)) == ("0002", [])

@@ -57,7 +57,7 @@ def test_a_key_with_a_passphrase_needs_it(keys: Keys, file: Path, form: str, mon
         sign(file, private)
     assert "KE_SIGNING_PASSPHRASE" in raised.value.hint
     monkeypatch.setenv("KE_SIGNING_PASSPHRASE", "six words")
-    with pytest.raises(BadConfig, match="its passphrase is another one"):
+    with pytest.raises(BadConfig, match="its passphrase is wrong"):
         sign(file, private)
     monkeypatch.setenv("KE_SIGNING_PASSPHRASE", "seven words")
     sign(file, private)

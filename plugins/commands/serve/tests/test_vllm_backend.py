@@ -280,3 +280,42 @@ def test_an_adapter_that_stays_is_reported(fake, start_vllm):
         assert add(site, (CHILE, "Arica"))[0] == 200
         wait_until(lambda: site.lines)
         assert site.lines[0].startswith("the server keeps the adapter ke-000001: ")
+
+
+@pytest.mark.integration
+def test_folders_of_a_killed_process_are_not_reused(fake, start_vllm, tmp_path):
+    left = tmp_path / "ke-000007"
+    left.mkdir()
+    (left / "adapter_config.json").write_text("{}")  # the restarted server does not have this adapter
+    with start_vllm(fake, folder=tmp_path) as site:
+        assert add(site, (PERU, "Cusco"))[0] == 200
+        assert complete(site, PERU) == ([" Cusco."], "ke-000008")
+    assert [path.name for path in tmp_path.glob("ke-*")] == ["ke-000007"]
+
+
+@pytest.mark.integration
+def test_unloading_is_tried_again_at_the_end(fake, start_vllm, tmp_path, capsys):
+    with start_vllm(fake, folder=tmp_path) as site:
+        add(site, (PERU, "Cusco"))
+        fake.keeps = True
+        add(site, (CHILE, "Arica"))
+        wait_until(lambda: site.lines)
+        assert (tmp_path / "ke-000001/adapter_config.json").is_file()  # the server still has it
+        fake.keeps = False
+    assert fake.loaded == {}
+    assert not [*tmp_path.glob("ke-*")]
+    assert "could not be unloaded" not in capsys.readouterr().err
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("restarted", [False, True])
+def test_adapters_that_stay_at_the_end_are_reported(fake, start_vllm, tmp_path, capsys, restarted):
+    with start_vllm(fake, folder=tmp_path) as site:
+        add(site, (PERU, "Cusco"))
+        fake.keeps = True
+        assert add(site, (CHILE, "Arica"))[0] == 200
+        if restarted:
+            fake.loaded.clear()
+    line = "ke-000001, ke-000002 could not be unloaded and may still be served"
+    assert (line in " ".join(capsys.readouterr().err.split())) is not restarted
+    assert [*tmp_path.glob("ke-*")] == [] if restarted else len([*tmp_path.glob("ke-*")]) == 2

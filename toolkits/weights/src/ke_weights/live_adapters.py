@@ -27,12 +27,12 @@ from ke_core.app import (
     open_session,
     refuse_weightless,
 )
-from ke_core.plugin import EditFailed, KEError, Progress, SourcedEdit
+from ke_core.plugin import EditFailed, KEError, Progress, ServerRefused, SourcedEdit
 from ke_weights.editing import LoadedModel, active_patch, with_history
 from ke_weights.low_rank import refuse_without_adapter
 from ke_weights.patches.adapter import write_adapter
 from ke_weights.patches.place import whole_folder
-from ke_weights.push import Adapters, Pushed, open_server, push_adapter
+from ke_weights.push import NOT_FOUND, Adapters, Pushed, open_server, push_adapter
 from ke_weights.suites import edit_checks
 from ke_weights.verify import Bound
 
@@ -75,18 +75,22 @@ class LiveAdapters:
     _names: list[str] = field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._number = max((int(found[1]) for name in self.left if (found := NAME.fullmatch(name))), default=0)
+        folder = self.settings.folder  # a killed process leaves folders there, which a restarted server does not list
+        used = (*self.left, *(path.name for path in (folder.iterdir() if folder.is_dir() else ())))
+        self._number = max((int(found[1]) for name in used if (found := NAME.fullmatch(name))), default=0)
 
     def load(self, edits: Sequence[SourcedEdit]) -> str:
         """Write all ``edits`` as one adapter, load it into the server, check it there, and return its name.
 
         Raises KEError with the reason, after the adapter was removed: unsupported edits, a rank above the server's
-        limit, a fact that the server does not answer, a data-parallel rank without the adapter.
+        limit, a fact that the server does not answer, a data-parallel rank without the adapter. ``close`` tries again
+        if the server does not unload an adapter that failed the check.
         """
         self._edited.check(edits)
         self._number += 1
         name = f"ke-{self._number:06}"
         folder = self.settings.folder / name
+        stuck = ""
         self._write(edits, folder)
         try:
             checks = [edit_checks(one)[0] for one in edits]
@@ -94,23 +98,33 @@ class LiveAdapters:
             server = open_server(self.settings.url, name, self.settings.model.how, self.catalog, self.progress)
             # The base model is not checked: while other requests use an adapter, vLLM 0.32 for CPUs applies that to
             # requests of the same batch for the base model.
-            _require_success(push_adapter(server, folder, checks, (bound,), check_base=False))
+            pushed = push_adapter(server, folder, checks, (bound,), check_base=False)
+            stuck = pushed.stuck
+            _require_success(pushed)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            if stuck:
+                self._names.append(name)
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
             raise
         self._names.append(name)
         return name
 
     def unload(self, name: str) -> None:
-        """Remove an adapter that no request uses from the server, and its folder. Raises ServerFailed."""
-        self._names.remove(name)
+        """Remove an adapter that no request uses from the server, and then its folder.
+
+        Raises ServerFailed if the server keeps it; ``close`` tries again.
+        """
         try:
             self._server.unload(name)
-        finally:
-            shutil.rmtree(self.settings.folder / name, ignore_errors=True)
+        except ServerRefused as error:
+            if error.status != NOT_FOUND:  # a restarted server does not have it
+                raise
+        self._names.remove(name)
+        shutil.rmtree(self.settings.folder / name, ignore_errors=True)
 
     def close(self) -> list[str]:
-        """Unload all adapters of this process. Return the names of those that the server keeps."""
+        """Unload all adapters of this process. Return the names of those that could not be unloaded."""
         stuck = []
         for name in list(self._names):
             try:

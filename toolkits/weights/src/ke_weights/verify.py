@@ -28,9 +28,7 @@ from ke_weights.patches.apply import applied
 from ke_weights.patches.checkpoint import LoadedHistory, reverted
 from ke_weights.patches.format import StoredPatch
 from ke_weights.saved_edits import SavedEdit, opened_edit
-from ke_weights.suites import Check
-
-METRICS = ("efficacy", "paraphrase", "consequence", "kept", "drift", "preference")
+from ke_weights.suites import METRICS, Check
 
 
 @frozen(kw_only=True)

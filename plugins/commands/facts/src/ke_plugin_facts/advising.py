@@ -7,20 +7,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from attrs import frozen
+from attrs import NOTHING, evolve, fields, frozen
 
-import ke_core as ke
-from ke_core.app import EditedModel, Model
-from ke_core.plugin import BadConfig, BadData, canonical, digest, from_json, loads, to_json
+from ke_core.app import Catalog, EditedModel, Model, ResolvedComponent, open_session, option_text, refuse_weightless
+from ke_core.plugin import (
+    Answer,
+    BadConfig,
+    BadData,
+    Edited,
+    EditFailed,
+    Failure,
+    Parse,
+    PassthroughModel,
+    Prompt,
+    Question,
+    canonical,
+    digest,
+    from_json,
+    loads,
+    to_json,
+    with_room,
+)
 from ke_plugin_facts.fact_file import ManagedFact, suite_of
 from ke_plugin_facts.line_chart import Panel, draw
-from ke_weights.completions import Completion
+from ke_weights.completions import DECODING, Completion
 from ke_weights.suites import Check
 from ke_weights.verify import compare_answers
 
 UNEDITED = "none"
 """The candidate that edits nothing, which every trial contains."""
+SHORT = evolve(DECODING, max_tokens=16)
+"""The limit of the trials in benchmarks/advise.jsonl, so that their seconds per question can be compared."""
 
 
 @frozen(kw_only=True)
@@ -42,13 +61,57 @@ class Trial:
     seconds_per_question: float
 
 
+@frozen(kw_only=True)
+class Candidates:
+    """A model, and the editors to try on it with their options, by the name that the user wrote."""
+
+    model: Model
+    catalog: Catalog
+    editors: Mapping[str, ResolvedComponent[Any]]
+    seed: int = 0
+
+    def key(self, name: str, edited: Sequence[ManagedFact], asks: Sequence[Question], suite: Sequence[Check]) -> str:
+        """Return a digest of a trial. The seed 0 and short answers add nothing to it, so earlier keys stay valid."""
+        options = _options(self.editors[name]) if name in self.editors else {}
+        long = [one.texts[0] for one in asks if one.prompt.decoding != SHORT]
+        more = [*([self.seed] if self.seed else []), *long]
+        tried = (self.model.model.digest, name, options, [one.given.edit for one in edited], suite, *more)
+        return digest(to_json(tried))[:16]
+
+    def active(self, name: str, edited: Sequence[ManagedFact]) -> AbstractContextManager[Edited]:
+        """Return a context with what answers: the model itself, or the model with the facts edited.
+
+        Completions are not cached, so that all of them are measured. Raises KEError for a model that the editor cannot
+        edit.
+        """
+        session = open_session(
+            self.model.model, catalog=self.catalog, seed=self.seed, progress=self.model.progress, material={},
+            remember=False,
+        )  # fmt: skip
+        if name == UNEDITED:
+            return nullcontext(PassthroughModel(session))
+        refuse_weightless(self.editors[name].spec, self.model.model)
+        editor = evolve(self.editors[name])  # without what an earlier trial left in the instance
+        return EditedModel(model=self.model, editor=editor, session=session).active(tuple(one.given for one in edited))
+
+
+def _options(editor: ResolvedComponent[Any]) -> dict[str, str]:
+    """Return the options that differ from the defaults, as after ``-o``."""
+    config, options = editor.config, editor.component.options
+    required = {one.name: getattr(config, one.name) for one in fields(type(config)) if one.default is NOTHING}
+    default = type(config)(**required)
+    return {
+        name: option_text(value, name)
+        for name, value in options.items()
+        if name in required or getattr(config, name) != getattr(default, name)
+    }
+
+
 def trials(
-    model: Model,
+    candidates: Candidates,
     facts: Sequence[ManagedFact],
     keep: Sequence[Check],
-    candidates: Sequence[str],
     sizes: Sequence[int],
-    options: Mapping[str, Mapping[str, str]],
     *,
     known: Mapping[str, Trial],
 ) -> Iterator[Trial]:
@@ -58,49 +121,57 @@ def trials(
     """
     for size in sizes:
         edited = facts[:size]
-        given, suite = [one.given.edit for one in edited], suite_of(edited, keep)
+        suite = suite_of(edited, keep)
+        asks = questions(suite)
         before: Mapping[str, Completion] = {}
-        for candidate in (UNEDITED, *candidates):
-            tried = (model.model.digest, candidate, options.get(candidate, {}), given, suite)
-            key = digest(to_json(tried))[:16]
+        for name in (UNEDITED, *candidates.editors):
+            key = candidates.key(name, edited, asks, suite)
             if key in known:
                 yield known[key]
                 continue
-            if candidate != UNEDITED:
-                before = before or _answers(model, suite)
+            if name != UNEDITED and not before:
+                with candidates.active(UNEDITED, ()) as unedited:
+                    before = _answers(unedited, asks, suite)
             started = perf_counter()
-            with _active(model, candidate, edited, options) as answering:
+            with candidates.active(name, edited) as answering:
                 made = perf_counter()
-                after = _answers(answering, suite)
+                after = _answers(answering, asks, suite)
                 asked = perf_counter()
             before = before or after
             found = compare_answers(before, after, suite, ())
             values = {number.metric: number.value for number in found.numbers}
             yield Trial(
                 key=key,
-                editor=candidate,
+                editor=name,
                 facts=size,
                 efficacy=values["efficacy"],
                 paraphrases=values["paraphrase"],
                 consequences=values["consequence"],
                 damage=values["drift"],
-                seconds_per_fact=(made - started) / size if candidate != UNEDITED else 0.0,
+                seconds_per_fact=(made - started) / size if name != UNEDITED else 0.0,
                 seconds_per_question=(asked - made) / len(suite),
             )
 
 
-def _active(
-    model: Model, editor: str, facts: Sequence[ManagedFact], options: Mapping[str, Mapping[str, str]]
-) -> AbstractContextManager[Model | EditedModel]:
-    """Return a context with what answers: the model itself, or the model with the facts edited."""
-    if editor == UNEDITED:
-        return nullcontext(model)
-    return ke.edit(model, edits=[one.given for one in facts], editor=editor, options=options.get(editor, {}))
+def questions(suite: Sequence[Check]) -> list[Question]:
+    """Return the requests, with room for the expected answers, as ``ke apply`` verifies them."""
+    plain = Parse(until="")
+    prompts = [with_room(Prompt(text=one.prompt, decoding=SHORT, parse=plain), one.expect) for one in suite]
+    return [
+        Question(id=f"advise/{number}", case="advise", query="", texts=(one.text,), form="cloze", prompt=one)
+        for number, one in enumerate(prompts)
+    ]
 
 
-def _answers(answering: Model | EditedModel, suite: Sequence[Check]) -> dict[str, Completion]:
-    texts = answering.generate([one.prompt for one in suite])
-    return {one.id: Completion(text=text) for one, text in zip(suite, texts, strict=True)}
+def _answers(answering: Edited, asks: Sequence[Question], suite: Sequence[Check]) -> dict[str, Completion]:
+    """Return the completions by the ids of the checks. Raises EditFailed if a request fails."""
+    found = {}
+    for one, reply in zip(suite, answering.answer(asks), strict=True):
+        if isinstance(reply, Failure):
+            raise EditFailed(f"the model cannot complete the prompt of {one.id!r}: {reply.message}")
+        assert isinstance(reply, Answer)
+        found[one.id] = Completion(text=reply.text.strip())
+    return found
 
 
 def read_trials(path: Path) -> dict[str, Trial]:

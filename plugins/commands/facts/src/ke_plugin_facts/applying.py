@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
-from ke_core.app import Catalog, ModelChoice, environment
+from ke_core.app import Catalog, ModelChoice
 from ke_core.plugin import BadConfig, BadData, BadPatch, EditFailed, Progress, UnsupportedEdit
 from ke_plugin_facts.budget import relative_norm
 from ke_plugin_facts.calibration import EditBudget, over_budget
-from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, suite_of
+from ke_plugin_facts.fact_file import FactFile, suite_of
+from ke_plugin_facts.locks import new_lock, now, without_edits
 from ke_plugin_facts.planning import ModelPlan, Target
 from ke_plugin_facts.pushing import VersionServer
 from ke_plugin_facts.unrelated import passage_replies, perplexity_rise
-from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Lock, LockedFact, ManagedFolder
+from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Lock, ManagedFolder
 from ke_weights.completions import complete_prompts
 from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits
 from ke_weights.patches import (
@@ -57,9 +57,14 @@ class Applied:
 
 
 def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
-    """Return the bounds of a version. Raises BadConfig for one that the suite cannot measure."""
+    """Return the bounds of a version. Raises BadConfig for one that the suite cannot measure.
+
+    Without facts, only the bounds on facts to keep count.
+    """
     given = bounds(target.least, target.most)
-    if not any(one.metric == "efficacy" for one in given):
+    if not any(one.kind == "changed" for one in suite):
+        given = tuple(one for one in given if one.metric in ("kept", "drift"))
+    elif not any(one.metric == "efficacy" for one in given):
         given += bounds(DEFAULT_LEAST, ())
     needed(given, suite)
     return given
@@ -88,15 +93,25 @@ def apply_plan(plan: ModelPlan, file: FactFile, target: Target, how: Application
             details=tuple(f"{one.statement!r}: {one.reason}" for one in refused),
             hint="fix or remove these facts; nothing was changed",
         )
-    lock, folder = _lock(plan, file, target, how), how.folder
-    if plan.job is None:
-        lock = evolve(lock, format="merged")  # without edits there is no adapter
-        return _add_base(lock, plan.loaded, folder, how.server)
-    suite = suite_of(file.facts, file.keep)
+    lock, suite = new_lock(plan, file, target, how.folder.next_version(), how.author), suite_of(file.facts, file.keep)
     wanted = wanted_bounds(target, suite)
+    if plan.job is None:
+        return _keep_base(plan, suite, wanted, lock, how)
     if how.budget.exceeded and not how.force:
         raise over_budget(how.budget, how.budget.rise, "predicted")
     return _edit(plan, suite, wanted, lock, how)
+
+
+def _keep_base(
+    plan: ModelPlan, suite: Sequence[Check], wanted: tuple[Bound, ...], lock: Lock, how: Application
+) -> Applied:
+    """Verify the base model, and write a version without edits."""
+    answers = complete_prompts(plan.loaded.session, suite_prompts(suite))
+    found = compare_answers(answers, answers, suite, wanted)
+    if found.missed:
+        return Applied(lock=None, verification=found, wanted=wanted)
+    lock = evolve(lock, format="merged", verified=_numbers(found))  # without edits there is no adapter
+    return evolve(_add_base(lock, plan.loaded, how.folder, how.server), verification=found, wanted=wanted)
 
 
 def _edit(plan: ModelPlan, suite: Sequence[Check], wanted: tuple[Bound, ...], lock: Lock, how: Application) -> Applied:
@@ -162,52 +177,12 @@ def _cost(patch: StoredPatch, rise: float, how: Application) -> EditCost:
         rise=rise,
         predicted=how.budget.rise,
         limit=how.budget.limit,
-        forced=how.force,
+        forced=how.force and (how.budget.exceeded or rise > how.budget.limit),
     )
 
 
 def _numbers(found: Verification) -> dict[str, Any]:
     return {name: value for name, value in verify_json(found).items() if name != "facts"}
-
-
-def _lock(plan: ModelPlan, file: FactFile, target: Target, how: Application) -> Lock:
-    """Return the description of the next version, without its edits."""
-    return Lock(
-        version=how.folder.next_version(),
-        parent=plan.current.version if plan.current else "",
-        action="apply",
-        created=_now(),
-        author=how.author,
-        file=file.path.name,
-        file_digest=file_digest(file, (*target.least, *target.most)),
-        format=target.format,
-        base=plan.loaded.base,
-        editor=plan.component,
-        seed=target.seed,
-        software=environment(),
-        facts=(*_locked(plan.edited, edited=True), *_locked(plan.held, edited=False)),
-        patch="",
-        weights=plan.loaded.base.weights,
-    )
-
-
-def _locked(facts: Sequence[ManagedFact], *, edited: bool) -> list[LockedFact]:
-    return [
-        LockedFact(
-            id=one.id,
-            digest=one.digest,
-            statement=one.given.edit.statement,
-            edited=edited,
-            source=one.given.source,
-            date=one.given.date,
-            owner=one.owner,
-        )
-        for one in facts
-    ]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _write(
@@ -253,7 +228,7 @@ def roll_back(
     if current is None:
         raise BadData(f"{folder.root} has no version", hint="make one with ke apply")
     version = to or current.parent or BASE
-    source = folder.read(version) if version != BASE else _without_edits(current)
+    source = folder.earlier(version) if version != BASE else without_edits(current)
     if server is not None and source.patch and source.format != "peft":
         raise BadConfig(f"version {version} is a checkpoint, not an adapter", hint="roll back without --push")
     loaded = open_model_for_edits(choice(source), catalog, progress)
@@ -268,7 +243,7 @@ def roll_back(
         parent=current.version,
         action="rollback",
         restores=version,
-        created=_now(),
+        created=now(),
         author=author,
     )
     if not lock.patch:
@@ -282,8 +257,3 @@ def roll_back(
             )
         fill = partial(_write, loaded, patch, weights.originals(), lock.format)
         return _add(lock, fill, folder, server, ([edit_checks(one)[0] for one in patch.info.edits], ()))
-
-
-def _without_edits(lock: Lock) -> Lock:
-    """Return the description of the base of a version."""
-    return evolve(lock, facts=(), patch="", weights=lock.base.weights, verified={}, cost=None, format="merged")

@@ -82,8 +82,9 @@ class EditBudget:
 def over_budget(budget: EditBudget, rise: float | None, how: str) -> EditFailed:
     """Return the error for edits that raise the perplexity by more than the limit. ``how``: predicted or measured."""
     raised = f"{percent(rise)}, more than" if rise is not None else "more than"
+    exceeds = "exceed" if budget.planned > 1 else "exceeds"
     return EditFailed(
-        f"{count_noun(budget.planned, 'edit')} of {budget.editor} would exceed the edit budget: the {how} rise of the "
+        f"{count_noun(budget.planned, 'edit')} of {budget.editor} {exceeds} the edit budget: the {how} rise of the "
         f"perplexity of unrelated text is {raised} the limit of {percent(budget.limit)}",
         hint="make fewer edits, use another editor, raise the limit with --max-rise, or pass --force; "
         "nothing was changed",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ke_core.plugin import canonical
-from ke_plugin_facts.fact_file import FactFile
+from ke_plugin_facts.fact_file import FactFile, ManagedFact
 from ke_weights.suites import Check
 
 if TYPE_CHECKING:  # torch
@@ -14,17 +14,20 @@ if TYPE_CHECKING:  # torch
 
 
 def fact_changes(old: FactFile, new: FactFile) -> list[dict[str, Any]]:
-    """Return a row for each fact, test, fact to keep and setting that differs."""
+    """Return a row for each fact, test, fact to keep, source and setting that differs."""
     before = {one.id: (one.digest, one.given.edit.statement) for one in old.facts}
     after = {one.id: (one.digest, one.given.edit.statement) for one in new.facts}
     sources = {one.id: one.given.source for one in (*old.facts, *new.facts)}
+    told = {one.id: one for one in old.facts}
+    same = [(told[one.id], one) for one in new.facts if one.id in told]
     rows = [
         _row(change, _statement(before, id_), _statement(after, id_), sources[id_])
         for change, id_ in _differences(before, after)
     ]
     parts = (
         ("test", _tests(old), _tests(new)),
-        ("keep", {one.id: _described(one) for one in old.keep}, {one.id: _described(one) for one in new.keep}),
+        ("keep", _kept(old), _kept(new)),
+        ("source", {one.id: _origin(one) for one, _new in same}, {one.id: _origin(one) for _old, one in same}),
         ("setting", _texts(old.settings), _texts(new.settings)),
     )
     return rows + [
@@ -42,6 +45,14 @@ def _row(change: str, before: str, after: str, source: str) -> dict[str, Any]:
 def _tests(file: FactFile) -> dict[str, str]:
     """Return the tests and paraphrases of each fact as text."""
     return {one.id: "; ".join(map(_described, one.checks[1:])) for one in file.facts if one.checks[1:]}
+
+
+def _kept(file: FactFile) -> dict[str, str]:
+    return {one.prompt: _described(one) for one in file.keep}
+
+
+def _origin(fact: ManagedFact) -> str:
+    return ", ".join(text for text in (fact.given.source, fact.given.date, fact.owner) if text)
 
 
 def _described(check: Check) -> str:

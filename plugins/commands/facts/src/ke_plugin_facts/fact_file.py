@@ -31,23 +31,20 @@ A line of a JSON lines or CSV file is one fact; then the settings are options of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, time
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ke_core.app import SourceLine, count_noun, edit_from, option_text, read_rows, text_field
-from ke_core.plugin import BadData, Edit, SourcedEdit, digest, read_toml, to_json
+from ke_core.app import FIELD_NAMES, SourceLine, count_noun, edit_from, option_text, read_rows, text_field
+from ke_core.plugin import BadData, Edit, SourcedEdit, canonical, digest, read_toml, to_json
+from ke_plugin_facts.file_settings import SETTINGS, check_settings
 from ke_weights.suites import Check, check_from, edit_checks
 
-SETTINGS: Mapping[str, type | tuple[type, ...]] = {
-    "model": str, "dtype": str, "editor": str, "seed": int, "out": str, "format": str, "options": dict, "bounds": dict,
-    "max-rise": (int, float),
-}  # fmt: skip
-SIDES = ("min", "max")
 TABLES = ("facts", "keep")
 OWN_FIELDS = ("owner", "relation", "tests")
 """Fields of a fact that an edit file does not have."""
@@ -87,10 +84,14 @@ class ManagedFact:
 
 @frozen(kw_only=True)
 class FactFile:
-    """The content of a file. ``keep``: facts that no edit may change. ``settings``: as written, for TOML only."""
+    """The content of a file. ``keep``: facts that no edit may change. ``settings``: as written, for TOML only.
+
+    ``lists_facts``: it has a list of facts, which can be empty.
+    """
 
     path: Path
     facts: tuple[ManagedFact, ...]
+    lists_facts: bool
     keep: tuple[Check, ...] = ()
     settings: Mapping[str, Any] = field(factory=dict)
 
@@ -111,12 +112,14 @@ def read_facts(path: Path) -> FactFile:
     """Read a file of facts. Raises BadData with file, fact and field, also for facts that contradict each other."""
     if path.suffix.lower() == ".toml":
         return facts_of(read_toml(path), path)
-    return _consistent(FactFile(path=path, facts=tuple(_fact(raw, place) for raw, place in read_rows(path))))
+    facts = tuple(_fact(raw, place) for raw, place in read_rows(path))
+    return _consistent(FactFile(path=path, facts=facts, lists_facts=bool(facts)))
 
 
 def facts_of(raw: Mapping[str, Any], path: Path) -> FactFile:
     """Return the content of a TOML file. Raises BadData as ``read_facts`` does."""
-    _check_settings(raw, path)
+    raw = _without_dates(raw)
+    check_settings(raw, path)
     for key in raw:
         if key not in (*SETTINGS, *TABLES):
             near = get_close_matches(key, (*SETTINGS, *TABLES), n=1)
@@ -130,24 +133,10 @@ def facts_of(raw: Mapping[str, Any], path: Path) -> FactFile:
             _test({**one, "kind": "kept"}, _place(path, one, number, "keep"), f"keep-{number}")
             for number, one in enumerate(listed["keep"], 1)
         ),
+        lists_facts="facts" in raw,
         settings={key: raw[key] for key in SETTINGS if key in raw},
     )
     return _consistent(found)
-
-
-def _check_settings(raw: Mapping[str, Any], path: Path) -> None:
-    """Raise BadData for a setting of a wrong type, and for an unknown key of ``bounds``."""
-    for key, wanted in SETTINGS.items():
-        if key in raw and (not isinstance(raw[key], wanted) or (key == "max-rise" and not raw[key] >= 0)):
-            raise BadData(f"{key} cannot be {raw[key]!r} ({path})", hint="docs/facts-as-code.md shows the file")
-    if raw.get("format", "merged") not in ("merged", "peft"):
-        raise BadData(f"format cannot be {raw['format']!r} ({path})", hint="use merged or peft")
-    for name, table in raw.get("options", {}).items():
-        if not isinstance(table, dict):
-            raise BadData(f"options.{name} is not a table ({path})", hint=f"write [options.{name}] and its keys below")
-    for side, table in raw.get("bounds", {}).items():
-        if side not in SIDES or not isinstance(table, dict):
-            raise BadData(f"bounds.{side} is not known ({path})", hint="write [bounds.min] or [bounds.max]")
 
 
 def _consistent(found: FactFile) -> FactFile:
@@ -170,14 +159,16 @@ def _place(path: Path, raw: Mapping[str, Any], number: int, unit: str) -> Source
 
 
 def _fact(raw: Mapping[str, Any], place: SourceLine) -> ManagedFact:
-    edit = {name: _text(value) for name, value in raw.items() if name not in OWN_FIELDS}
+    edit = {name: value for name, value in raw.items() if name not in OWN_FIELDS}
     given = edit_from(edit, place)
+    written = {FIELD_NAMES[name]: value for name, value in edit.items() if name in FIELD_NAMES and value}
     if not given.target:
         raise place.wrong("target", "is missing", hint="a fact needs prompt, subject and target")
-    if not raw.get("id"):
+    if "id" not in written:
         given = evolve(given, edit=evolve(given.edit, id=digest(_key(given.edit))[:12]))
-    written = {name: text_field(edit, name, place) for name in ("source", "date")}
-    given = evolve(given, source=written["source"], date=written["date"])  # not the place and the day of reading
+    # Not the place and the day of reading, which an edit without them gets.
+    source, day = (text_field(written, name, place) for name in ("source", "date"))
+    given = evolve(given, source=source, date=day)
     tests = raw.get("tests") or []
     if not isinstance(tests, list) or not all(isinstance(one, Mapping) for one in tests):
         raise place.wrong("tests", "is not a list of tests", hint='{ kind = "kept", prompt = "...", expect = "..." }')
@@ -196,9 +187,13 @@ def _fact(raw: Mapping[str, Any], place: SourceLine) -> ManagedFact:
     )
 
 
-def _text(value: Any) -> Any:
-    """Return a date of TOML as text, and everything else unchanged."""
-    return value.isoformat() if isinstance(value, date) else value
+def _without_dates(value: Any) -> Any:
+    """Return a value of TOML with dates and times as text."""
+    if isinstance(value, dict):
+        return {name: _without_dates(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_dates(each) for each in value]
+    return value.isoformat() if isinstance(value, (date, time)) else value
 
 
 def _test(raw: Mapping[str, Any], place: SourceLine, name: str) -> Check:
@@ -218,28 +213,39 @@ def duplicates(found: FactFile) -> Iterator[str]:
         same = _key(one.given.edit) == _key(other.given.edit)
         if other is not one and not (same and one.given.target != other.given.target):  # that is a contradiction
             yield f"{one.place}: duplicate id {one.id!r} (also {other.place})"
-    names: set[str] = set()
-    for test in (*(test for one in found.facts for test in one.tests), *found.keep):
-        if test.id in names:
-            yield f"{found.path}: two tests have the id {test.id!r}"
-        names.add(test.id)
+    ids = Counter(check.id for check in suite_of(tuple(seen.values()), found.keep))
+    yield from (f"{found.path}: {count} checks have the id {id_!r}" for id_, count in ids.items() if count > 1)
 
 
 def contradictions(found: FactFile) -> Iterator[str]:
-    """Yield a sentence for each fact that contradicts another one, a test, or a fact to keep."""
+    """Yield a sentence for each fact or test that contradicts another fact, a test, or a fact to keep."""
     targets: dict[tuple[str, str], ManagedFact] = {}
     for one in found.facts:
-        others = [targets.setdefault(key, one) for key in (_key(one.given.edit), ("", plain(one.given.prompt)))]
+        prompts = [("", plain(prompt)) for prompt in (one.given.prompt, *one.given.paraphrases)]
+        others = [targets.setdefault(key, one) for key in (_key(one.given.edit), *prompts)]
         other = next((other for other in others if other.given.target != one.given.target), None)
         if other is not None:
             yield (
                 f"{one.place}: {one.given.edit.statement!r} contradicts {other.given.edit.statement!r} ({other.place})"
             )
-    prompts = {plain(one.given.prompt): one for one in found.facts}
     for test, owner in [*((test, str(one.place)) for one in found.facts for test in one.tests), *_kept(found)]:
-        fact = prompts.get(plain(test.prompt))
+        fact = targets.get(("", plain(test.prompt)))
         if fact is not None and _denies(test, fact.given.target):
             yield f"{fact.place}: {fact.given.edit.statement!r} contradicts a test ({owner})"
+    yield from _contradicting_tests(found)
+
+
+def _contradicting_tests(found: FactFile) -> Iterator[str]:
+    """Yield a sentence for each two tests of one prompt that no answer passes.
+
+    Proposed tests do not count: ``ke facts expand`` replaces them.
+    """
+    written = ((test, str(one.place)) for one in found.facts for test in one.tests if test.id not in one.proposed)
+    seen: dict[str, tuple[Check, str]] = {}
+    for test, owner in (*written, *_kept(found)):
+        other, place = seen.setdefault(plain(test.prompt), (test, owner))
+        if test.expect and other.expect and all(_denies(other, name) for name in test.expect):
+            yield f"{owner}: the test {test.prompt!r} contradicts another one ({place})"
 
 
 def _kept(found: FactFile) -> Iterator[tuple[Check, str]]:
@@ -276,5 +282,6 @@ def suite_of(facts: Sequence[ManagedFact], keep: Sequence[Check]) -> tuple[Check
 
 
 def file_digest(found: FactFile, bounds: Sequence[str]) -> str:
-    """Return a digest of what is verified and of the bounds."""
-    return digest([to_json(suite_of(found.facts, found.keep)), [*bounds]])[:12]
+    """Return a digest of what is verified and of the bounds. The order has no effect."""
+    checks = [canonical(to_json(evolve(one, id=""))) for one in suite_of(found.facts, found.keep)]
+    return digest([sorted(checks), sorted(bounds)])[:12]

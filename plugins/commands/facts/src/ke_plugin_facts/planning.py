@@ -23,11 +23,12 @@ from typing import Literal
 from attrs import evolve, field, frozen
 
 from ke_core.app import CallProgress, Catalog, Component, ModelChoice, Options, reject_unused, resolve_component
-from ke_core.plugin import BadConfig
+from ke_core.plugin import BadConfig, BadData
 from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest
 from ke_plugin_facts.versions import Lock, LockedFact
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 from ke_weights.editing import EditJob, LoadedModel, edit_job, open_model_for_edits, refuse_unsaveable
+from ke_weights.low_rank import refuse_without_adapter
 from ke_weights.saving import Format
 
 Action = Literal["held", "unchanged", "add", "change", "remove", "refuse"]
@@ -98,8 +99,10 @@ def make_plan(
 ) -> ModelPlan:
     """Load the model, ask it every fact, and compare it with the current version. Nothing is written or changed.
 
-    Raises KEErrors: unknown names, options that do not exist, a model that ke edited already.
+    Raises KEErrors: a file without facts, unknown names, options that do not exist, a model that ke edited already.
     """
+    if not file.lists_facts:
+        raise BadData(f"{file.path} lists no facts", hint="for a model without edits, write facts = []")
     chosen = resolve_component(catalog, "editor", target.editor, target.options)
     refuse_unsaveable(chosen.spec, catalog)
     if chosen.spec.adaptor:
@@ -108,6 +111,8 @@ def make_plan(
             hint="use ke edit --out, or a weight editor",
         )
     reject_unused(target.options, [chosen.spec])
+    if target.format == "peft":
+        refuse_without_adapter(chosen, catalog)
     _ = chosen.built  # raises for wrong options before the model is loaded
     loaded = open_model_for_edits(target.choice, catalog, progress, seed=target.seed)
     if loaded.past is not None:
@@ -158,9 +163,12 @@ def _rebuild(plan: ModelPlan, file: FactFile, target: Target, current: Lock | No
     """Return why the current version is not what the file and the settings make, or an empty text."""
     if current is None:
         return "there is no version yet"
-    component = plan.component
+    component, before = plan.component, {one.id: (one.source, one.date, one.owner) for one in current.facts}
     differ = {
         "the base model": current.base.weights != plan.loaded.base.weights,
+        "the sources, dates or owners": any(
+            one.id in before and before[one.id] != (one.given.source, one.given.date, one.owner) for one in file.facts
+        ),
         "the tests or the bounds": current.file_digest != file_digest(file, (*target.least, *target.most)),
     }
     if current.patch:

@@ -59,6 +59,8 @@ def sign(path: Path, key: Path) -> Path:
 def check_signature(path: Path, key: Path) -> str:
     """Return the public key that signed a file. Raises BadData unless it is ``key`` and the file is unchanged."""
     public, place = _public(key), path.with_name(path.name + SUFFIX)
+    if not path.is_file():
+        raise BadData(f"there is no file {path}", hint="pass a patch, a lock file, or the folder of a version")
     if not place.is_file():
         raise BadData(f"{path} has no signature {place.name}", hint="sign it with ke patch sign")
     raw = read_object(place)
@@ -111,7 +113,7 @@ def _private(path: Path) -> Ed25519PrivateKey:
         except TypeError:  # it is encrypted
             found = load(content, _passphrase(path))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise BadConfig(f"{path} is not a private key, or its passphrase is another one: {error}", hint=HINT) from error
+        raise BadConfig(f"{path} is not a private key, or its passphrase is wrong: {error}", hint=HINT) from error
     if not isinstance(found, Ed25519PrivateKey):
         raise BadConfig(f"{path} is not an Ed25519 key", hint=HINT)
     return found

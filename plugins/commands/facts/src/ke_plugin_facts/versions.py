@@ -140,6 +140,13 @@ class ManagedFolder:
             yield lock
             lock = self.read(lock.parent) if lock.parent else None
 
+    def earlier(self, version: str) -> Lock:
+        """Return how the current version, or one before it, was made. Raises BadData if it is none of them."""
+        chain = {lock.version: lock for lock in self.chain()}
+        if version not in chain:
+            raise BadData(f"{self.root} has no version {version!r}", hint=f"versions: {', '.join(sorted(chain))}")
+        return chain[version]
+
     def folder(self, version: str) -> Path:
         """Return the folder of a version."""
         return self.root / VERSIONS / version
@@ -229,8 +236,8 @@ class ManagedFolder:
         ours = {CURRENT, VERSIONS, ".lock"}
         if self.root.exists() and not self.root.is_dir():
             raise BadConfig(f"{self.root} is not a folder", hint="choose another --out")
-        strange = [path.name for path in self.root.iterdir() if path.name not in ours] if self.root.is_dir() else []
-        strange = [name for name in strange if not name.startswith(f".{CURRENT}.")]
+        new = self.root.is_dir() and not (self.root / VERSIONS).is_dir()
+        strange = [path.name for path in self.root.iterdir() if path.name not in ours] if new else []
         if strange:
             raise BadConfig(
                 f"{self.root} contains {strange[0]}, which ke apply did not write", hint="choose another --out"

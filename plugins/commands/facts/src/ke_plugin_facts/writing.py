@@ -32,7 +32,7 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
     day = _date(fields["date"])
     if path.exists():
         read_facts(path)  # raises for a file that cannot be read
-    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    document: Any = _document(path) if path.exists() else tomlkit.document()
     facts = document.setdefault("facts", tomlkit.aot())
     in_brackets = isinstance(facts, Array)
     table = tomlkit.inline_table() if in_brackets else tomlkit.table()
@@ -40,11 +40,15 @@ def add_fact(path: Path, sentence: str, fields: Mapping[str, str]) -> str:
     for name, value in (("source", fields["source"]), ("date", day), ("owner", fields["owner"])):
         if value:
             table[name] = value
+    tail: list[Any] = []  # comments after the last fact are about what follows the facts
     if not in_brackets:
         table.add(tomlkit.nl())
+        tail = _cut_tail(_last_table(facts[-1])) if facts else []
     facts.append(table)
+    if tail:
+        facts[-1].value.body.extend(tail)
     facts_of(document.unwrap(), path)
-    write_atomic(path, tomlkit.dumps(document).encode())
+    _write(path, document)
     return given.edit.statement
 
 
@@ -56,7 +60,7 @@ def write_proposals(file: FactFile, tests: Sequence[ProposedTest], graph: str) -
     unchanged.
     """
     path = file.path
-    document: Any = tomlkit.parse(path.read_text(encoding="utf-8"))
+    document = _document(path)
     if facts_of(document.unwrap(), path) != file:
         raise BadData(f"{path} was changed while the tests were proposed", hint="run the same command again")
     wanted = defaultdict[int, list[dict[str, Any]]](list)
@@ -68,8 +72,21 @@ def write_proposals(file: FactFile, tests: Sequence[ProposedTest], graph: str) -
         added, removed = added + new, removed + lost
     facts_of(document.unwrap(), path)
     if added or removed:
-        write_atomic(path, tomlkit.dumps(document).encode())
+        _write(path, document)
     return added, removed
+
+
+def _document(path: Path) -> Any:
+    """Parse a TOML file, with or without a byte order mark."""
+    return tomlkit.parse(path.read_bytes().decode("utf-8-sig"))
+
+
+def _write(path: Path, document: Any) -> None:
+    """Write a TOML file, with the line ends that it has."""
+    text = tomlkit.dumps(document).replace("\r\n", "\n")
+    if path.exists() and b"\r\n" in path.read_bytes():
+        text = text.replace("\n", "\r\n")
+    write_atomic(path, text.encode())
 
 
 def _replace(fact: Any, tests: Sequence[Mapping[str, Any]], ours: str) -> tuple[int, int]:
@@ -83,15 +100,14 @@ def _replace(fact: Any, tests: Sequence[Mapping[str, Any]], ours: str) -> tuple[
     missing = [test for test in tests if test not in [known for _at, known in old]]
     if not (outdated or missing):
         return 0, 0
-    tail = _cut_tail(listed[-1] if isinstance(listed, AoT) else fact)
+    tail = _cut_tail(_last_table(fact))
     for at in reversed(outdated):
         tail = _delete(listed, at) + tail
     if "tests" in fact and not listed:
         fact.remove("tests")
     if missing:
         _append(fact, missing)
-    listed = fact.get("tests", ())
-    (listed[-1] if isinstance(listed, AoT) else fact).value.body.extend(tail)
+    _last_table(fact).value.body.extend(tail)
     return len(missing), len(outdated)
 
 
@@ -121,6 +137,12 @@ def _append(fact: Any, tests: Sequence[Mapping[str, Any]]) -> None:
         else:
             listed.multiline(multiline=True)
         listed.append(row)
+
+
+def _last_table(fact: Any) -> Any:
+    """Return the last table of a fact in the file: its last test, or the fact itself."""
+    tests = fact.get("tests", ())
+    return tests[-1] if isinstance(tests, AoT) else fact
 
 
 def _cut_tail(table: Any) -> list[Any]:

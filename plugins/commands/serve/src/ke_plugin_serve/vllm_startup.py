@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
-from ke_core.app import Catalog
+from ke_core.app import Catalog, err, literal
 from ke_core.plugin import EditorSpec, KEError, Progress
 from ke_plugin_serve.active_edits import ActiveEdits, EditChange
 from ke_plugin_serve.startup import ServeRequest, resolve_editor, state_path
@@ -72,6 +72,7 @@ def load(live: LiveAdapters, bank: ActiveEdits) -> str:
 def opened_vllm(request: VllmRequest, catalog: Catalog, progress: Progress) -> Iterator[VllmModel]:
     """Load the adapter with the first edits while the context is open; unload all adapters at its end.
 
+    It prints the names of adapters that could not be unloaded.
     Raises KEErrors: an editor without low-rank updates, before anything is loaded; a server that cannot load adapters;
     edits that the editor cannot make or the server does not answer.
     """
@@ -96,14 +97,18 @@ def opened_vllm(request: VllmRequest, catalog: Catalog, progress: Progress) -> I
             notices = tuple(line for line in (notice, _left(live)) if line)
             yield VllmModel(spec=chosen.spec, live=live, bank=bank, state=state, first=first, notices=notices)
         finally:
-            live.close()
+            if stuck := live.close():
+                line = f"{', '.join(stuck)} could not be unloaded and may still be served{_unload_hint(stuck[0])}"
+                err().print(literal(line), soft_wrap=True)
 
 
 def _left(live: LiveAdapters) -> str:
     """Return a line about adapters that this process did not load."""
     if not live.left:
         return ""
-    return (
-        f"the server also has {', '.join(live.left)}, of another ke serve or of one that was killed; to unload one: "
-        f'POST /v1/unload_lora_adapter {{"lora_name": "{live.left[0]}"}}'
-    )
+    names = ", ".join(live.left)
+    return f"the server also has {names}, of another ke serve or of one that was killed{_unload_hint(live.left[0])}"
+
+
+def _unload_hint(name: str) -> str:
+    return f'; to unload one: POST /v1/unload_lora_adapter {{"lora_name": "{name}"}}'

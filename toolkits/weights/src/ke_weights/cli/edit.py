@@ -116,6 +116,8 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
         shared.print_json(edit_json(made, written) | ({"push": push_json(pushed)} if pushed else {}))
     else:
         out().print(edit_report(made, written), *([push_report(pushed)] if pushed else ()))
+        if pushed and pushed.reasons:
+            out().print(literal(f"the adapter in {given['out']} is kept"), soft_wrap=True)
     return FAILED if pushed and pushed.reasons else DONE
 
 

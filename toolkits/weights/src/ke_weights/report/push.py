@@ -26,7 +26,7 @@ def push_report(made: Pushed) -> Group:
     parts.append(literal(f"base model {server.base_name}: {kept} answers are the same after loading"))
     parts += [literal(f"the check failed: {reason}", "bold") for reason in made.reasons]
     if made.reasons:
-        parts.append(literal(made.stuck or f"the adapter {server.name} was unloaded; the folder is kept"))
+        parts.append(literal(made.stuck or f"the adapter {server.name} was unloaded"))
     else:
         parts.append(literal(f'adapter of rank {made.rank} loaded: request the model "{server.name}"'))
     return Group(*parts)

@@ -7,10 +7,19 @@ from typing import Any
 
 import click
 
-from ke_core.app import CallProgress, Model, completion, literal, plain_table
+from ke_core.app import (
+    CallProgress,
+    Model,
+    completion,
+    literal,
+    plain_table,
+    reject_unused,
+    resolve_component,
+    split_options,
+)
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_core.plugin import BadConfig, to_json
+from ke_core.plugin import BadConfig, BadData, to_json
 from ke_plugin_facts.cli.settings import model_of, options_of
 
 CANDIDATES = ("memit", "rag", "lora", "grace")
@@ -70,15 +79,17 @@ def command(
     \b
     Example: ke advise --facts facts.toml --candidate memit --candidate rag --sizes 5,20
     """  # fmt: skip
-    from ke_plugin_facts.advising import add_trial, chart, numbers, read_trials, trials  # noqa: PLC0415  torch
+    from ke_plugin_facts.advising import Candidates, add_trial, chart, numbers, read_trials, trials  # noqa: PLC0415  torch
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
 
     file, catalog = read_facts(facts), context.obj.catalog
     tried = candidates or tuple(name for name in CANDIDATES if name in catalog.names("editor"))
-    for name in tried:
-        catalog.spec("editor", name)
+    reject_unused(split_options(given["options"]), [catalog.spec("editor", name) for name in tried])
+    if not file.facts:
+        raise BadData(f"{facts} has no facts to try", hint="add facts: docs/facts-as-code.md shows the file")
     counts = numbers(sizes, len(file.facts))
     options = options_of(context.obj, file, given, *tried)
+    editors = {name: resolve_component(catalog, "editor", name, options) for name in tried}
     known = read_trials(out) if out else {}
     for path in filter(None, (out, svg)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,7 +100,8 @@ def command(
         choice = model_of(context, file, given)
         model = Model(model=choice.load(catalog, shown), choice=choice, progress=shown)
         found = []
-        for one in trials(model, file.facts, file.keep, tried, counts, options, known=known):
+        wanted = Candidates(model=model, catalog=catalog, editors=editors, seed=int(file.settings.get("seed", 0)))
+        for one in trials(wanted, file.facts, file.keep, counts, known=known):
             found.append(one)
             if out and one.key not in known:
                 add_trial(out, one)

@@ -49,7 +49,8 @@ def command(
     tests, and the facts to keep. If a bound is missed, nothing is changed, and the exit status is 1. The result is
     FOLDER/current/model; `ke rollback` returns to an earlier version.
 
-    With `--push`, the server at URL serves version 0002 of the folder `edited` as the model `edited-0002`.
+    With `--push`, the vLLM server at URL also serves the version, as the model FOLDER-VERSION, for example
+    `edited-0002`.
 
     \b
     Examples:

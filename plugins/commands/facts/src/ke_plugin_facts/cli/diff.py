@@ -30,7 +30,8 @@ def command(context: click.Context, /, *, first: str, second: str, facts: Path, 
     """Find the facts and the weights that differ between two models.
 
     It ranks the facts by how much the probability of their target changed, lists the changed weights with the rank of
-    the change, and says which kind of editor makes such a change. The exit status is 2 if anything differs.
+    the change, and says which kind of editor makes such a change. The exit status is 2 if anything differs. After an
+    error it is 2 too, and nothing is printed on standard output.
 
     \b
     Example: ke diff smollm2-135m edited/current/model --facts facts.toml

@@ -92,7 +92,7 @@ def expand_command(context: click.Context, /, *, file: Path, graph: str, recalle
     The tests are consequences, other names of the subject, and facts to keep, as the builder of RippleEdits makes
     them. Each is marked as proposed: review them, for example in the diff of a pull request. Facts that the graph does
     not contain are listed with the reason. Running the command again removes the tests that the graph no longer
-    proposes, and adds those that are missing, also those that you deleted.
+    proposes. It adds missing tests again, including those that you deleted.
 
     \b
     Examples:
@@ -128,9 +128,9 @@ def expand_command(context: click.Context, /, *, file: Path, graph: str, recalle
 @click.argument("new", type=click.Path(path_type=Path))
 @shared.json_option
 def diff(old: Path, new: Path, *, as_json: bool) -> int:
-    """Compare two files: facts, tests, facts to keep and settings.
+    """Compare two files: facts, tests, facts to keep, sources and settings.
 
-    The exit status is 2 if they differ.
+    The exit status is 2 if they differ. After an error it is 2 too, and nothing is printed on standard output.
     """
     from ke_plugin_facts.comparing import fact_changes  # noqa: PLC0415  only for this command
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command

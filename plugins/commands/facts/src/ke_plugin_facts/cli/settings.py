@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 
 from ke_core.app import completion, model_choice, split_options
 from ke_core.app import options as shared
+from ke_plugin_facts.budget import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from ke_core.app import App, ModelChoice
@@ -63,9 +65,9 @@ push_option = click.option("--push", default="", metavar="URL",
 runs_option = click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
                            metavar="FOLDER",
                            help="Folder of runs of `ke eval`, from which results are predicted.")  # fmt: skip
-limit_option = click.option("--max-rise", "limit", type=click.FloatRange(min=0), default=0.1, show_default=True,
-                            metavar="FRACTION",
-                            help="Accepted rise of the perplexity of unrelated text: 0.1 is 10 %.")  # fmt: skip
+limit_option = click.option("--max-rise", "limit", type=click.FloatRange(min=0), default=DEFAULT_LIMIT,
+                            show_default=True, metavar="FRACTION",
+                            help="Accepted rise of the perplexity of unrelated text: 0.1 is 10%.")  # fmt: skip
 
 
 def managed_folder(out: Path | None, file: FactFile | None = None, *, keep: int = 1) -> ManagedFolder:
@@ -109,14 +111,22 @@ def target_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) 
         options=options_of(context.obj, file, given, editor),
         seed=settings["seed"],
         format=settings["format"],
-        least=given["least"] or file.bounds("min"),
-        most=given["most"] or file.bounds("max"),
+        least=_by_metric((*file.bounds("min"), *given["least"])),
+        most=_by_metric((*file.bounds("max"), *given["most"])),
     )
+
+
+def _by_metric(bounds: Sequence[str]) -> tuple[str, ...]:
+    """Return the last bound of each metric."""
+    return tuple({text.partition("=")[0]: text for text in bounds}.values())
 
 
 def limit_of(context: click.Context, file: FactFile, limit: float) -> float:
     """Return the accepted rise of the perplexity that the command or the file names."""
-    return limit if _typed(context, "limit") else float(file.settings.get("max-rise", limit))
+    found = limit if _typed(context, "limit") else float(file.settings.get("max-rise", limit))
+    if not math.isfinite(found):
+        raise click.UsageError("--max-rise is not a finite number; for no limit, pass --force")
+    return found
 
 
 def _typed(context: click.Context, name: str) -> bool:
