@@ -1,6 +1,7 @@
-"""The hooks that plugins implement. Each one returns specifications.
+"""The hooks that plugins implement.
 
-Hooks are called once, at start-up. They import nothing heavy and print nothing.
+Hooks that register something return specifications, and are called once, at start-up: they import nothing heavy and
+print nothing. The others are called when they are needed.
 """
 
 from __future__ import annotations
