@@ -151,8 +151,7 @@ def model(tmp_path_factory):
     return saved(tiny_model("llama"), tmp_path_factory.mktemp("model"))
 
 
-@pytest.mark.parametrize("plan", [("--batch", "2"), ("--batch", "3", "--sequential", "--eval-every", "1")])
-def test_two_processes_give_the_records_of_one(tmp_path, model, plan):
+def test_two_processes_give_the_records_of_one(tmp_path, model):
     asked = (
         "eval",
         "--editor",
@@ -165,7 +164,7 @@ def test_two_processes_give_the_records_of_one(tmp_path, model, plan):
         str(model),
         "-o",
         "ft.steps=2",
-        *plan,
+        *("--batch", "3", "--sequential", "--eval-every", "1"),
     )
     assert ke(tmp_path, *asked, "--out", "one")[0] == 0
     status, out, err = together(tmp_path, *asked, "--out", "two", "--processes", "2")
