@@ -43,7 +43,7 @@ def ke_read_suite(path: Path) -> tuple[Check, ...] | None:
     """Read a file of facts as a suite of ``ke verify``. Raises BadData for one without facts."""
     if path.suffix.lower() != ".toml":
         return None
-    from ke_plugin_facts.fact_file import read_facts, suite_of  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts, suite_of  # noqa: PLC0415  only for a suite
 
     found = read_facts(path)
     if not (found.facts or found.keep):

@@ -141,7 +141,7 @@ class ManagedFolder:
             lock = self.read(lock.parent) if lock.parent else None
 
     def earlier(self, version: str) -> Lock:
-        """Return how the current version, or one before it, was made. Raises BadData if it is none of them."""
+        """Return how the current version, or one before it, was made. Raises BadData for any other version."""
         chain = {lock.version: lock for lock in self.chain()}
         if version not in chain:
             raise BadData(f"{self.root} has no version {version!r}", hint=f"versions: {', '.join(sorted(chain))}")

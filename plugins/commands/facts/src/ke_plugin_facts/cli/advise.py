@@ -80,7 +80,7 @@ def command(
     Example: ke advise --facts facts.toml --candidate memit --candidate rag --sizes 5,20
     """  # fmt: skip
     from ke_plugin_facts.advising import Candidates, add_trial, chart, numbers, read_trials, trials  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
 
     file, catalog = read_facts(facts), context.obj.catalog
     tried = candidates or tuple(name for name in CANDIDATES if name in catalog.names("editor"))

@@ -60,7 +60,7 @@ def command(
     """  # fmt: skip
     from ke_plugin_facts.applying import Application, apply_plan, serve_current  # noqa: PLC0415  torch
     from ke_plugin_facts.calibration import DecaySources, edit_budget  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.pushing import open_version_server  # noqa: PLC0415  torch
     from ke_plugin_facts.report import apply_json, apply_report, plan_report  # noqa: PLC0415  torch

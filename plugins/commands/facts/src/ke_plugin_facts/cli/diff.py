@@ -36,7 +36,7 @@ def command(context: click.Context, /, *, first: str, second: str, facts: Path, 
     \b
     Example: ke diff smollm2-135m edited/current/model --facts facts.toml
     """  # fmt: skip
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
     from ke_plugin_facts.model_diff import compare_models  # noqa: PLC0415  torch
     from ke_plugin_facts.report import model_diff_json, model_diff_report  # noqa: PLC0415  torch
 

@@ -28,7 +28,7 @@ def command() -> None:
 @file_argument
 def lint(file: Path) -> int:
     """Check the format, and whether facts contradict one another."""
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
 
     found = read_facts(file)
     tests = sum(len(one.tests) for one in found.facts)
@@ -103,7 +103,7 @@ def expand_command(context: click.Context, /, *, file: Path, graph: str, recalle
     from ke_benchmarks.graph import open_graph  # noqa: PLC0415  reads TOML and HTTP
     from ke_plugin_facts.expanding import edit_builder, expand, only_recalled  # noqa: PLC0415  torch
     from ke_plugin_facts.expansion_report import expansion_json, expansion_report  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
     from ke_plugin_facts.writing import require_toml, write_proposals  # noqa: PLC0415  tomlkit
 
     require_toml(file)

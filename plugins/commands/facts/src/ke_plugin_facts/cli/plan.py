@@ -46,7 +46,7 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     """  # fmt: skip
     from ke_plugin_facts.advice import expectation, recorded_editors  # noqa: PLC0415
     from ke_plugin_facts.calibration import DecaySources, edit_budget  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  torch
+    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.report import budget_json, budget_report, plan_json, plan_report  # noqa: PLC0415  torch
     from ke_weights.editing import weight_editors  # noqa: PLC0415  torch
