@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from ke_plugin_hf.testing import saved, tiny_model
+from ke_weights.testing.resuming import run_ke
 
 pytestmark = pytest.mark.integration
 
@@ -141,11 +142,14 @@ def start(tmp_path):
 
 
 @pytest.fixture
-def ke(start):
+def ke(start, tmp_path):
     """Run ``ke`` in a new process. Return exit status, standard output and standard error."""
 
-    def run(*arguments, **how):
-        process = start(*arguments, **how)
+    def run(*arguments, code=""):
+        if not code:
+            done = run_ke(tmp_path, *arguments)
+            return done.returncode, done.stdout, done.stderr
+        process = start(*arguments, code=code)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ke_plugin_hf.testing import saved, tiny_model
+from ke_weights.testing.resuming import run_ke
 
 pytestmark = pytest.mark.integration
 
@@ -23,12 +21,10 @@ SUITE = [
 
 
 def test_saved_codebook_gives_the_same_answers_and_changes_no_other(tmp_path: Path) -> None:
-    environment = os.environ | {"KE_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     model = saved(tiny_model(), tmp_path / "tiny")
 
     def ke(*words: object) -> Any:
-        command = [sys.executable, "-m", "ke_core", *map(str, words), "--model", str(model), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        done = run_ke(tmp_path, *words, "--model", model, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

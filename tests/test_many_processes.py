@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from ke_plugin_hf.testing import saved, tiny_model
+from ke_weights.testing.resuming import run_ke
 
 pytestmark = pytest.mark.integration
 
@@ -125,7 +126,10 @@ def together(folder, *arguments, processes=2, script=("-m", "ke_core")):
     return ke(folder, *arguments, launch=[*launch, *script])
 
 
-def ke(folder, *arguments, launch=(sys.executable, "-m", "ke_core")):
+def ke(folder, *arguments, launch=()):
+    if not launch:
+        done = run_ke(folder, *arguments)
+        return done.returncode, done.stdout, done.stderr
     environment = os.environ | {"OMP_NUM_THREADS": "1", "KE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "100"}
     done = subprocess.run(
         [*launch, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ke_core.plugin import (
@@ -180,6 +181,11 @@ class SilentProgress:
         """Do nothing."""
 
 
+@cache
+def _removed_at_exit() -> TemporaryDirectory[str]:
+    return TemporaryDirectory(prefix="ke-artifacts-")
+
+
 def make_session(
     model: LanguageModel,
     *,
@@ -196,7 +202,7 @@ def make_session(
         model=model,
         engine=BatchingEngine(model, seed=seed),
         encoder=lambda _name: words,
-        artifacts=ArtifactStore(root or Path(mkdtemp(prefix="ke-artifacts-"))),
+        artifacts=ArtifactStore(root or Path(mkdtemp(dir=_removed_at_exit().name))),
         progress=SilentProgress(),
         seed=seed,
         material=material or {},

@@ -11,7 +11,7 @@ import sys
 import types
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -204,8 +204,9 @@ def print_answers(file: str, contract: str) -> None:
     own: Any = getattr(module, contract)()
     spec: Any = installed_catalog().spec(own.kind, own.name)
     own.needs_weights = spec.needs_weights
-    session = own.on(own.model(), Path(mkdtemp(prefix="ke-subprocess-")))
-    print(json.dumps(_answers(spec.build(configure(spec, own.options)), session)))  # noqa: T201  read by the test
+    with TemporaryDirectory() as folder:
+        session = own.on(own.model(), Path(folder))
+        print(json.dumps(_answers(spec.build(configure(spec, own.options)), session)))  # noqa: T201  read by the test
 
 
 def _answers(editor: Editor, session: Session[Any]) -> list[str]:

@@ -1,12 +1,19 @@
-"""The state of the process that code may forget to restore, and other processes to compare answers with."""
+"""The state of the process that code may forget to restore, and other processes to run code in."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+FORKS = multiprocessing.get_context("forkserver")
+PRELOADED = ("ke_core.cli.main", "torch", "transformers.modeling_utils", "transformers.models.llama.modeling_llama")
+FORKS.set_forkserver_preload(list(PRELOADED))
 
 
 def process_marks() -> dict[str, object]:
@@ -61,3 +68,38 @@ def under_hash_seeds(code: str) -> tuple[str, str]:
         for seed in ("1", "2")
     )
     return one, other
+
+
+def run_forked(
+    call: Callable[..., object], *args: object, cwd: Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Call ``call`` in a process of its own, in the folder ``cwd``, and return its exit status and output.
+
+    The process is forked from one that has imported the libraries of models: importing them takes seconds each time.
+    ``call`` is pickled, so it is a function of a module.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        process = FORKS.Process(target=_redirected, args=(call, args, cwd, dict(env), out, err))
+        process.start()
+        try:
+            process.join()
+        finally:
+            process.kill()
+        assert process.exitcode is not None
+        return subprocess.CompletedProcess(
+            args, process.exitcode, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
+        )
+
+
+def _redirected(
+    call: Callable[..., object], args: tuple[object, ...], cwd: Path, env: dict[str, str], out: Path, err: Path
+) -> None:
+    for descriptor, path in ((1, out), (2, err)):
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), descriptor)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    call(*args)

@@ -9,48 +9,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from ke_core.cli.main import main
 from ke_core.plugin import loads
+from ke_testing.process import run_forked
 
 KE = ("-m", "ke_core")
 SUITE = {"kind": "changed", "prompt": "The capital of Peru is", "expect": "La Paz"}
-COUNTING = """
-import os, signal, sys
-from importlib import import_module
-from ke_core.cli.main import main
-
-function, log, kill_after, *words = sys.argv[1:]
-module, _, path = function.partition(":")
-*outer, name = path.split(".")
-owner = import_module(module)
-for part in outer:
-    owner = getattr(owner, part)
-called = getattr(owner, name)
-
-def counted(*args):
-    found = called(*args)
-    with open(log, "a") as file:
-        file.write("call\\n")
-    if len(open(log).readlines()) == int(kill_after):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return found
-
-setattr(owner, name, counted)
-sys.argv = ["ke", *words]
-sys.exit(main())
-"""
-"""Runs ``ke``, counts the calls of a function (MODULE:NAME), and kills itself after as many as its argument."""
 
 
-def run_ke(folder: Path, *words: object, start: tuple[str, ...] = KE) -> subprocess.CompletedProcess[str]:
+def run_ke(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     """Run ``ke`` with ``words`` in ``folder``, with a separate cache."""
-    command = [sys.executable, *start, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=_environment(folder))
+    return run_forked(_ke, [str(word) for word in words], cwd=folder, env=_environment(folder))
 
 
 def count_calls(folder: Path, function: str, *words: object, kill_after: int = 0) -> int:
@@ -60,7 +37,8 @@ def count_calls(folder: Path, function: str, *words: object, kill_after: int = 0
     """
     log = folder / "calls"
     log.write_text("", encoding="utf-8")
-    done = run_ke(folder, function, log, kill_after, *words, start=("-c", COUNTING))
+    arguments = [str(word) for word in words]
+    done = run_forked(_ke_counting, function, log, kill_after, arguments, cwd=folder, env=_environment(folder))
     calls = len(log.read_text(encoding="utf-8").splitlines())
     assert done.returncode == (-signal.SIGKILL if kill_after else 0), done.stderr
     return calls
@@ -147,3 +125,27 @@ def served_completion(url: str, prompt: str, *, model: str = "tiny") -> str:
 
 def _environment(folder: Path) -> dict[str, str]:
     return os.environ | {"KE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+
+
+def _ke(words: list[str]) -> None:
+    sys.argv = ["ke", *words]
+    sys.exit(main())
+
+
+def _ke_counting(function: str, log: Path, kill_after: int, words: list[str]) -> None:
+    """Run ``ke``, log the calls of a function (MODULE:NAME), and kill this process after ``kill_after`` of them."""
+    module, _, path = function.partition(":")
+    *outer, name = path.split(".")
+    owner = reduce(getattr, outer, import_module(module))
+    called = getattr(owner, name)
+
+    def counted(*args: object) -> object:
+        found = called(*args)
+        with log.open("a", encoding="utf-8") as file:
+            file.write("call\n")
+        if len(log.read_text(encoding="utf-8").splitlines()) == kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    setattr(owner, name, counted)
+    _ke(words)
