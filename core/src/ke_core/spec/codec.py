@@ -99,11 +99,6 @@ def refuse_other_types(made: Converter) -> None:
     )
 
 
-def _must_be(kind: type, value: Any) -> None:
-    if type(value) is not kind:  # isinstance would take true for a whole number
-        raise TypeError(f"must be {NOUNS[kind]}, not {noun(value)}")
-
-
 def _sequence(hint: Any, made: Converter) -> Hook:
     factory = list_structure_factory if get_origin(hint) is list else homogenous_tuple_structure_factory
     hook: Hook = factory(hint, made)
@@ -112,17 +107,18 @@ def _sequence(hint: Any, made: Converter) -> Hook:
 
 def _number(value: Any, _hint: Any) -> Any:
     """Accept 2 for 2.0."""
-    if type(value) is not int:
-        _must_be(float, value)
+    if type(value) not in (float, int):
+        raise TypeError(f"must be a number, not {noun(value)}")
     return value
 
 
-def json_type_only(kind: type, inner: Hook = lambda value, _hint: value) -> Hook:
+def json_type_only(kind: type, inner: Hook | None = None) -> Hook:
     """Return a hook that structures only JSON values of type ``kind``, with ``inner``."""
 
     def structure(value: Any, hint: Any) -> Any:
-        _must_be(kind, value)
-        return inner(value, hint)
+        if type(value) is not kind:  # isinstance would take true for a whole number
+            raise TypeError(f"must be {NOUNS[kind]}, not {noun(value)}")
+        return inner(value, hint) if inner else value
 
     return structure
 

@@ -297,3 +297,5 @@ def test_other_formats_are_refused_before_the_model_is_asked(
     lines.write_text('{"prompt": "The capital of {} is", "subject": "Peru", "target": "Cusco"}\n')
     assert ke("facts", "expand", lines, "--graph", "atlas", "--recalled", "--model", "m") == 2
     assert "is not a TOML file" in capsys.readouterr().err
+    assert ke("facts", "expand", lines, "--graph", "atlas", "--model", "m") == 2
+    assert "--model is only used with --recalled" in capsys.readouterr().err

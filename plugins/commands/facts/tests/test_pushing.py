@@ -157,7 +157,7 @@ def test_a_restarted_server_gets_the_current_version(apply: Any, server: FakeVll
     assert apply()[0] == 0
     server.loaded.clear()
     found = loads(apply("--json")[1])
-    assert (found["changed"], found["push"]["loaded"], found["version"]["version"]) == (False, True, "0001")
+    assert (found["changed"], found["push"]["loaded"], found["version"]) == (False, True, "0001")
     assert list(server.loaded) == ["edited-0001"]
     asked = len(server.log)
     assert loads(apply("--json")[1])["push"] is None

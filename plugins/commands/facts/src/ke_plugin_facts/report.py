@@ -152,7 +152,8 @@ def apply_json(plan: ModelPlan, applied: Applied | None) -> dict[str, Any]:
     checked = applied.verification if applied else None
     return plan_json(plan) | {
         "changed": applied is not None and applied.lock not in (None, plan.current),
-        "version": to_json(lock) if lock else None,
+        "version": lock.version if lock else None,
+        "lock": to_json(lock) if lock else None,
         "verification": verify_json(checked) if checked else None,
         "cost": to_json(applied.cost) if applied and applied.cost else None,
         "push": push_json(applied.pushed) if applied and applied.pushed else None,

@@ -10,7 +10,7 @@ import click
 from ke_core.app import DONE, CallProgress, count_noun, literal, split_options
 from ke_core.app import options as shared
 from ke_core.app import out as output
-from ke_plugin_facts.cli.settings import CHANGES, file_argument, model_of
+from ke_plugin_facts.cli.settings import CHANGES, file_argument, model_of, typed
 
 
 @click.group("facts")
@@ -106,6 +106,8 @@ def expand_command(context: click.Context, /, *, file: Path, graph: str, recalle
     from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
     from ke_plugin_facts.writing import require_toml, write_proposals  # noqa: PLC0415  tomlkit
 
+    if typed(context, "model") and not recalled:
+        raise click.UsageError("--model is only used with --recalled", context)
     require_toml(file)
     found, catalog, shown = read_facts(file), context.obj.catalog, CallProgress()
     builder = edit_builder(catalog, split_options(given["options"]))

@@ -84,7 +84,7 @@ def model_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) -
     written = {name: file.settings[name] for name in ("model", "dtype") if name in file.settings}
     if (file.path.parent / str(written.get("model", ""))).is_dir() and written.get("model"):
         written["model"] = str(file.path.parent / str(written["model"]))
-    return model_choice({**given, **{name: value for name, value in written.items() if not _typed(context, name)}})
+    return model_choice({**given, **{name: value for name, value in written.items() if not typed(context, name)}})
 
 
 def options_of(app: App, file: FactFile, given: Mapping[str, Any], *editors: str) -> dict[str, dict[str, str]]:
@@ -104,7 +104,7 @@ def target_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) 
     editor = given["editor"] or str(file.settings.get("editor", ""))
     shared.require(context.obj, "editor", editor)
     settings = {name: file.settings[name] for name in ("seed", "format") if name in file.settings}
-    settings |= {name: given[name] for name in ("seed", "format") if name not in settings or _typed(context, name)}
+    settings |= {name: given[name] for name in ("seed", "format") if name not in settings or typed(context, name)}
     return Target(
         choice=model_of(context, file, given),
         editor=editor,
@@ -123,11 +123,12 @@ def _by_metric(bounds: Sequence[str]) -> tuple[str, ...]:
 
 def limit_of(context: click.Context, file: FactFile, limit: float) -> float:
     """Return the accepted rise of the perplexity that the command or the file names."""
-    found = limit if _typed(context, "limit") else float(file.settings.get("max-rise", limit))
+    found = limit if typed(context, "limit") else float(file.settings.get("max-rise", limit))
     if not math.isfinite(found):
         raise click.UsageError("--max-rise is not a finite number; for no limit, pass --force")
     return found
 
 
-def _typed(context: click.Context, name: str) -> bool:
+def typed(context: click.Context, name: str) -> bool:
+    """Return whether the command line sets the option."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
