@@ -88,7 +88,10 @@ def run_forked(
             process.kill()
         assert process.exitcode is not None
         return subprocess.CompletedProcess(
-            args, process.exitcode, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
+            [call.__name__, *map(str, args)],
+            process.exitcode,
+            out.read_text(encoding="utf-8"),
+            err.read_text(encoding="utf-8"),
         )
 
 

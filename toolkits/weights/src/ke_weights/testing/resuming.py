@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from ke_core.cli.main import main
+from ke_core.app import main
 from ke_core.plugin import loads
 from ke_testing.process import run_forked
 
