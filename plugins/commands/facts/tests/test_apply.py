@@ -267,6 +267,19 @@ def test_a_damaged_folder_is_an_error(facts: Path, ke: Run, capsys: pytest.Captu
     assert "is not a symbolic link" in capsys.readouterr().err
 
 
+def test_a_model_that_is_missing_is_written_again(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ke("apply") == 0
+    before = current_weights(Path("edited"))
+    (Path("edited/current/model/model.safetensors")).unlink()
+    assert ke("plan") == 2
+    assert "the model of the current version is missing" in capsys.readouterr().out
+    assert ke("apply") == 0
+    assert (current_weights(Path("edited")), models_in(Path("edited"))) == (before, ["0002"])
+    Path("edited/current/facts.lock.json").unlink()
+    assert ke("plan") == 2
+    assert "edited/versions/0002/facts.lock.json is missing" in capsys.readouterr().err
+
+
 def test_verify_checks_a_version_against_the_file(
     facts: Path, model: Path, ke: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -176,7 +176,7 @@ def test_measurements_of_the_same_shape_and_options_predict_the_budget(
     plan = make_plan(
         read_facts(facts),
         Target(choice=ModelChoice(reference=str(model)), editor="ft", options=OPTIONS),
-        None,
+        ManagedFolder(root=Path("edited")),
         installed_catalog(),
         CallProgress(),
     )

@@ -83,7 +83,7 @@ def test_weaker_tests_facts_to_keep_and_settings_are_changes() -> None:
         ([PERU, {**PERU, "target": "Lima"}], {}, "'The capital of Peru is Lima' contradicts"),
         ([PERU, PERU], {}, "duplicate id"),
         ([{**PERU, "id": "a"}, {**PERU, "subject": "Chile", "id": "a"}], {}, "duplicate id"),
-        ([PERU], {"keep": [{"prompt": "The capital of Peru is", "expect": "Lima"}]}, "contradicts a test"),
+        ([PERU], {"keep": [{"prompt": "The capital of Peru is", "expect": "Lima"}]}, "Peru is' => 'Lima'"),
         (
             [{**PERU, "id": "a"}, {**PERU, "id": "a", "question": "What is the capital of Peru?"}],
             {},
@@ -117,6 +117,7 @@ def test_contradictions_are_errors(facts: list[dict[str, object]], more: dict[st
         ({"facts": [{"prompt": "The capital of {} is", "subject": "Peru"}]}, "target_new"),
         ({"facts": [{**PERU, "tests": [{"kind": "chang", "prompt": "x"}]}]}, "kind is 'chang'"),
         ({"facts": [{**PERU, "tests": 3}]}, "is not a list of tests"),
+        ({"facts": [{**PERU, "ownr": "x"}]}, "did you mean 'owner'"),
         ({"facts": 3}, "begin each with"),
         ({"seed": "x"}, "seed cannot be 'x'"),
         ({"max-rise": -1.0}, "max-rise cannot be -1.0"),

@@ -84,9 +84,9 @@ class ManagedFact:
 
 @frozen(kw_only=True)
 class FactFile:
-    """The content of a file. ``keep``: facts that no edit may change. ``settings``: as written, for TOML only.
+    """The content of a file. ``keep``: facts whose answers are checked after editing.
 
-    ``lists_facts``: it has a list of facts, which can be empty.
+    ``lists_facts``: it has a list of facts, which can be empty. ``settings``: as written, for TOML only.
     """
 
     path: Path
@@ -159,6 +159,9 @@ def _place(path: Path, raw: Mapping[str, Any], number: int, unit: str) -> Source
 
 
 def _fact(raw: Mapping[str, Any], place: SourceLine) -> ManagedFact:
+    for name in raw.keys() - FIELD_NAMES.keys() - {*OWN_FIELDS}:
+        if near := get_close_matches(name, (*FIELD_NAMES, *OWN_FIELDS), n=1):
+            raise place.wrong(name, "is not a field of a fact", hint=f"did you mean {near[0]!r}?")
     edit = {name: value for name, value in raw.items() if name not in OWN_FIELDS}
     given = edit_from(edit, place)
     written = {FIELD_NAMES[name]: value for name, value in edit.items() if name in FIELD_NAMES and value}
@@ -231,7 +234,9 @@ def contradictions(found: FactFile) -> Iterator[str]:
     for test, owner in [*((test, str(one.place)) for one in found.facts for test in one.tests), *_kept(found)]:
         fact = targets.get(("", plain(test.prompt)))
         if fact is not None and _denies(test, fact.given.target):
-            yield f"{fact.place}: {fact.given.edit.statement!r} contradicts a test ({owner})"
+            expected = " or ".join(map(repr, test.expect)) or "the answer of the unedited model"
+            tested = f"a test, {test.prompt!r} => {expected} ({owner})"
+            yield f"{fact.place}: {fact.given.edit.statement!r} contradicts {tested}"
     yield from _contradicting_tests(found)
 
 
@@ -271,6 +276,12 @@ def _denies(test: Check, target: str) -> bool:
 def plain(text: str) -> str:
     """Return a text as it is compared, without differences in case and spaces."""
     return " ".join(text.casefold().split())
+
+
+def require_facts(file: FactFile) -> None:
+    """Raise BadData if a file has no list of facts."""
+    if not file.lists_facts:
+        raise BadData(f"{file.path} lists no facts", hint="for a model without edits, write facts = []")
 
 
 def suite_of(facts: Sequence[ManagedFact], keep: Sequence[Check]) -> tuple[Check, ...]:

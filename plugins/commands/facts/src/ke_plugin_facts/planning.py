@@ -23,9 +23,9 @@ from typing import Literal
 from attrs import evolve, field, frozen
 
 from ke_core.app import CallProgress, Catalog, Component, ModelChoice, Options, reject_unused, resolve_component
-from ke_core.plugin import BadConfig, BadData
-from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest
-from ke_plugin_facts.versions import Lock, LockedFact
+from ke_core.plugin import BadConfig
+from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, require_facts
+from ke_plugin_facts.versions import Lock, LockedFact, ManagedFolder
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
 from ke_weights.editing import EditJob, LoadedModel, edit_job, open_model_for_edits, refuse_unsaveable
 from ke_weights.low_rank import refuse_without_adapter
@@ -95,14 +95,14 @@ class ModelPlan:
 
 
 def make_plan(
-    file: FactFile, target: Target, current: Lock | None, catalog: Catalog, progress: CallProgress
+    file: FactFile, target: Target, folder: ManagedFolder, catalog: Catalog, progress: CallProgress
 ) -> ModelPlan:
     """Load the model, ask it every fact, and compare it with the current version. Nothing is written or changed.
 
     Raises KEErrors: a file without facts, unknown names, options that do not exist, a model that ke edited already.
     """
-    if not file.lists_facts:
-        raise BadData(f"{file.path} lists no facts", hint="for a model without edits, write facts = []")
+    current = folder.current()
+    require_facts(file)
     chosen = resolve_component(catalog, "editor", target.editor, target.options)
     refuse_unsaveable(chosen.spec, catalog)
     if chosen.spec.adaptor:
@@ -132,7 +132,12 @@ def make_plan(
     found = ModelPlan(
         loaded=loaded, current=current, facts=tuple(planned), job=job if job.edits else None, component=chosen.component
     )
-    return evolve(found, rebuild=_rebuild(found, file, target, current))
+    lost = current is not None and not folder.has_model(current.version)
+    return evolve(
+        found,
+        rebuild=_rebuild(found, file, target, current)
+        or ("the model of the current version is missing" if lost else ""),
+    )
 
 
 def _prompts(facts: Sequence[ManagedFact]) -> list[PromptWithObjects]:
@@ -169,7 +174,9 @@ def _rebuild(plan: ModelPlan, file: FactFile, target: Target, current: Lock | No
         "the sources, dates or owners": any(
             one.id in before and before[one.id] != (one.given.source, one.given.date, one.owner) for one in file.facts
         ),
-        "the tests or the bounds": current.file_digest != file_digest(file, (*target.least, *target.most)),
+        # The digest includes what the facts themselves state.
+        "the tests or the bounds": not plan.of(*CHANGES)
+        and current.file_digest != file_digest(file, (*target.least, *target.most)),
     }
     if current.patch:
         differ |= {

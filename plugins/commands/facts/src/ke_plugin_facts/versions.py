@@ -125,6 +125,8 @@ class ManagedFolder:
     def read(self, version: str) -> Lock:
         """Return how a version was made. Raises BadData if there is none, or if it is damaged."""
         path = self.folder(version) / LOCK
+        if version.isdigit() and path.parent.is_dir() and not path.is_file():
+            raise BadData(f"{path} is missing", hint="restore it from a copy")
         if not (version.isdigit() and path.is_file()):
             known = ", ".join(sorted(each.name for each in self.versions())) or "none"
             raise BadData(f"{self.root} has no version {version!r}", hint=f"versions: {known}")
@@ -146,6 +148,10 @@ class ManagedFolder:
         if version not in chain:
             raise BadData(f"{self.root} has no version {version!r}", hint=f"versions: {', '.join(sorted(chain))}")
         return chain[version]
+
+    def has_model(self, version: str) -> bool:
+        """Return whether the model of a version is there. Its weights are not read."""
+        return any(path.suffix in (".safetensors", ".bin") for path in (self.folder(version) / MODEL).glob("*"))
 
     def folder(self, version: str) -> Path:
         """Return the folder of a version."""
@@ -175,6 +181,8 @@ class ManagedFolder:
         for path in (self.root / VERSIONS).glob(".[0-9]*.*"):
             if path.is_dir():
                 shutil.rmtree(path)
+            else:
+                path.unlink()  # the lock of a version that was being written
 
     def _remove_old_models(self, current: str) -> None:
         """Remove the models of versions that are not among the newest ones. ``current``: the current version."""

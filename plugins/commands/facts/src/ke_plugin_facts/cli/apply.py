@@ -72,7 +72,7 @@ def command(
         raise click.UsageError("--push loads a LoRA adapter: add --format peft")
     with folder.changing(), shown.shown():
         server = open_version_server(url, target.choice.how, folder, catalog, shown) if url else None
-        plan = make_plan(found, target, folder.current(), catalog, shown)
+        plan = make_plan(found, target, folder, catalog, shown)
         sources = DecaySources(runs=runs, versions=tuple(folder.chain()))
         budget = edit_budget(plan.loaded, plan.component, len(plan.edited), limit_of(context, found, limit), sources)
         how = Application(folder=folder, author=author, budget=budget, force=force, server=server)

@@ -28,9 +28,10 @@ def command() -> None:
 @file_argument
 def lint(file: Path) -> int:
     """Check the format, and whether facts contradict one another."""
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
+    from ke_plugin_facts.fact_file import read_facts, require_facts  # noqa: PLC0415  only for this command
 
     found = read_facts(file)
+    require_facts(found)
     tests = sum(len(one.tests) for one in found.facts)
     proposed = sum(len(one.proposed) for one in found.facts)
     written = count_noun(tests, "test") + (f" ({proposed} proposed)" if proposed else "")

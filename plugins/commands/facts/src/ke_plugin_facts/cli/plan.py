@@ -54,7 +54,7 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     found, shown = read_facts(file), CallProgress()
     folder, target = managed_folder(out, found), target_of(context, found, given)
     with shown.shown():
-        plan = make_plan(found, target, folder.current(), context.obj.catalog, shown)
+        plan = make_plan(found, target, folder, context.obj.catalog, shown)
     usable = {*weight_editors(context.obj.catalog), target.editor}
     recorded = [one for one in recorded_editors(runs, plan.loaded.base.model.digest) if one.editor in usable]
     edits = len(plan.edited)
