@@ -11,7 +11,7 @@ and plain names.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import date
 from difflib import get_close_matches
@@ -98,9 +98,12 @@ def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     return ((raw, place) for raw, place in found if STATE_FIELD not in raw)
 
 
-def edit_from(raw: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
-    """Return the edit with these fields of a record. Raises BadData with location and field."""
-    flat = _named(_unnested(raw, place), place)
+def edit_from(raw: Mapping[str, Any], place: SourceLine, own: Collection[str] = ()) -> SourcedEdit:
+    """Return the edit with these fields of a record. Raises BadData with location and field.
+
+    ``own``: fields that the caller reads itself.
+    """
+    flat = _named(_unnested(raw, place), place, own)
     if "statement" in flat and "prompt" not in flat:
         return _bare(flat, place)
     new = text_field(flat, "target_new", place, needed=True)
@@ -182,13 +185,13 @@ def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
     }
 
 
-def _named(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
+def _named(raw: Mapping[str, Any], place: SourceLine, own: Collection[str]) -> dict[str, Any]:
     """Return the fields under their standard names. Unknown fields are errors: a misspelled field would be lost."""
     found: dict[str, Any] = {}
     for name, value in raw.items():
         known = FIELD_NAMES.get(name)
-        if known is None and name not in FOREIGN:
-            near = get_close_matches(name, FIELD_NAMES, n=1)
+        if known is None and name not in FOREIGN and name not in own:
+            near = get_close_matches(name, (*FIELD_NAMES, *own), n=1)
             raise place.wrong(name, "is not a field of an edit", hint=f"did you mean {near[0]!r}?" if near else HINT)
         if known is not None and value not in (None, "", []):
             if known in found:

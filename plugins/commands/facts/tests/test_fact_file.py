@@ -77,6 +77,10 @@ def test_weaker_tests_facts_to_keep_and_settings_are_changes() -> None:
     assert changes["setting"] == ('{"min":{"kept":1}}', '{"min":{"kept":0.5}}')
 
 
+def test_fields_of_published_files_are_ignored() -> None:
+    assert made({**PERU, "relation_id": "P36", "locality": "x"}).facts == made(PERU).facts
+
+
 @pytest.mark.parametrize(
     ("facts", "more", "wrong"),
     [

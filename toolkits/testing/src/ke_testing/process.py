@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
-PRELOADED = ("ke_core.cli.main", "torch", "transformers.modeling_utils", "transformers.models.llama.modeling_llama")
-FORKS.set_forkserver_preload(list(PRELOADED))
+"""Forks processes from one that has imported these modules; those that are not installed are skipped."""
+FORKS.set_forkserver_preload(["ke_core.cli.main", "transformers.models.llama.modeling_llama"])
 
 
 def process_marks() -> dict[str, object]:

@@ -159,12 +159,8 @@ def _place(path: Path, raw: Mapping[str, Any], number: int, unit: str) -> Source
 
 
 def _fact(raw: Mapping[str, Any], place: SourceLine) -> ManagedFact:
-    for name in raw.keys() - FIELD_NAMES.keys() - {*OWN_FIELDS}:
-        if near := get_close_matches(name, (*FIELD_NAMES, *OWN_FIELDS), n=1):
-            raise place.wrong(name, "is not a field of a fact", hint=f"did you mean {near[0]!r}?")
-    edit = {name: value for name, value in raw.items() if name not in OWN_FIELDS}
-    given = edit_from(edit, place)
-    written = {FIELD_NAMES[name]: value for name, value in edit.items() if name in FIELD_NAMES and value}
+    given = edit_from(raw, place, OWN_FIELDS)
+    written = {FIELD_NAMES[name]: value for name, value in raw.items() if name in FIELD_NAMES and value}
     if not given.target:
         raise place.wrong("target", "is missing", hint="a fact needs prompt, subject and target")
     if "id" not in written:

@@ -151,7 +151,7 @@ class ManagedFolder:
 
     def has_model(self, version: str) -> bool:
         """Return whether the model of a version is there. Its weights are not read."""
-        return any(path.suffix in (".safetensors", ".bin") for path in (self.folder(version) / MODEL).glob("*"))
+        return any((self.folder(version) / MODEL).glob("*.safetensors"))
 
     def folder(self, version: str) -> Path:
         """Return the folder of a version."""
