@@ -24,7 +24,7 @@ def step_that_spoils(monkeypatch, spoils, value=float("nan")):
 
     def step(self, state, tokens):
         logits = original(self, state, tokens).clone()
-        logits[spoils(len(tokens)), 9] = value
+        logits[spoils(len(tokens)), :, 9] = value
         return logits
 
     monkeypatch.setattr(Forward, "step", step)

@@ -66,11 +66,11 @@ def test_rows_with_unequal_cached_lengths_share_a_pass():
             for at, count in enumerate(counts)
         ]
         logits, after = forward.prefill(head, own, known=known)
-        step = forward.step(after, [7, 8, 9, 10])
+        step = forward.step(after, [[7], [8], [9], [10]])
         for at, row in enumerate(rows):
             with torch.no_grad():
                 want = model.module(input_ids=torch.tensor([[*row, 7 + at]])).logits[0, -2:]
-            torch.testing.assert_close(torch.stack([logits[at, -1], step[at]]), want, atol=1e-4, rtol=0)
+            torch.testing.assert_close(torch.stack([logits[at, -1], step[at, -1]]), want, atol=1e-4, rtol=0)
 
 
 def test_the_cache_can_be_empty_without_spare_memory(monkeypatch):

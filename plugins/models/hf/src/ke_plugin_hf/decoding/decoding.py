@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import define, field
 from torch import Tensor
 
+from ke_plugin_hf.decoding.drafts import LENGTHS, Drafter, best_length
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
+from ke_plugin_hf.decoding.inner import inner_groups, read_each
 from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, retry_smaller
 from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
@@ -24,6 +26,7 @@ class DecodingRow:
     written: Continuation
     error: Exception | None = field(default=None, init=False)
     known: PrefillState | None = field(default=None, init=False)
+    drafter: Drafter = field(factory=Drafter, init=False)
 
     @property
     def so_far(self) -> list[int]:
@@ -34,6 +37,11 @@ class DecodingRow:
     def progress(self) -> float:
         """The fraction of an unfinished row that is done, judged by its token limit."""
         return len(self.written.tokens) / self.written.request.max_tokens
+
+    @property
+    def remaining(self) -> int:
+        """Return how many more tokens its limit allows."""
+        return self.written.request.max_tokens - len(self.written.tokens)
 
     @property
     def longest(self) -> int:
@@ -53,6 +61,7 @@ class Decoder:
     """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` allows.
 
     ``readings``: keys and values of earlier rows, to which those of these rows are added, if the prefix is shared.
+    ``in_parts``: whether rows may be read in parts, from keys and values of other rows, and with guesses.
     ``report`` is called after each token with the number of finished rows.
     """
 
@@ -61,6 +70,7 @@ class Decoder:
     size: RowBatchSize
     row_bytes: RowBytes
     readings: PrefillCache
+    in_parts: bool
     report: Callable[[float], None]
     _active: list[DecodingRow] = field(factory=list, init=False)
     _state: DecodingState | None = field(default=None, init=False)
@@ -70,7 +80,7 @@ class Decoder:
         # Longest first: memory runs out at once or not at all, and rows of a batch, padded to its longest, are similar.
         rows = sorted(rows, key=lambda row: row.longest, reverse=True)
         waiting = deque(rows)
-        if self.forward.mode == "shared":
+        if self.in_parts and self.forward.mode == "shared":
             for row in waiting:
                 row.known = self.readings.longest(row.ids[:-1], len(self.prefix.ids))
         while waiting or self._active:
@@ -116,11 +126,27 @@ class Decoder:
 
     def _admit(self, new: Sequence[DecodingRow]) -> None:
         """Read the tokens of ``new`` rows, longest first, and add them to the running rows."""
+        if self.in_parts:
+            self._read_inner_prefixes([row for row in new if row.known is None])
         new = sorted(new, key=self._unread, reverse=True)
         while new:
             some = first_pass([self._unread(row) for row in new], self.size.device)
             self._read(new[:some])
             new = new[some:]
+
+    def _read_inner_prefixes(self, new: Sequence[DecodingRow]) -> None:
+        """Read prefixes that some of the rows share once."""
+        begin = len(self.prefix.ids)
+        rows = [row.so_far[begin:-1] for row in new]
+        shared = {
+            at: tuple(rows[at][: group.prefix])
+            for group in inner_groups(rows, self.size.device)
+            if group.prefix
+            for at in group.rows
+        }
+        layers = read_each(self.forward, self.prefix, list(shared.values()), self.size.device)
+        for at, ids in shared.items():
+            new[at].known = PrefillState(ids=(*self.prefix.ids, *ids), first=begin, layers=layers[ids])
 
     def _read(self, new: Sequence[DecodingRow]) -> None:
         """Run one pass. A separate function, so that its temporary tensors are freed before the next."""
@@ -143,11 +169,19 @@ class Decoder:
         return len(row.so_far) - len(self.prefix.ids) - known
 
     def _step(self) -> None:
-        """Generate one more token for every row."""
+        """Generate one more token for every row, or several where guesses are right."""
         if self._state is None:
             raise AssertionError("rows without a state")
-        logits = self.forward.step(self._state, [row.written.tokens[-1] for row in self._active])
-        left = self._write(self._active, logits)
+        guesses = self._guesses()
+        longest = max(map(len, guesses))
+        fed = [
+            [row.written.tokens[-1], *guess, *[0] * (longest - len(guess))]
+            for row, guess in zip(self._active, guesses, strict=True)
+        ]
+        logits = self.forward.step(self._state, fed)
+        left, right = self._check(guesses, logits)
+        if longest:
+            self._state.forget([longest - count for count in right])
         if len(left) == len(self._active):
             return
         if self.forward.mode == "shared":
@@ -157,6 +191,40 @@ class Decoder:
             self._state.keep(left)
         else:
             self._state = None
+
+    def _guesses(self) -> list[list[int]]:
+        """Return the guessed next tokens of each row."""
+        if not self.in_parts:
+            return [[] for _row in self._active]
+        # The last token of a row is never read, so it need not be guessed.
+        guesses = [row.drafter.guess(row.so_far, min(LENGTHS[-1], row.remaining - 1)) for row in self._active]
+        length = best_length([row.drafter for row in self._active], guesses, self.size.device)
+        return [guess[:length] for guess in guesses]
+
+    def _check(self, guesses: Sequence[Sequence[int]], logits: Tensor) -> tuple[list[int], list[int]]:
+        """Give each row its next tokens from ``logits`` [B, T, vocabulary], as long as its guesses are right.
+
+        Returns the positions of the rows that continue, and the number of right guesses of every row.
+        """
+        left, right = [], [0] * len(guesses)
+        checked = list(range(len(guesses)))
+        for place in range(logits.shape[1]):
+            some = self._write([self._active[at] for at in checked], logits[checked, place])
+            on = [checked[at] for at in some]
+            checked = [
+                at
+                for at in on
+                if place < len(guesses[at]) and self._active[at].written.tokens[-1] == guesses[at][place]
+            ]
+            left += [at for at in on if at not in checked]
+            for at in checked:
+                right[at] += 1
+            if not checked:
+                break
+        for row, guess, count in zip(self._active, guesses, right, strict=True):
+            if guess:
+                row.drafter.checked(len(guess), count)
+        return sorted(left), right
 
     def _remember(self, state: DecodingState, left: set[int]) -> None:
         """Keep the keys and values of finished rows, except of their last token. Those that reached a stop may be

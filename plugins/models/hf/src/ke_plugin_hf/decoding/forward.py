@@ -83,6 +83,23 @@ class DecodingState:
             at = index.to(layer.keys.device)
             layer.keys, layer.values = layer.keys[at, :, spare:], layer.values[at, :, spare:]
 
+    def forget(self, counts: Sequence[int]) -> None:
+        """Remove the last tokens of each row, ``counts[b]`` of row b, from its cache."""
+        fewest, most = min(counts), max(counts)
+        removed = torch.tensor(counts, device=self.positions.device)
+        self.positions = self.positions - removed
+        end = self.columns - fewest
+        self.starts = self.starts + (removed - fewest)
+        shifted = torch.arange(end, device=self.starts.device) - (removed - fewest)[:, None]
+        for layer in self.cache.layers:
+            if most == fewest:
+                layer.keys, layer.values = layer.keys[:, :, :end], layer.values[:, :, :end]
+                continue
+            at = shifted.clamp(min=0).to(layer.keys.device)[:, None, :, None]
+            layer.keys, layer.values = (
+                its.gather(2, at.expand(-1, its.shape[1], -1, its.shape[3])) for its in (layer.keys, layer.values)
+            )
+
     def join(self, other: DecodingState) -> None:
         """Append the rows of ``other``; the shorter cache is padded on its left."""
         columns = max(self.columns, other.columns)
@@ -102,10 +119,14 @@ def _padded(tensor: Tensor, columns: int) -> Tensor:
 
 @define(eq=False)
 class Forward:
-    """A model's forward pass with one of the three backends."""
+    """A model's forward pass with one of the three backends.
+
+    ``extends``: whether several tokens can be read after cached ones, and discarded again.
+    """
 
     module: Any
     mode: Mode
+    extends: bool = field(default=False, init=False)
     _takes: frozenset[str] = field(init=False)
     _configs: list[Any] = field(init=False)
 
@@ -139,38 +160,38 @@ class Forward:
     ) -> tuple[Tensor, DecodingState]:
         """Read ``rows``, the tokens after ``prefix``, together.
 
-        ``known``, if the prefix is shared: keys and values of the first tokens of each row, () for none. All rows have
-        the same number of new tokens, so that there is no padding after them: shorter rows read some tokens again.
+        ``known``: keys and values of the first tokens of each row, () for none. All rows have the same number of new
+        tokens, so that there is no padding after them: shorter rows read some tokens again.
         ``prompts``: how many tokens of each row, prefix included, are prompt; default: all.
 
         Returns logits [B, keep, vocabulary] of the last ``keep`` positions, in the model's dtype, and the state.
         """
-        had = [its[0][0].shape[-2] if its else 0 for its in known] or [0] * len(rows)
-        length = max(len(row) - read for row, read in zip(rows, had, strict=True))
-        if self.mode == "shared":
-            used = [max(len(row) - length, 0) for row in rows]
-            fed = [(0,) * (length - len(row)) + tuple(row[skip:]) for row, skip in zip(rows, used, strict=True)]
-            cache = _cache_with(known, used)
-        else:
-            filled = [(0,) * length + prefix.ids + tuple(row) for row in rows]
-            fed = [row[-length:] for row in filled]
-            gaps = [length - len(row) for row in rows]  # filled with the prefix's last tokens
-            cache = _cache_with([prefix.layers] * len(rows), [max(len(prefix.ids) - gap, 0) for gap in gaps])
-            used = [0] * len(rows)
+        known = list(known) or [()] * len(rows)
+        texts = [tuple(row) for row in rows]
+        if self.mode == "copied":
+            texts = [prefix.ids + text for text in texts]
+            known = [_joined(prefix.layers, its) for its in known]
+        had = [its[0][0].shape[-2] if its else 0 for its in known]
+        length = max(len(text) - read for text, read in zip(texts, had, strict=True))
+        used = [max(len(text) - length, 0) for text in texts]
+        fed = [(0,) * (length - len(text)) + text[skip:] for text, skip in zip(texts, used, strict=True)]
+        cache = _cache_with(known, used)
         columns = length + max(used)
-        starts = torch.tensor([columns - len(row) for row in rows], device=self.device)
+        starts = torch.tensor([columns - len(text) for text in texts], device=self.device)
         whole = [len(prefix.ids) + len(row) for row in rows]
         ends = torch.tensor(whole, device=self.device)
         state = DecodingState(prefix=prefix, cache=cache, starts=starts, positions=ends, prompts=list(prompts or whole))
         positions = (ends[:, None] - length + torch.arange(length, device=self.device)).clamp_(min=0)
         return self._feed(state, torch.tensor(fed, device=self.device), positions, keep), state
 
-    def step(self, state: DecodingState, tokens: Sequence[int]) -> Tensor:
-        """Read one more token per row and return logits [B, vocabulary]."""
-        fed = torch.tensor(tokens, device=self.device)[:, None]
-        logits = self._feed(state, fed, state.positions[:, None], 1)
-        state.positions = state.positions + 1
-        return logits[:, -1]
+    def step(self, state: DecodingState, tokens: Sequence[Sequence[int]]) -> Tensor:
+        """Read T more tokens of each row, usually one, and return logits [B, T, vocabulary]."""
+        fed = torch.tensor(tokens, device=self.device)
+        length = fed.shape[1]
+        positions = state.positions[:, None] + torch.arange(length, device=self.device)
+        logits = self._feed(state, fed, positions, length)
+        state.positions = state.positions + length
+        return logits
 
     def _feed(self, state: DecodingState, fed: Tensor, positions: Tensor, keep: int) -> Tensor:
         length = fed.shape[1]
@@ -202,6 +223,16 @@ class Forward:
         with torch.no_grad():
             logits: Tensor = self.module(input_ids=fed, past_key_values=cache, use_cache=True, **extra).logits
         return logits[:, -keep:]
+
+
+def _joined(one: Layers, other: Layers) -> Layers:
+    """Append the tokens of ``other``."""
+    if not other:
+        return one
+    return tuple(
+        (torch.cat([keys, more_keys], 1), torch.cat([values, more_values], 1))
+        for (keys, values), (more_keys, more_values) in zip(one, other, strict=True)
+    )
 
 
 def _cache_with(known: Sequence[Layers], used: Sequence[int]) -> Any:

@@ -25,12 +25,14 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
     return next((at for at, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
-def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
+def grouped(rows: Sequence[Sequence[int]], *, cost: int = ALONE, shortest: int = SHORTEST) -> list[PrefixGroup]:
     """Split ``rows`` (the part of each that may be shared) into groups, each with its common prefix.
+
+    ``cost`` of a group in tokens, besides its prefix. A common prefix of fewer than ``shortest`` tokens is not used.
 
     In sorted order, the prefix of a range is the minimum of the lengths that neighbors share. A range is cut at its
     minimum. A piece becomes its own group if the tokens it saves (its longer prefix is read once instead of by each
-    row) exceed those it costs (its prefix is read again, and one more batch).
+    row) exceed those it costs (its prefix is read again, and ``cost``).
     """
     order = sorted(range(len(rows)), key=lambda row: tuple(rows[row]))
     shared = [common(rows[one], rows[other]) for one, other in pairwise(order)]
@@ -43,12 +45,12 @@ def grouped(rows: Sequence[Sequence[int]]) -> list[PrefixGroup]:
         left: list[int] = []
         for first, last in _pieces(inner, least, begin):
             longer = min(shared[first : last - 1], default=0)
-            if (last - first - 1) * (longer - least) > least + ALONE:
+            if (last - first - 1) * (longer - least) > least + cost:
                 open_ranges.append((first, last))
             else:
                 left.extend(order[first:last])
         if left:
-            done.append(PrefixGroup(rows=tuple(left), prefix=least if least >= SHORTEST and len(left) > 1 else 0))
+            done.append(PrefixGroup(rows=tuple(left), prefix=least if least >= shortest and len(left) > 1 else 0))
     return sorted(done, key=lambda group: min(group.rows))
 
 

@@ -18,7 +18,7 @@ from ke_plugin_hf.decoding.one_by_one import OneRow, generate_each, generate_sin
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
-from ke_plugin_hf.decoding.scoring import ScoringRow, score_rows, windows
+from ke_plugin_hf.decoding.scoring import Scorer, ScoringRow, windows
 from ke_plugin_hf.decoding.text import Continuation
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
 from ke_plugin_hf.decoding.verify import Backends
@@ -117,14 +117,20 @@ class LocalRunner:
             if forward is None:
                 generate_each(some, lambda row: generate_single(self.module, row))
                 continue
-            Decoder(forward, prefix, self.size, self._row_bytes(forward, prefix), self.readings, report).run(some)
+            row_bytes, parts = self._row_bytes(forward, prefix), self._in_parts(forward)
+            Decoder(forward, prefix, self.size, row_bytes, self.readings, parts, report).run(some)
 
     def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]]) -> None:
         for some, forward, prefix, report in self._groups(rows, shareable):
             if forward is None:
                 generate_each(some, lambda row: score_single(self.module, row))
                 continue
-            score_rows(forward, prefix, self.size, self._row_bytes(forward, prefix), some, report)
+            row_bytes, parts = self._row_bytes(forward, prefix), self._in_parts(forward)
+            Scorer(forward, prefix, self.size, row_bytes, parts, report).run(some)
+
+    def _in_parts(self, forward: Forward) -> bool:
+        """Return whether rows may be read in parts. An adaptor may treat tokens of prompts and answers differently."""
+        return forward.extends and not self.adapted()
 
     def _groups(
         self, rows: Sequence[OneRow], shareable: Sequence[Sequence[int]]

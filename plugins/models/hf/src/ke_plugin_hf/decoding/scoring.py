@@ -1,14 +1,16 @@
-"""Log-probabilities of given continuations: one pass over each, with shared prefixes."""
+"""Log-probabilities of given continuations. Tokens that several of them share, such as their prompt, are read once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from attrs import define, field
+from attrs import define, evolve, field, frozen
 from torch import Tensor
 
-from ke_plugin_hf.decoding.forward import Forward, Prefix
+from ke_plugin_hf.decoding.forward import Forward, Layers, Prefix
+from ke_plugin_hf.decoding.groups import PrefixGroup
+from ke_plugin_hf.decoding.inner import inner_groups, read_each
 from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, retry_smaller
 
 
@@ -61,45 +63,115 @@ def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterato
         done = end
 
 
-def score_rows(
-    forward: Forward, prefix: Prefix, size: RowBatchSize, row_bytes: RowBytes, rows: Sequence[ScoringRow],
-    report: Callable[[float], None],
-) -> None:  # fmt: skip
-    """Score ``rows``, which begin with ``prefix``. A row that does not fit even separately gets an ``error``.
+@frozen(kw_only=True, eq=False)
+class Reading:
+    """Tokens to read after the prefix, the rows that they score, and keys and values of their first tokens."""
 
+    ids: Sequence[int]
+    rows: Sequence[ScoringRow]
+    known: Layers = ()
+
+    @property
+    def unread(self) -> int:
+        """The number of tokens to read; at least one."""
+        return max(1, len(self.ids) - (self.known[0][0].shape[-2] if self.known else 0))
+
+    @property
+    def keep(self) -> int:
+        """The number of last positions whose logits are needed."""
+        return max(row.count for row in self.rows)
+
+
+@define(eq=False)
+class Scorer:
+    """Scores rows that begin with ``prefix``. A row that does not fit even separately gets an ``error``.
+
+    ``in_parts``: whether rows may be read in parts, from keys and values of other rows.
     ``report`` is called after each pass with the number of scored rows.
-    The last token is predicted, never read: rows of one prompt that differ only in that token share a pass.
     """
-    begin = len(prefix.ids)
-    same: dict[tuple[int, tuple[int, ...]], list[ScoringRow]] = {}
-    for row in sorted(rows, key=lambda row: len(row.ids), reverse=True):
-        same.setdefault((row.prompt, tuple(row.ids[begin:-1])), []).append(row)
-    waiting = [(fed, alike) for (_prompt, fed), alike in same.items()]
-    while waiting:
-        together = waiting[: first_pass([len(fed) + 1 for fed, _rows in waiting], size.device)]
-        longest = begin + len(together[0][0]) + 1
-        keeps = [max(row.count for row in alike) for _fed, alike in together]
-        sizes = [row_bytes.of(longest, keep) for keep in keeps]
-        some = together[: size.fit(sizes)]
+
+    forward: Forward
+    prefix: Prefix
+    size: RowBatchSize
+    row_bytes: RowBytes
+    in_parts: bool
+    report: Callable[[float], None]
+    _done: int = field(default=0, init=False)
+
+    def run(self, rows: Sequence[ScoringRow]) -> None:
+        """Score all rows. The last token of each is predicted, never read: rows of one prompt that differ only in that
+        token share a pass.
+        """
+        begin = len(self.prefix.ids)
+        same: dict[tuple[int, tuple[int, ...]], list[ScoringRow]] = {}
+        for row in rows:
+            same.setdefault((row.prompt, tuple(row.ids[begin:-1])), []).append(row)
+        readings = [Reading(ids=ids, rows=some) for (_prompt, ids), some in same.items()]
+        if not self.in_parts:
+            self._score(readings)
+            return
+        # The logits of the last ``keep`` tokens are needed, so they are read with their row.
+        free = [reading.ids[: len(reading.ids) - reading.keep] for reading in readings]
+        for some in self._portions(inner_groups(free, self.size.device), free):
+            self._score(self._with_prefixes(some, readings, free))
+
+    def _portions(self, groups: Sequence[PrefixGroup], free: Sequence[Sequence[int]]) -> Iterator[list[PrefixGroup]]:
+        """Split groups into portions whose prefixes are read in about one pass and kept together; longest first."""
+        portion: list[PrefixGroup] = []
+        for group in sorted(groups, key=lambda group: len(free[group.rows[0]]), reverse=True):
+            tokens = [group.prefix for group in (*portion, group)]
+            if portion and first_pass(tokens, self.size.device) < len(tokens):
+                yield portion
+                portion = []
+            portion.append(group)
+        if portion:
+            yield portion
+
+    def _with_prefixes(
+        self, groups: Sequence[PrefixGroup], readings: Sequence[Reading], free: Sequence[Sequence[int]]
+    ) -> list[Reading]:
+        """Read the prefix of each group once, and return its readings with the keys and values of the prefix."""
+        shared = {at: tuple(free[at][: group.prefix]) for group in groups for at in group.rows}
         try:
-            _read(forward, prefix, some, keep=max(keeps[: len(some)]))
+            layers = read_each(self.forward, self.prefix, [ids for ids in shared.values() if ids], self.size.device)
         except Exception as error:
             if not retry_smaller(error):
                 raise
             free_after_failure(error)
-            size.failed(sizes[: len(some)])
-            if len(some) > 1:
-                continue
-            for row in some[0][1]:
-                row.error = error
-        waiting = waiting[len(some) :]
-        report(len(rows) - sum(len(alike) for _fed, alike in waiting))
+            layers = {}  # without them, each row is read completely, as many at a time as fit
+        return [evolve(readings[at], known=layers.get(ids, ())) for at, ids in shared.items()]
 
+    def _score(self, readings: Sequence[Reading]) -> None:
+        waiting = sorted(readings, key=lambda reading: reading.unread, reverse=True)
+        while waiting:
+            together = waiting[: first_pass([reading.unread for reading in waiting], self.size.device)]
+            longest = len(self.prefix.ids) + max(len(reading.ids) for reading in together) + 1
+            sizes = [self.row_bytes.of(longest, reading.keep) for reading in together]
+            some = together[: self.size.fit(sizes)]
+            try:
+                self._read(some)
+            except Exception as error:
+                if not retry_smaller(error):
+                    raise
+                free_after_failure(error)
+                self.size.failed(sizes[: len(some)])
+                if len(some) > 1:
+                    continue
+                for row in some[0].rows:
+                    row.error = error
+            waiting = waiting[len(some) :]
+            self._done += sum(len(reading.rows) for reading in some)
+            self.report(self._done)
 
-def _read(forward: Forward, prefix: Prefix, some: Sequence[tuple[Sequence[int], list[ScoringRow]]], keep: int) -> None:
-    """Run one pass. A separate function, so that its temporary tensors are freed before the next or a retry."""
-    fed, prompts = [fed for fed, _rows in some], [rows[0].prompt for _fed, rows in some]
-    logits = forward.prefill(prefix, fed, keep=keep, prompts=prompts)[0]  # the cache is not needed
-    for (_fed, alike), its in zip(some, logits, strict=True):
-        for row in alike:
-            row.take(its)
+    def _read(self, some: Sequence[Reading]) -> None:
+        """Run one pass. A separate function, so that its temporary tensors are freed before the next or a retry."""
+        logits, _cache = self.forward.prefill(
+            self.prefix,
+            [reading.ids for reading in some],
+            keep=max(reading.keep for reading in some),
+            known=[reading.known for reading in some],
+            prompts=[reading.rows[0].prompt for reading in some],
+        )
+        for reading, its in zip(some, logits, strict=True):
+            for row in reading.rows:
+                row.take(its)

@@ -1,11 +1,13 @@
 """Test which backends are correct for a model, with a small probe at first use.
 
 The probe covers all parts of decoding: rows of unequal length, a second step, rows that leave, rows that join. Its
-logits must equal those of a whole forward pass over each row separately.
+logits must equal those of a whole forward pass over each row separately. A second probe reads several tokens after
+cached ones and discards some of them. If it fails, the backend is used without guesses and without copied prefixes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,11 +17,11 @@ from torch import Tensor
 from ke_core.plugin import ModelUnavailable
 from ke_plugin_hf.adaptors import without_adaptors
 from ke_plugin_hf.decoding.float64 import double
-from ke_plugin_hf.decoding.forward import Forward, Mode, input_device
+from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Mode, Prefix, input_device
 from ke_plugin_hf.decoding.memory import out_of_memory
 from ke_plugin_hf.decoding.sampling import HALF_RANGE
 
-PREFIX, SUFFIXES, STEPS = 20, (3, 7, 5), 2
+PREFIX, SUFFIXES, STEPS = 20, (3, 6, 5), 3
 # Fractions of the logits' spread. Rotary angles and norms are float32 in a float64 LLaMA. In half precision, two
 # correct
 # backends differ by some percent, depending on the model: four times the difference of its ordinary passes. A lost
@@ -55,15 +57,26 @@ class Backends:
 
     def _try(self, forward: Forward) -> str:
         rows, tolerance = _references(self.module)  # computed each time, because the weights may have changed since
-        try:
-            worst = _compare(forward, rows)
-        except Exception as error:  # a model may raise anything if it does not support this backend
-            if out_of_memory(error):
-                raise
-            return f"{type(error).__name__}: {error}"
-        if worst <= tolerance:
-            return ""
-        return f"logits differ from a whole forward pass by {worst:.1e} of their spread"
+        wrong = _wrong(_compare, forward, rows, tolerance)
+        if not wrong:
+            forward.extends = not _wrong(_compare_extended, forward, rows, tolerance)
+        return wrong
+
+
+Rows = list[tuple[tuple[int, ...], Tensor]]
+
+
+def _wrong(compare: Callable[[Forward, Rows], float], forward: Forward, rows: Rows, tolerance: float) -> str:
+    """Return what is wrong with a backend by that comparison; empty if nothing is."""
+    try:
+        worst = compare(forward, rows)
+    except Exception as error:  # a model may raise anything if it does not support this backend
+        if out_of_memory(error):
+            raise
+        return f"{type(error).__name__}: {error}"
+    if worst <= tolerance:
+        return ""
+    return f"logits differ from a whole forward pass by {worst:.1e} of their spread"
 
 
 def reach(module: Any) -> int:
@@ -76,7 +89,7 @@ def reach(module: Any) -> int:
     return min((limit for limit in limits if isinstance(limit, int)), default=2**31)
 
 
-def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], float]:
+def _references(module: Any) -> tuple[Rows, float]:
     """Return rows of random tokens with a common prefix, each with its logits [T, vocabulary] from a separate forward
     pass.
 
@@ -111,34 +124,58 @@ def _references(module: Any) -> tuple[list[tuple[tuple[int, ...], Tensor]], floa
     return rows, max(TOLERANCE.get(logits.dtype, HALF), min(NOISE * noise, MOST))
 
 
-def _compare(forward: Forward, rows: list[tuple[tuple[int, ...], Tensor]]) -> float:
-    """Read two rows, add a third, step, remove one, step, and continue one from its cache.
+def _compare(forward: Forward, rows: Rows) -> float:
+    """Read two rows, add a third, step, remove one, and step.
 
     Returns the largest distance of all their logits.
     """
     (first, want_first), (second, want_second), (third, want_third) = rows
     ends = [len(ids) - STEPS for ids, _logits in rows]
-    prefix = forward.prefix(first[: ends[0] - SUFFIXES[0]])
-    if forward.mode == "plain":
-        prefix = prefix.cut(0)
+    prefix = _probe_prefix(forward, first)
     begin = len(prefix.ids)
-
     logits, state = forward.prefill(prefix, [first[begin : ends[0]], second[begin : ends[1]]])
     pairs = [(logits[:, -1], torch.stack([want_first[ends[0] - 1], want_second[ends[1] - 1]]))]
     logits, joined = forward.prefill(prefix, [third[begin : ends[2]]])
     pairs.append((logits[:, -1], want_third[ends[2] - 1][None]))
     state.join(joined)
-    tokens = [first[ends[0]], second[ends[1]], third[ends[2]]]
+    tokens = [[first[ends[0]]], [second[ends[1]]], [third[ends[2]]]]
     wanted = torch.stack([want_first[ends[0]], want_second[ends[1]], want_third[ends[2]]])
-    pairs.append((forward.step(state, tokens), wanted))
+    pairs.append((forward.step(state, tokens)[:, -1], wanted))
     state.keep([1, 2])
-    tokens = [second[ends[1] + 1], third[ends[2] + 1]]
+    tokens = [[second[ends[1] + 1]], [third[ends[2] + 1]]]
     wanted = torch.stack([want_second[ends[1] + 1], want_third[ends[2] + 1]])
-    pairs.append((forward.step(state, tokens), wanted))
-    if forward.mode == "shared":
-        known = tuple((keys[:, :-1], values[:, :-1]) for keys, values in state.own(1))
-        logits, _state = forward.prefill(prefix, [third[begin:], first[begin : ends[0]]], known=[known, ()])
-        pairs.append((logits[:, -1], torch.stack([want_third[-1], want_first[ends[0] - 1]])))
+    pairs.append((forward.step(state, tokens)[:, -1], wanted))
+    return _farthest(pairs)
+
+
+def _compare_extended(forward: Forward, rows: Rows) -> float:
+    """Read two tokens of two rows, of which the second of one row is discarded, step, and continue that row and a new
+    one from cached keys and values.
+
+    Returns the largest distance of all their logits.
+    """
+    (first, want_first), (second, want_second), _third = rows
+    ends = [len(ids) - STEPS for ids, _logits in rows]
+    prefix = _probe_prefix(forward, first)
+    begin = len(prefix.ids)
+    _logits, state = forward.prefill(prefix, [first[begin : ends[0]], second[begin : ends[1]]])
+    logits = forward.step(state, [[first[ends[0]]] * 2, second[ends[1] : ends[1] + 2]])
+    state.forget([1, 0])
+    pairs = [(logits[0, 0], want_first[ends[0]]), (logits[1], want_second[ends[1] : ends[1] + 2])]
+    logits = forward.step(state, [[first[ends[0] + 1]], [second[-1]]])
+    pairs.append((logits[:, -1], torch.stack([want_first[ends[0] + 1], want_second[-1]])))
+    own = len(first) - 1 - begin
+    known = tuple((keys[:, -own:], values[:, -own:]) for keys, values in state.own(0))
+    logits, _state = forward.prefill(prefix, [first[begin:], second[begin : ends[1]]], known=[known, ()])
+    pairs.append((logits[:, -1], torch.stack([want_first[-1], want_second[ends[1] - 1]])))
+    return _farthest(pairs)
+
+
+def _probe_prefix(forward: Forward, ids: tuple[int, ...]) -> Prefix:
+    return NO_PREFIX if forward.mode == "plain" else forward.prefix(ids[: len(ids) - STEPS - SUFFIXES[0]])
+
+
+def _farthest(pairs: list[tuple[Tensor, Tensor]]) -> float:
     # Not Python's max, which ignores NaN unless it is first.
     return float(torch.tensor([_distance(got, want) for got, want in pairs], dtype=torch.float64).max())
 
