@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from ke_core.results.folder import RunFolder
+from ke_core.runner import steps
 from ke_core.runner.evaluate import ask_models
 from ke_core.runner.prepare import refuse
 from ke_core.runner.steps import UNEDITED_BATCH
@@ -410,3 +411,34 @@ def test_details_that_are_not_json_raise_plugin_broken(fakes, tmp_path):
 
     with pytest.raises(PluginBroken, match="a value that JSON cannot hold"):
         done(fakes.make_job(1, Odd([]), editor_spec=fakes.NOTES), tmp_path)
+
+
+class LooksAhead:
+    """An editor that records the upcoming edits at each of its edits."""
+
+    def __init__(self, overwrite):
+        self.overwrite = overwrite
+        self.seen = []
+
+    def check(self, session, edits):
+        return self.overwrite.check(session, edits)
+
+    def edit(self, session, edits):
+        self.seen.append(([edit.id for edit in edits], [edit.id for edit in session.upcoming()]))
+        return self.overwrite.edit(session, edits)
+
+
+def test_an_editor_sees_the_edits_of_the_next_groups(fakes, tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "AHEAD", 3)
+    job = fakes.make_job(5)
+    editor = LooksAhead(fakes.Overwrite(refuses=frozenset([job.cases[2].edits[0].id])))
+    done(fakes.make_job(5, editor), tmp_path)
+    one, two, _refused, four, five = (case.edits[0].id for case in job.cases)
+    assert editor.seen == [([one], [two, four]), ([two], [four, five]), ([four], [five]), ([five], [])]
+
+
+def test_a_sequence_has_no_upcoming_edits(fakes, tmp_path):
+    """They will be made on another model."""
+    editor = LooksAhead(fakes.Overwrite())
+    done(fakes.make_job(4, editor, plan=Plan(sequential=True)), tmp_path)
+    assert [later for _edits, later in editor.seen] == [[]] * 4

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attrs import evolve
 
 from ke_core.plugin import BadConfig, BadData, EditFailed, KEError
 from ke_plugin_hf.testing import INNER, tiny_model
-from ke_testing.examples import MOVE_GATE, MOVE_TOWER
+from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
-from ke_weights import EditInputs, EditTrace, MultiLayerConfig, SingleLayerConfig, multi_layer_settings
+from ke_weights import EditInputs, EditTrace, MultiLayerConfig, SingleLayerConfig, multi_layer_settings, targets
 from ke_weights.hyperparameters import single_layer_settings
 from ke_weights.locate import LocateContextCache
 from ke_weights.locate_editor import EditInProgress, LocateEditor
@@ -258,3 +259,23 @@ def test_a_target_without_losses_in_its_file_is_optimized_again(session: Any, tm
     _, second, _ = edited(session, None)
     assert first.losses == second.losses
     assert isinstance(second, EditTrace)
+
+
+def test_targets_of_upcoming_edits_are_optimized_with_the_first(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    real = targets.optimize_targets
+
+    def counted(modules: Any, plans: Any, settings: Any) -> Any:
+        calls.append(len(plans))
+        return real(modules, plans, settings)
+
+    monkeypatch.setattr(targets, "optimize_targets", counted)
+    alone = weights_of(session.model)
+    editor, ahead = Spread(), evolve(session, upcoming=lambda: [MOVE_GATE])
+    with editor.edit(ahead, [MOVE_TOWER]):
+        assert sum(calls) == 2
+        with editor.edit(ahead, [FOUR_MOVES[2]]):  # the others are not edits of this model
+            assert sum(calls) == 3
+    with editor.edit(session, [MOVE_GATE]):
+        assert sum(calls) == 3
+    assert changes(session.model, alone) == {}

@@ -82,12 +82,8 @@ def read(parse: Parse, written: Generated) -> Answer:
     text, found = parse(written.text)
     if written.finish != "length":
         return Answer(text=text, raw=written.text, outcome="answered" if found else "unparsed")
-    ended = parse.until != "" and parse.until in _tail(parse, written.text)
+    after = written.text.rpartition(parse.after)[2] if parse.after else written.text
+    ended = parse.until != "" and parse.until in after.lstrip()
     if not found or (parse.after and not ended):
         return Answer(text=text, raw=written.text, outcome="length")
     return Answer(text=text, raw=written.text, cut=not ended)
-
-
-def _tail(parse: Parse, text: str) -> str:
-    """Return the text after the marker, if there is one, without leading space."""
-    return (text.rpartition(parse.after)[2] if parse.after else text).lstrip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, field
 
@@ -100,13 +100,11 @@ class Columns:
 
     def sample(self, rows: Iterable[int], *, batches: bool) -> tuple[list[float], list[str]]:
         """Return the values that are not missing, and the resampling unit of each: its own, or its batch."""
-        units, there = self._batches if batches else self._units, [*self._there(rows)]
+        units = self._batches if batches else self._units
+        there = [row for row in rows if not math.isnan(self._values[row])]
         return [self._values[row] for row in there], [self.names.text(units[row]) for row in there]
 
     def reasons(self, rows: Iterable[int]) -> Counter[str]:
         """Count the reasons of missing values."""
         missing = (row for row in rows if math.isnan(self._values[row]))
         return Counter(self.names.text(self._reasons[row]) for row in missing)
-
-    def _there(self, rows: Iterable[int]) -> Iterator[int]:
-        return (row for row in rows if not math.isnan(self._values[row]))

@@ -80,7 +80,8 @@ class RunFolder(_About):
             if folder.spec.id != spec.id:
                 raise BadRun(f"{path} holds another run: {run_difference(folder.spec, spec)}", hint=CHOOSE_OTHER_FOLDER)
             return folder
-        if path.exists() and not (path.is_dir() and all(_torn(file) for file in path.iterdir())):
+        # A process that is killed while it writes run.json leaves a file .run.json.*
+        if path.exists() and not (path.is_dir() and all(file.name.startswith(f".{RUN}.") for file in path.iterdir())):
             if (path / RUN).exists():  # another process of the run has just created it
                 return cls.create(path, spec, files)
             raise BadRun(f"{path} contains other files, not a run", hint=CHOOSE_OTHER_FOLDER)
@@ -222,8 +223,3 @@ def runs_in(root: Path) -> Iterator[tuple[Path, RunFolder | BadRun]]:
             yield file.parent, RunFolder.open(file.parent)
         except BadRun as error:
             yield file.parent, error
-
-
-def _torn(file: Path) -> bool:
-    """Return whether a process was killed while it wrote this ``run.json``."""
-    return file.name.startswith(f".{RUN}.")

@@ -13,17 +13,13 @@ UNSEEN = re.compile(f"[{HIDDEN}{TURNING}]")
 
 def sanitize(text: str) -> str:
     """Escape control and direction characters of ``text``, except line breaks and tabs."""
-    return UNSEEN.sub(_escape, text)
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def one_line(text: str, most: int = 80) -> str:
     """Return ``text`` sanitized, in one line of at most ``most`` characters."""
     flat = " ".join(sanitize(text).split())
     return flat if len(flat) <= most else flat[: most - 3] + "..."
-
-
-def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
 
 
 LONG = 10_000  # maximum characters of a text in one line

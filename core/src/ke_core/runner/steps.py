@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import dropwhile, islice
 from time import perf_counter
 from typing import Self
 
@@ -40,6 +41,8 @@ UNEDITED, CONTROL = "asking the unedited model", "asking the unedited model with
 EDITED = "cases edited and asked"
 """Labels of the progress."""
 NOTHING = "no edit of the batch can be made"
+AHEAD = 16
+"""The number of groups whose edits an editor may prepare together with the current one."""
 CHUNK = 512
 """The number of requests after which replies are recorded (whole cases). An editor gets a chunk in a few calls, so it
 must be large enough to batch, and small enough that a killed run loses little."""
@@ -138,13 +141,21 @@ class Runner:
         """Apply and record the edits of a group until ``applied`` is closed. None if they fail, which is recorded."""
         started = perf_counter()
         try:
-            edits = applied.enter_context(applied_edits(self.run, pending.valid.edits))
+            ahead = evolve(self.run.session, upcoming=partial(self._upcoming, pending.group))
+            edits = applied.enter_context(applied_edits(evolve(self.run, session=ahead), pending.valid.edits))
         except EditFailed as error:
             self._fail(pending, error, seconds=round(perf_counter() - started, 3))
             return None
         self.recorder.add_batch(edits.on(pending.batch))
         self.recorder.count_edit()
         return edits.edited
+
+    def _upcoming(self, group: Group) -> list[Edit]:
+        """Return the edits of the next groups that this process has to ask, in order."""
+        most = None if self.run.spec.joint else 1
+        later = islice(dropwhile(lambda other: other is not group, self.run.groups), 1, None)
+        found = (self.valid_edits(one).edits[:most] for one in later if self.share.takes(one) and self.is_open(one))
+        return [edit for edits in islice(found, AHEAD) for edit in edits]
 
     def _fail(self, pending: PendingBatch, error: EditFailed, *, seconds: float) -> None:
         """Record that the edits failed. Every request of the group gets that failure as its reply."""

@@ -146,6 +146,9 @@ class Session(Generic[M_co]):
 
     ``encoder`` loads a sentence encoder by name. ``material`` is the dataset's. It contains oracle material only if the
     editor's specification requests it by name.
+
+    ``upcoming`` returns edits of the next groups, each of which will be applied to the model as it is now, so that what
+    they need can be computed together with the current ones. One edit of each group, if edits are made one by one.
     """
 
     model: M_co
@@ -155,6 +158,7 @@ class Session(Generic[M_co]):
     progress: Progress
     seed: int = 0
     material: Mapping[str, Material] = field(factory=dict)
+    upcoming: Callable[[], Sequence[Edit]] = tuple
 
 
 # --- editors ---------------------------------------------------------------------------------------------

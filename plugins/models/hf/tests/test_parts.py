@@ -23,7 +23,7 @@ def whole(monkeypatch):
     """Switches to whole passes."""
 
     def switch():
-        monkeypatch.setattr(LocalRunner, "_in_parts", lambda _self, _forward: False)
+        monkeypatch.setattr(LocalRunner, "in_parts", lambda _self, _forward: False)
 
     return switch
 

@@ -67,8 +67,15 @@ class LocateContext:
             stop_loss=self.config.stop_loss,
         )
 
-    def edit_targets(self, session: Session[Any], edits: Sequence[Edit], settings: TargetSettings) -> EditTargets:
-        """Return the given targets of ``edits``, or optimize them on the current model.
+    def edit_targets(
+        self,
+        session: Session[Any],
+        edits: Sequence[Edit],
+        settings: TargetSettings,
+        upcoming: Callable[[], Sequence[Edit]] = tuple,
+    ) -> EditTargets:
+        """Return the given targets of ``edits``, or optimize them on the current model, with those of ``upcoming``
+        edits.
 
         Raises UnsupportedEdit and EditFailed.
         """
@@ -76,7 +83,9 @@ class LocateContext:
         given = self.inputs.targets_of([edit.id for edit in edits], self.modules, settings.layer)
         return EditTargets(
             rewrites=rewrites,
-            targets=tuple(given or optimized_targets(session, self.modules, rewrites, self.templates, settings)),
+            targets=tuple(
+                given or optimized_targets(session, self.modules, rewrites, self.templates, settings, upcoming)
+            ),
             rows=key_rows(session.model.tokenizer, rewrites, self.templates),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,13 +40,14 @@ class EditInProgress:
     closing: ExitStack
     wrappers: Mapping[str, UpdateWrapper] = field(factory=dict)
     optimized: list[tuple[EditTargets, TargetSettings]] = field(factory=list)
+    upcoming: Callable[[], Sequence[Edit]] = tuple
 
     def edit_targets(self, layer: int, site: Site, *, kl_stop: float | None = None) -> EditTargets:
         """Return the targets of the edits at ``layer``, given or optimized on the current model. Raises EditFailed."""
         settings = evolve(self.context.target_settings(layer, site), kl_stop=kl_stop)
         for wrapper in self.wrappers.values():
             settings = wrapper.target_settings(self, settings)
-        targets = self.context.edit_targets(self.session, self.edits, settings)
+        targets = self.context.edit_targets(self.session, self.edits, settings, self.upcoming)
         for wrapper in self.wrappers.values():
             targets = wrapper.targets(self, targets, settings)
         targets = targets.traced(self.context.trace)
@@ -130,6 +131,7 @@ class LocateEditor(ABC):
                 f"{self.name} makes one edit at a time, not {len(edits)}", hint="make one after another"
             )
         trace = nullcontext() if self.contexts.trace is None else self.contexts.trace.undone_on_error()
+        upcoming = tuple if self.contexts.is_open else session.upcoming  # those are edits of the unedited model
         opened = self.contexts.open(session, edits)
         with opened as context, trace, session.model.patch() as weights, ExitStack() as closing:
             # EditInProgress has no name here, so it is freed while this and later edits are active.
@@ -141,6 +143,7 @@ class LocateEditor(ABC):
                     weights=weights,
                     closing=closing,
                     wrappers=self.wrappers,
+                    upcoming=upcoming,
                 )
             )
             del context  # freed inside its context, because Python ignores interrupts while weak references end

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from attrs import asdict, evolve
 
-from ke_core.plugin import Session, loads, locked
+from ke_core.plugin import Edit, Session, loads, locked
 from ke_plugin_hf.decoding.memory import halved
 from ke_weights.modules import ModuleMap
 from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
-from ke_weights.rewrites import Rewrite
+from ke_weights.rewrites import Rewrite, rewrite
 from ke_weights.state_files import load_intact, save_state
 
 KIND = "targets"  # the key has no version: a change of the result needs a new kind, such as targets-2
@@ -29,23 +29,25 @@ def optimized_targets(
     rewrites: Sequence[Rewrite],
     templates: Sequence[str],
     settings: TargetSettings,
+    upcoming: Callable[[], Sequence[Edit]] = tuple,
 ) -> list[OptimizedTarget]:
     """Return the target of each rewrite, in order; a target depends on the other edits only by rounding.
 
     Targets are cached on disk under everything that determines them: weights, texts, templates and settings. A damaged
-    one is computed again.
+    one is computed again. If any is computed, those of the ``upcoming`` edits are computed and cached with it, because
+    many together take less time than one after another.
     """
-    paths = [_path(session, modules, rewrite, templates, settings) for rewrite in rewrites]
+    paths = [_path(session, modules, made, templates, settings) for made in rewrites]
     place = modules.layers[settings.layer].matrix.device  # device of the states to compare with
     known = _known(paths, place)
     if not known.keys() >= set(paths):
         with locked(min(paths).with_suffix(".lock")):  # processes that share a run need the same ones at the same time
             known = _known(paths, place)
-            plans = {
-                path: target_rows(session.model.tokenizer, rewrite, templates)
-                for path, rewrite in zip(paths, rewrites, strict=True)
-                if path not in known
-            }
+            missing = {path: made for path, made in zip(paths, rewrites, strict=True) if path not in known}
+            later = [rewrite(edit) for edit in upcoming()] if missing else []
+            at = [_path(session, modules, made, templates, settings) for made in later]
+            missing |= {path: made for path, made in zip(at, later, strict=True) if not path.exists()}
+            plans = {path: target_rows(session.model.tokenizer, made, templates) for path, made in missing.items()}
             known |= _made(session, modules, plans, settings)
     return [known[path] for path in paths]
 

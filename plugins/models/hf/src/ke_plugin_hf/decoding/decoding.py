@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from attrs import define, field
 from torch import Tensor
 
-from ke_plugin_hf.decoding.drafts import LENGTHS, Drafter, best_length
+from ke_plugin_hf.decoding.drafts import LENGTHS, Drafter, best_length, worthwhile
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
 from ke_plugin_hf.decoding.inner import inner_groups, read_each
 from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, retry_smaller
@@ -194,7 +194,7 @@ class Decoder:
 
     def _guesses(self) -> list[list[int]]:
         """Return the guessed next tokens of each row."""
-        if not self.in_parts:
+        if not self.in_parts or not worthwhile(len(self._active), self.size.device):
             return [[] for _row in self._active]
         # The last token of a row is never read, so it need not be guessed.
         guesses = [row.drafter.guess(row.so_far, min(LENGTHS[-1], row.remaining - 1)) for row in self._active]

@@ -19,6 +19,7 @@ LENGTHS = (0, 2, 4, 8, 15)
 """The numbers of tokens that may be guessed."""
 FIXED = {"cpu": 16, "cuda": 256}
 """The time of a pass that does not depend on its tokens (reading the weights), as a number of tokens."""
+FULL = 4  # with so many times more rows, reading the weights takes so little of a pass that guesses save nothing
 
 
 @define(eq=False)
@@ -46,12 +47,17 @@ class Drafter:
     def expected(self, length: int) -> float:
         """Return the expected number of right tokens in a guess of that length: the sum of p^i for i = 1 ... length."""
         right = self._right / self._checked
-        return sum(right**place for place in range(1, length + 1))
+        return right * (1 - right**length) / (1 - right) if right < 1 else length
 
     def checked(self, guessed: int, right: int) -> None:
         """Record how many of the guessed tokens were right. Those after the first wrong one were not checked."""
         self._right = self._right / 2 + right
         self._checked = self._checked / 2 + min(guessed, right + 1)
+
+
+def worthwhile(rows: int, device: torch.device) -> bool:
+    """Return whether guesses for so many rows can save time."""
+    return rows <= FULL * FIXED.get(device.type, FIXED["cpu"])
 
 
 def best_length(drafters: Sequence[Drafter], guesses: Sequence[Sequence[int]], device: torch.device) -> int:

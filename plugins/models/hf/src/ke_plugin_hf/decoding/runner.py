@@ -117,7 +117,7 @@ class LocalRunner:
             if forward is None:
                 generate_each(some, lambda row: generate_single(self.module, row))
                 continue
-            row_bytes, parts = self._row_bytes(forward, prefix), self._in_parts(forward)
+            row_bytes, parts = self._row_bytes(forward, prefix), self.in_parts(forward)
             Decoder(forward, prefix, self.size, row_bytes, self.readings, parts, report).run(some)
 
     def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]]) -> None:
@@ -125,10 +125,10 @@ class LocalRunner:
             if forward is None:
                 generate_each(some, lambda row: score_single(self.module, row))
                 continue
-            row_bytes, parts = self._row_bytes(forward, prefix), self._in_parts(forward)
+            row_bytes, parts = self._row_bytes(forward, prefix), self.in_parts(forward)
             Scorer(forward, prefix, self.size, row_bytes, parts, report).run(some)
 
-    def _in_parts(self, forward: Forward) -> bool:
+    def in_parts(self, forward: Forward) -> bool:
         """Return whether rows may be read in parts. An adaptor may treat tokens of prompts and answers differently."""
         return forward.extends and not self.adapted()
 

@@ -1,0 +1,105 @@
+"""``ke eval`` with rows that are read in parts, against rows that are read completely, one token per step.
+
+    OMP_NUM_THREADS=1 python benchmarks/evaluation.py --limit 50 --editors none,mello
+
+Both run the whole evaluation of each editor on the same cases of ``atlas``: unedited answers, edits, answers, judgments
+and scores. In parts, tokens that several rows share are read once (``decoding/inner.py``), and repeated text is guessed
+and checked in one pass (``decoding/drafts.py``). All replies must agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+from measure import Stopwatch
+from opening import add_model, opened
+
+import ke_core as ke
+from ke_core.app import RunFolder
+from ke_core.plugin import cache_dir
+from ke_plugin_hf.decoding.forward import Forward
+from ke_plugin_hf.decoding.passes import COUNTER
+from ke_plugin_hf.decoding.runner import LocalRunner
+
+Replies = dict[tuple[str, ...], object]
+
+
+@contextmanager
+def fresh_cache() -> Iterator[Path]:
+    """Use an empty cache in the block, except for downloaded models."""
+    models = cache_dir() / "models"
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {"KE_CACHE_DIR": folder}):
+        (Path(folder) / "models").symlink_to(models)
+        yield Path(folder)
+
+
+def replies(folder: RunFolder) -> Replies:
+    """Return every text and every intermediate step of a run."""
+    found: Replies = {}
+    for line in (folder.path / "records.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["kind"] == "replied":
+            for query, reply in record["replies"].items():
+                key = (record["case"], record["phase"], record["style"], query)
+                found[key] = {name: value for name, value in reply.items() if name not in ("cost", "steps")}
+    return found
+
+
+def never(_runner: LocalRunner, _forward: Forward) -> bool:
+    """Read rows completely."""
+    return False
+
+
+def read_options() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_model(parser)
+    parser.add_argument("--editors", default="none,mello", help="separated by commas")
+    parser.add_argument("--limit", type=int, default=50, help="number of cases")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Evaluate with both variants and compare."""
+    given = read_options()
+    torch.set_num_threads(1)
+    local = opened(given)
+    model = ke.wrap(local.module, local.tokenizer)
+    watch = Stopwatch(local.device)
+    ratios = []
+    found: dict[str, Replies] = {}
+    for name in given.editors.split(","):
+        seconds = {}
+        for parts in (True, False):
+            in_parts = LocalRunner.in_parts if parts else never
+            with fresh_cache() as folder, patch.object(LocalRunner, "in_parts", in_parts):
+                before = COUNTER.now()
+                run, took = watch.timed(
+                    lambda name=name, folder=folder: ke.evaluate(
+                        model, editors=[name], dataset="atlas", limit=given.limit, out=folder / "runs"
+                    )
+                )
+                read = COUNTER.now() - before
+                seconds[parts] = took
+                found[str(parts)] = replies(RunFolder.open(run.paths[0]))
+            way = "in parts" if parts else "completely"
+            print(f"{name:12} {way:10} {took:8.1f} {watch.unit}  {read.passes:,} passes, {read.tokens:,} tokens")
+        ratios.append(seconds[False] / seconds[True])
+        whole = found["False"]
+        same = sum(whole[key] == reply for key, reply in found["True"].items())
+        print(f"{name:12} {ratios[-1]:.2f}x, {same} of {len(whole)} replies identical")
+        if same < len(whole) and given.dtype == "float32":
+            sys.exit("the replies differ")
+
+
+if __name__ == "__main__":
+    main()
