@@ -141,8 +141,10 @@ class Runner:
         """Apply and record the edits of a group until ``applied`` is closed. None if they fail, which is recorded."""
         started = perf_counter()
         try:
-            ahead = evolve(self.run.session, upcoming=partial(self._upcoming, pending.group))
-            edits = applied.enter_context(applied_edits(evolve(self.run, session=ahead), pending.valid.edits))
+            # The cost of the first batch is reported separately, so it must not include that of others.
+            later = tuple if pending.batch.first else partial(self._upcoming, pending.group)
+            run = evolve(self.run, session=evolve(self.run.session, upcoming=later))
+            edits = applied.enter_context(applied_edits(run, pending.valid.edits))
         except EditFailed as error:
             self._fail(pending, error, seconds=round(perf_counter() - started, 3))
             return None
@@ -152,10 +154,9 @@ class Runner:
 
     def _upcoming(self, group: Group) -> list[Edit]:
         """Return the edits of the next groups that this process has to ask, in order."""
-        most = None if self.run.spec.joint else 1
         later = islice(dropwhile(lambda other: other is not group, self.run.groups), 1, None)
-        found = (self.valid_edits(one).edits[:most] for one in later if self.share.takes(one) and self.is_open(one))
-        return [edit for edits in islice(found, AHEAD) for edit in edits]
+        found = (self.valid_edits(one).edits for one in later if self.share.takes(one) and self.is_open(one))
+        return [edit for edits in islice(found, AHEAD) for edit in edits[: None if self.run.spec.joint else 1]]
 
     def _fail(self, pending: PendingBatch, error: EditFailed, *, seconds: float) -> None:
         """Record that the edits failed. Every request of the group gets that failure as its reply."""
