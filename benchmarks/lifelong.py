@@ -128,7 +128,7 @@ def run_one(name: str, given: argparse.Namespace) -> None:
             editor=method.editor, dataset=DATASET, model=model.choice, plan=plan, edited_form="cloze",
             options={"mquake": {"view": "edits"}, **method.options},
             metrics=(*METRICS, "wild") if plan.size == 1 else METRICS,
-            data_dir=str(given.data_dir / "mquake"),
+            data_dir=_family_folder(given),
         )  # fmt: skip
         run = prepare(request, catalog, progress, model=model.model)
         evaluate(run, RunFolder.create(given.out / name / run_name, run.spec, run.files))
@@ -165,6 +165,10 @@ def run_all(given: argparse.Namespace, names: list[str]) -> None:
         list(pool.map(run, names))
 
 
+def _family_folder(given: argparse.Namespace) -> str:
+    return str(given.data_dir / "mquake")
+
+
 def setup(given: argparse.Namespace) -> dict[str, Any]:
     """Return what the results depend on, besides the methods."""
     cuda = torch.cuda.is_available() and given.device.startswith("cuda")
@@ -176,26 +180,29 @@ def setup(given: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def collect(out: Path) -> dict[str, Any]:
+def collect(out: Path, data_dir: str) -> dict[str, Any]:
     """Return the results of every run in ``out``. An unfinished run is judged and scored with what it has."""
     found = {}
     for name, method in METHODS.items():
-        runs = {path.name: scores_of(path) for path in sorted((out / name).glob("*")) if RunFolder.is_one(path)}
+        runs = {
+            path.name: scores_of(path, data_dir) for path in sorted((out / name).glob("*")) if RunFolder.is_one(path)
+        }
         if any(runs.values()):
             costs = {score.aspect: score.value for score in runs.get(SEQUENCE, ()) if score.aspect in COSTS}
             found[name] = {"editor": method.editor, "options": method.options, **costs, "points": points(runs)}
     return {**json.loads((out / SETUP).read_text(encoding="utf-8")), "methods": found}
 
 
-def scores_of(path: Path) -> tuple[MetricScore, ...]:
+def scores_of(path: Path, data_dir: str) -> tuple[MetricScore, ...]:
     """Return the scores of the edited model; none if the run was stopped before its first case."""
     folder, catalog = RunFolder.open(path), installed_catalog()
     if not (path / SCORES).exists():
         try:
-            judge_folder(folder, catalog)
+            judge_folder(folder, catalog, data_dir=data_dir)
         except BadRun:
             return ()
-    return tuple(score for score in load_report(folder, catalog).scores if score.phase == "after")
+    scores = load_report(folder, catalog, data_dir=data_dir).scores
+    return tuple(score for score in scores if score.phase == "after")
 
 
 def points(runs: Mapping[str, tuple[MetricScore, ...]]) -> list[dict[str, Any]]:
@@ -249,7 +256,7 @@ def main() -> None:
             names.append(name)
     if not given.collect:
         run_all(given, names)
-    given.results.write_text(json.dumps(collect(given.out), indent=1) + "\n", encoding="utf-8")
+    given.results.write_text(json.dumps(collect(given.out, _family_folder(given)), indent=1) + "\n", encoding="utf-8")
     print(f"{given.results} written")
 
 
