@@ -4,7 +4,8 @@
 
 Both run the whole evaluation of each editor on the same cases of ``atlas``: unedited answers, edits, answers, judgments
 and scores. In parts, tokens that several rows share are read once (``decoding/inner.py``), and repeated text is guessed
-and checked in one pass (``decoding/drafts.py``). All replies must agree.
+and checked in one pass (``decoding/drafts.py``). Without parts, the keys and values of earlier calls are not used either. All replies
+must agree.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -43,20 +45,25 @@ def fresh_cache() -> Iterator[Path]:
 
 
 def replies(folder: RunFolder) -> Replies:
-    """Return every text and every intermediate step of a run."""
+    """Return every reply of a run."""
     found: Replies = {}
     for line in (folder.path / "records.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         if record["kind"] == "replied":
             for query, reply in record["replies"].items():
                 key = (record["case"], record["phase"], record["style"], query)
-                found[key] = {name: value for name, value in reply.items() if name not in ("cost", "steps")}
+                found[key] = {name: value for name, value in reply.items() if name != "cost"}
     return found
 
 
 def never(_runner: LocalRunner, _forward: Forward) -> bool:
     """Read rows completely."""
     return False
+
+
+def evaluated(model: ke.Model, editor: str, limit: int, out: Path) -> ke.Evaluation:
+    """Run the whole evaluation."""
+    return ke.evaluate(model, editors=[editor], dataset="atlas", limit=limit, out=out)
 
 
 def read_options() -> argparse.Namespace:
@@ -83,11 +90,7 @@ def main() -> None:
             in_parts = LocalRunner.in_parts if parts else never
             with fresh_cache() as folder, patch.object(LocalRunner, "in_parts", in_parts):
                 before = COUNTER.now()
-                run, took = watch.timed(
-                    lambda name=name, folder=folder: ke.evaluate(
-                        model, editors=[name], dataset="atlas", limit=given.limit, out=folder / "runs"
-                    )
-                )
+                run, took = watch.timed(partial(evaluated, model, name, given.limit, folder / "runs"))
                 read = COUNTER.now() - before
                 seconds[parts] = took
                 found[str(parts)] = replies(RunFolder.open(run.paths[0]))

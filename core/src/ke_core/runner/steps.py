@@ -41,8 +41,7 @@ UNEDITED, CONTROL = "asking the unedited model", "asking the unedited model with
 EDITED = "cases edited and asked"
 """Labels of the progress."""
 NOTHING = "no edit of the batch can be made"
-AHEAD = 16
-"""The number of groups whose edits an editor may prepare together with the current one."""
+AHEAD = 16  # groups whose edits an editor may prepare together with the current one
 CHUNK = 512
 """The number of requests after which replies are recorded (whole cases). An editor gets a chunk in a few calls, so it
 must be large enough to batch, and small enough that a killed run loses little."""
@@ -141,8 +140,7 @@ class Runner:
         """Apply and record the edits of a group until ``applied`` is closed. None if they fail, which is recorded."""
         started = perf_counter()
         try:
-            # The cost of the first batch is reported separately, so it must not include that of others.
-            later = tuple if pending.batch.first else partial(self._upcoming, pending.group)
+            later = tuple if pending.batch.first else partial(self._upcoming, pending.group)  # it has costs of its own
             run = evolve(self.run, session=evolve(self.run.session, upcoming=later))
             edits = applied.enter_context(applied_edits(run, pending.valid.edits))
         except EditFailed as error:
@@ -153,7 +151,7 @@ class Runner:
         return edits.edited
 
     def _upcoming(self, group: Group) -> list[Edit]:
-        """Return the edits of the next groups that this process has to ask, in order."""
+        """Return edits of the next groups of this process: all of a group, or the first if they are made one by one."""
         later = islice(dropwhile(lambda other: other is not group, self.run.groups), 1, None)
         found = (self.valid_edits(one).edits for one in later if self.share.takes(one) and self.is_open(one))
         return [edit for edits in islice(found, AHEAD) for edit in edits[: None if self.run.spec.joint else 1]]

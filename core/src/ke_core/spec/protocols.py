@@ -144,11 +144,8 @@ M_co = TypeVar("M_co", bound=LanguageModel, covariant=True)
 class Session(Generic[M_co]):
     """The objects that an editor or a judge gets for one run. Fields may be added, none removed.
 
-    ``encoder`` loads a sentence encoder by name. ``material`` is the dataset's. It contains oracle material only if the
-    editor's specification requests it by name.
-
-    ``upcoming`` returns edits of the next groups, each of which will be applied to the model as it is now, so that what
-    they need can be computed together with the current ones. One edit of each group, if edits are made one by one.
+    ``encoder`` loads a sentence encoder by name. ``material`` has oracle material only if the editor's specification
+    requests it. ``upcoming`` returns edits that will later be made on the model as it is now (``runner/steps.py``).
     """
 
     model: M_co

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from attrs import asdict, evolve
 
-from ke_core.plugin import Edit, Session, loads, locked
+from ke_core.plugin import Edit, KEError, Session, loads, locked
 from ke_plugin_hf.decoding.memory import halved
 from ke_weights.modules import ModuleMap
 from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
@@ -20,6 +21,7 @@ from ke_weights.state_files import load_intact, save_state
 KIND = "targets"  # the key has no version: a change of the result needs a new kind, such as targets-2
 LABEL = "optimizing targets"
 LATER = (("stop_hits", 0), ("kl_stop", None))  # settings that are not in the key at these values
+AHEAD = 16  # edits whose targets are optimized together with those of upcoming edits; more are enough by themselves
 TOGETHER = 1024  # tokens from the subject on, of all rows, whose activations one step keeps
 
 
@@ -44,11 +46,7 @@ def optimized_targets(
         with locked(min(paths).with_suffix(".lock")):  # processes that share a run need the same ones at the same time
             known = _known(paths, place)
             missing = {path: made for path, made in zip(paths, rewrites, strict=True) if path not in known}
-            later = [rewrite(edit) for edit in upcoming()] if missing else []
-            at = [_path(session, modules, made, templates, settings) for made in later]
-            missing |= {path: made for path, made in zip(at, later, strict=True) if not path.exists()}
-            plans = {path: target_rows(session.model.tokenizer, made, templates) for path, made in missing.items()}
-            known |= _made(session, modules, plans, settings)
+            known |= _made(session, modules, missing, templates, settings, upcoming)
     return [known[path] for path in paths]
 
 
@@ -57,17 +55,39 @@ def _known(paths: Sequence[Path], place: torch.device) -> dict[Path, OptimizedTa
 
 
 def _made(
-    session: Session[Any], modules: ModuleMap, plans: dict[Path, TargetRows], settings: TargetSettings
+    session: Session[Any],
+    modules: ModuleMap,
+    missing: Mapping[Path, Rewrite],
+    templates: Sequence[str],
+    settings: TargetSettings,
+    upcoming: Callable[[], Sequence[Edit]],
 ) -> dict[Path, OptimizedTarget]:
-    """Optimize the targets of ``plans``. Each is saved as soon as its group is done."""
-    paths = list(plans)
+    """Optimize the ``missing`` targets, and with fewer than ``AHEAD`` those of upcoming edits too.
+
+    Each is saved as soon as its group is done.
+    """
     made: dict[Path, OptimizedTarget] = {}
 
-    def save(place: int, target: OptimizedTarget) -> None:
-        _save(paths[place], target)
-        made[paths[place]] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
+    def optimize(some: Mapping[Path, Rewrite]) -> None:
+        paths = [*some]
+        plans = [target_rows(session.model.tokenizer, each, templates) for each in some.values()]
 
-    optimize_in_groups(session, modules, list(plans.values()), settings, save)
+        def save(place: int, target: OptimizedTarget) -> None:
+            _save(paths[place], target)
+            made[paths[place]] = evolve(target, z=target.z.to(modules.layers[settings.layer].matrix.device))
+
+        optimize_in_groups(session, modules, plans, settings, save)
+
+    more: dict[Path, Rewrite] = {}
+    if 0 < len(missing) < AHEAD:
+        for each in map(rewrite, upcoming()[: AHEAD - len(missing)]):
+            path = _path(session, modules, each, templates, settings)
+            if path not in missing and not path.exists():
+                more[path] = each
+    if more:
+        with suppress(KEError):  # an upcoming edit that fails must not fail the current ones
+            optimize({**missing, **more})
+    optimize({path: each for path, each in missing.items() if path not in made})
     return made
 
 

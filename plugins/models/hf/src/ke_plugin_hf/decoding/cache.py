@@ -34,6 +34,15 @@ class GrowingLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no t
         self.keys, self.values = (room[:, :, : before + added] for room in self._rooms)
         return self.keys, self.values
 
+    @property
+    def states(self) -> tuple[Tensor, Tensor]:
+        """The keys and values."""
+        return self.keys, self.values
+
+    def replace(self, keys: Tensor, values: Tensor) -> None:
+        """Use other tensors, and free the room of the old ones."""
+        self.keys, self.values, self._rooms = keys, values, None
+
     def _fits(self, room: Tensor, columns: int) -> bool:
         """Return whether ``keys`` are still the start of the allocated room, and the room is large enough."""
         same = self.keys.data_ptr() == room.data_ptr() and self.keys.stride() == room.stride()

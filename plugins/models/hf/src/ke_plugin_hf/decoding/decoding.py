@@ -26,6 +26,7 @@ class DecodingRow:
     written: Continuation
     error: Exception | None = field(default=None, init=False)
     known: PrefillState | None = field(default=None, init=False)
+    continues: tuple[int, ...] = field(default=(), init=False)  # the tokens of the state that it was read from
     drafter: Drafter = field(factory=Drafter, init=False)
 
     @property
@@ -113,7 +114,7 @@ class Decoder:
     def _given_up(self, new: Sequence[DecodingRow], error: Exception) -> list[DecodingRow]:
         """Return the rows to read again, in smaller batches, with their generated tokens."""
         tried = [*self._active, *(row for row in new if row not in self._active)]
-        self._active, self._state = [], None
+        self._active, self._state, self.in_parts = [], None, False  # both need memory
         for row in tried:
             row.known = None
         self.size.failed([self._bytes(row) for row in tried])
@@ -135,7 +136,7 @@ class Decoder:
             new = new[some:]
 
     def _read_inner_prefixes(self, new: Sequence[DecodingRow]) -> None:
-        """Read prefixes that some of the rows share once."""
+        """Read each prefix that several rows share, once."""
         begin = len(self.prefix.ids)
         rows = [row.so_far[begin:-1] for row in new]
         shared = {
@@ -153,6 +154,8 @@ class Decoder:
         fed = [row.so_far[len(self.prefix.ids) :] for row in new]
         known = [row.known.layers if row.known else () for row in new]
         logits, state = self.forward.prefill(self.prefix, fed, known=known, prompts=[len(row.ids) for row in new])
+        for row in new:
+            row.continues, row.known = (row.known.ids if row.known else ()), None
         left = self._write(new, logits[:, -1])
         if not left:
             return
@@ -196,8 +199,9 @@ class Decoder:
         """Return the guessed next tokens of each row."""
         if not self.in_parts or not worthwhile(len(self._active), self.size.device):
             return [[] for _row in self._active]
-        # The last token of a row is never read, so it need not be guessed.
-        guesses = [row.drafter.guess(row.so_far, min(LENGTHS[-1], row.remaining - 1)) for row in self._active]
+        # No row reads more tokens than its limit allows, padding included. Its last token is never read.
+        most = min(LENGTHS[-1], *(row.remaining - 1 for row in self._active))
+        guesses = [row.drafter.guess(row.so_far, most) for row in self._active]
         length = best_length([row.drafter for row in self._active], guesses, self.size.device)
         return [guess[:length] for guess in guesses]
 
@@ -234,7 +238,7 @@ class Decoder:
             if at not in left and row.written.finish == "stop":
                 ids = tuple(row.so_far[:-1])
                 reading = PrefillState(ids=ids, first=len(self.prefix.ids), layers=state.own(at))
-                self.readings.keep(reading, instead=row.known.ids if row.known else None)
+                self.readings.keep(reading, instead=row.continues)
 
     @staticmethod
     def _write(rows: Sequence[DecodingRow], logits: Tensor) -> list[int]:

@@ -19,7 +19,8 @@ LENGTHS = (0, 2, 4, 8, 15)
 """The numbers of tokens that may be guessed."""
 FIXED = {"cpu": 16, "cuda": 256}
 """The time of a pass that does not depend on its tokens (reading the weights), as a number of tokens."""
-FULL = 4  # with so many times more rows, reading the weights takes so little of a pass that guesses save nothing
+FULL = 4  # maximum rows for guesses, as a multiple of FIXED: with more, reading the weights is a small part of a pass
+MEMORY = 32  # steps after which a row without guesses is tried again: a text may begin to repeat itself
 
 
 @define(eq=False)
@@ -33,6 +34,8 @@ class Drafter:
 
     def guess(self, ids: Sequence[int], most: int) -> list[int]:
         """Return at most ``most`` tokens after ``ids``, the text of the row so far, which only grows between calls."""
+        self._right += (1.0 - self._right) / MEMORY
+        self._checked += (2.0 - self._checked) / MEMORY
         for end in range(self._indexed, len(ids)):
             self._ends[tuple(ids[end - NGRAM : end])] = end
         self._indexed = max(self._indexed, len(ids))
@@ -61,7 +64,7 @@ def worthwhile(rows: int, device: torch.device) -> bool:
 
 
 def best_length(drafters: Sequence[Drafter], guesses: Sequence[Sequence[int]], device: torch.device) -> int:
-    """Return how many tokens each row reads after its next one, so that most tokens per time are generated."""
+    """Return how many tokens each row reads after its next one, to generate the most tokens per unit of time."""
     fixed, rows = FIXED.get(device.type, FIXED["cpu"]), len(drafters)
 
     def rate(length: int) -> float:

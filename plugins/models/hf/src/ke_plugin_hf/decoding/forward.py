@@ -89,16 +89,18 @@ class DecodingState:
         removed = torch.tensor(counts, device=self.positions.device)
         self.positions = self.positions - removed
         end = self.columns - fewest
-        self.starts = self.starts + (removed - fewest)
-        shifted = torch.arange(end, device=self.starts.device) - (removed - fewest)[:, None]
-        for layer in self.cache.layers:
-            if most == fewest:
+        if most == fewest:
+            for layer in self.cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, :end], layer.values[:, :, :end]
-                continue
-            at = shifted.clamp(min=0).to(layer.keys.device)[:, None, :, None]
-            layer.keys, layer.values = (
-                its.gather(2, at.expand(-1, its.shape[1], -1, its.shape[3])) for its in (layer.keys, layer.values)
-            )
+            return
+        shift = removed.to(self.starts.device) - fewest
+        self.starts = self.starts + shift
+        spare = int(self.starts.min())  # columns that are padding in every row
+        self.starts = self.starts - spare
+        columns = (torch.arange(spare, end, device=shift.device) - shift[:, None]).clamp_(min=0)
+        for layer in self.cache.layers:
+            at = columns.to(layer.keys.device)[:, None, :, None]
+            layer.replace(*(its.gather(2, at.expand(-1, its.shape[1], -1, its.shape[3])) for its in layer.states))
 
     def join(self, other: DecodingState) -> None:
         """Append the rows of ``other``; the shorter cache is padded on its left."""

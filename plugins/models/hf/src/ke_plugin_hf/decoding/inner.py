@@ -1,7 +1,7 @@
 """Prefixes that only some rows of a batch share: read once, and copied into these rows.
 
 Two continuations of one prompt share the prompt; questions about one relation may share demonstrations. The prefix of
-the whole batch is not part of them: it is never copied.
+the whole batch is not part of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_each(
     forward: Forward, prefix: Prefix, texts: Sequence[Sequence[int]], device: torch.device
 ) -> dict[tuple[int, ...], Layers]:
     """Return the keys and values of each of ``texts``, which follow ``prefix``."""
-    waiting = sorted({tuple(text) for text in texts}, key=len, reverse=True)
+    waiting = sorted(dict.fromkeys(map(tuple, texts)), key=len, reverse=True)
     found: dict[tuple[int, ...], Layers] = {}
     while waiting:
         some = waiting[: first_pass([len(text) for text in waiting], device)]

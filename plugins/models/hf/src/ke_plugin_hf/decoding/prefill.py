@@ -63,8 +63,8 @@ class PrefillCache:
             ids=best, first=first, layers=tuple((k[:, columns], v[:, columns]) for k, v in found.layers)
         )
 
-    def keep(self, reading: PrefillState, instead: tuple[int, ...] | None = None) -> None:
-        """Add a state; ``instead`` is the one that it continues."""
+    def keep(self, reading: PrefillState, instead: tuple[int, ...] = ()) -> None:
+        """Add a state; ``instead`` are the tokens of the one that it continues."""
         for ids in (instead, reading.ids):
             if ids in self._kept:
                 self._drop(ids)

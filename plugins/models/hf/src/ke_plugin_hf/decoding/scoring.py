@@ -112,13 +112,13 @@ class Scorer:
             return
         # The logits of the last ``keep`` tokens are needed, so they are read with their row.
         free = [reading.ids[: len(reading.ids) - reading.keep] for reading in readings]
-        for some in self._portions(inner_groups(free, self.size.device), free):
+        for some in self._portions(inner_groups(free, self.size.device)):
             self._score(self._with_prefixes(some, readings, free))
 
-    def _portions(self, groups: Sequence[PrefixGroup], free: Sequence[Sequence[int]]) -> Iterator[list[PrefixGroup]]:
+    def _portions(self, groups: Sequence[PrefixGroup]) -> Iterator[list[PrefixGroup]]:
         """Split groups into portions whose prefixes are read in about one pass and kept together; longest first."""
         portion: list[PrefixGroup] = []
-        for group in sorted(groups, key=lambda group: len(free[group.rows[0]]), reverse=True):
+        for group in sorted(groups, key=lambda group: group.prefix, reverse=True):
             tokens = [group.prefix for group in (*portion, group)]
             if portion and first_pass(tokens, self.size.device) < len(tokens):
                 yield portion

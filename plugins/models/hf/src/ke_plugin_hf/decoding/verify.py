@@ -2,7 +2,8 @@
 
 The probe covers all parts of decoding: rows of unequal length, a second step, rows that leave, rows that join. Its
 logits must equal those of a whole forward pass over each row separately. A second probe reads several tokens after
-cached ones and discards some of them. If it fails, the backend is used without guesses and without copied prefixes.
+cached ones and discards some of them. If it fails, the backend is used without guesses and without keys and values of
+other rows.
 """
 
 from __future__ import annotations
@@ -149,8 +150,8 @@ def _compare(forward: Forward, rows: Rows) -> float:
 
 
 def _compare_extended(forward: Forward, rows: Rows) -> float:
-    """Read two tokens of two rows, of which the second of one row is discarded, step, and continue that row and a new
-    one from cached keys and values.
+    """Read two tokens of two rows, of which the second of one row is discarded, step, and read one row again from its
+    cached keys and values, next to a new one.
 
     Returns the largest distance of all their logits.
     """
@@ -164,10 +165,10 @@ def _compare_extended(forward: Forward, rows: Rows) -> float:
     pairs = [(logits[0, 0], want_first[ends[0]]), (logits[1], want_second[ends[1] : ends[1] + 2])]
     logits = forward.step(state, [[first[ends[0] + 1]], [second[-1]]])
     pairs.append((logits[:, -1], torch.stack([want_first[ends[0] + 1], want_second[-1]])))
-    own = len(first) - 1 - begin
-    known = tuple((keys[:, -own:], values[:, -own:]) for keys, values in state.own(0))
-    logits, _state = forward.prefill(prefix, [first[begin:], second[begin : ends[1]]], known=[known, ()])
-    pairs.append((logits[:, -1], torch.stack([want_first[-1], want_second[ends[1] - 1]])))
+    own = len(second) - begin  # longer than the new row, so that at least two of its tokens are not read again
+    known = tuple((keys[:, -own:-1], values[:, -own:-1]) for keys, values in state.own(1))
+    logits, _state = forward.prefill(prefix, [second[begin:], first[begin : ends[0]]], known=[known, ()])
+    pairs.append((logits[:, -1], torch.stack([want_second[-1], want_first[ends[0] - 1]])))
     return _farthest(pairs)
 
 
