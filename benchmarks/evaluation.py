@@ -4,8 +4,8 @@
 
 Both run the whole evaluation of each editor on the same cases of ``atlas``: unedited answers, edits, answers, judgments
 and scores. In parts, tokens that several rows share are read once (``decoding/inner.py``), and repeated text is guessed
-and checked in one pass (``decoding/drafts.py``). Without parts, the keys and values of earlier calls are not used either. All replies
-must agree.
+and checked in one pass (``decoding/drafts.py``). Without parts, keys and values of
+earlier calls are not used either. All replies must agree.
 """
 
 from __future__ import annotations

@@ -279,3 +279,18 @@ def test_targets_of_upcoming_edits_are_optimized_with_the_first(session: Any, mo
     with editor.edit(session, [MOVE_GATE]):
         assert sum(calls) == 3
     assert changes(session.model, alone) == {}
+
+
+def test_an_upcoming_edit_that_fails_does_not_fail_the_current_one(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = targets.optimize_targets
+
+    def fails(modules: Any, plans: Any, settings: Any) -> Any:
+        if len(plans) > 1:
+            raise EditFailed("the loss is not finite")
+        return real(modules, plans, settings)
+
+    monkeypatch.setattr(targets, "optimize_targets", fails)
+    with Spread().edit(evolve(session, upcoming=lambda: [MOVE_GATE]), [MOVE_TOWER]) as made:
+        assert set(made.details["edits"]) == {MOVE_TOWER.id}

@@ -92,6 +92,22 @@ def test_a_stop_string_inside_a_guess_ends_the_text(monkeypatch, whole):
     assert tiny_model("llama").generate(requests) == found
 
 
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_guesses_do_not_exceed_the_context(monkeypatch, whole, family):
+    """Rows that are padded to the guesses of another row have no position left."""
+    monkeypatch.setitem(drafts.FIXED, "cpu", 10**6)
+    model = tiny_model(family)
+    long = "Misery is by " * (model.context // 8)
+    room = model.context - len(model.encode(long))
+    requests = [
+        Generate(prompt=long, max_tokens=room),
+        *(Generate(prompt="aa aa aa aa aa aa aa" + "aa" * at, max_tokens=room) for at in range(3)),
+    ]
+    found = model.generate(requests)
+    whole()
+    assert tiny_model(family).generate(requests) == found
+
+
 def test_rows_forget_different_numbers_of_tokens():
     model = tiny_model("llama")
     forward = Forward(model.module, "shared")
