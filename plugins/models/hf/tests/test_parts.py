@@ -97,7 +97,7 @@ def test_guesses_do_not_exceed_the_context(monkeypatch, whole, family):
     """Rows that are padded to the guesses of another row have no position left."""
     monkeypatch.setitem(drafts.FIXED, "cpu", 10**6)
     model = tiny_model(family)
-    long = "Misery is by " * (model.context // 8)
+    long = "Misery is by " * (model.context // 8 - 2)
     room = model.context - len(model.encode(long))
     requests = [
         Generate(prompt=long, max_tokens=room),
