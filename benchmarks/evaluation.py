@@ -82,24 +82,23 @@ def main() -> None:
     local = opened(given)
     model = ke.wrap(local.module, local.tokenizer)
     watch = Stopwatch(local.device)
-    ratios = []
-    found: dict[str, Replies] = {}
     for name in given.editors.split(","):
-        seconds = {}
+        seconds: dict[bool, float] = {}
+        found: dict[bool, Replies] = {}
         for parts in (True, False):
             in_parts = LocalRunner.in_parts if parts else never
             with fresh_cache() as folder, patch.object(LocalRunner, "in_parts", in_parts):
                 before = COUNTER.now()
-                run, took = watch.timed(partial(evaluated, model, name, given.limit, folder / "runs"))
+                run, seconds[parts] = watch.timed(partial(evaluated, model, name, given.limit, folder / "runs"))
                 read = COUNTER.now() - before
-                seconds[parts] = took
-                found[str(parts)] = replies(RunFolder.open(run.paths[0]))
+                found[parts] = replies(RunFolder.open(run.paths[0]))
             way = "in parts" if parts else "completely"
-            print(f"{name:12} {way:10} {took:8.1f} {watch.unit}  {read.passes:,} passes, {read.tokens:,} tokens")
-        ratios.append(seconds[False] / seconds[True])
-        whole = found["False"]
-        same = sum(whole[key] == reply for key, reply in found["True"].items())
-        print(f"{name:12} {ratios[-1]:.2f}x, {same} of {len(whole)} replies identical")
+            print(
+                f"{name:12} {way:10} {seconds[parts]:8.1f} {watch.unit}  {read.passes:,} passes, {read.tokens:,} tokens"
+            )
+        whole = found[False]
+        same = sum(whole[key] == reply for key, reply in found[True].items())
+        print(f"{name:12} {seconds[False] / seconds[True]:.2f}x, {same} of {len(whole)} replies identical")
         if same < len(whole) and given.dtype == "float32":
             sys.exit("the replies differ")
 

@@ -81,7 +81,7 @@ class DecodingState:
         select_kept(self.cache, index)
         for layer in self.cache.layers:
             at = index.to(layer.keys.device)
-            layer.keys, layer.values = layer.keys[at, :, spare:], layer.values[at, :, spare:]
+            layer.replace(*(its[at, :, spare:] for its in layer.states))
 
     def forget(self, counts: Sequence[int]) -> None:
         """Remove the last tokens of each row, ``counts[b]`` of row b, from its cache."""
