@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+import torch
 from attrs import define, field
 from torch import Tensor
 
@@ -213,7 +214,10 @@ class Decoder:
         left, right = [], [0] * len(guesses)
         checked = list(range(len(guesses)))
         for place in range(logits.shape[1]):
-            some = self._write([self._active[at] for at in checked], logits[checked, place])
+            chosen = logits[:, place]
+            if len(checked) < len(chosen):
+                chosen = chosen.index_select(0, torch.tensor(checked, device=chosen.device))
+            some = self._write([self._active[at] for at in checked], chosen)
             on = [checked[at] for at in some]
             checked = [
                 at
