@@ -11,6 +11,7 @@ A method could score with information in a request instead of knowledge. This mo
 
 Two questions of a case are never in the same call of ``answer`` if one names the answer to the other (``_turns``).
 Within a call, questions are in the order of their hashed ids. Replies return in the order of the real requests.
+``session.upcoming`` gives the next edits of a run, but none of its questions.
 
 An edited model that only asks the session's model (``PassthroughModel``) runs no code of an editor. It gets all
 requests at once and unchanged.

@@ -64,7 +64,7 @@ def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterato
 
 
 @frozen(kw_only=True, eq=False)
-class Reading:
+class ScoringInput:
     """Tokens to read after the prefix, the rows that they score, and keys and values of their first tokens."""
 
     ids: Sequence[int]
@@ -106,14 +106,14 @@ class Scorer:
         same: dict[tuple[int, tuple[int, ...]], list[ScoringRow]] = {}
         for row in rows:
             same.setdefault((row.prompt, tuple(row.ids[begin:-1])), []).append(row)
-        readings = [Reading(ids=ids, rows=some) for (_prompt, ids), some in same.items()]
+        inputs = [ScoringInput(ids=ids, rows=some) for (_prompt, ids), some in same.items()]
         if not self.in_parts:
-            self._score(readings)
+            self._score(inputs)
             return
         # The logits of the last ``keep`` tokens are needed, so they are read with their row.
-        free = [reading.ids[: len(reading.ids) - reading.keep] for reading in readings]
+        free = [one.ids[: len(one.ids) - one.keep] for one in inputs]
         for some in self._portions(inner_groups(free, self.size.device)):
-            self._score(self._with_prefixes(some, readings, free))
+            self._score(self._with_prefixes(some, inputs, free))
 
     def _portions(self, groups: Sequence[PrefixGroup]) -> Iterator[list[PrefixGroup]]:
         """Split groups into portions whose prefixes are read in about one pass and kept together; longest first."""
@@ -128,9 +128,9 @@ class Scorer:
             yield portion
 
     def _with_prefixes(
-        self, groups: Sequence[PrefixGroup], readings: Sequence[Reading], free: Sequence[Sequence[int]]
-    ) -> list[Reading]:
-        """Read the prefix of each group once, and return its readings with the keys and values of the prefix."""
+        self, groups: Sequence[PrefixGroup], inputs: Sequence[ScoringInput], free: Sequence[Sequence[int]]
+    ) -> list[ScoringInput]:
+        """Read the prefix of each group once, and return its inputs, with the keys and values of the prefix."""
         shared = {at: tuple(free[at][: group.prefix]) for group in groups for at in group.rows}
         try:
             layers = read_each(self.forward, self.prefix, [ids for ids in shared.values() if ids], self.size.device)
@@ -139,14 +139,14 @@ class Scorer:
                 raise
             free_after_failure(error)
             layers = {}  # without them, each row is read completely, as many at a time as fit
-        return [evolve(readings[at], known=layers.get(ids, ())) for at, ids in shared.items()]
+        return [evolve(inputs[at], known=layers.get(ids, ())) for at, ids in shared.items()]
 
-    def _score(self, readings: Sequence[Reading]) -> None:
-        waiting = sorted(readings, key=lambda reading: reading.unread, reverse=True)
+    def _score(self, inputs: Sequence[ScoringInput]) -> None:
+        waiting = sorted(inputs, key=lambda one: one.unread, reverse=True)
         while waiting:
-            together = waiting[: first_pass([reading.unread for reading in waiting], self.size.device)]
-            longest = len(self.prefix.ids) + max(len(reading.ids) for reading in together) + 1
-            sizes = [self.row_bytes.of(longest, reading.keep) for reading in together]
+            together = waiting[: first_pass([one.unread for one in waiting], self.size.device)]
+            longest = len(self.prefix.ids) + max(len(one.ids) for one in together) + 1
+            sizes = [self.row_bytes.of(longest, one.keep) for one in together]
             some = together[: self.size.fit(sizes)]
             try:
                 self._read(some)
@@ -160,18 +160,18 @@ class Scorer:
                 for row in some[0].rows:
                     row.error = error
             waiting = waiting[len(some) :]
-            self._done += sum(len(reading.rows) for reading in some)
+            self._done += sum(len(one.rows) for one in some)
             self.report(self._done)
 
-    def _read(self, some: Sequence[Reading]) -> None:
+    def _read(self, some: Sequence[ScoringInput]) -> None:
         """Run one pass. A separate function, so that its temporary tensors are freed before the next or a retry."""
         logits, _cache = self.forward.prefill(
             self.prefix,
-            [reading.ids for reading in some],
-            keep=max(reading.keep for reading in some),
-            known=[reading.known for reading in some],
-            prompts=[reading.rows[0].prompt for reading in some],
+            [one.ids for one in some],
+            keep=max(one.keep for one in some),
+            known=[one.known for one in some],
+            prompts=[one.rows[0].prompt for one in some],
         )
-        for reading, its in zip(some, logits, strict=True):
-            for row in reading.rows:
+        for one, its in zip(some, logits, strict=True):
+            for row in one.rows:
                 row.take(its)
