@@ -130,7 +130,7 @@ def test_wrappers_act_in_the_order_of_the_name(reference: type[RectThenRevive], 
 
 @pytest.mark.parametrize("editor", ["emmet", "alphaedit", "rome", "r-rome"])
 def test_other_editors_write_filtered_updates(editor: str, tmp_path: Path) -> None:
-    """RECT keeps 40 % of the entries of each update."""
+    """RECT keeps 40% of the entries of each update."""
     layer = {"layers": "1"} if editor == "alphaedit" else {"layer": "1"}
     model = tiny_model("gpt2")
     before = {name: parameter.detach().clone() for name, parameter in model.module.named_parameters()}

@@ -24,7 +24,7 @@ def test_a_run_prints_its_table_and_where_it_is(ke, tmp_path):
         "sayer on 2 cases of toy (partition, each case edited alone, prompts direct, cot, with 1) "
         f"-> runs/{folder.name}\n" in err
     )
-    assert "toy on 1: value in %, 95 % interval" in out
+    assert "toy on 1: value in %, 95% interval" in out
     assert re.search(r"sayer +direct +50 \(0-100\) ", out)
     assert "\nsayer: 1 of 2 edits made" in out
     assert out.endswith(

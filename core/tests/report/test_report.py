@@ -81,9 +81,9 @@ def test_each_metric_has_a_table_and_quantities_their_measure():
         less=frozenset({("cost", "seconds")}),
     )
     shares, quantities = (drawn(table) for table in score_tables([run]))
-    assert "multi: atlas on tiny: value in %, 95 % interval" in shares
+    assert "multi: atlas on tiny: value in %, 95% interval" in shares
     assert "prompt" in shares
-    assert "cost: atlas on tiny: less is better, 95 % interval" in quantities
+    assert "cost: atlas on tiny: less is better, 95% interval" in quantities
     assert "prompt" not in quantities
     assert "[s] editor n 3" in " ".join(quantities.split())
     assert "12.35" in quantities
@@ -355,10 +355,10 @@ def test_further_tables_follow_the_main_one_within_100_columns():
     found = score(0.25, 1234, "found")
     runs = [with_tables(), *(with_tables(found, editor=name) for name in ("mello", "input-aug"))]
     main, retrieval, answers = (drawn(table) for table in score_tables(runs))
-    assert main.startswith("atlas on tiny: value in %, 95 % interval")
+    assert main.startswith("atlas on tiny: value in %, 95% interval")
     assert main.count("50.0") == 3
     assert "found" not in main
-    assert retrieval.startswith("retrieval: atlas on tiny: value in %, 95 % interval")
+    assert retrieval.startswith("retrieval: atlas on tiny: value in %, 95% interval")
     assert retrieval.count("25.0") == 2, "a method that retrieves nothing has no row"
     assert "hops" not in retrieval, "what was not measured has no column"
     assert answers.startswith("answers: atlas on tiny: mean per question after editing")

@@ -66,7 +66,7 @@ def test_summary_counts_successes_and_compares_with_the_baselines():
 
 def test_summary_names_a_second_prompt_and_shows_means_as_values():
     both = reported(score(0.5, 6), score(1 / 6, 6, style="cot"), score(0.415, 7, "efficacy"))
-    assert summary([both]) == "memit: 41.5 % (n 7) edit-wise, 3 of 6 multi-hop (cot: 1 of 6)."
+    assert summary([both]) == "memit: 41.5% (n 7) edit-wise, 3 of 6 multi-hop (cot: 1 of 6)."
     assert summary([reported()]) == ""
 
 

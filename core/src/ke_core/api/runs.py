@@ -36,7 +36,7 @@ class Evaluation:
 
     @property
     def scores(self) -> Table:
-        """One row for each value of a metric, with a 95 % interval and the number of observations."""
+        """One row for each value of a metric, with a 95% interval and the number of observations."""
         return Table.of(
             {"editor": folder.spec.editor.name, **_score(score)}
             for folder in self.folders
@@ -142,7 +142,7 @@ def read_run(folder: str | Path) -> Evaluation:
 def compare(*runs: Evaluation | str | Path) -> Table:
     """Compare runs of the same cases query by query with the first one, as ``ke compare`` does.
 
-    Each row has a score, the difference, and its 95 % interval. Raises UnknownComponent without ``ke-plugin-analysis``.
+    Each row has a score, the difference, and its 95% interval. Raises UnknownComponent without ``ke-plugin-analysis``.
 
     >>> differences = ke.compare(ke.read_run("runs"))
     """

@@ -53,7 +53,7 @@ class CountOr(click.ParamType[int | str]):
     click.option("--style", "styles", multiple=True, metavar="NAME", help="Prompt style of the dataset (repeatable)."),
     click.option("--edited-form", type=click.Choice(["question", "cloze"]),
                  help="Form of the prompt that tests an edit. [default: the editor's]"),
-    click.option("--prompts", default="", metavar="NAME", help="Prompt set of the dataset, such as published."),
+    click.option("--prompts", default="", metavar="NAME", help="Prompts of the dataset: own, paper or a folder."),
     shared.judge_option, shared.metric_option,
 )  # fmt: skip
 @shared.section(

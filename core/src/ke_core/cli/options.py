@@ -100,14 +100,14 @@ device_map = click.option("--device-map", default="", metavar="NAME", help="Spre
 trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
 full_option = click.option("--full", is_flag=True, help="Print every table, the settings, the costs and all warnings.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-seed_option = click.option("--seed", default=0, show_default=True, help="Random seed.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Random seed, for cases and batches.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN", shell_complete=completion.run)
 dataset_argument = click.argument("name", metavar="DATASET", shell_complete=completion.component("dataset"))
-editors_option = click.option("--editor", "editors", multiple=True, metavar="NAME", help="Method (repeatable).",
+editors_option = click.option("--editor", "editors", multiple=True, metavar="NAME", help="Editor; see ke plugins (repeatable).",
                               shell_complete=completion.component("editor"))  # fmt: skip
-dataset_option = click.option("--dataset", default="", metavar="NAME", help="Benchmark.",
+dataset_option = click.option("--dataset", default="", metavar="NAME", help="Benchmark; see ke datasets list.",
                               shell_complete=completion.component("dataset"))  # fmt: skip
-judge_option = click.option("--judge", default="", metavar="NAME", help="Judge. [default: the dataset's]",
+judge_option = click.option("--judge", default="", metavar="NAME", help="Judge; see ke judges. [default: the dataset's]",
                             shell_complete=completion.component("judge"))  # fmt: skip
 metric_option = click.option("--metric", "metrics", multiple=True, metavar="NAME",
                              help="Metric (repeatable). [default: the dataset's]",
@@ -173,7 +173,7 @@ def _offers(app: App, kind: str) -> str:
         if entry.name not in have:
             carriers.setdefault(entry.distribution, []).append(entry.name)
     lines = [f"  installed: {', '.join(have)}"] if have else []
-    lines += [f"  pip install {name}  brings {', '.join(brought)}" for name, brought in carriers.items()]
+    lines += [f"  pip install {name}  installs {', '.join(brought)}" for name, brought in carriers.items()]
     return "\n".join(lines)
 
 

@@ -177,7 +177,7 @@ def _title(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> str:
     several = len({column.metric for column in metric_columns(runs) if not column.table}) > len(metrics) == 1
     title = shown[0].table if shown else ""
     what = f"{title or metrics.copy().pop()}: " if title or several else ""
-    values = ", ".join((*value_notes(runs, shown), "95 % interval"))
+    values = ", ".join((*value_notes(runs, shown), "95% interval"))
     if metrics == {NO_METRIC}:
         values = "mean per question after editing"
     return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"

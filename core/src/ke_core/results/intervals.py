@@ -25,7 +25,7 @@ Sample = tuple[Sequence[float], Sequence[str]]
 
 
 def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share: bool = False) -> Interval | None:
-    """Return a 95 % interval of the mean of ``values``, or None if all have the same unit.
+    """Return a 95% interval of the mean of ``values``, or None if all have the same unit.
 
     Observations of one unit (the questions of a case, the cases of a batch) depend on one another, so
     whole units are sampled with replacement, 1,000 times, and each time the mean is taken over all
@@ -43,7 +43,7 @@ def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share
 
 
 def bootstrap_average(samples: Sequence[Sample], *, seed: int, share: bool = False) -> Interval | None:
-    """Return a 95 % interval of the unweighted mean of several means, or None if all observations have the same unit.
+    """Return a 95% interval of the unweighted mean of several means, or None if all observations have the same unit.
 
     The same units are sampled for all samples, because a unit has observations in several. Resamples that contain no
     observation of some sample are skipped. ``share``: as in ``bootstrap``.

@@ -130,7 +130,7 @@ def test_an_existing_sheet_is_not_overwritten(ke, sheet):
 
 
 def test_a_sample_of_many_answers_is_that_of_the_whole_list():
-    """80 % of the answers are wrong, 20 % right: of 20, 16 and 4, each the first ones by the hash of seed and item."""
+    """80% of the answers are wrong, 20% right: of 20, 16 and 4, each the first ones by the hash of seed and item."""
     import hashlib
 
     from ke_core.plugin import Answer, Verdict

@@ -114,7 +114,7 @@ def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(k
     )  # fmt: skip
     assert [[(one["value"], one["n"]) for one in scores] for scores in direct["scores"]] == [[(0.0, 2)], [(0.5, 2)]]
     out = ke("compare", "a", "b", "--metric", "picky")[1]
-    assert "picky on the 6 queries that all runs share: value in %, 95 % interval" in out
+    assert "picky on the 6 queries that all runs share: value in %, 95% interval" in out
     assert "queries with a value in every run: mean of cases 6; in each run: A 8, B 6" in out
     assert not found(ke, "a", "b")["on_queries_of_all"]
 

@@ -218,7 +218,7 @@ def test_a_single_number_has_no_chart():
 def test_tooltips_show_n_and_interval_and_escape_names():
     seen = galleries([reported(score(0.5), score(0.2, aspect="instance"), editor="<b>&")])[0].panels[0]
     picture = draw(seen)
-    assert "<title>&lt;b&gt;&amp;, direct: 50.0 % (40.0-60.0), n 10</title>" in picture
+    assert "<title>&lt;b&gt;&amp;, direct: 50.0% (40.0-60.0), n 10</title>" in picture
     assert "<b>" not in picture
 
 
@@ -455,7 +455,7 @@ class Seen(HTMLParser):
 
 def test_the_page_starts_with_a_summary_and_defines_its_terms():
     page = html_page([ONE], [], summaries={"memit": "edits many facts at once"})
-    assert '<p id="summary">memit: 41.2 % (n 10) multi-hop' in page
+    assert '<p id="summary">memit: 41.2% (n 10) multi-hop' in page
     assert '<abbr title="edits many facts at once">memit</abbr>' in page
     assert '<abbr title="Cases in which at least one wording of the multi-hop question is answered right.">' in page
     assert "<dt>memit</dt><dd>edits many facts at once</dd>" in page

@@ -45,7 +45,7 @@ def test_llama_3_has_published_values_only_for_unbounded_fine_tuning(
     assert [setting.value for setting in published.values()] == [(21,), 25, 5e-4, "prompt-last"]
     assert {setting.reason for setting in published.values()} == {f"published for {source}"}
     assert "eps" not in free
-    assert "66 %" in settings(FtConfig(), facts_of(*key))["layers"].reason
+    assert "66%" in settings(FtConfig(), facts_of(*key))["layers"].reason
 
 
 def test_unknown_model_gets_derived_values_with_reasons() -> None:

@@ -73,7 +73,7 @@ class ReferenceNse(ReferenceMemit):
 
 
 class ReferencePasses(ReferenceNse):
-    """Three passes with 80 % of the activations; some edits are near in time, and some are too far away."""
+    """Three passes with 80% of the activations; some edits are near in time, and some are too far away."""
 
     alpha, upper, p, passes = 1.5, 12.5, 0.8, 3
 

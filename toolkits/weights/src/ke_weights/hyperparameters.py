@@ -139,7 +139,7 @@ class SelectsLayers(Protocol):
 def edited_layers(shape: Shape) -> Setting:
     """Return the layers to edit in a model without published ones."""
     window = _window(shape.blocks)
-    return Setting(window, f"{len(window)} layers ending at 27 % of {shape.blocks} blocks, where published layers end")
+    return Setting(window, f"{len(window)} layers ending at 27% of {shape.blocks} blocks, where published layers end")
 
 
 def multi_layer_settings(config: SelectsLayers, facts: ModelFacts) -> dict[str, Setting]:
@@ -212,7 +212,7 @@ def _traced(facts: ModelFacts, pick: Callable[[Trace], Any]) -> Setting:
 
 
 def _window(blocks: int) -> tuple[int, ...]:
-    """Return the layers to edit: five (a sixth of a shallow model) ending at 27 % of the depth.
+    """Return the layers to edit: five (a sixth of a shallow model) ending at 27% of the depth.
 
     The first and the last layer are never edited.
     """

@@ -67,7 +67,7 @@ def null_space(covariance: KeyCovariance, layer: int, threshold: float | None, l
     """Return the null space of C. Raises EditFailed if no eigenvalue is below the threshold.
 
     The default threshold is the mean eigenvalue tr(C) / f. (The fraction of tr(C) below it tells how close to a null
-    space the result is. In a model with a flat spectrum it is large, and a threshold by fraction, such as 1 %, would
+    space the result is. In a model with a flat spectrum it is large, and a threshold by fraction, such as 1%, would
     leave fewer directions than there are edits.)
     """
     values, vectors = torch.linalg.eigh(covariance.double())  # ascending

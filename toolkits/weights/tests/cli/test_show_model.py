@@ -67,7 +67,7 @@ def test_published_values_need_only_the_configuration(ke, tmp_path):
 def test_derived_values_have_a_reason(ke, tiny):
     status, out, _err = ke("show", "spreader", "--model", tiny)
     assert status == 0
-    assert "27 % of 4 blocks" in out
+    assert "27% of 4 blocks" in out
     assert "RMSNorm" in out
 
 
@@ -75,7 +75,7 @@ def test_quantized_model_is_refused_with_its_dtype(ke, tiny, tmp_path):
     other = str(saved(tiny_model("gemma2"), tmp_path / "other"))
     status, out, _err = ke("show", "spreader", "--model", other)
     assert status == 0
-    assert "27 % of 4 blocks" in out
+    assert "27% of 4 blocks" in out
     assert "it cannot edit the model: it has norms after its MLPs" in out
     assert "hint: choose another model" in out
     assert "cannot edit" not in ke("show", "spreader", "--model", tiny)[1]

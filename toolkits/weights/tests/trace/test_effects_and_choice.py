@@ -148,7 +148,7 @@ def test_too_few_facts_or_no_clear_effect_give_the_layers_of_the_shape(
     assert (found.rome_layer, found.memit_layers) == (5, (4, 5, 6, 7, 8))
     assert not found.traced
     assert told in found.rule
-    assert "27 % of 30 blocks" in found.rule
+    assert "27% of 30 blocks" in found.rule
 
 
 def test_without_the_severed_curve_nothing_is_suggested() -> None:

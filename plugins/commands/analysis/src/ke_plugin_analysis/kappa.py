@@ -18,7 +18,7 @@ from ke_core.plugin import Interval
 def measure_agreement(
     by_hand: Sequence[str], by_judge: Sequence[str], *, seed: int = 0, units: Sequence[str] | None = None
 ) -> Agreement:
-    """Return kappa of two labelings of the same items, with a 95 % percentile bootstrap interval.
+    """Return kappa of two labelings of the same items, with a 95% percentile bootstrap interval.
 
     ``units``: the resampling unit of each item (its case). Without ``units``, items are resampled one by one.
     """

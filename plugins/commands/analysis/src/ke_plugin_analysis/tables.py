@@ -29,7 +29,7 @@ NARROW = 9
 
 
 def score_tables(runs: Sequence[Reported]) -> list[Group]:
-    """Return the main tables, one for each metric. A cell has the number and its 95 % interval.
+    """Return the main tables, one for each metric. A cell has the number and its 95% interval.
 
     n is in the heading if it is the same in all rows.
     """

@@ -37,7 +37,7 @@ from ke_core.plugin import BadConfig, BadRun, Interval, MetricScore
 from ke_plugin_reproduce.sweep import failed_in
 
 REASON = 100  # characters of an error
-HEADINGS = ("rank", "run", "prompt", "95 % interval", "n")
+HEADINGS = ("rank", "run", "prompt", "95% interval", "n")
 """The headings. The column that runs are ranked by comes after the third."""
 COLORS = {"hint": "", WARNING: "yellow", "error": "red"}
 
@@ -118,7 +118,7 @@ def leaderboard_page(found: Leaderboard) -> Group:
 def notes(found: Leaderboard) -> Iterator[tuple[str, str]]:
     """Yield the lines below the tables, each with its kind: hint, warning or error."""
     if any(place.rank.tied for table in found.tables for place in table.places):
-        yield ("A rank such as 2-4 means that 95 % intervals overlap. ke compare pairs the same questions.", "hint")
+        yield ("A rank such as 2-4 means that 95% intervals overlap. ke compare pairs the same questions.", "hint")
     if not all(table.alike for table in found.tables):
         yield "Different cases: --limit, --eval-limit or seeds differ between the runs of a table.", WARNING
     yield from ((f"{WARNING}: {words}", WARNING) for words in found.warnings)

@@ -79,7 +79,7 @@ def settings(config: GraceConfig, facts: ModelFacts) -> dict[str, Setting]:
 def _derived(shape: Shape) -> dict[str, Setting]:
     layer = min(round(0.84 * shape.blocks), max(shape.blocks - 2, 0))
     return {
-        "layer": Setting(layer, f"84 % of {shape.blocks} blocks, as published for LLaMA-2-7B"),
+        "layer": Setting(layer, f"84% of {shape.blocks} blocks, as published for LLaMA-2-7B"),
         "part": Setting("down", "published for all models but GPT-2 XL"),
         "steps": Setting(50, "published for LLaMA and Qwen2.5"),
         "lr": Setting(1.0, "published for every model"),

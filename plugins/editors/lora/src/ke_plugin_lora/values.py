@@ -1,7 +1,7 @@
 """Options of adapters, and the values that depend on the model: published or derived.
 
 The published settings were chosen for models of 1 to 8 billion parameters: a rate of 0.005, an update scaled by alpha /
-r = 4, a fixed number of passes. They ruin a small model (perplexity 1e15 on SmolLM2-135M), so ``profile=default`` uses
+r = 4, a fixed number of epochs. They ruin a small model (perplexity 1e15 on SmolLM2-135M), so ``profile=default`` uses
 them only for the models that they were published for. Other models get derived values, with early stopping.
 """
 
@@ -27,7 +27,7 @@ class AdapterConfig:
     )
     targets: tuple[str, ...] | None = derived("names of the linear layers that get an adapter, e.g. q_proj,v_proj")
     layers: tuple[int, ...] | None = derived("blocks that get an adapter; published: all of them")
-    steps: int | None = derived("maximum number of passes over the edits", positive)
+    steps: int | None = derived("maximum number of epochs", positive)
     rank: int | None = derived("r, the rank of an adapter's B A; published: 8", positive)
     alpha: float | None = derived("B A is scaled by alpha / r; published: 32", positive)
     dropout: float | None = derived(
@@ -82,7 +82,7 @@ PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): _easyedit("GPT-2 XL", ("c_attn",), 30),
     ("gptj", 28, 4096, 16384): _easyedit("GPT-J", ("fc_in", "fc_out"), 50),
     ("llama", 32, 4096, 11008): _easyedit("LLaMA-2-7B", QV, 70),
-    ("llama", 32, 4096, 14336): _easyedit("LLaMA-3-8B", QV, 70, "50 passes for LLaMA-3.1-8B"),
+    ("llama", 32, 4096, 14336): _easyedit("LLaMA-3-8B", QV, 70, "50 epochs for LLaMA-3.1-8B"),
     ("llama", 28, 3072, 8192): _easyedit("LLaMA-3.2-3B", QV, 70),
     ("llama", 16, 2048, 8192): _easyedit("LLaMA-3.2-1B", QV, 70),
     ("qwen2", 28, 3584, 18944): _easyedit("Qwen2.5-7B", QV, 60),
@@ -118,9 +118,9 @@ def _derived(shape: Shape) -> dict[str, Setting]:
         "rank": Setting(8, "published for every model"),
         "alpha": Setting(8.0, "B A is not scaled: the published alpha / r of 4 is a four times higher rate"),
         "dropout": Setting(0.0, "early stopping needs the loss without noise"),
-        "lr": Setting(3e-3, "measured on SmolLM2-135M: an edit needs about 11 passes"),
+        "lr": Setting(3e-3, "measured on SmolLM2-135M: an edit needs about 11 epochs"),
         "stop_loss": Setting(
-            0.1, "a probability of 90 % for each token of the new object: later passes only do damage"
+            0.1, "a probability of 90% for each token of the new object: later epochs only do damage"
         ),
     }
 

@@ -4,7 +4,7 @@ The numbers of the default profile:
 
 *Step size.* The published eta, 1e-6, is one number in the same Adam as the network. Each step moves it by the learning
 rate, 1e-5, so the first step makes it 1.1e-5 or -9e-6, and edits then go the wrong way. Here eta = log(1 + e^s), and s
-has its own Adam: a step changes eta by at most about 3 %, and its sign never. The ridge e^lambda is in the same Adam.
+has its own Adam: a step changes eta by at most about 3%, and its sign never. The ridge e^lambda is in the same Adam.
 
 *Rank and learning rate.* A quarter of the hidden size and 1e-4, as derived for ``mend``, which has the same network.
 
@@ -68,7 +68,7 @@ def _default(name: str, hidden: int) -> dict[str, Setting]:
     numbers: dict[str, tuple[Any, str]] = {
         "rank": (max(hidden // 4, 1), f"a quarter of the hidden size, {hidden}"),
         "lr": (1e-4, "a few hundred steps move as far as the published training"),
-        "step_lr": (3e-2, "a step changes eta and the ridge by at most 3 %"),
+        "step_lr": (3e-2, "a step changes eta and the ridge by at most 3%"),
         "step_init": (STEPS[name], "measured on SmolLM2-135M"),
         "positive_step": (True, "eta keeps its sign"),
         "batch": (8, "more steps in the same time"),
@@ -99,5 +99,5 @@ def _modules(name: str, facts: ModelFacts) -> Setting:
         reason = f"the last fifth of {blocks} blocks, as published for GPT-J"
     else:
         first, last, part = round(0.69 * blocks), min(round(0.94 * blocks), blocks - 1), "up"
-        reason = f"69 to 94 % of {blocks} blocks, as published for LLaMA-3-8B"
+        reason = f"69 to 94% of {blocks} blocks, as published for LLaMA-3-8B"
     return Setting((f"{part}:{first}-{last}",), reason)

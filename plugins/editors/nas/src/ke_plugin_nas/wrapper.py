@@ -7,7 +7,7 @@
     v*  = A v* / |v*|                     otherwise
     z   = (h - v0) + v*                   h: the state that delta was added to
 
-A is the mean of |v*| over targets of other facts on the original model, without the largest 5 %.
+A is the mean of |v*| over targets of other facts on the original model, without the largest 5%.
 """
 
 from __future__ import annotations

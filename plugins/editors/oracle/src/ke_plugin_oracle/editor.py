@@ -1,4 +1,4 @@
-"""The oracle: a score below 100 % is caused by the benchmark, the judge or the metric."""
+"""The oracle: a score below 100% is caused by the benchmark, the judge or the metric."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class UltraEditConfig:
     eta: float | None = derived("step size: the output for an answer token changes by eta |h|^2 g", positive)
     batch: int = option("edits per forward and backward pass, as published", 10, validators.gt(0))
     profile: Literal["default", "paper"] = option(
-        "running variance: default = exact; paper = as released, 10 to 14 % too large a deviation", "default"
+        "running variance: default = exact; paper = as released; the standard deviation is 10 to 14% too large", "default"
     )
 
 
@@ -62,7 +62,7 @@ def derive(config: UltraEditConfig, facts: ModelFacts) -> dict[str, Setting]:
     """Return the linear maps and eta, with the reason for their values."""
     shape = facts.shape
     first, last = round(0.64 * shape.blocks), min(round(0.93 * shape.blocks), shape.blocks - 1)
-    reason = f"64 to 93 % of {shape.blocks} blocks, as published for Qwen2.5 and GPT-J"
+    reason = f"64 to 93% of {shape.blocks} blocks, as published for Qwen2.5 and GPT-J"
     modules = resolve_hyperparameters(
         config, PUBLISHED.get(shape.key), {"modules": Setting((f"up:{first}-{last}",), reason)}
     )

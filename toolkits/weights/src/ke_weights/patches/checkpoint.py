@@ -7,7 +7,7 @@
     DIR/ke_patches/originals.safetensors                      the base's own tensors of every changed weight
     DIR/ke_patches/1-ID.safetensors ...                       the patches
 
-Subtracting an update does not restore the weight: about 7 % of its entries differ, in every dtype.
+Subtracting an update does not restore the weight: about 7% of its entries differ, in every dtype.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _curves(figure: Any, found: Effects, marked: Sequence[int]) -> Any:
     axes.set_xlabel(_axis_label(marked))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("average indirect effect")
-    axes.set_title("at the last subject token, with 95 % intervals", fontsize="small")
+    axes.set_title("at the last subject token, with 95% intervals", fontsize="small")
     axes.legend(fontsize="small")
     return figure
 

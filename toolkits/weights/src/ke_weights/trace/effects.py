@@ -14,12 +14,12 @@ from ke_weights.trace.settings import FactTrace
 Role = Literal["first subject", "middle subject", "last subject", "next", "further", "last"]
 LAST_SUBJECT: Role = "last subject"
 LAST: Role = "last"
-NORMAL = 1.96  # standard errors in half of a 95 % interval
+NORMAL = 1.96  # standard errors in half of a 95% interval
 
 
 @frozen(kw_only=True)
 class EffectCurve:
-    """Effect by layer, half the width of its 95 % interval, and number of averaged rows."""
+    """Effect by layer, half the width of its 95% interval, and number of averaged rows."""
 
     effect: tuple[float, ...]
     interval: tuple[float, ...]

@@ -27,7 +27,7 @@ def command(
     """Compare runs query by query, with significance tests.
 
     The runs must have the same dataset, cases and judge. Each run is compared with the first one. The command prints
-    the difference of every score with a 95 % interval (paired bootstrap over clusters of dependent observations),
+    the difference of every score with a 95% interval (paired bootstrap over clusters of dependent observations),
     McNemar's exact test of the queries that only one run answers correctly, and examples of these queries.
 
     \b

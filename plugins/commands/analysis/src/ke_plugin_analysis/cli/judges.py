@@ -76,7 +76,7 @@ def list_(app: App, *, as_json: bool) -> None:
 def check_(
     app: App, /, *, name: str, items: Path | None, options: tuple[str, ...], as_json: bool, **given: Any
 ) -> None:
-    """Compare a judge with human labels: Cohen's kappa with a 95 % interval.
+    """Compare a judge with human labels: Cohen's kappa with a 95% interval.
 
     It needs at least 50 items. Reports of runs that this judge judged, with these options and this model, print the
     result, and a warning if kappa is below 0.6.
@@ -106,7 +106,7 @@ def check_(
         differing = [{"item": to_json(one.item), "found": one.found, "note": one.note} for one in found.disagreements]
         shared.print_json({**to_json(found.check), "disagreements": differing})
         return
-    table = plain_table("labels", "items", "agreed", "Cohen's kappa", "95 % interval")
+    table = plain_table("labels", "items", "agreed", "Cohen's kappa", "95% interval")
     for group, agreement in found.check.agreements.items():
         between = agreement.interval
         kappa = "undefined" if agreement.kappa is None else f"{agreement.kappa:.2f}"

@@ -117,7 +117,7 @@
     const kept = [];
     const escaped = JSON.stringify(wanted).slice(1, -1);
     for (let from = 0, to = 0; from < numbers.length && mine === searches; from = to) {
-      document.getElementById("count").textContent = `searching: ${Math.floor(100 * from / numbers.length)} %`;
+      document.getElementById("count").textContent = `searching: ${Math.floor(100 * from / numbers.length)}%`;
       const at = blockOf(numbers[from]);
       while (to < numbers.length && blockOf(numbers[to]) === at) to += 1;
       let text;

@@ -114,7 +114,7 @@ def _open(runs: Sequence[ComparedRun]) -> Iterator[str]:
 
 
 def _table(found: RunComparison, table: Sequence[Difference], name: str) -> Group:
-    drawn = plain_table("", "prompt", "A", name, f"{name} - A", "95 % interval", "n", "lost", "gained", "p")
+    drawn = plain_table("", "prompt", "A", name, f"{name} - A", "95% interval", "n", "lost", "gained", "p")
     for column in drawn.columns[2:]:
         column.justify, column.no_wrap = "right", True
     metric = None
@@ -147,7 +147,7 @@ def _in_all(found: RunComparison, made: SharedScores) -> Group:
     title = f"{made.metric} on the {count_noun(sum(made.queries.values()), 'query', 'queries')} that all runs share"
     each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
     return Group(
-        titled(f"{title}: value in %, 95 % interval", drawn),
+        titled(f"{title}: value in %, 95% interval", drawn),
         literal(f"queries with a value in every run: {each}; in each run: {_own(made)}", "dim"),
     )
 

@@ -68,7 +68,7 @@ def labels_page(found: LabelSheet) -> Group:
 def _sorted(found: LabelComparison) -> Iterator[RenderableType]:
     """Yield the fractions of the manual labels, compared with the metric's labels."""
     name = found.sorting.name
-    table = plain_table("manual", "%", "95 % interval", "n", *(f"{name}: {label}" for label in found.sorting.labels))
+    table = plain_table("manual", "%", "95% interval", "n", *(f"{name}: {label}" for label in found.sorting.labels))
     for column in table.columns[1:]:
         column.justify = "right"
     for label, share in found.shares.items():

@@ -26,7 +26,7 @@ PREFIX, SUFFIXES, STEPS = 20, (3, 6, 5), 3
 # Fractions of the logits' spread. Rotary angles and norms are float32 in a float64 LLaMA. In half precision, two
 # correct
 # backends differ by some percent, depending on the model: four times the difference of its ordinary passes. A lost
-# prefix differs by 100 %.
+# prefix differs by 100%.
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.02}
 HALF, NOISE, MOST = 0.1, 4.0, 0.4
 
