@@ -247,7 +247,7 @@ def test_removed_edit_is_undone_and_later_ones_are_learned_again(tmp_path: Path)
         assert edited.details["edits"][TO_MADRID.id]["placement"] == "overwritten"
         edited.change(remove=[TO_MADRID.id])
         assert model.digest == tower
-        with pytest.raises(UnsupportedChange, match="is not in the codebook"):
+        with pytest.raises(UnsupportedChange, match="there is no edit"):
             edited.change(remove=["unknown"])
     fresh = tiny_model("llama")
     with Grace(config).load(make_session(fresh, root=tmp_path), tmp_path / "state") as loaded:

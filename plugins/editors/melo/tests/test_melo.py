@@ -184,7 +184,7 @@ def test_removed_edit_is_undone_and_later_ones_are_learned_again(tmp_path: Path)
         edited.save(tmp_path / "state")
         edited.change(remove=[MOVE_GATE.id])
         assert model.digest == tower
-        with pytest.raises(UnsupportedChange, match="is not in the database"):
+        with pytest.raises(UnsupportedChange, match="there is no edit"):
             edited.change(remove=["unknown"])
     fresh = tiny_model()
     with Melo(config).load(make_session(fresh, root=tmp_path), tmp_path / "state") as loaded:

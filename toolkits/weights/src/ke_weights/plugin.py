@@ -32,6 +32,7 @@ from ke_plugin_hf.model import HFModel as OpenModel
 from ke_weights.answer_states import AnswerStates
 from ke_weights.corpus import read_corpus
 from ke_weights.covariance import CovarianceCache, CovarianceSettings, KeyCovariance
+from ke_weights.edit_change import EditChange, edit_change, restored_on_error
 from ke_weights.edit_targets import EditTargets
 from ke_weights.facts import model_facts
 from ke_weights.gradients import hooked, layer_gradients, stacked
@@ -71,17 +72,17 @@ from ke_weights.wrapping import EditState, UpdateWrapper
 
 __all__ = [
     "NOT_QUANTIZED", "Adaptor", "AnswerStates", "BlockEditor", "CovarianceCache", "CovarianceSettings", "Delta",
-    "Dense", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows", "Layer", "LayerCall",
-    "LayerForward", "LiveAdapters", "LiveSettings", "LocateContext", "LocateContextCache", "LocateEditor",
+    "Dense", "EditChange", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows", "Layer",
+    "LayerCall", "LayerForward", "LiveAdapters", "LiveSettings", "LocateContext", "LocateContextCache", "LocateEditor",
     "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "NullSpace", "OpenModel", "Patch", "RankOneEditor",
     "Rewrite", "RidgeShift", "SavedEdit", "ScoredTokens", "StatefulEditor", "SubjectTokens", "Tail", "TargetSettings",
     "TrainingRows", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky",
-    "context_templates", "covariance_weighted", "default_dtype", "dense", "double", "encode", "end_of_sequence",
-    "find_parts", "forward", "frobenius", "frozen_module", "home", "hooked", "layer_gradients", "load_state",
-    "map_orientation", "mlp_states", "model_facts", "module_map", "module_outputs", "named_maps", "null_space",
-    "open_live_adapters", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized", "read_corpus",
-    "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "rewrite", "ridge_update", "row_keys",
-    "save_state", "scored_tokens", "site_states", "spread_over_layers", "stacked", "stored_as", "subject_states",
-    "summed", "swapped", "target_ids", "training_rows", "uninterruptible_context", "unsupported_edits", "whole_instead",
-    "write",
+    "context_templates", "covariance_weighted", "default_dtype", "dense", "double", "edit_change", "encode",
+    "end_of_sequence", "find_parts", "forward", "frobenius", "frozen_module", "home", "hooked", "layer_gradients",
+    "load_state", "map_orientation", "mlp_states", "model_facts", "module_map", "module_outputs", "named_maps",
+    "null_space", "open_live_adapters", "open_tail", "opened_edit", "padded", "project", "prompt_lengths", "quantized",
+    "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite", "restored_on_error",
+    "rewrite", "ridge_update", "row_keys", "save_state", "scored_tokens", "site_states", "spread_over_layers",
+    "stacked", "stored_as", "subject_states", "summed", "swapped", "target_ids", "training_rows",
+    "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 from torch import nn
 
-from ke_core.plugin import Details, Edit, PassthroughModel, Session, Setting, UnsupportedChange
+from ke_core.plugin import Details, Edit, PassthroughModel, Session, Setting
 from ke_plugin_grace.codebook import Codebook, PlacementRules, place
 from ke_plugin_grace.history import LearnedEdit, load_history, save_history, undone
 from ke_plugin_grace.layer import FUNCTIONS, key_and_output
@@ -23,9 +23,11 @@ from ke_weights.plugin import (
     Rewrite,
     StatefulEditor,
     as_rewrites,
+    edit_change,
     find_parts,
     map_orientation,
     model_facts,
+    restored_on_error,
     rewrite,
     target_ids,
 )
@@ -68,31 +70,21 @@ class GraceModel(PassthroughModel):
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Learn the edits ``add``, and forget those called ``remove``: all or none.
 
-        Edits are undone from the latest one on. Those that were learned after a removed one are learned again. Raises
-        UnsupportedChange for an unknown name, UnsupportedEdit and EditFailed.
+        An edit that is in effect already is not learned again. Edits are undone from the latest one on. Those that were
+        learned after a removed one are learned again. Raises UnsupportedChange for an unknown name, UnsupportedEdit and
+        EditFailed.
         """
         model = self.session.model
         as_rewrites(add, model.tokenizer, model.context)  # raises for an edit that cannot be made
-        names = [one.edit.id for one in self.learned]
-        unknown = [name for name in remove if name not in names]
-        if unknown:
-            raise UnsupportedChange(f"edit {unknown[0]!r} is not in the codebook", hint="remove edits that were made")
-        gone = {*remove, *(edit.id for edit in add)}
-        if not gone:
-            return
-        kept = next((at for at, name in enumerate(names) if name in gone), len(names))
-        todo = [one.edit for one in self.learned[kept:] if one.edit.id not in gone] + list(add)
-        before = dict(self.adaptor.state)
-        learned, described = list(self.learned[:kept]), dict[str, Any]()
-        try:
-            book = undone(self.codebook, self.learned[kept:])
+        change = edit_change([(one.edit,) for one in self.learned], add, remove)
+        todo = [edit for batch in change.again for edit in batch] + [*change.new]
+        learned, described = list(self.learned[: change.kept]), dict[str, Any]()
+        with restored_on_error(self.adaptor):
+            book = undone(self.codebook, self.learned[change.kept :])
             for at, edit in enumerate(todo):
                 book = self._learn(book, edit, learned, described)
                 self.session.progress.advance("learning edits", at + 1, len(todo))
             self.adaptor.replace_state({} if book is None else book.state)
-        except BaseException:
-            self.adaptor.replace_state(before)
-            raise
         self.learned, self._described = tuple(learned), described
 
     def save(self, path: Path) -> None:

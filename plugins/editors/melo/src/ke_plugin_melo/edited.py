@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from attrs import frozen
 
-from ke_core.plugin import Details, Edit, EditFailed, PassthroughModel, Session, Setting, UnsupportedChange
+from ke_core.plugin import Details, Edit, EditFailed, PassthroughModel, Session, Setting
 from ke_plugin_melo.database import ClusterRules, PlacedQuery, VectorDatabase, place
 from ke_plugin_melo.history import LearnedBatch, load_batches, save_batches, stacked_blocks
 from ke_plugin_melo.training import BlockTraining, TrainedBlock, first_factors, train_block
@@ -19,8 +19,10 @@ from ke_weights.plugin import (
     OpenModel,
     SubjectTokens,
     as_rewrites,
+    edit_change,
     map_orientation,
     module_outputs,
+    restored_on_error,
     target_ids,
 )
 
@@ -65,32 +67,23 @@ class MeloModel(PassthroughModel):
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Learn the edits ``add``, and forget those called ``remove``: all or none.
 
-        Edits that were learned with or after a removed one are learned again. Raises UnsupportedChange for an unknown
+        An edit that is in effect already is not learned again. Edits that were learned with or after a removed one are
+        learned again. Raises UnsupportedChange for an unknown
         name, UnsupportedEdit, and EditFailed, also if there are more blocks than the maximum.
         """
-        names = [{edit.id for edit in batch.edits} for batch in self.learned]
-        unknown = [name for name in remove if not any(name in batch for batch in names)]
-        if unknown:
-            raise UnsupportedChange(f"edit {unknown[0]!r} is not in the database", hint="remove edits that were made")
-        gone = {*remove, *(edit.id for edit in add)}
-        kept = next((at for at, batch in enumerate(names) if batch & gone), len(names))
-        todo = [edit for batch in self.learned[kept:] for edit in batch.edits if edit.id not in gone] + list(add)
-        batches = [todo[at : at + self.made.batch] for at in range(0, len(todo), self.made.batch)]
-        self._require_blocks(kept + len(batches))
-        states = {adaptor: dict(adaptor.state) for adaptor in (self.router, *self.layers.values())}
-        learned, described = list(self.learned[:kept]), dict[str, Any]()
-        try:
-            database = self.database if kept == len(names) else self._replayed(self.learned[:kept])
+        change = edit_change([batch.edits for batch in self.learned], add, remove)
+        size = self.made.batch
+        batches = [*change.again, *(change.new[at : at + size] for at in range(0, len(change.new), size))]
+        self._require_blocks(change.kept + len(batches))
+        learned, described = list(self.learned[: change.kept]), dict[str, Any]()
+        with restored_on_error(self.router, *self.layers.values()):
+            database = self.database if change.kept == len(self.learned) else self._replayed(learned)
             self._use(VectorDatabase(), ())  # queries and blocks depend on the model only
             for at, batch in enumerate(batches):
                 database, made = self._learn(database, batch, len(learned), described)
                 learned.append(made)
                 self.session.progress.advance("training LoRA blocks", at + 1, len(batches))
             self._use(database, learned)
-        except BaseException:
-            for adaptor, state in states.items():
-                adaptor.replace_state(state)
-            raise
         self.database, self.learned, self._described = database, tuple(learned), described
 
     def save(self, path: Path) -> None:

@@ -17,7 +17,17 @@ from ke_plugin_wise.resolved import ResolvedWise
 from ke_plugin_wise.routing import ACTIVATIONS, memory_name
 from ke_plugin_wise.training import Learned, edit_rows, learn, shard_mask
 from ke_weights import as_details
-from ke_weights.plugin import Adaptor, OpenModel, Rewrite, as_rewrites, load_state, save_state
+from ke_weights.plugin import (
+    Adaptor,
+    OpenModel,
+    Rewrite,
+    as_rewrites,
+    edit_change,
+    load_state,
+    restored_on_error,
+    rewrite,
+    save_state,
+)
 
 AGAIN = "use the model and the options that it was saved with"
 
@@ -34,30 +44,30 @@ class SideMemoryModel(PassthroughModel):
         self._texts: TrainingTexts | None = None
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Learn the edits in ``add``. If edits are removed, learn all remaining ones again from the start."""
-        rewrites = self._rewrites(add)  # raises for an edit that cannot be made
-        left = {name: edit for name, edit in self.edits.items() if name not in remove}
-        memories = self.memories
-        if remove:
-            memories = SideMemories()
-            rewrites = self._rewrites(list(left.values())) + rewrites
-        before, learned = self.adaptor.state, {}
-        self.adaptor.replace_state({})  # a memory is trained on the model without side memories
-        try:
-            for at, wanted in enumerate(rewrites):
-                memories, learned[wanted.id] = self._learn(memories, wanted)
-                self.session.progress.advance("training side memories", at + 1, len(rewrites))
-            state = self._state(memories)
-        except BaseException:
-            self.adaptor.replace_state(before)
-            raise
-        self.adaptor.replace_state(state)
-        self.memories, self.edits = memories, left | {edit.id: edit for edit in add}
+        """Learn the edits in ``add`` that are not in effect. If any is removed, learn the others again from the start.
+
+        Raises UnsupportedChange for an unknown name, UnsupportedEdit and EditFailed.
+        """
+        self._check(add)
+        change = edit_change([tuple(self.edits.values())], add, remove)
+        again = [edit for batch in change.again for edit in batch]
+        memories = self.memories if change.kept else SideMemories()
+        learned: dict[str, Learned] = {}
+        todo = [*again, *change.new]
+        with restored_on_error(self.adaptor):
+            self.adaptor.replace_state({})  # a memory is trained on the model without side memories
+            for at, edit in enumerate(todo):
+                memories, learned[edit.id] = self._learn(memories, rewrite(edit))
+                self.session.progress.advance("training side memories", at + 1, len(todo))
+            self.adaptor.replace_state(self._state(memories))
+        stay = self.edits if change.kept else {edit.id: edit for edit in again}
+        self.memories, self.edits = memories, stay | {edit.id: edit for edit in change.new}
         self._details = self._described(learned)
 
-    def _rewrites(self, edits: Sequence[Edit]) -> tuple[Rewrite, ...]:
+    def _check(self, edits: Sequence[Edit]) -> None:
+        """Raise UnsupportedEdit for the first edit that cannot be made."""
         model = self.session.model
-        return as_rewrites(edits, model.tokenizer, room(model, self.found.contexts))
+        as_rewrites(edits, model.tokenizer, room(model, self.found.contexts))
 
     def _learn(self, memories: SideMemories, wanted: Rewrite) -> tuple[SideMemories, Learned]:
         """Train the open memory on one edit."""

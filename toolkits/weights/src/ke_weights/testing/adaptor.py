@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
 
-from ke_core.plugin import Edited, Editor, EditorSpec, Generate, KEError, Score, Session, SupportsSave
+from ke_core.plugin import (
+    Edited,
+    Editor,
+    EditorSpec,
+    Generate,
+    KEError,
+    Score,
+    Session,
+    SupportsSave,
+    UnsupportedChange,
+)
 from ke_plugin_hf.testing import Family
-from ke_testing.examples import MOVE_GATE, MOVE_TOWER, QUESTIONS
+from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, QUESTIONS, ROME, TOWER, city_edit
 from ke_testing.kit import expect_other, expect_same, texts, unchanged
 from ke_weights.testing.opening import OpenModelContract
 from ke_weights.testing.weights import changes, weights_of
@@ -118,6 +129,27 @@ class AdaptorContract(OpenModelContract):
             loaded.change(add=[MOVE_GATE])
             expect_same(fresh.model, digest, "a sequence that was saved, loaded and continued gives another model")
             assert texts(loaded.answer(QUESTIONS)) == answers
+
+    def test_an_edit_in_effect_is_not_made_again(self, editor: Editor, session: Session[Any]) -> None:
+        """Cases of a sequence may share an edit."""
+        with editor.edit(session, [MOVE_TOWER]) as edited:
+            edited.change(add=[MOVE_GATE])
+            digest = session.model.digest
+            edited.change(add=[MOVE_TOWER])
+            expect_same(session.model, digest, "an edit that is in effect was made again")
+
+    def test_removal_equals_a_sequence_without_the_edit(self, editor: Editor, session: Session[Any]) -> None:
+        """The edits that stay are of one prompt: the later one replaced the other, and both may be made again."""
+        to_madrid = city_edit(TOWER, ROME, MADRID)
+        with editor.edit(session, [MOVE_TOWER]) as edited:
+            edited.change(add=[to_madrid])
+            digest = session.model.digest
+        with editor.edit(session, [MOVE_GATE]) as edited:
+            edited.change(add=[MOVE_TOWER])
+            edited.change(add=[to_madrid])
+            with suppress(UnsupportedChange):
+                edited.change(remove=[MOVE_GATE.id])
+                expect_same(session.model, digest, "the model without an edit differs from one that never had it")
 
     def test_damaged_file_is_rejected_in_one_line(
         self, spec: EditorSpec, editor: Editor, session: Session[Any], tmp_path: Path
