@@ -103,11 +103,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 seed_option = click.option("--seed", default=0, show_default=True, help="Random seed, for cases and batches.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN", shell_complete=completion.run)
 dataset_argument = click.argument("name", metavar="DATASET", shell_complete=completion.component("dataset"))
-editors_option = click.option("--editor", "editors", multiple=True, metavar="NAME", help="Editor; see ke plugins (repeatable).",
+editors_option = click.option("--editor", "editors", multiple=True, metavar="NAME", help="Editor (repeatable).",
                               shell_complete=completion.component("editor"))  # fmt: skip
 dataset_option = click.option("--dataset", default="", metavar="NAME", help="Benchmark; see ke datasets list.",
                               shell_complete=completion.component("dataset"))  # fmt: skip
-judge_option = click.option("--judge", default="", metavar="NAME", help="Judge; see ke judges. [default: the dataset's]",
+judge_option = click.option("--judge", default="", metavar="NAME", help="Judge. [default: the dataset's]",
                             shell_complete=completion.component("judge"))  # fmt: skip
 metric_option = click.option("--metric", "metrics", multiple=True, metavar="NAME",
                              help="Metric (repeatable). [default: the dataset's]",

@@ -1,4 +1,4 @@
-"""Published and derived targets and passes, each with its reason."""
+"""Published and derived targets and epochs, each with its reason."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_published_values_are_used(known: ModelFacts, targets: tuple[str, ...], 
     assert all(setting.reason.startswith("published for") for setting in found.values())
 
 
-def test_reason_states_the_passes_of_llama_3_1() -> None:
-    assert "50 passes for LLaMA-3.1-8B" in settings(LoraConfig(), facts_of("llama", 32, 4096, 14336))["steps"].reason
+def test_reason_states_the_epochs_of_llama_3_1() -> None:
+    assert "50 epochs for LLaMA-3.1-8B" in settings(LoraConfig(), facts_of("llama", 32, 4096, 14336))["steps"].reason
 
 
 @pytest.mark.parametrize("config", [LoraConfig(), LoraConfig(profile="paper")], ids=["default", "paper"])

@@ -111,7 +111,7 @@ def test_hidden_edit_is_not_offered_for_selection() -> None:
         (" - eiffel tower is  located in Rome", "tower"),
         (" Fact: Eiffel Tower is located in Rome", "tower"),
         (" The matching fact is: Eiffel Tower is located in Rome.", "tower"),
-        (" Eiffel Tower is loc", "tower"),
+        (" Eiffel Tower is loc", ""),
         (" It is false that the moon is made of cheese.", "moon"),
         (" none", ""),
         (" None of them.", ""),
@@ -120,9 +120,16 @@ def test_hidden_edit_is_not_offered_for_selection() -> None:
     ],
 )
 def test_selection_is_the_edit_that_the_reply_repeats(reply, found) -> None:
+    assert [hit.id for hit in selected(reply, _hits())] == ([found] if found else [])
+
+
+def test_reply_that_was_cut_off_may_be_the_start_of_an_edit() -> None:
+    assert [hit.id for hit in selected(" Eiffel Tower is loc", _hits(), cut_off=True)] == ["tower"]
+
+
+def _hits() -> list[Hit]:
     facts = {"tower": TOWER, "moon": "It is false that the moon is made of cheese"}
-    hits = [Hit(id=name, text=text, score=0.5) for name, text in facts.items()]
-    assert [hit.id for hit in selected(reply, hits)] == ([found] if found else [])
+    return [Hit(id=name, text=text, score=0.5) for name, text in facts.items()]
 
 
 def test_threshold_needs_its_gate_and_a_number_for_other_encoders() -> None:

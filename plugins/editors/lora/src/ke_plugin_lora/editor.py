@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
+from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting, digest
 from ke_plugin_lora.adapter import Adapter, attach_adapter, quantization, target_layers
 from ke_plugin_lora.training import Example, example_losses, seed_generators, target_examples, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, LoraSettings, settings
@@ -62,11 +62,13 @@ def trained_adapter(
     recipe = LoraSettings.of(values, config.batch)
     before = example_losses(model.module, examples, model.device)
     with ExitStack() as stack:
-        with seed_generators(model.device, session.seed):
+        # Of the run and its edits, so that the adapters of a sequence do not all start in the same directions
+        seed = int(digest({"seed": session.seed, "edits": [one.edit for one in examples]})[:15], 16)
+        with seed_generators(model.device, seed):
             adapter = stack.enter_context(attach_adapter(model.module, targets, recipe))
             passes = train(
                 model.module, adapter, examples, recipe,
-                device=model.device, seed=session.seed, progress=session.progress,
+                device=model.device, seed=seed, progress=session.progress,
             )  # fmt: skip
         after = example_losses(model.module, examples, model.device)
         yield adapter, _details(config, values, passes, adapter, before, after)

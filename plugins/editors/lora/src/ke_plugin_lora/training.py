@@ -42,9 +42,9 @@ def train(
     module: nn.Module, adapter: Adapter, examples: Sequence[Example], recipe: LoraSettings, *,
     device: torch.device, seed: int, progress: Progress,
 ) -> int:  # fmt: skip
-    """Make at most ``steps`` passes over ``examples``, each in a new order sampled from ``seed``. Return their number.
+    """Make at most ``steps`` epochs over ``examples``, each in a new order sampled from ``seed``. Return their number.
 
-    A batch whose mean loss is below ``stop_loss`` is skipped, and training stops after a pass whose mean loss is.
+    A batch whose mean loss is below ``stop_loss`` is skipped, and training stops after an epoch whose mean loss is.
     Dropout applies to the adapter's inputs only. Raises EditFailed, which names the edit.
     """
     order = torch.Generator().manual_seed(seed)

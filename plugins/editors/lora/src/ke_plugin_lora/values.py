@@ -119,9 +119,7 @@ def _derived(shape: Shape) -> dict[str, Setting]:
         "alpha": Setting(8.0, "B A is not scaled: the published alpha / r of 4 is a four times higher rate"),
         "dropout": Setting(0.0, "early stopping needs the loss without noise"),
         "lr": Setting(3e-3, "measured on SmolLM2-135M: an edit needs about 11 epochs"),
-        "stop_loss": Setting(
-            0.1, "a probability of 90% for each token of the new object: later epochs only do damage"
-        ),
+        "stop_loss": Setting(0.1, "a probability of 90% for each token of the new object: later epochs only do damage"),
     }
 
 

@@ -40,9 +40,17 @@ class MalmenNetwork(Hypernetwork):
     layer = MalmenLayer
 
     def __init__(
-        self, shapes: Mapping[str, NetworkShape], *, rank: int, layers: int, step: float, positive: bool, seed: int = 0
+        self,
+        shapes: Mapping[str, NetworkShape],
+        *,
+        rank: int,
+        layers: int,
+        step: float,
+        positive: bool,
+        seed: int = 0,
+        scaled: bool = True,
     ) -> None:
-        super().__init__(shapes, rank=rank, layers=layers, seed=seed)
+        super().__init__(shapes, rank=rank, layers=layers, seed=seed, scaled=scaled)
         self.positive = positive
         self.steps = nn.Parameter(torch.full((len(shapes),), math.log(math.expm1(step)) if positive else step))
         self.ridges = nn.Parameter(torch.zeros(len(shapes)))
@@ -74,5 +82,6 @@ def new_network(module: nn.Module, recipe: Mapping[str, Any], editor: str, *, se
             step=recipe["step_init"],
             positive=recipe["positive_step"],
             seed=seed,
+            scaled=recipe["scaled_v"],
         ),
     )

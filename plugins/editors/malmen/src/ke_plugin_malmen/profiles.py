@@ -41,6 +41,7 @@ def resolve_profile(name: str, config: MalmenConfig, facts: ModelFacts) -> dict[
 
     ``steps``: batches after which the training is finished, 0 for a time limit only. ``wordings``: the prompts that the
     edit's loss is computed on. ``accumulate``: one optimizer step per sequence. ``positive_step``: eta is a softplus.
+    ``scaled_v``: V starts as N(0, 1/n) instead of N(0, 1).
     """
     found = {key: Setting(value, AUTHORS[name]) for key, value in {**COMMON, **BUDGETS[name]}.items()}
     if config.profile == "default":
@@ -49,7 +50,8 @@ def resolve_profile(name: str, config: MalmenConfig, facts: ModelFacts) -> dict[
 
 
 COMMON: Mapping[str, Any] = {
-    "lr": 1e-5, "step_lr": 1e-5, "step_init": 1e-6, "positive_step": False, "clip": 1.0, "wordings": "paraphrases",
+    "lr": 1e-5, "step_lr": 1e-5, "step_init": 1e-6, "positive_step": False, "scaled_v": False, "clip": 1.0,
+    "wordings": "paraphrases",
 }  # fmt: skip
 BUDGETS: Mapping[str, Mapping[str, Any]] = {
     "malmen": {
@@ -67,10 +69,11 @@ BUDGETS: Mapping[str, Mapping[str, Any]] = {
 def _default(name: str, hidden: int) -> dict[str, Setting]:
     numbers: dict[str, tuple[Any, str]] = {
         "rank": (max(hidden // 4, 1), f"a quarter of the hidden size, {hidden}"),
-        "lr": (1e-4, "a few hundred steps move as far as the published training"),
+        "lr": (1e-4, "a few hundred steps are enough"),
         "step_lr": (3e-2, "a step changes eta and the ridge by at most 3%"),
         "step_init": (STEPS[name], "measured on SmolLM2-135M"),
         "positive_step": (True, "eta keeps its sign"),
+        "scaled_v": (True, "elements of V y start at unit size"),
         "batch": (8, "more steps in the same time"),
         "steps": (0, "limited by time only"),
         "wordings": ("all", "the edit's own prompt counts as a wording, so it is trained too"),

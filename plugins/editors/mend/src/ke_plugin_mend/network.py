@@ -19,8 +19,10 @@ LAYERS = 2
 class MendNetwork(Hypernetwork):
     """All networks, and the learned step size lr_i of every matrix. ``shapes``: (in, out) by layer name."""
 
-    def __init__(self, shapes: Mapping[str, NetworkShape], *, rank: int, step: float, seed: int = 0) -> None:
-        super().__init__(shapes, rank=rank, layers=LAYERS, seed=seed)
+    def __init__(
+        self, shapes: Mapping[str, NetworkShape], *, rank: int, step: float, seed: int = 0, scaled: bool = True
+    ) -> None:
+        super().__init__(shapes, rank=rank, layers=LAYERS, seed=seed, scaled=scaled)
         self.steps = nn.Parameter(torch.full((len(shapes),), step))
 
     def transform(self, name: str, found: GradientFactors) -> tuple[Tensor, Tensor]:
@@ -32,4 +34,9 @@ class MendNetwork(Hypernetwork):
 def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) -> MendNetwork:
     """Return the untrained network for the layers of ``recipe``."""
     shapes = shapes_of(module, recipe["maps"], "mend")
-    return placed(module, lambda: MendNetwork(shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed))
+    return placed(
+        module,
+        lambda: MendNetwork(
+            shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed, scaled=recipe["scaled_v"]
+        ),
+    )

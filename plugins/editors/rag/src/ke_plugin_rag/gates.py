@@ -76,21 +76,21 @@ class SelectedHit:
         facts = "\n".join(f"- {sentence(hit.text)}" for hit in hits)
         prompt = f"{self.examples}\n\nFacts:\n{facts}\nQuestion: {text}\n{LABEL}"
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.max_tokens, stop=("\n",))
-        found = selected(written.text, hits)
+        found = selected(written.text, hits, cut_off=written.finish == "length")
         return GateResult(hits=found, steps=(Step(kind="selection", text=written.text.strip()),))
 
 
-def selected(reply: str, hits: Sequence[Hit]) -> tuple[Hit, ...]:
+def selected(reply: str, hits: Sequence[Hit], *, cut_off: bool = False) -> tuple[Hit, ...]:
     """Return the edit that ``reply`` repeats; none if it says none or repeats no retrieved edit.
 
-    The reply may add words around the edit ("The fact is: ..."), or end early at the token limit.
+    The reply may add words around the edit ("The fact is: ..."). If ``cut_off``, it may be the start of the edit.
     """
     said = _plain(reply.strip().removeprefix(LABEL))
     if not said or said == NONE:
         return ()
     for hit in hits:
         fact = _plain(hit.text)
-        if fact in said or fact.startswith(said):
+        if fact in said or (cut_off and fact.startswith(said)):
             return (hit,)
     return ()
 

@@ -37,7 +37,7 @@ class Rect(UpdateWrapper):
 
 
 def largest_changes(update: Tensor, weight: Tensor, keep: float) -> Tensor:
-    """Return ``update`` [d, f] with zeros for all but the fraction ``keep`` of the largest changes; ties are kept."""
+    """Return ``update`` [d, f] with zeros for all but the largest changes, a fraction ``keep``; fewer with ties."""
     ratio = update.abs() / (weight.abs() + EPSILON)
     dropped = ratio.numel() - round(keep * ratio.numel())
     if not dropped:

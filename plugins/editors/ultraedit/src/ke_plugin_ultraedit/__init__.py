@@ -34,7 +34,8 @@ class UltraEditConfig:
     eta: float | None = derived("step size: the output for an answer token changes by eta |h|^2 g", positive)
     batch: int = option("edits per forward and backward pass, as published", 10, validators.gt(0))
     profile: Literal["default", "paper"] = option(
-        "running variance: default = exact; paper = as released; the standard deviation is 10 to 14% too large", "default"
+        "running variance: default = exact; paper = as released; the standard deviation is 10 to 14% too large",
+        "default",
     )
 
 

@@ -32,8 +32,9 @@ class LmEval:
         reasons = reasons_by_name(suite, model)
         for place, value in found.items():
             name, metric = place
+            odd = "" if math.isfinite(value) else NOT_A_NUMBER  # before the comparison: NaN differs from itself
             unsure = GREEDY_UNKNOWN if other[place] != value else ""
-            why = record.skipped or reasons.get(name, "") or unsure or ("" if math.isfinite(value) else NOT_A_NUMBER)
+            why = record.skipped or reasons.get(name, "") or odd or unsure
             yield Value(
                 aspect=f"{name}/{metric}", value=None if why else value, phase=record.phase, skipped_because=why
             )

@@ -72,14 +72,14 @@ class Normalizer(nn.Module):
 class LowRankResidual(nn.Module):
     """y + max(0, s * (U V y + b) + t), with s and t [matrices, n].
 
-    V starts as N(0, 1/n), so that elements of V y have unit size. The clamp's gradient at 0 is 1, and a ReLU's is 0:
-    with U = 0, everything starts at 0, and a ReLU would never train.
+    Elements of V start as N(0, 1/n), so that those of V y have unit size, or as N(0, 1) without ``scaled``. The clamp's
+    gradient at 0 is 1, and a ReLU's is 0: with U = 0, everything starts at 0, and a ReLU would never train.
     """
 
-    def __init__(self, size: int, rank: int, matrices: int, rng: torch.Generator) -> None:
+    def __init__(self, size: int, rank: int, matrices: int, rng: torch.Generator, *, scaled: bool = True) -> None:
         super().__init__()
         self.u = nn.Parameter(torch.zeros(size, rank))
-        self.v = nn.Parameter(torch.randn(rank, size, generator=rng) / size**0.5)
+        self.v = nn.Parameter(torch.randn(rank, size, generator=rng) / (size**0.5 if scaled else 1.0))
         self.b = nn.Parameter(torch.zeros(size))
         self.scale = nn.Parameter(torch.ones(matrices, size))
         self.shift = nn.Parameter(torch.zeros(matrices, size))
@@ -112,7 +112,9 @@ class Hypernetwork(nn.Module):
 
     layer: ClassVar[type[LowRankResidual]] = LowRankResidual
 
-    def __init__(self, shapes: Mapping[str, NetworkShape], *, rank: int, layers: int, seed: int = 0) -> None:
+    def __init__(
+        self, shapes: Mapping[str, NetworkShape], *, rank: int, layers: int, seed: int = 0, scaled: bool = True
+    ) -> None:
         super().__init__()
         rng = torch.Generator().manual_seed(seed)
         self.shapes = dict(shapes)
@@ -121,7 +123,9 @@ class Hypernetwork(nn.Module):
             by_shape.setdefault(shape, []).append(name)
         self.networks = nn.ModuleDict(
             {
-                _key(shape): ShapeNetwork(shape, [self.layer(sum(shape), rank, len(names), rng) for _ in range(layers)])
+                _key(shape): ShapeNetwork(
+                    shape, [self.layer(sum(shape), rank, len(names), rng, scaled=scaled) for _ in range(layers)]
+                )
                 for shape, names in by_shape.items()
             }
         )
