@@ -91,6 +91,12 @@ def test_u_has_a_gradient_at_zero_unlike_with_a_relu(monkeypatch: pytest.MonkeyP
     assert gradient() == 0
 
 
+@pytest.mark.parametrize(("scaled", "size"), [(True, 0.05), (False, 1.0)])
+def test_v_starts_with_the_size_of_its_profile(*, scaled: bool, size: float) -> None:
+    layer = LowRankResidual(400, 50, 1, torch.Generator().manual_seed(0), scaled=scaled)
+    assert float(layer.v.detach().std()) == pytest.approx(size, rel=0.02)
+
+
 @pytest.mark.parametrize("sizes", [(200,), (1, 1, 1), (1, 0, 30, 7), (90, 110)])
 def test_normalizer_computes_mean_and_standard_deviation(sizes: tuple[int, ...]) -> None:
     draw = np.random.default_rng(0)

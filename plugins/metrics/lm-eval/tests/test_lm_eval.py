@@ -161,10 +161,12 @@ def test_first_choice_is_right_in_a_quarter_of_the_documents() -> None:
     assert found["ke_text/word_perplexity"] == pytest.approx(math.exp(8 / words))
 
 
-def test_perplexity_of_a_damaged_model_is_missing() -> None:
+@pytest.mark.parametrize("logprob", [-1e6, math.nan])
+def test_perplexity_of_a_damaged_model_is_missing(logprob: float) -> None:
+    """The reason is not that some replies lack ``matches``."""
     record = invented()
     replies = {
-        query: evolve(reply, logprobs=(-1e6,)) if query.startswith("ke_text/") else reply
+        query: evolve(reply, logprobs=(logprob,), matches=(None,)) if query.startswith("ke_text/") else reply
         for query, reply in record.replies.items()
     }
     found = {value.aspect: value for value in build(LmEvalConfig()).model_values(evolve(record, replies=replies))}
