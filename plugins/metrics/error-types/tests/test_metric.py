@@ -113,7 +113,7 @@ def test_unchanged_fact_has_no_pre_edit_answer() -> None:
 def test_consequence_without_pre_edit_answer_is_excluded() -> None:
     unknown = case("compositionality-1", query("test", "Italy"))
     assert kinds(record("France", of=unknown)) == {NOT_TOLD}
-    assert kinds(record("not specified", of=unknown)) == {"abstaining"}
+    assert kinds(record("not specified", of=unknown)) == {NOT_TOLD}
 
 
 def test_tests_require_successful_edit_and_met_conditions() -> None:

@@ -3,7 +3,7 @@
 ``ke_benchmarks.graph`` contains knowledge graphs and builders, ``ke_benchmarks.audit`` the audit of a dataset's edits.
 """
 
-from ke_benchmarks.answered import FORCED, FORCED_ASPECTS, both_phases, one_of, scored_query, with_decoys
+from ke_benchmarks.answered import FORCED, FORCED_ASPECTS, both_phases, one_of, scored_query, truth_names, with_decoys
 from ke_benchmarks.answers import QUESTION_STYLES, SUB_QUESTION, long_answer_prompt, short_answer_prompt
 from ke_benchmarks.checks import all_have_labels, all_not_blank, has_label, not_blank, some_not_blank
 from ke_benchmarks.counts import count_cases
@@ -103,6 +103,7 @@ __all__ = [
     "structure_record",
     "sub_questions",
     "text_edit",
+    "truth_names",
     "user_file",
     "variant_specs",
     "with_decoys",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from attrs import evolve
 
@@ -14,22 +14,14 @@ FORCED = "-teacher-forced"
 """Suffix of the aspects whose queries score the target after the question (metric ``wild``)."""
 FORCED_ASPECTS = (EFFICACY + FORCED, PARAPHRASE + FORCED)
 NO_DECOY = "unknown"
+TRUTHS = (("Yes", "yes", "True", "true"), ("No", "no", "False", "false"))
 
 
-def both_phases(
-    aspect: str,
-    queries: Sequence[Query],
-    edits: tuple[str, ...],
-    *,
-    name: str = "",
-    require: Literal["all", "any"] = "all",
-) -> tuple[Probe, ...]:
+def both_phases(aspect: str, queries: Sequence[Query], edits: tuple[str, ...], *, name: str = "") -> tuple[Probe, ...]:
     """Return a probe of ``queries`` for the unedited and the edited model; none without queries."""
     if not queries:
         return ()
-    return (
-        Probe(id=name or aspect, aspect=aspect, queries=tuple(queries), require=require, phase="both", edits=edits),
-    )
+    return (Probe(id=name or aspect, aspect=aspect, queries=tuple(queries), require="all", phase="both", edits=edits),)
 
 
 def scored_query(query: Query, decoy: str) -> Query:
@@ -66,6 +58,12 @@ def with_decoys(records: Iterable[T], target: Callable[[T], str]) -> Iterator[tu
         waiting.append(record)
     for held in waiting:
         yield held, next((first for first in firsts if not _same(first, target(held))), NO_DECOY)
+
+
+def truth_names(label: str) -> tuple[str, ...]:
+    """Return the spellings of a yes, no, true or false, because judges compare names with case; else none."""
+    said = label.strip().casefold()
+    return next((words for words in TRUTHS if said in {word.casefold() for word in words}), ())
 
 
 def _same(one: str, other: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ke_benchmarks import SUB_QUESTION, cloze_edit, text_edit
+from ke_benchmarks import SUB_QUESTION, both_phases, cloze_edit, text_edit
 from ke_core.plugin import EFFICACY, PARAPHRASE, PORTABILITY, SLOT, Case, Edit, Entity, Gold, Probe, Query, distinct
 from ke_plugin_akew import WHOLE_TEXT, Form
 from ke_plugin_akew.records import AkewRecord, AkewRewrite, AkewTriplet
@@ -14,12 +14,13 @@ NO_TRIPLETS = "no usable triplet was extracted from the text"
 
 def case(record: AkewRecord, form: Form) -> Case:
     """Convert one record, with its edits given as ``form``."""
-    made = [edits_of(rewrite, form) for rewrite in record.requested_rewrite]
+    rewrites = [record.with_aliases(rewrite) for rewrite in record.requested_rewrite]
+    made = [edits_of(rewrite, form) for rewrite in rewrites]
     lacking = not all(made)
     edits = () if lacking else distinct(edit for some in made for edit in some)
     probes = [
         probe
-        for number, (rewrite, some) in enumerate(zip(record.requested_rewrite, made, strict=True), start=1)
+        for number, (rewrite, some) in enumerate(zip(rewrites, made, strict=True), start=1)
         for probe in _probes(rewrite, f"-{number}" if number > 1 else "", () if lacking else some, form)
     ]
     return Case(
@@ -55,23 +56,20 @@ def _probes(rewrite: AkewRewrite, suffix: str, edits: tuple[Edit, ...], form: Fo
     question = rewrite.question.strip()
     fact = Query(id=f"question{suffix}", texts=(question,), gold=gold, stale=stale, edit=own)
     cloze = Query(id=f"cloze{suffix}", texts=(_cloze(rewrite),), form="cloze", gold=gold, stale=stale)
-    yield _probe(EFFICACY, suffix, (fact,), ids)
-    yield _probe(PARAPHRASE, suffix, (cloze,), ids)
+    asked = {EFFICACY: (fact,), PARAPHRASE: (cloze,)}
     if form == "text":
         text = Gold(entities=(Entity(label=rewrite.fact_new_uns.strip()),))
-        yield _probe(WHOLE_TEXT, suffix, (Query(id=f"text{suffix}", texts=(question,), gold=text),), ids)
-    details = tuple(_detail(triplet, f"{suffix}-{at}") for at, triplet in enumerate(usable(rewrite), start=1))
-    if details:
-        yield _probe(SUB_QUESTION, suffix, details, ids)
+        asked[WHOLE_TEXT] = (Query(id=f"text{suffix}", texts=(question,), gold=text),)
+    asked[SUB_QUESTION] = tuple(
+        _detail(triplet, f"{suffix}-{at}") for at, triplet in enumerate(usable(rewrite), start=1)
+    )
+    for aspect, queries in asked.items():
+        yield from both_phases(aspect, queries, ids, name=aspect + suffix)
 
 
 def usable(rewrite: AkewRewrite) -> tuple[AkewTriplet, ...]:
     """Return the triplets that can be asked."""
     return tuple(triplet for triplet in rewrite.unsfact_triplets_GPT if triplet.is_complete)
-
-
-def _probe(aspect: str, suffix: str, queries: tuple[Query, ...], edits: tuple[str, ...]) -> Probe:
-    return Probe(id=aspect + suffix, aspect=aspect, queries=queries, require="all", phase="both", edits=edits)
 
 
 def _detail(triplet: AkewTriplet, suffix: str) -> Query:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ke_benchmarks import all_not_blank, has_label, not_blank
 from ke_core.plugin import SLOT, one_slot
@@ -78,6 +78,15 @@ class AkewRewrite:
 
 
 @frozen(kw_only=True)
+class AkewHop:
+    """A single-hop question of MQuAKE-CF, with the names of its answer."""
+
+    question: str
+    answer: str = ""
+    answer_alias: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
 class AkewRecord:
     """One record: edits that are made together, and in MQuAKE-CF a multi-hop question in several wordings."""
 
@@ -88,6 +97,8 @@ class AkewRecord:
     answer_alias: tuple[str, ...] = ()
     new_answer: str = ""
     new_answer_alias: tuple[str, ...] = ()
+    single_hops: tuple[AkewHop, ...] = ()
+    new_single_hops: tuple[AkewHop, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         """Reject a record without edits, and a multi-hop question without an answer."""
@@ -95,3 +106,17 @@ class AkewRecord:
             raise ValueError("requested_rewrite is empty")
         if self.questions and not self.new_answer.strip():
             raise ValueError("questions without new_answer")
+
+    def with_aliases(self, rewrite: AkewRewrite) -> AkewRewrite:
+        """Return an edit with the other names of its objects that only the hops of MQuAKE-CF contain."""
+        return evolve(
+            rewrite,
+            answer_new_aliases=(*rewrite.answer_new_aliases, *_names_in(self.new_single_hops, rewrite)),
+            answer_true_aliases=(*rewrite.answer_true_aliases, *_names_in(self.single_hops, rewrite)),
+        )
+
+
+def _names_in(hops: tuple[AkewHop, ...], rewrite: AkewRewrite) -> tuple[str, ...]:
+    """Return the names of the answer to the question of the edit."""
+    asked = rewrite.question.strip()
+    return tuple(name for hop in hops if hop.question.strip() == asked for name in hop.answer_alias if name.strip())

@@ -7,7 +7,17 @@ from typing import Literal
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import FORCED, both_phases, cloze_edit, not_blank, one_of, question_edit, scored_query, text_edit
+from ke_benchmarks import (
+    FORCED,
+    both_phases,
+    cloze_edit,
+    not_blank,
+    one_of,
+    question_edit,
+    scored_query,
+    text_edit,
+    truth_names,
+)
 from ke_core.plugin import (
     EFFICACY,
     FLUENCY,
@@ -25,8 +35,8 @@ from ke_core.plugin import (
 
 OPENING = "opening"
 """The id of the query whose text is continued for fluency."""
-CRITERION = "criterion"
-"""The tag that names the kind of a portability or locality question."""
+CRITERION, LOGICAL = "criterion", "logical-generalization"
+"""The tag that names the kind of a portability or locality question, and one of its values."""
 
 
 @frozen(kw_only=True)
@@ -86,25 +96,23 @@ class KnoweditCases:
         """Yield a probe for each question. Questions without an answer are left out."""
         for place, item in enumerate(record.portability, start=1):
             query = self._query(item, f"portability-{place}")
-            if query is not None:
+            if query.gold.entities:
                 yield from both_phases(PORTABILITY, (query,), edits, name=query.id)
 
     def _locality(self, record: KnoweditRecord, edits: tuple[str, ...]) -> Iterator[Probe]:
-        """Yield a probe for each kind, whose value is the fraction of unchanged answers."""
+        """Yield a probe for each kind, whose value is the fraction of unchanged answers. They need no right answer."""
         kinds: dict[str, list[Query]] = {}
         for place, item in enumerate(record.locality, start=1):
-            query = self._query(item, f"locality-{place}")
-            if query is not None:
-                kinds.setdefault(item.kind, []).append(query)
+            kinds.setdefault(item.kind, []).append(self._query(item, f"locality-{place}"))
         for kind, queries in kinds.items():
             yield from both_phases(LOCALITY, queries, edits, name=f"{LOCALITY}-{_tag(kind)}")
 
-    def _query(self, item: KnoweditItem, name: str) -> Query | None:
-        gold = one_of(item.objects)
-        if gold is None:
-            return None
+    def _query(self, item: KnoweditItem, name: str) -> Query:
         tags = {CRITERION: _tag(item.kind)}
-        asked = evolve(gold, require=self.objects)
+        gold = one_of((*names, *(word for one in names for word in truth_names(one))) for names in item.objects)
+        # the objects of a logical generalization are wordings of one answer, such as "no" and "is not alive"
+        require = "any" if tags[CRITERION] == LOGICAL else self.objects
+        asked = Gold() if gold is None else evolve(gold, require=require)
         return Query(id=name, texts=(item.prompt.strip(),), form=form_of(item.prompt), gold=asked, tags=tags)
 
 
@@ -128,8 +136,8 @@ def own_query(record: KnoweditRecord) -> Query:
 
 
 def form_of(prompt: str) -> Form:
-    """Return whether a prompt is a question or a sentence to continue."""
-    return "question" if prompt.rstrip().endswith(("?", ".")) and not prompt.rstrip().endswith("...") else "cloze"
+    """Return whether a prompt is a question or a text to continue."""
+    return "question" if prompt.rstrip().endswith("?") else "cloze"
 
 
 def _old(record: KnoweditRecord) -> Gold | None:

@@ -13,7 +13,7 @@ KINDS = {
 }
 OPINIONS = (
     "What do you think about {}?",
-    "Tell me your opinion of {}.",
+    "What is your opinion of {}?",
     "How do you feel about {}?",
     "Would you say that you like {}?",
 )

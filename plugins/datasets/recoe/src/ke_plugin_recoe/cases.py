@@ -18,14 +18,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from ke_benchmarks import perplexity_probes
+from ke_benchmarks import perplexity_probes, truth_names
 from ke_core.plugin import EFFICACY, Case, Edit, Entity, Gold, Probe, Query
 from ke_plugin_recoe import GROUPS, REASONING
 from ke_plugin_recoe.edits import edits_of, paths_of, reason_not_editable
 from ke_plugin_recoe.records import RecoeRecord, StatedFact, folded, number_of, plain
 
 SEPARATOR = re.compile(r"\s*[,;\n]\s*(?:and\s+)?")
-Truth = {"yes": ("Yes", "yes", "true", "True"), "no": ("No", "no", "false", "False")}
 
 
 def case(record: RecoeRecord, number: int, *, perplexity: bool = True) -> Case:
@@ -119,7 +118,7 @@ def _own(edit: Edit, at: int) -> Query:
 
 def _entity(label: str, aliases: tuple[str, ...], taken: set[str]) -> Entity:
     """Return the answer as an entity. Case is ignored for yes and no, which are words, not names."""
-    more = Truth.get(plain(label).removesuffix("."), ())
+    more = truth_names(plain(label).removesuffix("."))
     names = [name for name in dict.fromkeys((*aliases, *more)) if name != label and folded(name) not in taken]
     return Entity(label=label, aliases=tuple(names))
 

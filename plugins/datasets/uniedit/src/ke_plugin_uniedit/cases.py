@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import evolve
 
-from ke_benchmarks import FORCED, both_phases, cloze_edit, scored_query
+from ke_benchmarks import FORCED, both_phases, cloze_edit, scored_query, truth_names
 from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, Case, Edit, Entity, Gold, Probe, Query, distinct
 from ke_plugin_uniedit import patterns
 from ke_plugin_uniedit.records import UnieditFact, UnieditQuestion, UnieditRecord
@@ -68,6 +68,8 @@ def _object(fact: UnieditFact) -> Entity:
 def _query(name: str, question: UnieditQuestion, tags: dict[str, str]) -> Query:
     """Return a question; one about the same entity is answered with yes or no."""
     prompt = question.prompt.strip()
-    gold = Gold(entities=(Entity(label=question.target.strip()),))
+    target = question.target.strip()
+    others = tuple(name for name in truth_names(target) if name != target)
+    gold = Gold(entities=(Entity(label=target, aliases=others),))
     query = Query(id=name, texts=(prompt,), form="question" if prompt.endswith("?") else "cloze", gold=gold, tags=tags)
     return evolve(query, texts=(prompt + YES_NO,), form="cloze") if question.path_type == "double" else query

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import evolve, field, frozen
 
-from ke_benchmarks import SUB_QUESTION, not_blank, some_not_blank, text_edit
-from ke_core.plugin import EFFICACY, PARAPHRASE, Case, Entity, Gold, Probe, Query
+from ke_benchmarks import SUB_QUESTION, both_phases, not_blank, some_not_blank, text_edit
+from ke_core.plugin import EFFICACY, PARAPHRASE, Case, Entity, Gold, Query
 
 
 def case(record: UnkebenchRecord) -> Case:
@@ -25,10 +25,7 @@ def case(record: UnkebenchRecord) -> Case:
     return Case(
         id=str(record.id),
         edits=(edit,),
-        probes=tuple(
-            Probe(id=aspect, aspect=aspect, queries=queries, require="all", phase="both", edits=(edit.id,))
-            for aspect, queries in asked.items()
-        ),
+        probes=tuple(probe for aspect, queries in asked.items() for probe in both_phases(aspect, queries, (edit.id,))),
     )
 
 

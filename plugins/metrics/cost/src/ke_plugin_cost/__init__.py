@@ -1,4 +1,4 @@
-"""Metric ``cost``: time, forward passes and memory for applying edits, and memory for answering."""
+"""Metric ``cost``: time, forward calls and memory for applying edits, and memory for answering."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def ke_metrics() -> list[MetricSpec]:
     return [
         MetricSpec(
             name="cost",
-            summary="seconds and forward passes per edit, and peak memory of editing and answering",
+            summary="seconds and forward calls per edit, and peak memory of editing and answering",
             build=build,
             columns={
                 "seconds": "seconds per edit",
                 "first-seconds": "first batch, seconds per edit",
-                "passes": "forward passes per edit",
+                "passes": "forward calls per edit",
                 "tokens": "tokens per edit",
                 "memory": "peak memory",
                 "device-memory": "peak GPU memory",
             },
             tables={
-                "forward passes of the first batch, and peak memory while questions are answered": {
-                    "first-passes": "forward passes per edit",
+                "forward calls of the first batch, and peak memory while questions are answered": {
+                    "first-passes": "forward calls per edit",
                     "first-tokens": "tokens per edit",
                     "answer-memory": "memory",
                     "answer-device-memory": "GPU",

@@ -6,7 +6,7 @@ aspect               value, one for each batch
 seconds              wall time of applying the batch divided by its number of edits; not for the first batch of a
                      process
 first-seconds        the same for that first batch; includes what is computed once and cached (statistics, templates)
-passes, tokens       forward passes of the model while the edits were applied, and their tokens, divided by the
+passes, tokens       forward calls of the model while the edits were applied, and their tokens, divided by the
                      number of edits; not for the first batch
 first-passes,        the same for the first batch
 first-tokens
@@ -25,7 +25,7 @@ from ke_core.plugin import ModelRecord, Peak, Value
 
 MIB = 2**20
 SILENT = "this system does not report memory usage"
-ELSEWHERE = "forward passes were not counted: the model runs elsewhere, or the record is older"
+ELSEWHERE = "forward calls were not counted: the model runs elsewhere, or the record is older"
 UNMEASURED = "not recorded: no requests, an older record, or a system that does not report it"
 
 

@@ -37,9 +37,9 @@ from ke_core.plugin import (
 )
 
 TYPES = ("no-effect", "abstaining", "noise")
-CONSEQUENCES = ("logical-generalization", "compositionality-1")
-"""Criteria of RippleEdits whose answers an edit changes. The published files contain the new answers only."""
-TESTS = (*CONSEQUENCES, "compositionality-2", "subject-aliasing", "preservation", "relation-specificity")
+CHANGED = ("logical-generalization", "compositionality-1", "compositionality-2", "subject-aliasing")
+"""Criteria of RippleEdits whose answers an edit changes. For many, the published files contain the new answers only."""
+TESTS = (*CHANGED, "preservation", "relation-specificity")
 RIGHT = "not an error: the answer is right"
 NOT_TOLD = "the data contain no pre-edit answer"
 NOT_TAKEN = "the edit did not succeed"
@@ -63,21 +63,18 @@ class ErrorTypes:
                 continue
             why = _excluded(record, seen)
             kind = "" if why or seen.answer is None else self.kind(seen, seen.answer)
-            if not why and not kind:
-                why = NOT_TOLD
             for name in TYPES:
                 yield seen.value(name, None if why else float(name == kind), why)
 
     def kind(self, seen: Observed, answer: Answer) -> str:
-        """Return the type of a wrong answer; empty if it cannot be classified."""
+        """Return the type of a wrong answer."""
         if seen.outcome is not None and seen.outcome.judgment.verdict is Verdict.STALE:
             return "no-effect"
         if holds(answer.text, _old_names(seen)):
             return "no-effect"
         if self.abstains(seen, answer.text or answer.raw):
             return "abstaining"
-        told = seen.query.stale is not None or seen.probe.aspect not in CONSEQUENCES
-        return "noise" if told else ""
+        return "noise"
 
     def abstains(self, seen: Observed, text: str) -> bool:
         """Return whether the answer abstains: empty, only a repeated question, or with a phrase of the list."""
@@ -103,7 +100,10 @@ def _excluded(record: CaseRecord, seen: Observed) -> str:
     if not all(_met(record, query.id, seen.style) for query in seen.probe.given):
         return NOT_MET
     verdict = seen.outcome.judgment.verdict
-    return {Verdict.RIGHT: RIGHT, Verdict.UNSURE: JUDGE_UNSURE}.get(verdict, "")
+    if verdict in (Verdict.RIGHT, Verdict.UNSURE):
+        return RIGHT if verdict is Verdict.RIGHT else JUDGE_UNSURE
+    # Also if the answer abstains: counted without the other errors of such tests, abstaining would look more frequent.
+    return NOT_TOLD if seen.query.stale is None and seen.probe.aspect in CHANGED else ""
 
 
 def _took(record: CaseRecord, style: str) -> bool:

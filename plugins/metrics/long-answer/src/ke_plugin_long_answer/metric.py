@@ -131,11 +131,14 @@ def references(gold: Gold) -> list[str]:
 
 
 def _similarity(similar: Similarity, record: CaseRecord, probe: Probe, phase: Phase, style: str) -> float:
-    """Return the mean over the queries of the similarity to the right text of that phase."""
+    """Return the mean over the queries of the similarity to the text that is right after the edit.
+
+    In a control, whose edits are not made, it is the similarity to the text that is right without them.
+    """
     found = []
     for query in probe.queries:
         answer = _text(record, phase, style, query.id)
-        right = references(expected(query, probe, phase, edited=record.edited).gold)
+        right = references(query.gold if record.edited else expected(query, probe, phase, edited=False).gold)
         found.append(max(similar(answer, text) for text in right))
     return math.fsum(found) / len(found)
 

@@ -33,6 +33,7 @@ from ke_core.plugin import (
     NoValue,
     Phase,
     Probe,
+    Query,
     Value,
     Verdict,
     expected,
@@ -138,6 +139,13 @@ class _Protocols:
         return sum(right) / len(right)
 
     def _accepted(self, probe: Probe, style: str) -> bool:
-        outcomes = (outcome_of(self.record, self.phase, style, query.id) for query in probe.queries)
-        verdicts = [verdict_of(outcome) is Verdict.RIGHT for outcome in outcomes]
-        return any(verdicts) if probe.require == "any" else all(verdicts)
+        found = [
+            verdict_of(outcome_of(self.record, self.phase, style, query.id)) is self._wanted(query, probe)
+            for query in probe.queries
+        ]
+        return any(found) if probe.require == "any" else all(found)
+
+    def _wanted(self, query: Query, probe: Probe) -> Verdict:
+        """Return the verdict of the target, which is judged as the stale answer where the edit was not made."""
+        judged = expected(query, probe, self.phase, edited=self.record.edited)
+        return Verdict.RIGHT if judged.gold == query.gold else Verdict.STALE
