@@ -200,7 +200,8 @@ def test_served_edits_change_while_requests_run(url, tmp_path):
             client.remove(["The capital of Peru is Cusco"])
             states.append(ask())
     unedited, one, both, other = (texts for _model, texts in states)
-    assert [model for model, _texts in states] == [NAME, "ke-000001", "ke-000002", "ke-000003"]
+    names = [model for model, _texts in states]
+    assert [names[0], *(name[-7:] for name in names[1:])] == [NAME, "-000001", "-000002", "-000003"]
     assert not unedited[0].startswith(" Cusco")
     assert not unedited[1].startswith(" Rome")
     assert one[0].startswith(" Cusco")
@@ -209,7 +210,7 @@ def test_served_edits_change_while_requests_run(url, tmp_path):
     assert not other[0].startswith(" Cusco")
     assert other[1].startswith(" Rome")
     assert set(answers) <= set(states)  # no answer of another state, or of two states
-    assert {model for model, _texts in answers} >= {"ke-000001", "ke-000002"}
+    assert {model for model, _texts in answers} >= {*names[1:3]}
     assert served(url) == [NAME]  # the server unloads its adapters when it ends
 
 

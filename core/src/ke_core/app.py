@@ -85,7 +85,7 @@ from ke_core.results.seal import SEAL
 from ke_core.results.short import summary
 from ke_core.results.tally import ANSWERS_TITLE, NO_METRIC, Tally, tally_of
 from ke_core.results.writer import open_writer
-from ke_core.runner.apply import untouched
+from ke_core.runner.apply import EditApplier, untouched
 from ke_core.runner.blinding import ByOpaqueId
 from ke_core.runner.edit_files import FIELD_NAMES, STATE_FIELD, edit_from, normalize_statement, read_edits, read_rows
 from ke_core.runner.evaluate import LoadedRuns, evaluate, judge_folder, load_report, load_runs, score_folder
@@ -124,9 +124,9 @@ __all__ = [
     "PART", "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL", "SECONDS",
     "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement",
     "AgreementCheck", "App", "Batch", "BatchingEngine", "ByOpaqueId", "CallProgress", "Catalog", "ColumnHeader",
-    "Component", "DataRef", "Datasets", "EditedModel", "EvalRequest", "Grid", "Group", "Index", "Installed",
-    "JudgeModel", "Judged", "Line", "LoadedRuns", "MetricColumn", "Model", "ModelChoice", "ModelRef", "NoModel",
-    "OpenJudge", "Options", "Plan", "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun",
+    "Component", "DataRef", "Datasets", "EditApplier", "EditedModel", "EvalRequest", "Grid", "Group", "Index",
+    "Installed", "JudgeModel", "Judged", "Line", "LoadedRuns", "MetricColumn", "Model", "ModelChoice", "ModelRef",
+    "NoModel", "OpenJudge", "Options", "Plan", "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun",
     "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent",
     "ResolvedRun", "RunFolder", "RunSpec", "SourceLine", "StoredCases", "Table", "Tally", "aggregate",
     "agreement_warning", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin",

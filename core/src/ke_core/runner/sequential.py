@@ -190,7 +190,8 @@ class SavedState:
 
     def remove(self) -> None:
         """Delete the files, because nothing is left to resume."""
-        _unlink([path for path, _step, _digest in self._files()])
+        # hidden files are those of a process that was killed while it saved
+        _unlink([*(path for path, *_rest in self._files()), *self.folder.glob(f".{self.rank}.*")])
         with suppress(OSError):  # it has files of another process, or it never existed
             self.folder.rmdir()
 

@@ -250,9 +250,9 @@ def test_what_a_killed_process_left_is_removed(facts: Path, ke: Run) -> None:
     )
     facts.write_text(facts.read_text().replace("Cusco", "Lima"))
     assert ke("apply") == 0
-    assert sorted(path.name for path in (out / "versions").iterdir() if path.is_dir()) == ["0001", "0002"]
+    assert sorted(path.name for path in (out / "versions").iterdir() if path.is_dir()) == ["0001", "0003"]
     assert not [*out.glob(".current.*")]
-    assert "Lima" in str(ManagedFolder(root=out).read("0002").facts)
+    assert "Lima" in str(ManagedFolder(root=out).read("0003").facts)
 
 
 def test_a_damaged_folder_is_an_error(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,7 +373,7 @@ def test_a_kill_while_an_unfinished_version_is_removed_leaves_none_of_it(
         assert ke("apply") == 130
     assert current_weights(out) == before
     assert ke("apply") == 0
-    assert models_in(out) == ["0002"]
+    assert models_in(out) == ["0003"]
 
 
 def test_a_kill_at_any_moment_leaves_a_complete_version(facts: Path, model: Path, ke: Run) -> None:

@@ -270,6 +270,7 @@ def fake():
 
 
 @pytest.fixture
-def start_vllm():
-    """``with start_vllm(fake, edits=...) as site``: edits as adapters of a vLLM server."""
+def start_vllm(monkeypatch):
+    """``with start_vllm(fake, edits=...) as site``: edits as adapters of vLLM, from ``ke-abc123-000001`` on."""
+    monkeypatch.setattr("ke_weights.live_adapters.token_hex", lambda _bytes: "abc123")
     return serving_vllm

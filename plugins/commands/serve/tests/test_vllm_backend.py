@@ -54,14 +54,14 @@ def test_edits_are_added_and_removed_as_one_adapter(fake, start_vllm):
     with start_vllm(fake) as site:
         assert complete(site, PERU) == ([NOTHING], "smol")
         assert add(site, (PERU, "Cusco"))[0] == 200
-        assert complete(site, PERU, CHILE) == ([" Cusco.", NOTHING], "ke-000001")
+        assert complete(site, PERU, CHILE) == ([" Cusco.", NOTHING], "ke-abc123-000001")
         assert add(site, (CHILE, "Arica"))[0] == 200
-        assert complete(site, PERU, CHILE) == ([" Cusco.", " Arica."], "ke-000002")
-        wait_until(lambda: list(fake.loaded) == ["ke-000002"])
+        assert complete(site, PERU, CHILE) == ([" Cusco.", " Arica."], "ke-abc123-000002")
+        wait_until(lambda: list(fake.loaded) == ["ke-abc123-000002"])
         about = site.json("GET", "/v1/models/toy")[1]["ke"]
-        assert (about["edits"], about["adapter"], about["editor"]) == (2, "ke-000002", "scribe")
+        assert (about["edits"], about["adapter"], about["editor"]) == (2, "ke-abc123-000002", "scribe")
         assert site.json("POST", "/edits/remove", {"edits": [f"{PERU} Cusco"]})[0] == 200
-        assert complete(site, PERU, CHILE) == ([NOTHING, " Arica."], "ke-000003")
+        assert complete(site, PERU, CHILE) == ([NOTHING, " Arica."], "ke-abc123-000003")
         assert site.json("POST", "/edits/remove", {"edits": [f"{CHILE} Arica"]})[0] == 200
         assert complete(site, PERU, CHILE) == ([NOTHING, NOTHING], "smol")
         wait_until(lambda: not fake.loaded)
@@ -77,7 +77,7 @@ def test_requests_are_forwarded_unchanged_but_for_the_model(fake, start_vllm):
         assert fake.bodies[-1] == {**body, "model": "smol"}
         assert fake.headers[-1]["Authorization"] == "Bearer a key"
         assert site.said(PERU) == NOTHING
-        status, error = site.json("POST", "/v1/completions", {**body, "model": "ke-000001"})
+        status, error = site.json("POST", "/v1/completions", {**body, "model": "ke-abc123-000001"})
         assert (status, error["error"]["code"]) == (404, "model_not_found")
         fake.completion = lambda _name, _body: (400, {"error": {"message": "n is too large"}})
         assert site.json("POST", "/v1/completions", body) == (400, {"error": {"message": "n is too large"}})
@@ -114,16 +114,19 @@ def test_a_stream_ends_with_the_adapter_that_it_began_with(fake, start_vllm):
         stream = connection.getresponse()
         assert stream.headers["Content-Type"] == "text/event-stream"
         first = stream.readline()
-        assert json.loads(first.removeprefix(b"data: ")) == {"model": "ke-000001", "choices": [{"text": "Cusco"}]}
+        assert json.loads(first.removeprefix(b"data: ")) == {
+            "model": "ke-abc123-000001",
+            "choices": [{"text": "Cusco"}],
+        }
         assert add(site, (PERU, "Arequipa"), replace=True)[0] == 200  # while the stream waits
-        assert complete(site, PERU) == ([" Arequipa."], "ke-000002")
-        assert set(fake.loaded) == {"ke-000001", "ke-000002"}
+        assert complete(site, PERU) == ([" Arequipa."], "ke-abc123-000002")
+        assert set(fake.loaded) == {"ke-abc123-000001", "ke-abc123-000002"}
         fake.hold.set()
         rest = stream.read()
-        assert rest.count(b'"model": "ke-000001"') == 2
+        assert rest.count(b'"model": "ke-abc123-000001"') == 2
         assert rest.endswith(b"data: [DONE]\n\n")
         connection.close()
-        wait_until(lambda: list(fake.loaded) == ["ke-000002"])
+        wait_until(lambda: list(fake.loaded) == ["ke-abc123-000002"])
     assert fake.unloaded_too_soon == []
 
 
@@ -137,7 +140,7 @@ def test_a_client_that_disconnects_releases_its_adapter(fake, start_vllm):
         add(site, (CHILE, "Arica"))
         connection.sock.close()
         connection.close()
-        wait_until(lambda: list(fake.loaded) == ["ke-000002"])
+        wait_until(lambda: list(fake.loaded) == ["ke-abc123-000002"])
         fake.hold.set()
 
 
@@ -175,9 +178,9 @@ def test_a_fact_that_the_server_does_not_answer_is_refused(fake, start_vllm):
         assert body["error"]["code"] == "EditFailed"
         assert "efficacy is 0.500, and must be at least 1" in body["error"]["message"]
         assert f"'{CHILE}' is answered with 'nothing', not with 'Arica'" in body["error"]["message"]
-        assert list(fake.loaded) == ["ke-000001"]
+        assert list(fake.loaded) == ["ke-abc123-000001"]
         assert active(site) == [f"{PERU} Cusco"]
-        assert complete(site, PERU) == ([" Cusco."], "ke-000001")
+        assert complete(site, PERU) == ([" Cusco."], "ke-abc123-000001")
     with start_vllm(fake, efficacy=0.5) as site:
         assert add(site, (PERU, "Cusco"), (CHILE, "Arica"))[0] == 200
 
@@ -190,8 +193,8 @@ def test_the_rank_is_compared_with_the_limit_before_loading(fake, start_vllm):
         assert status == 422
         assert "rank 2, and the server accepts at most rank 1" in body["error"]["message"]
         assert "start vLLM with --max-lora-rank 8" in body["error"]["message"]
-        assert ("load_lora_adapter", "ke-000002") not in fake.log
-        assert complete(site, PERU)[1] == "ke-000001"
+        assert ("load_lora_adapter", "ke-abc123-000002") not in fake.log
+        assert complete(site, PERU)[1] == "ke-abc123-000001"
 
 
 @pytest.mark.parametrize("kind", ["ignoring", "unaware"])
@@ -246,11 +249,11 @@ def test_saved_edits_are_loaded_at_the_next_start(fake, start_vllm, facts):
     with start_vllm(fake, edits=facts) as site:
         assert complete(site, PERU, CHILE)[0] == [" Cusco.", " Arica."]
         site.json("POST", "/edits/remove", {"edits": [f"{PERU} Cusco"]})
-    fake.loaded["ke-000041"] = "left by a killed server"
+    fake.loaded["ke-aaaaaa-000041"] = "left by a killed server"
     with start_vllm(fake, edits=facts) as site:
-        assert complete(site, PERU, CHILE) == ([NOTHING, " Arica."], "ke-000042")
-        assert "the server also has ke-000041" in site.served.notices[1]
-    assert list(fake.loaded) == ["ke-000041"]
+        assert complete(site, PERU, CHILE) == ([NOTHING, " Arica."], "ke-abc123-000001")
+        assert "the server also has ke-aaaaaa-000041" in site.served.notices[1]
+    assert list(fake.loaded) == ["ke-aaaaaa-000041"]
 
 
 @pytest.mark.integration
@@ -268,8 +271,8 @@ def test_an_edit_that_cannot_be_saved_is_not_active(fake, start_vllm, facts, tmp
         state.write_text("another program's\n")
         status, body = add(site, (CUBA, "Matanzas"))
         assert (status, body["error"]["code"]) == (409, "ChangedMeanwhile")
-        assert list(fake.loaded) == ["ke-000001"]
-        assert complete(site, CUBA) == ([NOTHING], "ke-000001")
+        assert list(fake.loaded) == ["ke-abc123-000001"]
+        assert complete(site, CUBA) == ([NOTHING], "ke-abc123-000001")
 
 
 @pytest.mark.integration
@@ -279,18 +282,18 @@ def test_an_adapter_that_stays_is_reported(fake, start_vllm):
         fake.keeps = True
         assert add(site, (CHILE, "Arica"))[0] == 200
         wait_until(lambda: site.lines)
-        assert site.lines[0].startswith("the server keeps the adapter ke-000001: ")
+        assert site.lines[0].startswith("the server keeps the adapter ke-abc123-000001: ")
 
 
 @pytest.mark.integration
 def test_folders_of_a_killed_process_are_not_reused(fake, start_vllm, tmp_path):
-    left = tmp_path / "ke-000007"
+    left = tmp_path / "ke-aaaaaa-000007"
     left.mkdir()
     (left / "adapter_config.json").write_text("{}")  # the restarted server does not have this adapter
     with start_vllm(fake, folder=tmp_path) as site:
         assert add(site, (PERU, "Cusco"))[0] == 200
-        assert complete(site, PERU) == ([" Cusco."], "ke-000008")
-    assert [path.name for path in tmp_path.glob("ke-*")] == ["ke-000007"]
+        assert complete(site, PERU) == ([" Cusco."], "ke-abc123-000001")
+    assert [path.name for path in tmp_path.glob("ke-*")] == ["ke-aaaaaa-000007"]
 
 
 @pytest.mark.integration
@@ -300,7 +303,7 @@ def test_unloading_is_tried_again_at_the_end(fake, start_vllm, tmp_path, capsys)
         fake.keeps = True
         add(site, (CHILE, "Arica"))
         wait_until(lambda: site.lines)
-        assert (tmp_path / "ke-000001/adapter_config.json").is_file()  # the server still has it
+        assert (tmp_path / "ke-abc123-000001/adapter_config.json").is_file()  # the server still has it
         fake.keeps = False
     assert fake.loaded == {}
     assert not [*tmp_path.glob("ke-*")]
@@ -316,6 +319,6 @@ def test_adapters_that_stay_at_the_end_are_reported(fake, start_vllm, tmp_path, 
         assert add(site, (CHILE, "Arica"))[0] == 200
         if restarted:
             fake.loaded.clear()
-    line = "ke-000001, ke-000002 could not be unloaded and may still be served"
+    line = "ke-abc123-000001, ke-abc123-000002 could not be unloaded and may still be served"
     assert (line in " ".join(capsys.readouterr().err.split())) is not restarted
     assert [*tmp_path.glob("ke-*")] == [] if restarted else len([*tmp_path.glob("ke-*")]) == 2

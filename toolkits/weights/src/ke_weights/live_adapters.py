@@ -3,7 +3,7 @@
 ::
 
     live = open_live_adapters(settings, chosen, catalog, progress)    # checks the server, loads a copy of the model
-    name = live.load(edits)                                           # computes, loads and checks "ke-000001"
+    name = live.load(edits)                                           # computes, loads and checks "ke-3f9a1c-000001"
     live.unload(name)                                                 # when no request uses it any more
 """
 
@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from attrs import define, field, frozen
@@ -36,7 +38,7 @@ from ke_weights.push import NOT_FOUND, Adapters, Pushed, open_server, push_adapt
 from ke_weights.suites import edit_checks
 from ke_weights.verify import Bound
 
-NAME = re.compile(r"ke-(\d{6})")
+NAME = re.compile(r"ke-[0-9a-f]{6}-\d{6}")
 UNUSED = "ke-000000"
 SHOWN = 5
 """Facts that an error lists."""
@@ -60,6 +62,9 @@ class LiveSettings:
 class LiveAdapters:
     """The adapters of one editor on one server. Only one thread at a time may use it.
 
+    No name is used twice, by this process or another one: vLLM's prefix cache distinguishes adapters by their names
+    only, so the keys and values of an earlier adapter would be used for a later one.
+
     ``base``: the server's name of the unedited model. ``left``: adapters that other processes loaded.
     """
 
@@ -71,13 +76,9 @@ class LiveAdapters:
     _server: Adapters
     _loaded: LoadedModel
     _edited: EditedModel
-    _number: int = field(init=False)
+    _process: str = field(factory=lambda: token_hex(3), init=False)
+    _number: int = field(default=0, init=False)
     _names: list[str] = field(factory=list, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        folder = self.settings.folder  # a killed process leaves folders there, which a restarted server does not list
-        used = (*self.left, *(path.name for path in (folder.iterdir() if folder.is_dir() else ())))
-        self._number = max((int(found[1]) for name in used if (found := NAME.fullmatch(name))), default=0)
 
     def load(self, edits: Sequence[SourcedEdit]) -> str:
         """Write all ``edits`` as one adapter, load it into the server, check it there, and return its name.
@@ -88,26 +89,21 @@ class LiveAdapters:
         """
         self._edited.check(edits)
         self._number += 1
-        name = f"ke-{self._number:06}"
+        name = f"ke-{self._process}-{self._number:06}"
         folder = self.settings.folder / name
-        stuck = ""
         self._write(edits, folder)
+        self._names.append(name)
         try:
             checks = [edit_checks(one)[0] for one in edits]
             bound = Bound(metric="efficacy", value=self.settings.efficacy, least=True)
             server = open_server(self.settings.url, name, self.settings.model.how, self.catalog, self.progress)
             # The base model is not checked: while other requests use an adapter, vLLM 0.32 for CPUs applies that to
             # requests of the same batch for the base model.
-            pushed = push_adapter(server, folder, checks, (bound,), check_base=False)
-            stuck = pushed.stuck
-            _require_success(pushed)
+            _require_success(push_adapter(server, folder, checks, (bound,), check_base=False))
         except BaseException:
-            if stuck:
-                self._names.append(name)
-            else:
-                shutil.rmtree(folder, ignore_errors=True)
+            with suppress(KEError):
+                self.unload(name)
             raise
-        self._names.append(name)
         return name
 
     def unload(self, name: str) -> None:

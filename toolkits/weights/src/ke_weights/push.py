@@ -144,8 +144,8 @@ def push_adapter(
     # Only texts are requested: with LoRA, vLLM 0.32 for CPUs dies from a request for log-probabilities of a prompt.
     prompts = [evolve(one, objects=()) for one in suite_prompts(suite)]
     before = complete_prompts(server.base, prompts)
-    server.adapters.load(server.name, folder.resolve(), rank)
     try:
+        server.adapters.load(server.name, folder.resolve(), rank)
         _require_every_rank(server, [one for one in prompts if one.id in _changed_ids(suite)], before)
         after = complete_prompts(server.edited, prompts)
         again = complete_prompts(server.base, prompts) if check_base else before

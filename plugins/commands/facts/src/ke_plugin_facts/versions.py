@@ -39,6 +39,8 @@ from ke_weights.patches.info import PatchBase
 from ke_weights.saving import Format
 
 LOCK, PATCH, MODEL, CURRENT, VERSIONS = "facts.lock.json", "patch.safetensors", "model", "current", "versions"
+REMOVED = ".removed"
+"""The file with the last number of a removed version. It is not used again: a server may cache its model by name."""
 SCHEMA = 1
 Action = Literal["apply", "rollback"]
 
@@ -196,6 +198,8 @@ class ManagedFolder:
         """Remove a version, or a part of it. A killed process leaves all of it, or a hidden folder."""
         left = hidden_sibling(self.folder(version))
         with file_errors(f"cannot write {self.root}"):
+            if not part:
+                (self.root / REMOVED).write_text(version, encoding="utf-8")
             (self.folder(version) / part).rename(left)
         shutil.rmtree(left, ignore_errors=True)
 
@@ -210,7 +214,9 @@ class ManagedFolder:
         for name, parent in parents.items():
             if name > latest and parent == latest and name not in parents.values():
                 self._remove(name)
-        return f"{max((int(path.name) for path in self.versions()), default=0) + 1:04}"
+        removed = self.root / REMOVED
+        used = [path.name for path in self.versions()] + ([removed.read_text()] if removed.is_file() else [])
+        return f"{max(map(int, used), default=0) + 1:04}"
 
     def add(self, lock: Lock, fill: Callable[[Path], None], accepts: Callable[[], bool] = lambda: True) -> bool:
         """Write a version, whose other files ``fill`` writes, and make it the current one.
@@ -241,7 +247,7 @@ class ManagedFolder:
             new.replace(link)
 
     def _refuse_others(self) -> None:
-        ours = {CURRENT, VERSIONS, ".lock"}
+        ours = {CURRENT, VERSIONS, REMOVED, ".lock"}
         if self.root.exists() and not self.root.is_dir():
             raise BadConfig(f"{self.root} is not a folder", hint="choose another --out")
         new = self.root.is_dir() and not (self.root / VERSIONS).is_dir()

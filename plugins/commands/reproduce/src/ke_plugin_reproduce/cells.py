@@ -33,6 +33,7 @@ from ke_core.app import (
     evaluate,
     load_model,
     measured_phase,
+    one_line_reason,
     resolve_run,
     unanswered,
 )
@@ -136,8 +137,8 @@ class CellRunner:
     _datasets: Datasets = field(factory=Datasets)
     _choice: ModelChoice | None = None
     _model: LanguageModel | None = None
-    _broken: dict[ModelChoice, Exception] = field(factory=dict)
-    """Why models could not be loaded. Further cells fail without another attempt."""
+    _broken: dict[ModelChoice, KEError] = field(factory=dict)
+    """Why models could not be loaded in this run. Further cells fail without another attempt."""
 
     def run(self, cells: Sequence[Cell], *, report: ReportProgress = lambda _cell, _result: None) -> list[Result]:
         """Run the unfinished cells, model by model, and return the results in the order of ``cells``.
@@ -146,6 +147,7 @@ class CellRunner:
         two cells have the same folder.
         """
         results: dict[str, Result] = {}
+        self._broken.clear()
         for cell in in_order(cells):
             report(cell, None)
             results[str(cell.folder)] = found = self._result(cell)
@@ -187,7 +189,8 @@ class CellRunner:
             try:
                 self._model = choice.load(self.catalog, self.progress)
             except Exception as error:
-                self._broken[choice] = error
+                # without its traceback, whose frames hold a part of the model
+                self._broken[choice] = KEError(one_line_reason(error), hint=getattr(error, "hint", ""))
                 raise
             self._choice = choice
         return self._model

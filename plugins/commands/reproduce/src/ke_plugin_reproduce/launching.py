@@ -61,7 +61,7 @@ class LaunchedRunner:
                 while waiting and (self.at_once is None or len(active) < self.at_once):
                     cell = waiting.pop(0)
                     report(cell, None)
-                    active[cell.folder] = self._placed(cell)
+                    self._start(cell, active, results, report)
                 for placed in [each for each in active.values() if not self.launcher.active(each.place)]:
                     folder = placed.cell.folder
                     ended = self._ended(placed)
@@ -73,7 +73,7 @@ class LaunchedRunner:
                     report(placed.cell, ended)
                 if active:
                     sleep(self.poll)
-        except BaseException:
+        except KeyboardInterrupt:  # after other errors, the same command finds the jobs again
             self.launcher.cancel([placed.place for placed in active.values()])
             raise
         return [results[cell.folder] for cell in cells]
@@ -101,6 +101,16 @@ class LaunchedRunner:
             results[cell.folder] = known
             report(cell, known)
         return waiting
+
+    def _start(
+        self, cell: Cell, active: dict[Path, PlacedCell], results: dict[Path, Result], report: ReportProgress
+    ) -> None:
+        """Place a cell. If its job is refused, it fails, and the others continue."""
+        try:
+            active[cell.folder] = self._placed(cell)
+        except KEError as error:
+            results[cell.folder] = failed_result(cell, error)
+            report(cell, results[cell.folder])
 
     def _placed(self, cell: Cell) -> PlacedCell:
         """Return the active job of a cell, submitted now unless an earlier command did."""
@@ -130,7 +140,10 @@ class LaunchedRunner:
             if placed.tries <= self.retries:
                 tries = f"{placed.tries} of {self.retries}" if placed.tries else "again"
                 self.note(f"{cell.name}: job {placed.place} ended without a result, resubmitting ({tries}): {lost}")
-                return self._submitted(cell, placed.tries + 1)
+                try:
+                    return self._submitted(cell, placed.tries + 1)
+                except KEError as refused:
+                    return failed_result(cell, refused)
             error = KEError(
                 f"job {placed.place} of {self.name} ended without a result, as did the jobs before it: {lost}",
                 hint=f"its logs may be in {cell.folder.parent / JOBS}; the same command resumes the cell",

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ke_core.app import refuse_edits
-from ke_core.plugin import Edited, UnsupportedChange
+from ke_core.plugin import UnsupportedChange
 from ke_plugin_serve import rendering, replies, wire
 from ke_plugin_serve.active_edits import EditChange, ServedEdit
 from ke_plugin_serve.application import ModelRoutes
@@ -22,13 +22,15 @@ from ke_plugin_serve.rendering import ChatFormat, CompletionRequest
 from ke_plugin_serve.startup import ServedModel
 
 
-def changeable(edited: Edited) -> bool:
+def changeable(served: ServedModel) -> bool:
     """Return whether edits can change while the model is served.
 
-    Editors do not declare it, so an empty change is tried.
+    Those of a weight editor cannot be undone if a change fails. Others do not declare it, so an empty change is tried.
     """
+    if served.spec.editor_kind == "weight editor":
+        return False
     try:
-        edited.change()
+        served.edited.change()
     except UnsupportedChange:
         return False
     return True
@@ -49,7 +51,7 @@ class Routes:
 
     def routes(self) -> list[Route]:
         """Return all routes. Call it before questions arrive, because it tries an empty change of the edits."""
-        frozen_editor = "" if changeable(self.served.edited) else self.served.spec.name
+        frozen_editor = "" if changeable(self.served) else self.served.spec.name
         edits = EditRoutes(self.served.bank, self._intake, self.limits.edits, self._apply, frozen_editor)
         return [
             Route("/v1/chat/completions", self.chat, methods=["POST"]),

@@ -152,7 +152,7 @@ def _serve(app: App, given: dict[str, Any], request: ServeRequest, address: Addr
         )
 
         changes = f"changes are saved to {served.state.path}" if served.state else "changes are not saved"
-        if not changeable(served.edited):
+        if not changeable(served):
             changes = "they cannot be changed while the server runs"
 
         def listening(url: str, _server: object) -> None:

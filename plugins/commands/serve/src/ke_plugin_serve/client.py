@@ -65,6 +65,11 @@ class ServeClient:
                 raise KEError(f"error of {base}: {_said(error)}", hint=_hint(error.code)) from error
         except (OSError, HTTPException) as error:
             why = getattr(error, "reason", None) or error
+            if isinstance(why, TimeoutError) and body is not None:
+                raise KEError(
+                    f"{base} has not answered for {PATIENCE:.0f} s: it may still be making the change",
+                    hint="ke serve edits list shows when it is done",
+                ) from error
             raise KEError(f"cannot reach {base}: {why}", hint="is ke serve running there? see --url") from error
         except ValueError as error:
             raise KEError(f"{base} is not a ke serve server", hint="see --url") from error

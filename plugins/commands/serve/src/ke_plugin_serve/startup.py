@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from ke_core.app import (
     Catalog,
+    EditApplier,
     ModelChoice,
     Options,
     ResolvedComponent,
@@ -150,12 +151,16 @@ def resolve_editor(request: ServeRequest, catalog: Catalog) -> ResolvedComponent
 @contextmanager
 def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
     """Apply the edits together, or one after another if the editor supports only one at a time."""
-    with ExitStack() as stack:
-        groups = [[edit] for edit in edits] if spec.one_at_a_time and edits else [list(edits)]
-        for group in session.progress.track(groups, "edits"):
-            edited = stack.enter_context(editor.edit(session, group))
+    applier = EditApplier(session=session, editor=editor, joint=not spec.one_at_a_time, opens=spec.needs_weights)
+    with applier:
+        if spec.one_at_a_time:
+            for edit in session.progress.track(edits, "edits"):
+                applier.make([edit])
+        if applier.edited is None:
+            applier.make(edits)
         session.model.state()  # reads the weights afresh: the key of every answer from here on
-        yield edited
+        assert applier.edited is not None
+        yield applier.edited
 
 
 def state_path(request: ServeRequest) -> Path | None:

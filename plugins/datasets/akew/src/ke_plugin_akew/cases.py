@@ -56,7 +56,7 @@ def _probes(rewrite: AkewRewrite, suffix: str, edits: tuple[Edit, ...], form: Fo
     question = rewrite.question.strip()
     fact = Query(id=f"question{suffix}", texts=(question,), gold=gold, stale=stale, edit=own)
     cloze = Query(id=f"cloze{suffix}", texts=(_cloze(rewrite),), form="cloze", gold=gold, stale=stale)
-    asked = {EFFICACY: (fact,), PARAPHRASE: (cloze,)}
+    asked: dict[str, tuple[Query, ...]] = {EFFICACY: (fact,), PARAPHRASE: (cloze,)}
     if form == "text":
         text = Gold(entities=(Entity(label=rewrite.fact_new_uns.strip()),))
         asked[WHOLE_TEXT] = (Query(id=f"text{suffix}", texts=(question,), gold=text),)
