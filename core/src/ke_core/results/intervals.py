@@ -1,6 +1,6 @@
 """Confidence intervals over units that are independent of one another: the percentile bootstrap.
 
-If all units of a fraction have the same value, all resamples are equal and the interval would have no width. The exact
+If all values of a fraction are 0, or all are 1, all resamples are equal and the interval would have no width. The exact
 binomial interval of the units is used instead (Clopper and Pearson 1934).
 """
 
