@@ -286,6 +286,30 @@ def test_an_adapter_that_stays_is_reported(fake, start_vllm):
 
 
 @pytest.mark.integration
+def test_edits_are_loaded_again_after_a_restart_of_the_server(fake, start_vllm):
+    with start_vllm(fake) as site:
+        add(site, (PERU, "Cusco"))
+        fake.loaded.clear()
+        status, body = site.json("POST", "/v1/completions", {"prompt": PERU})
+        assert (status, body["error"]["code"]) == (503, "server_busy")
+        wait_until(lambda: site.json("GET", "/v1/models/toy")[1]["ke"]["adapter"] == "ke-abc123-000002")
+        assert complete(site, PERU) == ([" Cusco."], "ke-abc123-000002")
+    assert fake.loaded == {}
+    assert site.lines == []
+
+
+@pytest.mark.integration
+def test_a_restarted_server_that_refuses_the_adapter_is_reported(fake, start_vllm):
+    with start_vllm(fake) as site:
+        add(site, (PERU, "Cusco"))
+        fake.loaded.clear()
+        fake.refuses = "LoRA is not enabled"
+        assert site.json("POST", "/v1/completions", {"prompt": PERU})[0] == 503
+        wait_until(lambda: site.lines)
+        assert "could not be loaded into the restarted server" in site.lines[0]
+
+
+@pytest.mark.integration
 def test_folders_of_a_killed_process_are_not_reused(fake, start_vllm, tmp_path):
     left = tmp_path / "ke-aaaaaa-000007"
     left.mkdir()

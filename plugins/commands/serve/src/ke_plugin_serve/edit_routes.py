@@ -24,6 +24,7 @@ class EditRoutes:
     """``bank``: the active edits. ``apply`` makes a change active and saves it, or raises an error and changes nothing.
 
     ``most``: bytes of a list of edits. ``frozen_editor``: the name of an editor whose edits cannot change; else empty.
+    ``changing`` is held during a change.
     """
 
     bank: ActiveEdits
@@ -31,7 +32,7 @@ class EditRoutes:
     most: int
     apply: Callable[[EditChange], Awaitable[None]]
     frozen_editor: str = ""
-    _changing: asyncio.Lock = field(factory=asyncio.Lock, init=False)
+    changing: asyncio.Lock = field(factory=asyncio.Lock, init=False)
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -72,7 +73,7 @@ class EditRoutes:
                     f"{self.frozen_editor} cannot change its edits while they are active",
                     hint="end ke serve, and start it again with the whole list in --edits",
                 )
-            async with self._changing:
+            async with self.changing:
                 change = await asyncio.to_thread(read, body)
                 if change:
                     await self.apply(change)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from attrs import define, field
@@ -24,9 +24,13 @@ from ke_plugin_serve.edit_routes import EditRoutes
 from ke_plugin_serve.forwarding import ForwardedResponse, Upstream, send
 from ke_plugin_serve.limits import Intake, Limits, while_there
 from ke_plugin_serve.rendering import check_model
+from ke_plugin_serve.replies import AGAIN
 from ke_plugin_serve.vllm_startup import VllmModel
+from ke_plugin_serve.wire import BadRequest
 
+T = TypeVar("T")
 FORWARDED = ("/v1/chat/completions", "/v1/completions")
+NOT_FOUND = 404  # vLLM's status for a model that it does not know
 
 
 @define(eq=False)
@@ -45,19 +49,21 @@ class VllmRoutes:
     thread: ModelThread = field(factory=ModelThread, init=False)
     switch: AdapterSwitch = field(init=False)
     _intake: Intake = field(init=False)
+    _edits: EditRoutes = field(init=False)
     _client: httpx2.AsyncClient = field(init=False)
-    _unloading: set[asyncio.Task[None]] = field(factory=set, init=False)
+    _tasks: set[asyncio.Task[None]] = field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.switch = AdapterSwitch(ServedAdapter(self.served.first))
         self._intake = Intake(self.limits.concurrent)
+        self._edits = EditRoutes(self.served.bank, self._intake, self.limits.edits, self._apply)
 
     def app(self, token: str) -> Starlette:
         """Return the application. An empty ``token`` disables authentication."""
         routes = [
             *(Route(path, self.forward, methods=["POST"]) for path in FORWARDED),
             *ModelRoutes(self.name, self._about).routes(),
-            *EditRoutes(self.served.bank, self._intake, self.limits.edits, self._apply).routes(),
+            *self._edits.routes(),
         ]
         return build_app(routes, token, self._connected)
 
@@ -65,17 +71,26 @@ class VllmRoutes:
     async def _connected(self, _app: Starlette) -> AsyncIterator[None]:
         async with self.upstream.client(self.limits.concurrent) as self._client:
             yield
-        for task in self._unloading:
+        for task in self._tasks:
             task.cancel()
 
     async def forward(self, request: Request) -> Response:
-        """Send a request to the current model of the server, and return its response as it arrives."""
+        """Send a request to the current model of the server, and return its response as it arrives.
+
+        A restarted server does not know the adapter: it is loaded again, and the client is asked to try again.
+        """
         async with AsyncExitStack() as stack:
             raw = wire.parsed(await stack.enter_async_context(self._intake.body(request, self.limits.body)))
             check_model(raw.get("model"), self.name)
             body = {**raw, "model": stack.enter_context(self.switch.model())}
             response = await while_there(request, send(self._client, request.url.path, body))
             stack.push_async_callback(response.aclose)
+            if response.status_code == NOT_FOUND and body["model"] != self.served.live.base:
+                self._start(self._load_again, body["model"])
+                raise BadRequest(
+                    "the vLLM server does not have the adapter any more; it is being loaded again",
+                    503, code="server_busy", kind="server_error", retry_after=AGAIN,
+                )  # fmt: skip
             self.forwarded += 1
             return ForwardedResponse(response, stack.pop_all())
 
@@ -85,9 +100,26 @@ class VllmRoutes:
         before = self.switch.switch(name)
         self.served.bank.edits = bank.edits
         if before.name != self.served.live.base:
-            task = asyncio.create_task(self._unload(before))
-            self._unloading.add(task)
-            task.add_done_callback(self._unloading.discard)
+            self._start(self._unload, before)
+
+    async def _load_again(self, lost: str) -> None:
+        """Load the active edits, unless another request or a change of the edits has done so."""
+        async with self._edits.changing:
+            if self.switch.current.name != lost:
+                return
+            try:
+                await self._apply(EditChange())
+            except KEError as error:
+                self.report(f"the edits could not be loaded into the restarted server: {error.message}")
+
+    def _start(self, work: Callable[[T], Coroutine[Any, Any, None]], given: T) -> None:
+        """Run ``work(given)`` in the background, unless it is running already."""
+        name = f"{work.__name__} {given}"
+        if name in {task.get_name() for task in self._tasks}:
+            return
+        task = asyncio.create_task(work(given), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _unload(self, before: ServedAdapter) -> None:
         """Unload an adapter after its last answer."""
