@@ -172,14 +172,14 @@ def test_missing_editor_error_lists_editors_and_the_install_command(ke):
     status, _out, err = ke("eval", "--dataset", "toy")
     assert status == 2
     assert err.startswith("error: no editor is given: add --editor NAME\n  installed: other, sayer, surgeon\n")
-    assert "  pip install ke-plugin-memit  brings memit\n" in err
+    assert "  pip install ke-plugin-memit  installs memit\n" in err
 
 
 def test_missing_dataset_error_lists_datasets_and_the_install_command(ke):
     status, _out, err = ke("eval", "--editor", "sayer")
     assert status == 2
     assert "no dataset is given: add --dataset NAME\n  installed: toy\n" in err
-    assert "  pip install ke-plugin-mquake  brings mquake, mquake-atlas, mquake-cf-3k, " in err
+    assert "  pip install ke-plugin-mquake  installs mquake, mquake-atlas, mquake-cf-3k, " in err
 
 
 def test_a_folder_of_another_run_is_left_as_it_is(ke, evaluated):

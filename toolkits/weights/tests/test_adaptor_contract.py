@@ -7,11 +7,11 @@ import pytest
 import torch
 from attrs import evolve, frozen
 
-from ke_core.plugin import EditorSpec, PassthroughModel
+from ke_core.plugin import EditorSpec, PassthroughModel, UnsupportedChange
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.kit import expect_other, expect_same
-from ke_weights.plugin import Hooks, load_state, save_state
+from ke_weights.plugin import Hooks, edit_change, load_state, save_state
 from ke_weights.testing.adaptor import AdaptorContract
 
 LAYER = "model.layers.1.mlp.down_proj"
@@ -32,15 +32,20 @@ def state_of(edits):
 
 
 class Shifted(PassthroughModel):
-    def __init__(self, session, adaptor):
+    def __init__(self, session, adaptor, edits=()):
         super().__init__(session)
-        self.adaptor = adaptor
+        self.adaptor, self.edits = adaptor, [*edits]
 
     def save(self, path):
         save_state(path, self.adaptor.state, {})
 
     def change(self, *, add=(), remove=()):
-        self.adaptor.replace_state({"shift": self.adaptor.state["shift"] + state_of(add)["shift"]})
+        if remove:
+            raise UnsupportedChange("a shift is not undone")
+        new = edit_change([self.edits], add, ()).new
+        if new:
+            self.adaptor.replace_state({"shift": self.adaptor.state["shift"] + state_of(new)["shift"]})
+        self.edits += new
 
 
 class Shifts:
@@ -55,7 +60,7 @@ class Shifts:
     @contextmanager
     def edit(self, session, edits):
         with session.model.adapt(LAYER, self.forward, state_of(edits)) as adaptor:
-            yield Shifted(session, adaptor)
+            yield Shifted(session, adaptor, edits)
 
     @contextmanager
     def load(self, session, path):

@@ -135,7 +135,7 @@ def _share(score: MetricScore) -> str:
     total = (score.value or 0.0) * score.n
     if score.measure == SHARE and abs(total - round(total)) < 0.01:
         return f"{round(total):,} of {score.n:,}"
-    unit = " %" if score.measure == SHARE else f" {score.measure}".rstrip()
+    unit = "%" if score.measure == SHARE else f" {score.measure}".rstrip()
     return f"{format_score(score)}{unit} (n {score.n:,})"
 
 

@@ -23,7 +23,6 @@ from ke_core.app import (
     prompt_name,
     run_labels,
     run_names,
-    shown_unit,
     unedited_rows,
     without_model,
 )
@@ -191,8 +190,9 @@ def _point(score: MetricScore | None) -> Point | None:
         return None
     scale = 100.0 if score.measure == SHARE else 1.0
     ends = score.interval
+    unit = "%" if score.measure == SHARE else f" {score.measure}".rstrip()
     words = (
-        f"{format_score(score)} {shown_unit(score.measure)}".strip()
+        f"{format_score(score)}{unit}"
         + (f" ({format_interval(score)})" if ends else "")
         + f", n {score.n:,}"
     )
