@@ -191,11 +191,7 @@ def _point(score: MetricScore | None) -> Point | None:
     scale = 100.0 if score.measure == SHARE else 1.0
     ends = score.interval
     unit = "%" if score.measure == SHARE else f" {score.measure}".rstrip()
-    words = (
-        f"{format_score(score)}{unit}"
-        + (f" ({format_interval(score)})" if ends else "")
-        + f", n {score.n:,}"
-    )
+    words = f"{format_score(score)}{unit}" + (f" ({format_interval(score)})" if ends else "") + f", n {score.n:,}"
     low, high = (ends.low * scale, ends.high * scale) if ends else (None, None)
     return Point(value=score.value * scale, n=score.n, low=low, high=high, words=words)
 
