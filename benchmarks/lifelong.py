@@ -188,7 +188,11 @@ def collect(out: Path, data_dir: str) -> dict[str, Any]:
             path.name: scores_of(path, data_dir) for path in sorted((out / name).glob("*")) if RunFolder.is_one(path)
         }
         if any(runs.values()):
-            costs = {score.aspect: score.value for score in runs.get(SEQUENCE, ()) if score.aspect in COSTS}
+            costs = {
+                score.aspect: score.value
+                for score in runs.get(SEQUENCE, ())
+                if score.metric == "cost" and score.aspect in COSTS and not score.tags
+            }
             found[name] = {"editor": method.editor, "options": method.options, **costs, "points": points(runs)}
     return {**json.loads((out / SETUP).read_text(encoding="utf-8")), "methods": found}
 
