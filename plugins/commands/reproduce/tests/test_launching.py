@@ -354,3 +354,19 @@ def test_watching_a_missing_folder_is_a_one_line_error(ke):
 def test_results_can_be_pickled(world):
     result = Result(cell=cells(world)[0], status="failed", error="x")
     assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_a_refused_job_fails_its_cell_and_leaves_the_others(world, monkeypatch):
+    submit = world.launcher.submit
+
+    def refuse(job):
+        if job.cell.name == "Madrid":
+            raise BadConfig("Socket timed out")
+        return submit(job)
+
+    monkeypatch.setattr(type(world.launcher), "submit", lambda _self, job: refuse(job))
+    results = world.runner().run(cells(world))
+    assert [(result.cell.name, result.status) for result in results] == [
+        ("Rome", "done"), ("Madrid", "failed"), ("Paris", "done"),
+    ]  # fmt: skip
+    assert world.launcher.cancelled == []

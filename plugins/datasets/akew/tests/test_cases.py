@@ -145,3 +145,20 @@ def test_a_new_object_that_is_an_alias_of_the_old_one_has_no_old_object(stored) 
     record = {"case_id": 1, "requested_rewrite": REWRITE | {"target_true": {"str": "t. crane"}}}
     with pytest.warns(UserWarning, match="skipped"):
         assert all(query.stale is None for case in stored(record).cases() for query in case.probes[0].queries)
+
+
+def test_aliases_that_only_the_hops_contain_are_right(stored) -> None:
+    bare = {name: value for name, value in REWRITE.items() if "alias" not in name}
+    hop = {"question": REWRITE["question"], "cloze": "Ostrel Mills was set up by", "answer": "Tobin Crane"}
+    other = {"question": "Where was Tobin Crane born?", "answer": "Orm", "answer_alias": ["Orm Town"]}
+    record = MULTI | {
+        "requested_rewrite": [bare],
+        "single_hops": [hop | {"answer": "J. K. Lisk", "answer_alias": ["Jo Lisk"]}],
+        "new_single_hops": [hop | {"answer_alias": ["Toby Crane"]}, other],
+    }
+    with pytest.warns(UserWarning, match="skipped"):
+        (case,) = stored(record).cases()
+    query = case.probes[0].queries[0]
+    assert query.gold.entities[0].names == ("Tobin Crane", "Toby Crane")
+    assert query.stale is not None
+    assert query.stale.entities[0].names == ("J. K. Lisk", "Jo Lisk")

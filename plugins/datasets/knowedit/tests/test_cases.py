@@ -205,3 +205,19 @@ def test_gold_of_another_type_is_named(stored) -> None:
     broken = with_field(COUNTERFACT, "locality.Relation_Specificity.0.ground_truth", 7)
     message = read_error(stored("counterfact", [broken]).cases)
     assert "locality.Relation_Specificity[0].ground_truth: must be a text or a list, not int" in message
+
+
+def test_wordings_of_a_logical_generalization_are_alternatives_and_no_is_compared_without_case(stored) -> None:
+    item = {"prompt": "Is Ostrel Mills owned by J. K. Lisk?", "ground_truth": [["no"], ["is not owned"]]}
+    record = COUNTERFACT | {"portability": {"Logical_Generalization": [item]}}
+    (case,) = stored("recent", [record], objects="all").cases()
+    (query,) = (query for probe in case.probes if probe.aspect == "portability" for query in probe.queries)
+    assert query.gold.require == "any"
+    assert query.gold.entities[0].names == ("no", "No", "False", "false")
+
+
+def test_locality_needs_no_right_answer(stored) -> None:
+    record = COUNTERFACT | {"locality": {"Forgetfulness": [{"prompt": "Ostrel Mills is", "ground_truth": [" "]}]}}
+    (case,) = stored("recent", [record]).cases()
+    (query,) = (query for probe in case.probes if probe.aspect == "locality" for query in probe.queries)
+    assert query.gold.entities == ()

@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from ke_core.plugin import Case, CaseRecord, Edit, Entity, Failure, Gold, Probe, Query, Verdict
 from ke_plugin_long_answer import ke_metrics
@@ -156,3 +157,11 @@ def test_every_aspect_has_a_column() -> None:
     shown = {*spec.columns, *(aspect for table in spec.tables.values() for aspect in table)}
     found = {value.aspect for value in LongAnswer(encoder=Sentences()).values(record())}
     assert found <= shown
+
+
+def test_unedited_model_is_compared_with_the_text_after_the_edit() -> None:
+    one = record()
+    probe = evolve(one.case.probes[0], queries=(evolve(OWN, stale=gold("Estonia is governed from Tallinn.")),))
+    edited = evolve(one, case=evolve(one.case, probes=(probe,)))
+    found = {(value.phase, value.aspect): value.value for value in LongAnswer().values(edited)}
+    assert found["before", "efficacy-rouge-l"] == found["after", "efficacy-rouge-l"] == 1
