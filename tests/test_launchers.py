@@ -186,3 +186,13 @@ def test_ctrl_c_cancels_the_tasks_of_ray(place):
     pytest.importorskip("ray")
     place.write("tasks", ["memit"], [1], steps=400)
     interrupt(place, "tasks", "--launcher", "ray")
+
+
+def test_another_program_with_the_number_of_a_job_is_not_that_job() -> None:
+    pytest.importorskip("submitit")
+    from ke_plugin_reproduce.launch_submitit import _runs
+
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        assert not _runs(other.pid)
+        other.communicate(b"\n")
+    assert not _runs(other.pid)

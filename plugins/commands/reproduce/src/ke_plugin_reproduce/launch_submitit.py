@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -62,7 +63,7 @@ class SubmititLauncher:
     def active(self, place: str) -> bool:
         """Return whether the job is queued or runs, also if another process has submitted it."""
         job = self._job(place)
-        return not job.done() or (self._orphan(job) and _signaled(int(place), 0))
+        return not job.done() or (self._orphan(job) and _runs(int(place)))
 
     def result(self, place: str) -> Result:
         """Return the result, or raise LostJob with the end of the job's error output."""
@@ -75,10 +76,10 @@ class SubmititLauncher:
     def cancel(self, places: Sequence[str]) -> None:
         """Cancel the jobs (scancel)."""
         for job in map(self._job, places):
-            if self._orphan(job):
-                _signaled(int(job.job_id), signal.SIGINT)
-            else:
+            if not self._orphan(job):
                 job.cancel(check=False)
+            elif _runs(int(job.job_id)):
+                _signaled(int(job.job_id), signal.SIGINT)
         end = monotonic() + PATIENCE
         while any(self.active(place) for place in places) and monotonic() < end:
             sleep(0.1)
@@ -114,6 +115,18 @@ def build(settings: LaunchSettings) -> Launcher:
 
 def _reason(error: Exception) -> str:
     return one_line(str(error), REASON)
+
+
+def _runs(process: int) -> bool:
+    """Return whether a job runs as this process. After a restart, the number may be that of another program."""
+    if not _signaled(process, 0):
+        return False
+    if not Path("/proc/self").exists():  # not on Linux
+        return True
+    try:
+        return b"submitit" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:  # it has just ended
+        return False
 
 
 def _signaled(process: int, number: int) -> bool:
