@@ -41,8 +41,7 @@ class ServerAdapters:
         if name in [one.get("id") for one in models]:
             raise BadConfig(
                 f"{self.client.url} already serves a model named {name!r}",
-                hint=f"use another folder name, or unload it first: POST {self.client.url}{UNLOAD} "
-                f'{{"lora_name": "{name}"}}',
+                hint="use another folder name: under the same one, vLLM would answer from its cache of the old adapter",
             )
         base = next((str(one["id"]) for one in models if one.get("id") and not one.get("parent")), "")
         if not base:
