@@ -91,19 +91,17 @@ class Codebook(PassthroughModel):
         kw.save_state(path, self.adaptor.state, {"edits": json.dumps(edits)})
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Learn the edits in ``add``. If edits are removed, learn all remaining edits again from an empty codebook."""
+        """Learn the edits in ``add`` that are not in effect. If any is removed, learn the others again first."""
         kw.as_rewrites(add, self.model.tokenizer, self.model.context)  # raises for an edit that cannot be applied
-        left = {name: edit for name, edit in self.edits.items() if name not in remove}
-        edits, before = left | {edit.id: edit for edit in add}, self.adaptor.state
-        try:
-            if remove:
+        change = kw.edit_change([tuple(self.edits.values())], add, remove)
+        again = [edit for batch in change.again for edit in batch]
+        with kw.restored_on_error(self.adaptor):
+            if not change.kept:
                 self.adaptor.replace_state({})
-            for edit in edits.values() if remove else add:
+            for edit in (*again, *change.new):
                 self._learn(kw.rewrite(edit))
-        except BaseException:
-            self.adaptor.replace_state(before)
-            raise
-        self.edits = edits
+        stay = self.edits if change.kept else {edit.id: edit for edit in again}
+        self.edits = stay | {edit.id: edit for edit in change.new}
 
     def _learn(self, wanted: kw.Rewrite) -> None:
         """Find the entry for ``wanted``, and train its value until the model continues the prompt with the target."""
