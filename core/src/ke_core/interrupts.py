@@ -94,12 +94,17 @@ class _Signals:
             self.waiting.clear()
             self.previous[number](number, caller)
 
+    def finish(self, mark: _Open, caller: FrameType | None) -> None:
+        """Close a context, and pass on a signal that waits, also if a second one is raised in between."""
+        try:
+            self.close(mark)
+        finally:  # otherwise the first signal would wait for the next context, and be raised there
+            self.pass_on(caller)
+
     def _is_unfinished(self, frame: FrameType | None) -> bool:
-        while frame is not None:
-            if frame.f_code in self.unfinished:
-                return True
+        while frame is not None and frame.f_code not in self.unfinished:
             frame = frame.f_back
-        return False
+        return frame is not None
 
 
 def _in_main_thread() -> bool:
@@ -118,8 +123,7 @@ def uninterruptible(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         finally:
-            _signals.close(mark)
-            _signals.pass_on(sys._getframe().f_back)  # noqa: SLF001  the one way to know the caller
+            _signals.finish(mark, sys._getframe().f_back)  # noqa: SLF001  the one way to know the caller
 
     _signals.unfinished.add(whole.__code__)  # type: ignore[attr-defined]  # mypy takes functools.wraps for a class
     return whole
@@ -153,8 +157,7 @@ class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_
         try:
             return self._begin()
         except BaseException:
-            _signals.close(self._mark)
-            _signals.pass_on(sys._getframe(1).f_back)  # noqa: SLF001  as above
+            _signals.finish(self._mark, sys._getframe(1).f_back)  # noqa: SLF001  as above
             raise
 
     def __exit__(
@@ -163,8 +166,7 @@ class UninterruptibleContext(contextlib.AbstractContextManager[T_co], Generic[T_
         try:
             return self._end(error)
         finally:
-            _signals.close(self._mark)
-            _signals.pass_on(sys._getframe().f_back)  # noqa: SLF001  as above
+            _signals.finish(self._mark, sys._getframe().f_back)  # noqa: SLF001  as above
 
 
 _signals.unfinished |= {UninterruptibleContext._enter.__code__, UninterruptibleContext.__exit__.__code__}  # noqa: SLF001  its own
