@@ -94,14 +94,12 @@ class Codebook(PassthroughModel):
         """Learn the edits in ``add`` that are not in effect. If any is removed, learn the others again first."""
         kw.as_rewrites(add, self.model.tokenizer, self.model.context)  # raises for an edit that cannot be applied
         change = kw.edit_change([tuple(self.edits.values())], add, remove)
-        again = [edit for batch in change.again for edit in batch]
         with kw.restored_on_error(self.adaptor):
             if not change.kept:
                 self.adaptor.replace_state({})
-            for edit in (*again, *change.new):
+            for edit in change.todo:
                 self._learn(kw.rewrite(edit))
-        stay = self.edits if change.kept else {edit.id: edit for edit in again}
-        self.edits = stay | {edit.id: edit for edit in change.new}
+        self.edits = (self.edits if change.kept else {}) | {edit.id: edit for edit in change.todo}
 
     def _learn(self, wanted: kw.Rewrite) -> None:
         """Find the entry for ``wanted``, and train its value until the model continues the prompt with the target."""

@@ -222,6 +222,12 @@ def test_ignored_parameters_are_listed_in_the_response(facts, start, editor, asi
     assert body["ke"]["not_used"] == aside
 
 
+@pytest.mark.parametrize("editor", ["engraver", "solo"])
+def test_weight_editors_answer_without_edits(start, editor):
+    with start(editor=editor) as site:
+        assert site.said("Peru?")
+
+
 def test_weight_editors_answer_and_refuse_changes(facts, start):
     for editor in ("engraver", "solo"):
         with start(editor=editor, edits=facts) as site:

@@ -21,6 +21,11 @@ class EditChange:
     again: tuple[tuple[Edit, ...], ...]
     new: tuple[Edit, ...]
 
+    @property
+    def todo(self) -> tuple[Edit, ...]:
+        """All edits to learn, in order."""
+        return tuple(edit for batch in (*self.again, self.new) for edit in batch)
+
 
 def edit_change(learned: Sequence[Sequence[Edit]], add: Sequence[Edit], remove: Sequence[str]) -> EditChange:
     """Return the change that removes edits from the batches ``learned``, in their order, and then adds others.

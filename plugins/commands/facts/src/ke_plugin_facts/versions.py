@@ -33,6 +33,7 @@ from ke_core.plugin import (
     locked,
     read_object,
     to_json,
+    write_atomic,
 )
 from ke_weights.patches import whole_folder
 from ke_weights.patches.info import PatchBase
@@ -197,9 +198,9 @@ class ManagedFolder:
     def _remove(self, version: str, part: str = "") -> None:
         """Remove a version, or a part of it. A killed process leaves all of it, or a hidden folder."""
         left = hidden_sibling(self.folder(version))
+        if not part:
+            write_atomic(self.root / REMOVED, version.encode())
         with file_errors(f"cannot write {self.root}"):
-            if not part:
-                (self.root / REMOVED).write_text(version, encoding="utf-8")
             (self.folder(version) / part).rename(left)
         shutil.rmtree(left, ignore_errors=True)
 

@@ -7,6 +7,7 @@ still run, and waits for them instead of submitting them again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import sleep
 
@@ -56,21 +57,28 @@ class LaunchedRunner:
         results: dict[Path, Result] = {}
         active: dict[Path, PlacedCell] = {}
         waiting = self._unfinished(cells, results, report)
+
+        def take(cell: Cell, step: Callable[[], Result | PlacedCell]) -> None:
+            """Note the job or the result of ``cell`` after a step. If a job is refused, only its cell fails."""
+            try:
+                found = step()
+            except KEError as error:
+                found = failed_result(cell, error)
+            if isinstance(found, PlacedCell):
+                active[cell.folder] = found
+            else:
+                active.pop(cell.folder, None)
+                results[cell.folder] = found
+                report(cell, found)
+
         try:
             while waiting or active:
                 while waiting and (self.at_once is None or len(active) < self.at_once):
                     cell = waiting.pop(0)
                     report(cell, None)
-                    self._start(cell, active, results, report)
+                    take(cell, partial(self._placed, cell))
                 for placed in [each for each in active.values() if not self.launcher.active(each.place)]:
-                    folder = placed.cell.folder
-                    ended = self._ended(placed)
-                    if isinstance(ended, PlacedCell):
-                        active[folder] = ended
-                        continue
-                    del active[folder]
-                    results[folder] = ended
-                    report(placed.cell, ended)
+                    take(placed.cell, partial(self._ended, placed))
                 if active:
                     sleep(self.poll)
         except KeyboardInterrupt:  # after other errors, the same command finds the jobs again
@@ -102,16 +110,6 @@ class LaunchedRunner:
             report(cell, known)
         return waiting
 
-    def _start(
-        self, cell: Cell, active: dict[Path, PlacedCell], results: dict[Path, Result], report: ReportProgress
-    ) -> None:
-        """Place a cell. If its job is refused, it fails, and the others continue."""
-        try:
-            active[cell.folder] = self._placed(cell)
-        except KEError as error:
-            results[cell.folder] = failed_result(cell, error)
-            report(cell, results[cell.folder])
-
     def _placed(self, cell: Cell) -> PlacedCell:
         """Return the active job of a cell, submitted now unless an earlier command did."""
         place = self._earlier(cell)
@@ -140,10 +138,7 @@ class LaunchedRunner:
             if placed.tries <= self.retries:
                 tries = f"{placed.tries} of {self.retries}" if placed.tries else "again"
                 self.note(f"{cell.name}: job {placed.place} ended without a result, resubmitting ({tries}): {lost}")
-                try:
-                    return self._submitted(cell, placed.tries + 1)
-                except KEError as refused:
-                    return failed_result(cell, refused)
+                return self._submitted(cell, placed.tries + 1)
             error = KEError(
                 f"job {placed.place} of {self.name} ended without a result, as did the jobs before it: {lost}",
                 hint=f"its logs may be in {cell.folder.parent / JOBS}; the same command resumes the cell",

@@ -151,13 +151,10 @@ def resolve_editor(request: ServeRequest, catalog: Catalog) -> ResolvedComponent
 @contextmanager
 def edited_model(spec: EditorSpec, editor: Editor, session: Session[Any], edits: Sequence[Edit]) -> Iterator[Edited]:
     """Apply the edits together, or one after another if the editor supports only one at a time."""
-    applier = EditApplier(session=session, editor=editor, joint=not spec.one_at_a_time, opens=spec.needs_weights)
-    with applier:
-        if spec.one_at_a_time:
-            for edit in session.progress.track(edits, "edits"):
-                applier.make([edit])
-        if applier.edited is None:
-            applier.make(edits)
+    with EditApplier(session=session, editor=editor, joint=True, opens=spec.needs_weights) as applier:
+        groups = [[edit] for edit in edits] if spec.one_at_a_time and edits else [list(edits)]
+        for group in session.progress.track(groups, "edits"):
+            applier.make(group)
         session.model.state()  # reads the weights afresh: the key of every answer from here on
         assert applier.edited is not None
         yield applier.edited

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 from attrs import define, field
@@ -28,7 +28,6 @@ from ke_plugin_serve.replies import AGAIN
 from ke_plugin_serve.vllm_startup import VllmModel
 from ke_plugin_serve.wire import BadRequest
 
-T = TypeVar("T")
 FORWARDED = ("/v1/chat/completions", "/v1/completions")
 NOT_FOUND = 404  # vLLM's status for a model that it does not know
 
@@ -86,7 +85,8 @@ class VllmRoutes:
             response = await while_there(request, send(self._client, request.url.path, body))
             stack.push_async_callback(response.aclose)
             if response.status_code == NOT_FOUND and body["model"] != self.served.live.base:
-                self._start(self._load_again, body["model"])
+                if not self._edits.changing.locked():  # a change of the edits loads an adapter, too
+                    self._start(self._load_again(body["model"]))
                 raise BadRequest(
                     "the vLLM server does not have the adapter any more; it is being loaded again",
                     503, code="server_busy", kind="server_error", retry_after=AGAIN,
@@ -100,7 +100,7 @@ class VllmRoutes:
         before = self.switch.switch(name)
         self.served.bank.edits = bank.edits
         if before.name != self.served.live.base:
-            self._start(self._unload, before)
+            self._start(self._unload(before))
 
     async def _load_again(self, lost: str) -> None:
         """Load the active edits, unless another request or a change of the edits has done so."""
@@ -112,12 +112,9 @@ class VllmRoutes:
             except KEError as error:
                 self.report(f"the edits could not be loaded into the restarted server: {error.message}")
 
-    def _start(self, work: Callable[[T], Coroutine[Any, Any, None]], given: T) -> None:
-        """Run ``work(given)`` in the background, unless it is running already."""
-        name = f"{work.__name__} {given}"
-        if name in {task.get_name() for task in self._tasks}:
-            return
-        task = asyncio.create_task(work(given), name=name)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work`` in the background."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -82,7 +82,6 @@ class AkewHop:
     """A single-hop question of MQuAKE-CF, with the names of its answer."""
 
     question: str
-    answer: str = ""
     answer_alias: tuple[str, ...] = ()
 
 

@@ -77,13 +77,12 @@ class GraceModel(PassthroughModel):
         model = self.session.model
         as_rewrites(add, model.tokenizer, model.context)  # raises for an edit that cannot be made
         change = edit_change([(one.edit,) for one in self.learned], add, remove)
-        todo = [edit for batch in change.again for edit in batch] + [*change.new]
         learned, described = list(self.learned[: change.kept]), dict[str, Any]()
         with restored_on_error(self.adaptor):
             book = undone(self.codebook, self.learned[change.kept :])
-            for at, edit in enumerate(todo):
+            for at, edit in enumerate(change.todo):
                 book = self._learn(book, edit, learned, described)
-                self.session.progress.advance("learning edits", at + 1, len(todo))
+                self.session.progress.advance("learning edits", at + 1, len(change.todo))
             self.adaptor.replace_state({} if book is None else book.state)
         self.learned, self._described = tuple(learned), described
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import nn
 
-from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting, digest
+from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_lora.adapter import Adapter, attach_adapter, quantization, target_layers
 from ke_plugin_lora.training import Example, example_losses, seed_generators, target_examples, train
 from ke_plugin_lora.values import AdapterConfig, LoraConfig, LoraSettings, settings
 from ke_weights import as_details
-from ke_weights.plugin import NOT_QUANTIZED, OpenModel, Patch, find_parts, model_facts, unsupported_edits
+from ke_weights.plugin import NOT_QUANTIZED, OpenModel, Patch, derived_seed, find_parts, model_facts, unsupported_edits
 
 
 class Lora:
@@ -63,7 +63,7 @@ def trained_adapter(
     before = example_losses(model.module, examples, model.device)
     with ExitStack() as stack:
         # Of the run and its edits, so that the adapters of a sequence do not all start in the same directions
-        seed = int(digest({"seed": session.seed, "edits": [one.edit for one in examples]})[:15], 16)
+        seed = derived_seed(seed=session.seed, edits=[one.edit for one in examples])
         with seed_generators(model.device, seed):
             adapter = stack.enter_context(attach_adapter(model.module, targets, recipe))
             passes = train(

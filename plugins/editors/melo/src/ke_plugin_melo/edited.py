@@ -68,8 +68,8 @@ class MeloModel(PassthroughModel):
         """Learn the edits ``add``, and forget those called ``remove``: all or none.
 
         An edit that is in effect already is not learned again. Edits that were learned with or after a removed one are
-        learned again. Raises UnsupportedChange for an unknown
-        name, UnsupportedEdit, and EditFailed, also if there are more blocks than the maximum.
+        learned again. Raises UnsupportedChange for an unknown name, UnsupportedEdit, and EditFailed, also if there are
+        more blocks than the maximum.
         """
         change = edit_change([batch.edits for batch in self.learned], add, remove)
         size = self.made.batch

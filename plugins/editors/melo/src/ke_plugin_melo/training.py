@@ -15,13 +15,13 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import digest
 from ke_plugin_melo.layers import low_rank
 from ke_weights.plugin import (
     Hooks,
     ModuleMap,
     Rewrite,
     TrainingRows,
+    derived_seed,
     frozen_module,
     map_orientation,
     require_finite,
@@ -73,8 +73,7 @@ def first_factors(how: BlockTraining, seed: int, block: int) -> dict[str, Factor
     """Return the factors before training. They depend on the seed, the layer and the number of the block only."""
     found = {}
     for name in how.names:
-        number = int(digest({"seed": seed, "block": block, "layer": name})[:15], 16)
-        generator = torch.Generator().manual_seed(number)
+        generator = torch.Generator().manual_seed(derived_seed(seed=seed, block=block, layer=name))
         down, up = how.sizes(name)
         noise = torch.rand(*down, generator=generator, dtype=torch.float32) * 2 - 1
         device = how.modules.module.get_submodule(name).get_parameter("weight").device

@@ -50,18 +50,15 @@ class SideMemoryModel(PassthroughModel):
         """
         self._check(add)
         change = edit_change([tuple(self.edits.values())], add, remove)
-        again = [edit for batch in change.again for edit in batch]
-        memories = self.memories if change.kept else SideMemories()
+        memories, edits = (self.memories, self.edits) if change.kept else (SideMemories(), {})
         learned: dict[str, Learned] = {}
-        todo = [*again, *change.new]
         with restored_on_error(self.adaptor):
             self.adaptor.replace_state({})  # a memory is trained on the model without side memories
-            for at, edit in enumerate(todo):
+            for at, edit in enumerate(change.todo):
                 memories, learned[edit.id] = self._learn(memories, rewrite(edit))
-                self.session.progress.advance("training side memories", at + 1, len(todo))
+                self.session.progress.advance("training side memories", at + 1, len(change.todo))
             self.adaptor.replace_state(self._state(memories))
-        stay = self.edits if change.kept else {edit.id: edit for edit in again}
-        self.memories, self.edits = memories, stay | {edit.id: edit for edit in change.new}
+        self.memories, self.edits = memories, edits | {edit.id: edit for edit in change.todo}
         self._details = self._described(learned)
 
     def _check(self, edits: Sequence[Edit]) -> None:

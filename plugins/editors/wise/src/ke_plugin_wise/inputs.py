@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from attrs import field, frozen
 
-from ke_core.plugin import SLOT, Session, digest
-from ke_weights.plugin import OpenModel, Rewrite, context_templates, read_corpus, target_ids
+from ke_core.plugin import SLOT, Session
+from ke_weights.plugin import OpenModel, Rewrite, context_templates, derived_seed, read_corpus, target_ids
 
 LENGTHS = (6, 11)
 """Tokens of the left contexts: a word, and 5 or 10 after it."""
@@ -68,4 +68,4 @@ def unrelated(documents: Sequence[str], seed: int) -> str:
 
 def seed_of(seed: int, what: str, number: int) -> int:
     """Return a seed for the N-th choice of a kind in a run with this seed."""
-    return int(digest({"seed": seed, "what": what, "number": number})[:15], 16)
+    return derived_seed(seed=seed, what=what, number=number)
