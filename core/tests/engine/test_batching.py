@@ -2,8 +2,9 @@
 
 import pytest
 
-from ke_core.engine.batching import BatchingEngine, call_seed
+from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.cache import CompletionCache
+from ke_core.engine.running import call_seed
 from ke_core.spec.errors import ContextOverflow, WeightsNotRestored
 from ke_core.spec.requests import Embed, Generate, Generated, Likelihood, Nearest, Score
 from ke_core.spec.results import Answer, Cost, Failure, Scored
@@ -55,12 +56,10 @@ def test_hundreds_of_procedures_advance_together():
     found = engine.run({f"p{i}": hops(f"q{i}", 1 + i % 4) for i in range(400)})
     assert found["p3"] == "Q3...."
     assert model.sizes == [400, 300, 200, 100]
-    assert engine.waves == 4
     assert engine.requests == 1000
-    assert engine.mean_wave == 250
 
 
-def test_large_waves_are_cut_so_that_a_kill_loses_few_completions():
+def test_large_batches_are_cut_so_that_a_kill_loses_few_completions():
     model = Recording()
     BatchingEngine(model).run({f"p{i}": hops(f"q{i}", 1) for i in range(1200)})
     assert max(model.sizes) <= 512
@@ -79,7 +78,7 @@ def test_retrieval_is_served_before_model_requests():
     assert model.sizes == [3]
 
 
-def test_embeddings_and_searches_of_a_wave_are_one_call_each():
+def test_embeddings_and_searches_of_a_turn_are_one_call_each():
     class Counting(WordEncoder):
         calls = 0
 
@@ -198,7 +197,7 @@ def test_explicit_seeds_are_kept_and_greedy_requests_have_none():
     assert [request.seed for request in model.seen] == [5, None]
 
 
-def test_equal_requests_of_a_wave_are_sent_once():
+def test_equal_requests_of_a_turn_are_sent_once():
     model = Recording()
     engine = BatchingEngine(model)
     found = engine.run({f"p{i}": hops("same", 1) for i in range(10)})
@@ -294,4 +293,3 @@ def test_progress_starts_at_zero_and_counts_answers_and_model_requests():
 
 def test_no_procedures_give_no_results():
     assert BatchingEngine(EchoModel()).run({}) == {}
-    assert BatchingEngine(EchoModel()).mean_wave == 0

@@ -10,7 +10,6 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from attrs import field, frozen
 
 from ke_core.spec.dataset_info import DatasetInfo
-from ke_core.spec.errors import ContentRefused
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
 from ke_core.spec.queries import Case, Query
@@ -18,7 +17,10 @@ from ke_core.spec.requests import Ask, Encoder, Generate, Generated, Procedure, 
 from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgment, ModelRecord, Reply, Scored, Value
 
 T = TypeVar("T")
-SaveReply = Callable[[int, Generated | Scored | ContentRefused], None]
+Completed = Generated | Scored | Exception
+"""The result of a request to a model, or its error."""
+NextRequests = Callable[[Mapping[int, Completed]], Sequence[Generate | Score]]
+"""Gets results by the position of their request, and returns the requests that follow from them."""
 
 
 # --- models and the engine -----------------------------------------------------------------------------
@@ -70,16 +72,25 @@ class ReportsProgress(Protocol):
 
 
 @runtime_checkable
-class RemoteModel(LanguageModel, Protocol):
-    """A model behind a server. A completion may cost money, so each one is saved as it arrives."""
+class ContinuousModel(LanguageModel, Protocol):
+    """A model that accepts more requests while it works on others (continuous batching)."""
 
-    def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Generated | Scored | Exception]:
-        """Return one result per request, in order. Each one is passed to ``keep`` with its position as it arrives.
+    def complete(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
+        """Complete ``requests`` and those that follow from them.
 
-        Refusals that were charged for are passed on too. ``keep`` is called in the caller's thread. Raises only an
-        interrupt or an exception of ``keep``. No further request is sent then, and pending ones are still saved.
+        Each result is passed to ``following`` once, in the caller's thread. The positions of the requests that it
+        returns continue those of the earlier ones. After an interrupt or an exception of ``following``, which are
+        raised, no further request is sent.
         """
         ...
+
+
+@runtime_checkable
+class RemoteModel(ContinuousModel, Protocol):
+    """A model behind a server. A completion may cost money, so each one is passed on as it arrives.
+
+    Results of requests under way are passed on even after an interrupt.
+    """
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
         """Try each request at most ``attempts`` times, and wait at most ``seconds`` in total."""

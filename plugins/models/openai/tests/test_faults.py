@@ -12,7 +12,7 @@ from email.utils import formatdate
 import pytest
 from attrs import evolve
 
-from ke_core.engine.batching import failure
+from ke_core.engine.running import failure
 from ke_core.plugin import (
     ContentRefused,
     ContextOverflow,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, as_completed
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
+from itertools import count
 from threading import Lock
 from typing import Any, Self, TypeVar
 
@@ -14,14 +14,14 @@ from attrs import define, evolve, field
 
 from ke_core.plugin import (
     CONTINUATION_FORMAT,
-    ContentRefused,
+    Completed,
     Generate,
     Generated,
     KEError,
     ModelRequest,
     ModelUnavailable,
+    NextRequests,
     NoLikelihood,
-    SaveReply,
     Score,
     Scored,
     ServerDown,
@@ -41,7 +41,6 @@ UNKNOWN = 10**9
 LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
 DOWN = 3  # consecutive failed requests after which the rest of the list is not sent
 T = TypeVar("T", bound=Generated | Scored)
-Outcome = Generated | Scored | Exception
 
 
 @define
@@ -152,45 +151,56 @@ class ApiModel:
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """Return one result for each request, in order. An error of one request takes the place of its result."""
-        return [_of(Generated, one) for one in self.complete(requests, _forget)]
+        return [_of(Generated, one) for one in self._in_order(requests)]
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """Return one result for each request, in order; NoLikelihood if the server returns no log-probabilities of a
         prompt.
         """
-        return [_of(Scored, one) for one in self.complete(requests, _forget)]
+        return [_of(Scored, one) for one in self._in_order(requests)]
+
+    def _in_order(self, requests: Sequence[Generate | Score]) -> list[Completed]:
+        found = dict[int, Completed]()
+
+        def keep(results: Mapping[int, Completed]) -> tuple[()]:
+            found.update(results)
+            return ()
+
+        self.complete(requests, keep)
+        return [found[place] for place in range(len(requests))]
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
         """Try each request at most ``attempts`` times, and wait at most ``seconds`` if the server asks for it."""
         self.client.patience = RetryPolicy(attempts=attempts, total_wait=seconds)
 
-    def complete(self, requests: Sequence[Generate | Score], keep: SaveReply) -> list[Outcome]:
-        """Return one result per request, in order, and pass each to ``keep`` as it arrives (see ``RemoteModel``)."""
+    def complete(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
+        """Pass the result of each request to ``following`` as it arrives, and send what follows (``RemoteModel``)."""
         self.client.resume()
-        breaker, open_, results = Breaker(), dict[Future[Outcome], int](), dict[int, Outcome]()
-        with workers(min(self.concurrency, len(requests))) as submit:
+        breaker, open_, places = Breaker(), dict[Future[Completed], int](), count()
+        with workers(self.concurrency) as submit:
             try:
-                for place, request in enumerate(requests):
-                    open_[submit(partial(self._one, request, breaker))] = place
-                _collect(open_, keep, results)
+                while requests or open_:
+                    for request in requests:
+                        open_[submit(partial(self._one, request, breaker))] = next(places)
+                    requests = _passed_on(open_, following)
             except BaseException:
                 try:
                     self.client.halt()
                     for future in list(open_):
                         if future.cancel():
                             del open_[future]
-                    _collect(open_, keep, results)  # these are charged
+                    while open_:
+                        _passed_on(open_, following)  # these are charged
                 except BaseException:
                     self.client.close()  # interrupted again: stop waiting
                     raise
                 raise
-        return [results[place] for place in range(len(requests))]
 
-    def _one(self, request: Generate | Score, breaker: Breaker) -> Outcome:
+    def _one(self, request: Generate | Score, breaker: Breaker) -> Completed:
         if breaker.error is not None:
             return breaker.error
         try:
-            outcome: Outcome = self._score(request) if isinstance(request, Score) else self._generate(request)
+            outcome: Completed = self._score(request) if isinstance(request, Score) else self._generate(request)
         except Exception as error:  # noqa: BLE001  every error belongs to this request
             outcome = error
         breaker.note(outcome)
@@ -248,30 +258,20 @@ NO_STOP = re.compile(r"support.*\bstop\b|\bstop\b.*support", re.IGNORECASE)
 AWAKE = 1.0  # seconds
 
 
-def _as_they_come(futures: Iterable[Future[Outcome]]) -> Iterator[Future[Outcome]]:
-    """Like ``as_completed``, with periodic wake-ups, so that a signal at the start of a wait is handled."""
-    waiting = set(futures)
-    while waiting:
-        with suppress(TimeoutError):
-            for future in as_completed(list(waiting), timeout=AWAKE):
-                waiting.discard(future)
-                yield future
+def _passed_on(open_: dict[Future[Completed], int], following: NextRequests) -> Sequence[Generate | Score]:
+    """Wait for results, pass them on, and return the requests that follow.
 
-
-def _collect(open_: dict[Future[Outcome], int], keep: SaveReply, results: dict[int, Outcome]) -> None:
-    """Process every outcome as it arrives. A future is removed from ``open_`` when its outcome is saved."""
-    for future in _as_they_come(open_):
-        outcome, place = future.result(), open_[future]
-        if not isinstance(outcome, Exception) or (isinstance(outcome, ContentRefused) and outcome.charged):
-            keep(place, outcome)
-        results[place] = outcome
+    A future is removed from ``open_`` when its result is saved.
+    """
+    done = set[Future[Completed]]()
+    while open_ and not done:  # with periodic wake-ups, so that a signal at the start of a wait is handled
+        done, _others = wait(open_, timeout=AWAKE, return_when=FIRST_COMPLETED)
+    more = following({open_[future]: future.result() for future in done})
+    for future in done:
         del open_[future]
+    return more
 
 
-def _forget(place: int, outcome: Generated | Scored | ContentRefused) -> None:
-    """Do not save anything."""
-
-
-def _of(kind: type[T], outcome: Outcome) -> T | Exception:
+def _of(kind: type[T], outcome: Completed) -> T | Exception:
     assert isinstance(outcome, kind | Exception)
     return outcome

@@ -1,0 +1,183 @@
+"""Serve the requests of procedures to the model. A procedure's next request joins those under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from ke_core.engine.cache import CompletionCache, key_of
+from ke_core.engine.retrieval import guarded, retrieve
+from ke_core.engine.running import NOT_AN_ANSWER, Running
+from ke_core.spec.errors import ContentRefused
+from ke_core.spec.protocols import (
+    Completed,
+    ContinuousModel,
+    LanguageModel,
+    NextRequests,
+    Progress,
+    RemoteModel,
+    ReportsProgress,
+)
+from ke_core.spec.requests import Generate, Score
+from ke_core.spec.results import Scored
+
+SLICE = 512
+"""Requests that the model gets at once, besides those that follow from their results."""
+REQUESTS = "model requests"
+"""Label of the progress: the requests to the model that answers need."""
+
+
+@define(eq=False)
+class _Pending:
+    """A procedure, the parts of its request, and the result of each part: None until it arrives."""
+
+    running: Running[Any]
+    parts: Sequence[Generate | Score]
+    results: list[Any] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.results = [None] * len(self.parts)
+
+    def take(self, place: int, result: object) -> bool:
+        """Set the result of a part, and return whether the procedure went on, because it was the last one."""
+        self.results[place] = result
+        if None in self.results:
+            return False
+        self.running.resume(result if len(self.parts) == 1 else _joined(self.results))
+        return True
+
+
+@define(eq=False, kw_only=True)
+class ModelRequests:
+    """The requests of procedures to ``model``. Equal requests are sent once, and never if ``cache`` has the result.
+
+    ``report`` is called when procedures went on. ``count`` and ``hits`` count the requests, and those answered by the
+    cache.
+    """
+
+    model: LanguageModel
+    cache: CompletionCache | None
+    progress: Progress | None
+    report: Callable[[], None]
+    count: int = field(default=0, init=False)
+    hits: int = field(default=0, init=False)
+    _waiting: dict[str, list[tuple[_Pending, int]]] = field(factory=dict, init=False)
+    _total: int = field(default=0, init=False)
+    _sent: list[str] = field(factory=list, init=False)
+    _answered: int = field(default=0, init=False)
+    _failed: bool = field(default=False, init=False)  # an error or interrupt ended ``_following``
+
+    def serve(self, running: Sequence[Running[Any]]) -> None:
+        """Serve procedures to their ends. Raises interrupts, and errors that belong to no single request."""
+        ready = deque(self._admit(retrieve(running)).items())
+        while ready:
+            some = dict(ready.popleft() for _ in range(min(SLICE, len(ready))))
+            self._sent, before = list(some), self._answered
+            self._show(before)
+            if isinstance(self.model, ReportsProgress):
+                self.model.on_progress = lambda finished, before=before: self._show(before + finished)
+            complete = self.model.complete if isinstance(self.model, ContinuousModel) else self._in_turns
+            try:
+                complete(list(some.values()), self._following)
+            except Exception as error:
+                if self._failed or isinstance(error, NOT_AN_ANSWER):
+                    raise
+                ready.extend(self._follow({key: error for key in self._sent if key in self._waiting}).items())
+
+    def _following(self, completed: Mapping[int, Completed]) -> list[Generate | Score]:
+        """Resume the procedures that wait for these results. Return the requests that follow (``NextRequests``)."""
+        found = {self._sent[place]: result for place, result in completed.items()}
+        if self._failed:  # interrupted: a model passes on what is under way, to be cached
+            self._save(found)
+            return []
+        self._failed = True
+        new = self._follow(found)
+        self._failed = False
+        self._sent += new
+        return list(new.values())
+
+    def _follow(self, found: Mapping[str, Completed]) -> dict[str, Generate | Score]:
+        self._save(found)
+        resumed = []
+        for key, result in found.items():
+            waiting = self._waiting.pop(key)
+            resumed += [pending.running for pending, place in waiting if pending.take(place, result)]
+        self._answered += len(found)
+        self._show(self._answered)
+        self.report()
+        return self._admit(retrieve(resumed))
+
+    def _save(self, found: Mapping[str, Completed]) -> None:
+        if self.cache is not None:
+            self.cache.put({key: result for key, result in found.items() if _is_kept(result)})
+
+    def _admit(self, running: Sequence[Running[Any]]) -> dict[str, Generate | Score]:
+        """Return the requests that must be sent, by their keys. Procedures go on with results of the cache."""
+        new: dict[str, Generate | Score] = {}
+        while running:
+            model = self.model.digest  # read each time: an edit may have changed it
+            pending = [_Pending(each, self._parts(each.request)) for each in running]
+            keys = [[key_of(model, part) for part in one.parts] for one in pending]
+            known = self._known(key for some in keys for key in some)
+            resumed = []
+            for one, some in zip(pending, keys, strict=True):
+                self.count += len(some)
+                for place, (key, part) in enumerate(zip(some, one.parts, strict=True)):
+                    if key in known:
+                        self.hits += 1
+                        if one.take(place, known[key]):
+                            resumed.append(one.running)
+                    elif key in self._waiting:
+                        self._waiting[key].append((one, place))
+                    else:
+                        self._waiting[key], new[key] = [(one, place)], part
+            if resumed:
+                self.report()
+            running = retrieve(resumed)
+        self._total += len(new)
+        return new
+
+    def _parts(self, request: Any) -> tuple[Generate | Score, ...]:
+        """Split scores for a server: one request per continuation, because each is charged and cached separately."""
+        if isinstance(request, Score) and isinstance(self.model, RemoteModel):
+            return tuple(Score(prompt=prompt, continuations=(text,)) for prompt, text in request.pairs)
+        return (request,)
+
+    def _known(self, keys: Iterable[str]) -> dict[str, Any]:
+        return {} if self.cache is None else dict(self.cache.get(dict.fromkeys(keys)))
+
+    def _in_turns(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
+        """Complete all requests before those that follow, with a model that cannot do better."""
+        first, calls = 0, ((Generate, self.model.generate), (Score, self.model.score))
+        while requests:
+            found: dict[int, Completed] = {}
+            for kind, call in calls:
+                places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
+                if places:
+                    results = guarded(call, [requests[place] for place in places])
+                    found |= zip((first + place for place in places), results, strict=True)
+            first += len(requests)
+            requests = following(found)
+
+    def _show(self, finished: int) -> None:
+        """Show how many of the requests so far are finished."""
+        if self.progress is not None:
+            self.progress.advance(REQUESTS, finished, self._total)
+
+
+def _is_kept(result: Completed) -> bool:
+    """Return whether a result is cached. A refusal that was charged is, because another request would be charged."""
+    return not isinstance(result, Exception) or (isinstance(result, ContentRefused) and result.charged)
+
+
+def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:
+    """Join the scores of a request's continuations. The error of one is the error of the request."""
+    scored = list[Scored]()
+    for part in parts:
+        if isinstance(part, Exception):
+            return part
+        scored.append(part)
+    return Scored.of(pair for part in scored for pair in part.parts)

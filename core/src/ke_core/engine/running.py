@@ -1,0 +1,73 @@
+"""A procedure under way: its pending request, its cost, and its result."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Generic, TypeVar
+
+from attrs import define, evolve, field
+
+from ke_core.spec.codec import canonical
+from ke_core.spec.errors import ProcessLost, TooManyFailures, WeightsNotRestored
+from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Procedure, Request, Score
+from ke_core.spec.results import Cost, Failure
+
+T = TypeVar("T")
+NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures, ProcessLost)
+"""Errors that end the run, because later answers would be meaningless."""
+
+
+@define
+class Running(Generic[T]):
+    """A running procedure, its pending request, and its cost so far."""
+
+    id: str
+    procedure: Procedure[T]
+    seed: int
+    request: Request | None = None
+    result: T | Failure | Any = None
+    done: bool = False
+    calls: int = 0
+    cost: Cost = field(factory=Cost)
+
+    def resume(self, outcome: object = None) -> None:
+        """Send the result of the pending request, if there is one, or raise its exception inside the procedure."""
+        if isinstance(self.request, Generate | Score):
+            self.cost = _add(self.cost, outcome)
+        try:
+            if isinstance(outcome, Exception):
+                asked: object = self.procedure.throw(outcome)
+            else:
+                asked = self.procedure.send(outcome)
+            while not isinstance(asked, Generate | Score | Embed | Nearest):
+                asked = self.procedure.throw(TypeError(f"a procedure yielded {asked!r}, which is not a request"))
+            self.request = self._seeded(asked)
+        except StopIteration as end:
+            self.result, self.request, self.done = end.value, None, True
+        except NOT_AN_ANSWER:
+            raise
+        except Exception as error:  # noqa: BLE001  an error of one procedure fails one reply only
+            self.result, self.request, self.done = failure(error), None, True
+
+    def _seeded(self, request: Request) -> Request:
+        if not isinstance(request, Generate):
+            return request
+        number, self.calls = self.calls, self.calls + 1
+        if request.temperature > 0 and request.seed is None:
+            return evolve(request, seed=call_seed(self.seed, self.id, number))
+        return request
+
+
+def call_seed(seed: int, procedure: str, call: int) -> int:
+    """Return the seed of a sampled request: 64 bits that do not depend on the batch."""
+    return int.from_bytes(hashlib.sha256(canonical([seed, procedure, call]).encode()).digest()[:8], "big")
+
+
+def failure(error: Exception) -> Failure:
+    """Return an exception as a reply: its class, and its message in one line."""
+    return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
+
+
+def _add(cost: Cost, outcome: object) -> Cost:
+    written = outcome if isinstance(outcome, Generated) else Generated(text="", finish="stop")
+    return cost + Cost(calls=1, prompt_tokens=written.prompt_tokens, tokens=written.tokens)
