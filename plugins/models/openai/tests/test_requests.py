@@ -304,6 +304,26 @@ def test_completions_are_saved_as_they_arrive(serve, ask, say, tmp_path):
     cache.close()
 
 
+def test_the_next_request_of_a_procedure_does_not_wait_for_other_procedures(serve, ask, say):
+    """The slow request is answered only after all turns of the other procedure."""
+    over = threading.Event()
+
+    def answer(_n, sent):
+        if sent["prompt"] == "slow":
+            assert over.wait(60)
+        elif sent["prompt"] == "turn 2":
+            over.set()
+        return say.completion(f" {sent['prompt']}")
+
+    def turns():
+        return [(yield Generate(prompt=f"turn {n}")).text for n in range(3)]
+
+    server = serve(answer)
+    found = BatchingEngine(ask(server, concurrency=2)).run({"slow": one_call("slow"), "turns": turns()})
+    assert found == {"slow": " slow", "turns": [" turn 0", " turn 1", " turn 2"]}
+    assert sorted(server.prompts) == ["slow", "turn 0", "turn 1", "turn 2"]
+
+
 def test_a_full_disk_stops_the_run(serve, ask, say, monkeypatch):
     server = serve(say.completion())
     cache = CompletionCache()

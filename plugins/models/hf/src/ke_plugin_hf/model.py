@@ -13,9 +13,11 @@ from attrs import define, field
 
 from ke_core.plugin import (
     CONTINUATION_FORMAT,
+    Completed,
     ForwardCalls,
     Generate,
     Generated,
+    NextRequests,
     Score,
     Scored,
     uninterruptible_context,
@@ -30,7 +32,7 @@ from ke_plugin_hf.decoding.verify import context_of
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
 from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 from ke_plugin_hf.layer_calls import LayerForward
-from ke_plugin_hf.tensor_parallel import SPLIT, in_step, is_split
+from ke_plugin_hf.tensor_parallel import SPLIT, compare_requests, in_step, is_split
 
 UNBOUNDED = (
     10**9
@@ -39,7 +41,7 @@ UNBOUNDED = (
 
 @define(eq=False, kw_only=True)
 class HFModel:
-    """A causal language model in this process: ``LanguageModel`` and ``OpenModel``.
+    """A causal language model in this process: ``ContinuousModel`` and ``OpenModel``.
 
     ``chat``: a prompt becomes one user turn of the tokenizer's chat template, and the reply is converted to a
     continuation. Create it with ``load`` or ``from_parts``.
@@ -208,6 +210,16 @@ class HFModel:
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """Return one result per request, in order; ContextOverflow for a prompt that is too long."""
         return in_step(self.module, self._runner.generate, requests)
+
+    def complete(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
+        """Pass results to ``following`` as they arrive. Rows of the requests that follow join those under way."""
+
+        def compared(results: Mapping[int, Completed]) -> Sequence[Generate | Score]:
+            more = following(results)
+            compare_requests(self.module, more)
+            return more
+
+        in_step(self.module, lambda some: self._runner.complete(some, compared), requests)
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """Return one result per request, in order: natural log-probabilities, summed over the continuation's tokens."""

@@ -1,4 +1,4 @@
-"""Decode a group of rows together: admitted while there is memory, retired individually."""
+"""Decode a group of rows together: admitted while there is memory, retired individually, replaced by others."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ class DecodingRow:
         return [*self.ids, *self.written.tokens]
 
     @property
+    def ended(self) -> bool:
+        """Whether there is nothing more to generate."""
+        return self.written.finish is not None or self.error is not None
+
+    @property
     def progress(self) -> float:
         """The fraction of an unfinished row that is done, judged by its token limit."""
         return len(self.written.tokens) / self.written.request.max_tokens
@@ -58,13 +63,20 @@ class DecodingRow:
         return not self.written.add(token)
 
 
+Refill = Callable[[Sequence[DecodingRow]], Sequence[DecodingRow]]
+"""Gets rows that ended, and returns rows that join the others."""
+REFILLED = 2
+"""Rows that ended are replaced when they are more than one in so many: joining copies the caches of all rows."""
+
+
 @define(eq=False)
 class Decoder:
     """Runs rows that begin with ``prefix`` to their ends, as many at a time as ``size`` allows.
 
     ``readings``: keys and values of earlier rows, to which those of these rows are added, if the prefix is shared.
     ``in_parts``: whether rows may be read in parts, from keys and values of other rows, and with guesses.
-    ``report`` is called after each token with the number of finished rows.
+    ``refill``: gets rows that ended, and returns others, which begin with ``prefix`` too.
+    ``report`` is called after each token with the number of rows that are finished but not passed to ``refill``.
     """
 
     forward: Forward
@@ -73,20 +85,20 @@ class Decoder:
     row_bytes: RowBytes
     readings: PrefillCache
     in_parts: bool
+    refill: Refill
     report: Callable[[float], None]
+    _open: list[DecodingRow] = field(factory=list, init=False)
     _active: list[DecodingRow] = field(factory=list, init=False)
     _state: DecodingState | None = field(default=None, init=False)
 
     def run(self, rows: Iterable[DecodingRow]) -> None:
-        """Generate all rows. A row that does not fit even in a batch of one gets an ``error``."""
-        # Longest first: memory runs out at once or not at all, and rows of a batch, padded to its longest, are similar.
-        rows = sorted(rows, key=lambda row: row.longest, reverse=True)
-        waiting = deque(rows)
-        if self.in_parts and self.forward.mode == "shared":
-            for row in waiting:
-                row.known = self.readings.longest(row.ids[:-1], len(self.prefix.ids))
+        """Generate all rows, and those that replace them. A row that does not fit even in a batch of one gets an
+        ``error``.
+        """
+        waiting = deque(self._arranged(rows))
         while waiting or self._active:
             new = [waiting.popleft() for _ in range(self._joining(waiting))]
+            self._open += new
             try:
                 if new:
                     self._admit(new)
@@ -99,8 +111,25 @@ class Decoder:
                 self.readings.clear()
                 free_after_failure(error)
                 waiting.extendleft(reversed(again))
-            finished = len(rows) - len(waiting) - len(self._active)
-            self.report(finished + sum(row.progress for row in self._active))
+                self._open = [row for row in self._open if row not in again]
+            waiting.extendleft(reversed(self._arranged(self._replaced())))
+
+    def _arranged(self, rows: Iterable[DecodingRow]) -> list[DecodingRow]:
+        # Longest first: memory runs out at once or not at all, and rows of a batch, padded to its longest, are similar.
+        rows = sorted(rows, key=lambda row: row.longest, reverse=True)
+        if self.in_parts and self.forward.mode == "shared":
+            for row in rows:
+                row.known = self.readings.longest(row.ids[:-1], len(self.prefix.ids))
+        return rows
+
+    def _replaced(self) -> Sequence[DecodingRow]:
+        """Pass on the rows that ended, if they are many, and return the rows that replace them."""
+        ended = [row for row in self._open if row.ended]
+        self.report(len(ended) + sum(row.progress for row in self._active))
+        if not ended or (self._active and len(ended) * REFILLED < len(self._open)):
+            return ()
+        self._open = [row for row in self._open if not row.ended]
+        return self.refill(ended)
 
     def _joining(self, waiting: Sequence[DecodingRow]) -> int:
         """Return how many rows to admit. Joining copies every cache, so it waits until as many as are running fit."""
@@ -119,7 +148,7 @@ class Decoder:
         for row in tried:
             row.known = None
         self.size.failed([self._bytes(row) for row in tried])
-        unfinished = [row for row in tried if row.written.finish is None and row.error is None]
+        unfinished = [row for row in tried if not row.ended]
         if len(tried) > 1:
             return unfinished
         for row in unfinished:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from attrs import define, evolve, field
 
-from ke_core.plugin import ContextOverflow, Generate, Generated, KEError, ModelUnavailable, Score, Scored
+from ke_core.plugin import (
+    Completed,
+    ContextOverflow,
+    Generate,
+    Generated,
+    KEError,
+    ModelUnavailable,
+    NextRequests,
+    Score,
+    Scored,
+)
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
@@ -17,6 +27,7 @@ from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowByte
 from ke_plugin_hf.decoding.one_by_one import OneRow, generate_each, generate_single, score_single
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
+from ke_plugin_hf.decoding.queue import Queue
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
 from ke_plugin_hf.decoding.scoring import Scorer, ScoringRow, windows
 from ke_plugin_hf.decoding.text import Continuation
@@ -68,22 +79,42 @@ class LocalRunner:
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """Return one result per request, in order. Equal requests run once; sampled ones differ by their seeds."""
-        self.size.begin()
         requests = [_plain(request) for request in requests]
         distinct = list(dict.fromkeys(requests))
-        coded = self.coder.prompts([request.prompt for request in distinct])
-        results: dict[Generate, Generated | Exception] = {}
-        rows: dict[Generate, DecodingRow] = {}
-        for request, ids in zip(distinct, coded, strict=True):
-            if len(ids) + request.max_tokens > self.context:
-                results[request] = self._overflow(len(ids), request.max_tokens)
-            else:
-                rows[request] = self._row(request, ids)
-        self.readings.begin(self.digest(), self.size.spare)
-        self._decode(list(rows.values()))
-        for request, row in rows.items():
-            results[request] = self._generated(row)
+        results: dict[Generate, Any] = {}
+
+        def keep(found: Mapping[int, Completed]) -> tuple[()]:
+            results.update((distinct[place], result) for place, result in found.items())
+            return ()
+
+        self.complete(distinct, keep)
         return [results[request] for request in requests]
+
+    def complete(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
+        """Pass the result of each request to ``following``, and complete what follows (see ``ContinuousModel``)."""
+        self.size.begin()
+        self.readings.begin(self.digest(), self.size.spare)
+        queue = Queue(rows_of=self._rows_of, following=following)
+        queue.add(requests)
+        while queue.rows or queue.scores:
+            if queue.scores:
+                scores, queue.scores = queue.scores, {}
+                queue.pass_on(dict(zip(scores, self.score(list(scores.values())), strict=True)))
+            self._decode(queue)
+
+    def _rows_of(self, requests: Sequence[Generate]) -> list[DecodingRow | Exception]:
+        """Return the row of each request, or the error of one that is too long."""
+        coded = self.coder.prompts([request.prompt for request in requests])
+        return [
+            self._row(request, ids)
+            if len(ids) + request.max_tokens <= self.context
+            else self._overflow(len(ids), request.max_tokens)
+            for request, ids in zip(requests, coded, strict=True)
+        ]
+
+    def _row(self, request: Generate, ids: Sequence[int]) -> DecodingRow:
+        written = Continuation(self.coder.tokenizer, ids, request, self.eos, self.coder.chat)
+        return DecodingRow(ids, Sampler(request), written)
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """Return one score per request, in order. Equal continuations of the same prompt are scored once."""
@@ -107,26 +138,52 @@ class LocalRunner:
         """Return whether the row fits into the model's context. Its last token is predicted and never read."""
         return len(row.ids) - 1 <= self.context
 
-    def _row(self, request: Generate, ids: Sequence[int]) -> DecodingRow:
-        written = Continuation(self.coder.tokenizer, ids, request, self.eos, self.coder.chat)
-        return DecodingRow(ids, Sampler(request), written)
-
-    def _decode(self, rows: Sequence[DecodingRow]) -> None:
+    def _decode(self, queue: Queue) -> None:
+        """Generate the waiting rows. Rows that follow join a running group if they begin with its prefix."""
+        rows = queue.take()
         # The last token of a prompt is always read with its row, because it predicts the first new token.
-        for some, forward, prefix, report in self._groups(rows, [row.ids[:-1] for row in rows]):
+        for some, forward, prefix in self._groups(rows, [row.ids[:-1] for row in rows]):
             if forward is None:
-                generate_each(some, lambda row: generate_single(self.module, row))
+                generate_each(some, partial(generate_single, self.module))
+                queue.end(some, self._generated)
                 continue
-            row_bytes, parts = self._row_bytes(forward, prefix), self.in_parts(forward)
-            Decoder(forward, prefix, self.size, row_bytes, self.readings, parts, report).run(some)
+            Decoder(
+                forward,
+                prefix,
+                self.size,
+                self._row_bytes(forward, prefix),
+                self.readings,
+                in_parts=self.in_parts(forward),
+                refill=partial(self._refill, queue, forward, prefix),
+                report=partial(self._report_of, queue),
+            ).run(some)
+
+    def _refill(
+        self, queue: Queue, forward: Forward, prefix: Prefix, ended: Sequence[DecodingRow]
+    ) -> list[DecodingRow]:
+        """Pass on the results of ``ended`` rows, and return the rows that join the group.
+
+        None joins if one needs another prefix, because it would wait for all turns of the others.
+        """
+        queue.end(ended, self._generated)
+        return queue.take() if all(self._joins(row, forward, prefix) for row in queue.rows.values()) else []
+
+    def _joins(self, row: DecodingRow, forward: Forward, prefix: Prefix) -> bool:
+        """Return whether a row may join a group: it begins with its prefix, and the backend supports its length."""
+        length = len(prefix.ids)
+        if not length or tuple(row.ids[:length]) != prefix.ids or len(row.ids) <= length:
+            return False
+        return self.backends.best(row.longest, prefix=True) is forward
 
     def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]]) -> None:
-        for some, forward, prefix, report in self._groups(rows, shareable):
+        finished = 0
+        for some, forward, prefix in self._groups(rows, shareable):
             if forward is None:
-                generate_each(some, lambda row: score_single(self.module, row))
-                continue
-            row_bytes, parts = self._row_bytes(forward, prefix), self.in_parts(forward)
-            Scorer(forward, prefix, self.size, row_bytes, parts, report).run(some)
+                generate_each(some, partial(score_single, self.module))
+            else:
+                row_bytes, parts = self._row_bytes(forward, prefix), self.in_parts(forward)
+                Scorer(forward, prefix, self.size, row_bytes, parts, partial(self._report, finished)).run(some)
+            finished += len(some)
 
     def in_parts(self, forward: Forward) -> bool:
         """Return whether rows may be read in parts. An adaptor may treat tokens of prompts and answers differently."""
@@ -134,17 +191,18 @@ class LocalRunner:
 
     def _groups(
         self, rows: Sequence[OneRow], shareable: Sequence[Sequence[int]]
-    ) -> Iterator[tuple[list[OneRow], Forward | None, Prefix, Callable[[float], None]]]:
-        """Yield each group of rows with its backend, its prefix, and a function that reports progress in it."""
-        finished = 0
+    ) -> Iterator[tuple[list[OneRow], Forward | None, Prefix]]:
+        """Yield each group of rows with its backend and its prefix."""
         for group in grouped(shareable):
             some = [rows[at] for at in group.rows]
             forward, prefix = self._ready(group, shareable[group.rows[0]], max(row.longest for row in some))
-            yield some, forward, prefix, partial(self._report, finished)
-            finished += len(some)
+            yield some, forward, prefix
 
     def _report(self, before: int, finished: float) -> None:
         self.report(before + finished)
+
+    def _report_of(self, queue: Queue, finished: float) -> None:
+        self.report(queue.finished + finished)
 
     def _ready(self, group: PrefixGroup, ids: Sequence[int], longest: int) -> tuple[Forward | None, Prefix]:
         """Return the backend of a group, and its prefix. A single row uses a cached prefix if there is one."""

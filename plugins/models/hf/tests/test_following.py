@@ -1,0 +1,112 @@
+"""Rows of requests that follow from results join the rows under way, and get the results of separate calls."""
+
+import pytest
+
+from ke_core.plugin import Generate, Score
+from ke_plugin_hf.decoding.decoding import Decoder
+from ke_plugin_hf.decoding.passes import COUNTER
+from ke_plugin_hf.testing import FAMILIES, tiny_model
+
+HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 6
+OTHER = "Berlin is a city in Germany, and Lyon is a city in France. " * 6
+LENGTHS = (1, 2, 3, 5, 8, 13)
+
+
+class Chains:
+    """Conversations of several turns: the next prompt contains the text of the last turn."""
+
+    def __init__(self, number=6, turns=3, other=OTHER):
+        self.other = other
+        self.texts = {name: [] for name in range(number)}
+        self.turns = turns
+        self.under_way = []
+        self.seen = []
+
+    def first(self):
+        return self._next(list(self.texts))
+
+    def following(self, results):
+        self.seen.append(len(results))
+        done = [self.under_way[place] for place in results]
+        for name, result in zip(done, results.values(), strict=True):
+            self.texts[name].append(result if isinstance(result, Exception) else result.text)
+        return self._next([name for name in done if len(self.texts[name]) < self.turns])
+
+    def _next(self, names):
+        self.under_way += names
+        return [self._request(name) for name in names]
+
+    def _request(self, name):
+        turn, said = len(self.texts[name]), "".join(self.texts[name])
+        head = self.other if name % 3 == 2 and turn == 1 else HEAD  # one turn has other demonstrations
+        limit = LENGTHS[(name + turn) % len(LENGTHS)]
+        return Generate(prompt=f"{head}{name}{said}?", max_tokens=limit, temperature=(name % 2) * 0.7, seed=name)
+
+
+def separately(model, chains):
+    requests = chains.first()
+    while requests:
+        first = len(chains.under_way) - len(requests)
+        requests = chains.following({first + at: model.generate([one])[0] for at, one in enumerate(requests)})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_texts_are_those_of_separate_calls(family):
+    one, two = Chains(), Chains()
+    tiny_model(family).complete(one.first(), one.following)
+    separately(tiny_model(family), two)
+    assert one.texts == two.texts
+
+
+def test_rows_join_a_group_and_take_fewer_passes(monkeypatch):
+    def passes(chains):
+        model, before = tiny_model("llama"), COUNTER.now().passes
+        model.generate([Generate(prompt=HEAD, max_tokens=1)])
+        model.complete(chains.first(), chains.following)
+        return COUNTER.now().passes - before
+
+    together, in_turns = Chains(12, turns=6, other=HEAD), Chains(12, turns=6, other=HEAD)
+    joined = passes(together)
+    run = Decoder.run
+
+    def apart(self, rows):
+        refill, ended = self.refill, []
+        self.refill = lambda some: ended.extend(some) or ()
+        run(self, rows)
+        refill(ended)
+
+    monkeypatch.setattr(Decoder, "run", apart)
+    assert joined < passes(in_turns)
+    assert together.texts == in_turns.texts
+    assert max(in_turns.seen) == 12
+
+
+def test_results_come_in_parts_and_errors_and_scores_with_them():
+    model, chains = tiny_model("llama"), Chains(turns=1)
+    long = Generate(prompt="word " * 2 * model.context)
+    score = Score(prompt=HEAD, continuations=(" Peru", " Mali"))
+    found, order = {}, []
+
+    def following(results):
+        order.append(sorted(results))
+        found.update(results)
+        return [Score(prompt=HEAD, continuations=(" Chad",))] if 0 in results else []
+
+    requests = chains.first()
+    model.complete([*requests, long, score], following)
+    assert [found[at].text for at in range(6)] == [one.text for one in tiny_model("llama").generate(requests)]
+    assert type(found[6]).__name__ == "ContextOverflow"
+    assert [found[7]] == tiny_model("llama").score([score])
+    assert found[8].tokens == tiny_model("llama").score([Score(prompt=HEAD, continuations=(" Chad",))])[0].tokens
+    assert order[0] == [6]
+    assert len(order) > 3
+    assert sorted(found) == list(range(9))
+
+
+def test_progress_counts_the_requests_that_follow():
+    model, chains, seen = tiny_model("llama"), Chains(), []
+    model.on_progress = seen.append
+    model.complete(chains.first(), chains.following)
+    assert seen == sorted(seen)
+    assert seen[-1] >= 17
+    assert sum(chains.seen) == 18
