@@ -316,7 +316,10 @@ def test_the_next_request_of_a_procedure_does_not_wait_for_other_procedures(serv
         return say.completion(f" {sent['prompt']}")
 
     def turns():
-        return [(yield Generate(prompt=f"turn {n}")).text for n in range(3)]
+        one = yield Generate(prompt="turn 0")
+        two = yield Generate(prompt="turn 1")
+        three = yield Generate(prompt="turn 2")
+        return [one.text, two.text, three.text]
 
     server = serve(answer)
     found = BatchingEngine(ask(server, concurrency=2)).run({"slow": one_call("slow"), "turns": turns()})
