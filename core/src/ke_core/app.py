@@ -77,7 +77,6 @@ from ke_core.results.reported import (
     metric_columns,
     plan_words,
     run_labels,
-    run_names,
     without_model,
 )
 from ke_core.results.sanitize import escaped, one_line, sanitize, table_row
@@ -142,9 +141,8 @@ __all__ = [
     "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of", "read_catalog",
     "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_run", "records_of",
     "refuse_edits", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component",
-    "resolve_run", "run_labels", "run_names", "runs_in", "sanitize", "save_check", "score_folder", "score_grids",
-    "score_run", "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "started",
-    "summary", "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered",
-    "unedited_rows", "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines", "with_flag",
-    "without_model", "world",
+    "resolve_run", "run_labels", "runs_in", "sanitize", "save_check", "score_folder", "score_grids", "score_run",
+    "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "started", "summary",
+    "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",
+    "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines", "with_flag", "without_model", "world",
 ]  # fmt: skip

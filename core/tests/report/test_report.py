@@ -154,7 +154,8 @@ def test_runs_of_one_editor_are_labeled_by_their_differences():
         "memit, partition, each case edited alone", "memit, sample, 5 edited",
     ]  # fmt: skip
     assert run_labels([reported(), reported(editor="parrot", model=NO_MODEL)]) == ["memit", "parrot"]
-    alike = [reported(), reported(seed=1)]
+    assert run_labels([reported(), reported(seed=1)]) == ["memit, seed=0", "memit, seed=1"]
+    alike = [reported(), reported(styles=("cot",))]
     assert run_labels(alike) == [f"memit {run.spec.id[:8]}" for run in alike]
 
 

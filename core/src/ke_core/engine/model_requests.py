@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -111,29 +111,33 @@ class ModelRequests:
         return self._admit(retrieve(resumed))
 
     def _save(self, found: Mapping[str, Completed]) -> None:
+        """Cache results. A refusal that was charged is cached too, because another request would be charged again."""
         if self.cache is not None:
-            self.cache.put({key: result for key, result in found.items() if _is_kept(result)})
+            self.cache.put({
+                key: result for key, result in found.items()
+                if not isinstance(result, Exception) or (isinstance(result, ContentRefused) and result.charged)
+            })  # fmt: skip
 
     def _admit(self, running: Sequence[Running[Any]]) -> dict[str, Generate | Score]:
         """Return the requests that must be sent, by their keys. Procedures go on with results of the cache."""
         new: dict[str, Generate | Score] = {}
         while running:
             model = self.model.digest  # read each time: an edit may have changed it
-            pending = [_Pending(each, self._parts(each.request)) for each in running]
-            keys = [[key_of(model, part) for part in one.parts] for one in pending]
-            known = self._known(key for some in keys for key in some)
+            asked = [
+                (key_of(model, part), part, pending, place)
+                for pending in (_Pending(each, self._parts(each.request)) for each in running)
+                for place, part in enumerate(pending.parts)
+            ]
+            known = {} if self.cache is None else self.cache.get({key for key, *_rest in asked})
+            self.count, self.hits = self.count + len(asked), self.hits + sum(key in known for key, *_rest in asked)
             resumed = []
-            for one, some in zip(pending, keys, strict=True):
-                self.count += len(some)
-                for place, (key, part) in enumerate(zip(some, one.parts, strict=True)):
-                    if key in known:
-                        self.hits += 1
-                        if one.take(place, known[key]):
-                            resumed.append(one.running)
-                    elif key in self._waiting:
-                        self._waiting[key].append((one, place))
-                    else:
-                        self._waiting[key], new[key] = [(one, place)], part
+            for key, part, pending, place in asked:
+                if key in known:
+                    resumed += [pending.running] if pending.take(place, known[key]) else []
+                elif key in self._waiting:
+                    self._waiting[key].append((pending, place))
+                else:
+                    self._waiting[key], new[key] = [(pending, place)], part
             if resumed:
                 self.report()
             running = retrieve(resumed)
@@ -146,19 +150,15 @@ class ModelRequests:
             return tuple(Score(prompt=prompt, continuations=(text,)) for prompt, text in request.pairs)
         return (request,)
 
-    def _known(self, keys: Iterable[str]) -> dict[str, Any]:
-        return {} if self.cache is None else dict(self.cache.get(dict.fromkeys(keys)))
-
     def _in_turns(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
         """Complete all requests before those that follow, with a model that cannot do better."""
         first, calls = 0, ((Generate, self.model.generate), (Score, self.model.score))
         while requests:
             found: dict[int, Completed] = {}
             for kind, call in calls:
-                places = [place for place, request in enumerate(requests) if isinstance(request, kind)]
-                if places:
-                    results = guarded(call, [requests[place] for place in places])
-                    found |= zip((first + place for place in places), results, strict=True)
+                some = {place: one for place, one in enumerate(requests, first) if isinstance(one, kind)}
+                if some:
+                    found |= zip(some, guarded(call, list(some.values())), strict=True)
             first += len(requests)
             requests = following(found)
 
@@ -166,11 +166,6 @@ class ModelRequests:
         """Show how many of the requests so far are finished."""
         if self.progress is not None:
             self.progress.advance(REQUESTS, finished, self._total)
-
-
-def _is_kept(result: Completed) -> bool:
-    """Return whether a result is cached. A refusal that was charged is, because another request would be charged."""
-    return not isinstance(result, Exception) or (isinstance(result, ContentRefused) and result.charged)
 
 
 def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:

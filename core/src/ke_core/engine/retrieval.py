@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from itertools import accumulate
+from typing import Any
 
 from ke_core.engine.running import NOT_AN_ANSWER, Running
 from ke_core.spec.requests import Embed, Nearest
-
-T = TypeVar("T")
 
 
 def retrieve(some: Sequence[Running[Any]]) -> list[Running[Any]]:
@@ -16,54 +15,28 @@ def retrieve(some: Sequence[Running[Any]]) -> list[Running[Any]]:
 
     Look-ups come first: the procedures that they unblock need the model next, so its batches are as large as possible.
     """
-    while any(isinstance(each.request, Embed | Nearest) for each in some):
-        for kind, serve in ((Embed, _embed), (Nearest, _nearest)):
-            asking = [each for each in some if isinstance(each.request, kind)]
-            found = serve([each.request for each in asking])
-            for each, result in zip(asking, found, strict=True):
-                each.resume(result)
+    while asking := [each for each in some if isinstance(each.request, Embed | Nearest)]:
+        groups: dict[Hashable, list[Running[Any]]] = {}
+        for each in asking:
+            groups.setdefault(_source(each.request), []).append(each)
+        for group in groups.values():
+            for each, found in zip(group, guarded(_look_up, [each.request for each in group]), strict=True):
+                each.resume(found)
     return [each for each in some if not each.done]
 
 
-def _embed(requests: Sequence[Embed]) -> list[Any]:
-    """Embed all texts of one encoder in one call. Each request gets its rows."""
-
-    def together(group: Sequence[Embed]) -> list[Any]:
-        vectors = group[0].encoder.embed([text for request in group for text in request.texts])
-        ends, end = [], 0
-        for request in group:
-            end += len(request.texts)
-            ends.append(end)
-        return [vectors[end - len(request.texts) : end] for request, end in zip(group, ends, strict=True)]
-
-    return _grouped(requests, lambda request: id(request.encoder), together)
+def _source(request: Any) -> Hashable:
+    return id(request.encoder) if isinstance(request, Embed) else (id(request.memory), request.k)
 
 
-def _nearest(requests: Sequence[Nearest]) -> list[Any]:
-    """Search one memory for all requests in one call."""
-
-    def together(group: Sequence[Nearest]) -> list[Any]:
-        first = group[0]
-        return first.memory.search([r.text for r in group], k=first.k, hidden=[r.hidden for r in group])
-
-    return _grouped(requests, lambda request: (id(request.memory), request.k), together)
-
-
-def _grouped(
-    requests: Sequence[T], key: Callable[[T], Hashable], together: Callable[[Sequence[T]], list[Any]]
-) -> list[Any]:
-    groups: dict[Hashable, list[int]] = {}
-    for place, request in enumerate(requests):
-        groups.setdefault(key(request), []).append(place)
-    results: list[Any] = [None] * len(requests)
-    for places in groups.values():
-        _put(results, places, guarded(together, [requests[place] for place in places]))
-    return results
-
-
-def _put(results: list[Any], places: Sequence[int], found: Sequence[Any]) -> None:
-    for place, result in zip(places, found, strict=True):
-        results[place] = result
+def _look_up(requests: Sequence[Any]) -> Sequence[Any]:
+    """Return the result of each request: the rows of its texts, or the hits of its search."""
+    first = requests[0]
+    if isinstance(first, Nearest):
+        return first.memory.search([one.text for one in requests], k=first.k, hidden=[one.hidden for one in requests])
+    vectors = first.encoder.embed([text for one in requests for text in one.texts])
+    ends = accumulate(len(one.texts) for one in requests)
+    return [vectors[end - len(one.texts) : end] for one, end in zip(requests, ends, strict=True)]
 
 
 def guarded(call: Callable[[Any], Sequence[Any]], requests: Sequence[Any]) -> Sequence[Any]:

@@ -136,20 +136,25 @@ def run_json(path: str, spec: RunSpec, scores: Sequence[MetricScore]) -> dict[st
 
 def run_labels(runs: Sequence[Reported]) -> list[str]:
     """Return a name for each run: its editor, and what distinguishes it from the other runs."""
-    told = [[run.spec.editor.name] for run in runs]
-    plans = [_plan_parts(run.spec.plan) for run in runs]
-    for differing in (
-        ["" if without_model(run.spec) else run.spec.model.id for run in runs],
-        [run.spec.dataset.component.name for run in runs],
-        *([plan.get(part, "") for plan in plans] for part in dict.fromkeys(part for plan in plans for part in plan)),
-    ):
-        if len(set(differing) - {""}) > 1:
-            for words, word in zip(told, differing, strict=True):
-                words.append(word)
+    told, facts = [[run.spec.editor.name] for run in runs], [_facts(run.spec) for run in runs]
+    for name in dict.fromkeys(name for own in facts for name in own):
+        if len({own[name] for own in facts if name in own}) > 1:
+            for words, own in zip(told, facts, strict=True):
+                words.append(own.get(name, ""))
     names = [", ".join(word for word in words if word) for words in told]
     return [
         name if names.count(name) == 1 else f"{name} {run.spec.id[:8]}" for name, run in zip(names, runs, strict=True)
     ]
+
+
+def _facts(spec: RunSpec) -> dict[str, str]:
+    """Return what may distinguish a run, in words, by name. Options are written as on a command line."""
+    found = {} if without_model(spec) else {"model": spec.model.id}
+    found |= {"dataset": spec.dataset.component.name, "limit": "", "ask": "", **_plan_parts(spec.plan)}
+    found |= {"form": f"edited-form={spec.edited_form}", "seed": f"seed={spec.seed}"}
+    options = {f"{spec.editor.name}.{name}": value for name, value in spec.editor.options.items()}
+    found |= {name: "" if value is None else f"{name}={option_text(value, '')}" for name, value in options.items()}
+    return found | {name: f"{name}={digest[:8]}" for name, digest in spec.editor.dependencies.items()}
 
 
 def without_model(spec: RunSpec) -> bool:
@@ -183,39 +188,3 @@ def _plan_parts(plan: Plan) -> dict[str, str]:
     if plan.eval_limit is not None:
         parts["ask"] = f"{plan.eval_limit} asked"
     return parts
-
-
-def run_names(runs: Sequence[Reported]) -> list[str]:
-    """Return a name for each run: its editor, and the options that differ between runs, as on a command line.
-
-    Editors that get each question's own edits are marked.
-    """
-    facts = [_facts(run) for run in runs]
-    return [
-        " ".join(
-            [run.spec.editor.name]
-            + [f"{name}={value}" for name, value in own.items() if value and _differs(name, facts)]
-            + (["(given own edits)"] if run.spec.own_edits else [])
-        )
-        for run, own in zip(runs, facts, strict=True)
-    ]
-
-
-def _facts(run: Reported) -> dict[str, str]:
-    """Return the options of a run as texts, empty for options that are not set."""
-    spec, plan = run.spec, run.spec.plan
-    size = "batch" if plan.protocol == "partition" else "edited"
-    found = {size: "all" if plan.size is None else str(plan.size), "seed": str(spec.seed), "protocol": plan.protocol}
-    found |= {"limit": _words(plan.limit), "ask": _words(plan.eval_limit), "sequential": _words(plan.sequential)}
-    found["edited-form"] = spec.edited_form
-    found |= {name: digest[:8] for name, digest in spec.editor.dependencies.items()}
-    return found | {f"{spec.editor.name}.{name}": _words(value) for name, value in spec.editor.options.items()}
-
-
-def _words(value: Any) -> str:
-    return "" if value is None else option_text(value, "")
-
-
-def _differs(name: str, facts: Sequence[Mapping[str, str]]) -> bool:
-    """Return whether the runs that have the option have different values."""
-    return len({own[name] for own in facts if name in own}) > 1

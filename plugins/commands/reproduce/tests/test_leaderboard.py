@@ -6,7 +6,7 @@ import io
 import pytest
 from attrs import evolve
 
-from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec, run_names
+from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec
 from ke_core.plugin import MetricScore, MetricSpec
 from ke_plugin_reproduce.leaderboard import Leaderboard, ranked
 from ke_plugin_reproduce.leaderboard_files import leaderboard_csv, leaderboard_html
@@ -47,17 +47,19 @@ def test_a_run_is_named_by_its_distinguishing_options():
         made(usual | {"layers": [4, 5], "loud": True}, size=1),
         made(usual, protocol="sample", size=7),
     ]
-    assert run_names(runs) == [
-        "ice batch=all protocol=partition limit=3 ice.k=4 ice.loud=false",
-        "ice batch=1 protocol=partition limit=3 ask=2 ice.k=8 ice.loud=false",
-        "ice batch=1 protocol=partition ice.k=4 ice.layers=4,5 ice.loud=true",
-        "ice protocol=sample ice.k=4 ice.loud=false",
+    places = ranked(CF, runs[0].spec.model, runs, by="").places
+    assert sorted(place.name for place in places) == [
+        "ice, limit 3, 2 asked, partition, each case edited alone, ice.k=8, ice.loud=false",
+        "ice, limit 3, partition, all cases edited together, ice.k=4, ice.loud=false",
+        "ice, partition, each case edited alone, ice.k=4, ice.layers=4,5, ice.loud=true",
+        "ice, sample, 7 edited, ice.k=4, ice.loud=false",
     ]
 
 
 def test_a_run_whose_editor_was_given_own_edits_is_marked():
     given = run("parrot", {"right": 0.5})
-    assert run_names([evolve(given, spec=evolve(given.spec, own_edits=True)), run("memit", {"right": 0.4})]) == [
+    runs = [evolve(given, spec=evolve(given.spec, own_edits=True)), run("memit", {"right": 0.4})]
+    assert [place.name for place in ranked(CF, given.spec.model, runs, by="").places] == [
         "parrot (given own edits)",
         "memit",
     ]

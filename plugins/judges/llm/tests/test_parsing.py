@@ -2,7 +2,8 @@
 
 import pytest
 
-from ke_core.plugin import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, Answer, sentences, thoughts_of
+from ke_benchmarks import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, sentences, thoughts_of
+from ke_core.plugin import Answer
 from ke_plugin_llm.asking import filled, parse_label
 from ke_plugin_llm.judge import listed
 

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from ke_benchmarks import ngram_entropy
 from ke_core.plugin import (
     FLUENCY,
     PORTABILITY,
@@ -21,7 +22,6 @@ from ke_core.plugin import (
     Query,
     Relation,
     Verdict,
-    ngram_entropy,
 )
 from ke_plugin_classic import ClassicConfig, build, ke_metrics
 from ke_plugin_classic.texts import read

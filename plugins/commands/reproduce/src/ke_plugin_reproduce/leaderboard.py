@@ -28,7 +28,7 @@ from ke_core.app import (
     one_line,
     plain_table,
     prompt_name,
-    run_names,
+    run_labels,
     runs_in,
     shown_unit,
     titled,
@@ -176,8 +176,8 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
         return None
     less = any(column.place in run.less for run in runs)
     rows = [
-        (name, style, score, run.path)
-        for name, run in zip(run_names(runs), runs, strict=True)
+        (f"{name} (given own edits)" if run.spec.own_edits else name, style, score, run.path)
+        for name, run in zip(run_labels(runs), runs, strict=True)
         for style in run.styles(AFTER)
         if (score := _score(run, column, style)) is not None and score.value is not None
     ]

@@ -7,7 +7,8 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import FACT_LABELS, SUPPORT_LABELS, Judge, JudgeSpec, hookimpl, option
+from ke_benchmarks import FACT_LABELS, SUPPORT_LABELS
+from ke_core.plugin import Judge, JudgeSpec, hookimpl, option
 
 RIGHT, PRE_EDIT, WRONG, ABSTAINED, ANSWER_UNSURE = "right", "pre-edit", "wrong", "abstained", "answer-unsure"
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from attrs import field, frozen
 
-from ke_core.plugin import (
+from ke_benchmarks import (
     CONSISTENT,
     FACT_UNSURE,
     INCONSISTENT,
@@ -27,18 +27,10 @@ from ke_core.plugin import (
     SUPPORT,
     SUPPORT_UNSURE,
     UNRELATED,
-    Finding,
-    Generate,
-    Generated,
-    Item,
-    Judgment,
-    Procedure,
-    Session,
-    Verdict,
-    prompt_text,
     sentences,
     thoughts_of,
 )
+from ke_core.plugin import Finding, Generate, Generated, Item, Judgment, Procedure, Session, Verdict, prompt_text
 from ke_plugin_llm import LLMConfig
 from ke_plugin_llm.asking import answered, answers, filled, labeled
 

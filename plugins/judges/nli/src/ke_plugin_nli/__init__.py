@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen, validators
 
-from ke_core.plugin import FACT_LABELS, Judge, JudgeSpec, hookimpl, option
+from ke_benchmarks import FACT_LABELS
+from ke_core.plugin import Judge, JudgeSpec, hookimpl, option
 
 
 @frozen(kw_only=True)

@@ -14,21 +14,8 @@ import torch
 from attrs import frozen
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from ke_core.plugin import (
-    CONSISTENT,
-    FACT_UNSURE,
-    INCONSISTENT,
-    NO_THOUGHTS,
-    UNRELATED,
-    BadConfig,
-    Finding,
-    Item,
-    Judgment,
-    Session,
-    Verdict,
-    sentences,
-    thoughts_of,
-)
+from ke_benchmarks import CONSISTENT, FACT_UNSURE, INCONSISTENT, NO_THOUGHTS, UNRELATED, sentences, thoughts_of
+from ke_core.plugin import BadConfig, Finding, Item, Judgment, Session, Verdict
 from ke_plugin_nli import NLIConfig
 
 MEANS = {"entailment": CONSISTENT, "neutral": UNRELATED, "contradiction": INCONSISTENT}

@@ -34,6 +34,7 @@ from functools import partial
 
 from attrs import evolve, field, frozen
 
+from ke_benchmarks import ngram_entropy
 from ke_core.plugin import (
     EFFICACY,
     FLUENCY,
@@ -55,7 +56,6 @@ from ke_core.plugin import (
     expected,
     log_probabilities,
     measured,
-    ngram_entropy,
     outcome_of,
     verdict_of,
 )

@@ -11,17 +11,8 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from ke_core.plugin import (
-    EFFICACY,
-    NO_THOUGHTS,
-    SUPPORT,
-    SUPPORT_LABELS,
-    SUPPORT_UNSURE,
-    CaseRecord,
-    Observed,
-    Value,
-    observed,
-)
+from ke_benchmarks import NO_THOUGHTS, SUPPORT, SUPPORT_LABELS, SUPPORT_UNSURE
+from ke_core.plugin import EFFICACY, CaseRecord, Observed, Value, observed
 from ke_plugin_coherence import COHERENCE, SCHEMES
 
 SILENT = "no thoughts before the answer"

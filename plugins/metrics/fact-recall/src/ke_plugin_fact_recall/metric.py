@@ -16,18 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ke_core.plugin import (
-    CONSISTENT,
-    EFFICACY,
-    FACT_LABELS,
-    FACT_UNSURE,
-    NO_THOUGHTS,
-    UNRELATED,
-    CaseRecord,
-    Observed,
-    Value,
-    observed,
-)
+from ke_benchmarks import CONSISTENT, FACT_LABELS, FACT_UNSURE, NO_THOUGHTS, UNRELATED
+from ke_core.plugin import EFFICACY, CaseRecord, Observed, Value, observed
 from ke_plugin_fact_recall import CONSISTENCY, OF_RELATED, PRE_EDIT, RELATED
 
 SILENT = "no thoughts before the answer"

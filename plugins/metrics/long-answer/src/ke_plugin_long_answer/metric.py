@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from attrs import define, frozen
 
+from ke_benchmarks import ngram_entropy
 from ke_core.plugin import (
     PHASES,
     Answer,
@@ -36,7 +37,6 @@ from ke_core.plugin import (
     Value,
     expected,
     measured,
-    ngram_entropy,
     outcome_of,
 )
 from ke_plugin_long_answer import BERTSCORE, COSINE, ENTROPY, GROUPS, RECALL, ROUGE

@@ -22,7 +22,6 @@ from ke_core.app import (
     metric_columns,
     prompt_name,
     run_labels,
-    run_names,
     unedited_rows,
     without_model,
 )
@@ -220,7 +219,7 @@ def _unit(runs: Sequence[Reported], column: MetricColumn) -> str:
 
 def _without_size(runs: Sequence[Reported]) -> list[str]:
     """Return names that distinguish the runs, without the number of cases that share a model."""
-    return run_names([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
+    return run_labels([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
 
 
 def _apart(spec: RunSpec) -> tuple[str, ...]:
