@@ -32,7 +32,7 @@ from ke_core.runner.evaluate import ask_models, prepare
 from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.records import Replied
-from ke_core.spec.results import Reply
+from ke_core.spec.results import ForwardCalls, Reply
 from ke_core.spec.runspec import Plan
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import SilentProgress
@@ -40,16 +40,17 @@ from ke_testing.fakes import SilentProgress
 
 @frozen(kw_only=True)
 class Timed:
-    """Replies of the edited models in order, CPU and wall seconds, and the mean batch size."""
+    """Replies of the edited models in order, CPU and wall seconds, and the model's forward passes."""
 
     replies: list[tuple[str, str, Reply]]
     cpu: float
     wall: float
-    batch: float
+    passes: ForwardCalls
 
     def line(self, name: str) -> str:
         """Return a row of the table."""
-        return f"{name:18} {self.cpu:8.1f} s CPU {self.wall:8.1f} s, mean batch {self.batch:6.1f}"
+        passes, tokens = self.passes.passes, self.passes.tokens
+        return f"{name:18} {self.cpu:8.1f} s CPU {self.wall:8.1f} s, {passes:,} passes of {tokens / passes:.1f} tokens"
 
 
 def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: int) -> Timed:
@@ -62,12 +63,12 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
     engine = BatchingEngine(model)
     job = evolve(job, session=evolve(job.session, engine=engine))
     abreast.ENOUGH = together
-    run = RunFolder.create(folder, job.spec)
+    run, before = RunFolder.create(folder, job.spec), model.passes()
     ask_models(job, run)
     taken = next(one for one in run.logged() if one.get("phase") == "edited model")
     records = (record for record in run.read() if isinstance(record, Replied) and record.phase == "after")
     replies = [(record.case, query, reply) for record in records for query, reply in record.replies.items()]
-    return Timed(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], batch=engine.mean_wave)
+    return Timed(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], passes=model.passes() - before)
 
 
 def read_options() -> argparse.Namespace:

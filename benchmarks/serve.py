@@ -48,19 +48,18 @@ PATIENCE, MILLI = 600, 1e3
 
 @frozen(kw_only=True)
 class Load:
-    """Measurements: seconds of each request, total seconds, and the mean batch size."""
+    """Measurements: seconds of each request, and total seconds."""
 
     name: str
     clients: int
     seconds: Sequence[float]
     wall: float
-    batch: float
 
     def line(self) -> str:
         """Return a row of the table."""
         low, high = np.percentile(self.seconds, [50, 95]) * MILLI
         rate = len(self.seconds) / self.wall
-        return f"{self.name:28} {self.clients:7} {rate:10.1f} {low:9.1f} {high:9.1f} {self.batch:10.1f}"
+        return f"{self.name:28} {self.clients:7} {rate:10.1f} {low:9.1f} {high:9.1f}"
 
     @property
     def median(self) -> float:
@@ -154,20 +153,17 @@ def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
         began = time.perf_counter()
         model.generate([request])
         taken.append(time.perf_counter() - began)
-    return Load(name="model, in this process", clients=1, seconds=taken, wall=sum(taken), batch=1.0)
+    return Load(name="model, in this process", clients=1, seconds=taken, wall=sum(taken))
 
 
 def over_http(name: str, served: ServedModel, texts: Sequence[str], options: argparse.Namespace) -> list[Load]:
     """Measure the server with one client and with several."""
     loads: list[Load] = []
-    engine: Any = served.session.engine
     with serving(served, options) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
         pool.apply(asked, (url, texts[:4], 1, options.tokens))  # nobody pays for what happens once
         for clients in options.clients:
-            requests, waves = engine.requests, engine.waves
             taken, wall = pool.apply(asked, (url, texts, clients, options.tokens))
-            batch = (engine.requests - requests) / max(1, engine.waves - waves)
-            loads.append(Load(name=name, clients=clients, seconds=taken, wall=wall, batch=batch))
+            loads.append(Load(name=name, clients=clients, seconds=taken, wall=wall))
     return loads
 
 
@@ -226,7 +222,7 @@ def main() -> None:
         loads += over_http(f"server, {options.editor}, {len(given):,} edits", served, texts, options)
 
     print(f"{model.id}, {options.requests} requests of {options.tokens} tokens, window {options.window:g} ms")
-    print(f"{'':28} {'clients':>7} {'requests/s':>10} {'p50 ms':>9} {'p95 ms':>9} {'mean batch':>10}")
+    print(f"{'':28} {'clients':>7} {'requests/s':>10} {'p50 ms':>9} {'p95 ms':>9}")
     for load in loads:
         print(load.line())
     count = len(options.clients)

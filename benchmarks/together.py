@@ -34,7 +34,7 @@ from ke_core.spec.facts import Edit, distinct
 from ke_core.spec.protocols import Editor, Session
 from ke_core.spec.queries import Case
 from ke_core.spec.requests import Ask
-from ke_core.spec.results import Answer, Cost, Reply
+from ke_core.spec.results import Answer, Cost, ForwardCalls, Reply
 from ke_core.spec.specs import DatasetSpec, EditorSpec
 from ke_memory.plugin import MemoryEditedModel, load_encoder
 from ke_plugin_hf.model import HFModel
@@ -56,25 +56,24 @@ class Prepared:
 
 @frozen(kw_only=True)
 class Timed:
-    """Replies in order, their seconds, and the mean batch size of model calls."""
+    """Replies in order, their seconds, and the model's forward passes."""
 
     replies: Sequence[Reply]
     seconds: float
-    batch: float
-    waves: int
+    passes: ForwardCalls
 
     def line(self, name: str, unit: str) -> str:
         """Return a row of the table."""
         each = self.seconds / len(self.replies)
         took = f"{name:14} {self.seconds:8.1f} {unit}  {each:6.3f} s a question"
-        return f"{took}, mean batch {self.batch:6.1f} in {self.waves:,} waves"
+        return f"{took}, {self.passes.passes:,} passes of {self.passes.tokens / self.passes.passes:.1f} tokens"
 
 
 def advanced(edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
     """Answer group after group, the questions of each group concurrently, with a new engine per group."""
-    engine = BatchingEngine(edited.session.model)
+    engine, before = BatchingEngine(edited.session.model), edited.session.model.passes()
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
-    return Timed(replies=replies, seconds=seconds, batch=engine.mean_wave, waves=engine.waves)
+    return Timed(replies=replies, seconds=seconds, passes=edited.session.model.passes() - before)
 
 
 def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[Ask]:
@@ -153,9 +152,7 @@ def main() -> None:
     with made.editor.edit(made.session, made.edits) as edited:
         assert isinstance(edited, MemoryEditedModel)
         advanced(edited, [asks[:2]], watch)  # neither way pays for what happens once in a process
-        before = model.passes()
         together = advanced(edited, [asks], watch)
-        passes = model.passes() - before
         alone = advanced(edited, [[ask] for ask in asks], watch)
     pairs = zip(together.replies, alone.replies, strict=True)
     agreeing, count, cost = sum(way(one) == way(other) for one, other in pairs), len(asks), total(together.replies)
@@ -166,7 +163,7 @@ def main() -> None:
     print(alone.line("one at a time", watch.unit))
     print(together.line("concurrently", watch.unit))
     print(f"ratio          {alone.seconds / together.seconds:8.1f}, identical answers {agreeing} of {count}")
-    show_rates(model, passes, together.seconds)
+    show_rates(model, together.passes, together.seconds)
     if agreeing < count and given.dtype == "float32":
         sys.exit("answers differ")
 

@@ -36,7 +36,8 @@ PARIS, ROME = Entity(label="Paris"), Entity(label="Rome")
 
 
 class CityModel(EchoModel):
-    """A model whose weights map towers to cities. ``log``: prompts and edits in order. ``hooks`` can be left behind."""
+    """A model whose weights map towers to cities. ``log``: prompts and edits in order. ``calls``
+    counts calls of ``generate``. ``hooks`` can be left behind."""
 
     id = "fake:cities"
 
@@ -44,6 +45,7 @@ class CityModel(EchoModel):
         self.weights = {f"Tower {n}": "Paris" for n in range(1, towers + 1)}
         self.hooks: list[str] = []
         self.log: list[tuple[str, str]] = []
+        self.calls = 0
         self.sleep = sleep
         self.read = digest(self.weights)
 
@@ -65,6 +67,7 @@ class CityModel(EchoModel):
 
     def generate(self, requests: Sequence[Generate]) -> list[Any]:
         time.sleep(self.sleep)
+        self.calls += 1
         return [self._one(request) for request in requests]
 
     def _one(self, request: Generate) -> Any:

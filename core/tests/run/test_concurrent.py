@@ -84,7 +84,7 @@ def test_all_groups_are_asked_together_and_restored(job, supposing, tmp_path):
     one = job(editor=editor)
     records(one, tmp_path)
     assert (editor.most, editor.open) == (8, 0)
-    assert one.session.engine.waves == 2  # before the edits, and after them
+    assert one.session.model.calls == 2  # before the edits, and after them
 
 
 def test_groups_are_activated_until_they_have_enough_requests(job, supposing, tmp_path, monkeypatch):

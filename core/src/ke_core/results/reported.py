@@ -149,8 +149,8 @@ def run_labels(runs: Sequence[Reported]) -> list[str]:
 
 def _facts(spec: RunSpec) -> dict[str, str]:
     """Return what may distinguish a run, in words, by name. Options are written as on a command line."""
-    found = {} if without_model(spec) else {"model": spec.model.id}
-    found |= {"dataset": spec.dataset.component.name, "limit": "", "ask": "", **_plan_parts(spec.plan)}
+    plan, found = _plan_parts(spec.plan), {} if without_model(spec) else {"model": spec.model.id}
+    found |= {"dataset": spec.dataset.component.name, **plan, **{name: plan.get(name, "") for name in ("limit", "ask")}}
     found |= {"form": f"edited-form={spec.edited_form}", "seed": f"seed={spec.seed}"}
     options = {f"{spec.editor.name}.{name}": value for name, value in spec.editor.options.items()}
     found |= {name: "" if value is None else f"{name}={option_text(value, '')}" for name, value in options.items()}

@@ -23,9 +23,6 @@ NextRequests = Callable[[Mapping[int, Completed]], Sequence[Generate | Score]]
 """Gets results by the position of their request, and returns the requests that follow from them."""
 
 
-# --- models and the engine -----------------------------------------------------------------------------
-
-
 @runtime_checkable
 class LanguageModel(Protocol):
     """A model that continues text. It gets lists of requests, and batches them itself."""
@@ -79,8 +76,7 @@ class ContinuousModel(LanguageModel, Protocol):
         """Complete ``requests`` and those that follow from them.
 
         Each result is passed to ``following`` once, in the caller's thread. The positions of the requests that it
-        returns continue those of the earlier ones. After an interrupt or an exception of ``following``, which are
-        raised, no further request is sent.
+        returns continue the earlier ones. Raises interrupts and exceptions of ``following``, and sends no more then.
         """
         ...
 
@@ -169,9 +165,6 @@ class Session(Generic[M_co]):
     upcoming: Callable[[], Sequence[Edit]] = tuple
 
 
-# --- editors ---------------------------------------------------------------------------------------------
-
-
 @runtime_checkable
 class Edited(Protocol):
     """An edited model, which answers requests."""
@@ -204,9 +197,6 @@ class Editor(Protocol):
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
         """Apply ``edits`` while the context is open. Its exit restores the model."""
         ...
-
-
-# --- datasets, judges, metrics ---------------------------------------------------------------------------
 
 
 @runtime_checkable

@@ -49,9 +49,9 @@ def test_a_run_is_named_by_its_distinguishing_options():
     ]
     places = ranked(CF, runs[0].spec.model, runs, by="").places
     assert sorted(place.name for place in places) == [
-        "ice, limit 3, 2 asked, partition, each case edited alone, ice.k=8, ice.loud=false",
-        "ice, limit 3, partition, all cases edited together, ice.k=4, ice.loud=false",
+        "ice, partition, all cases edited together, limit 3, ice.k=4, ice.loud=false",
         "ice, partition, each case edited alone, ice.k=4, ice.layers=4,5, ice.loud=true",
+        "ice, partition, each case edited alone, limit 3, 2 asked, ice.k=8, ice.loud=false",
         "ice, sample, 7 edited, ice.k=4, ice.loud=false",
     ]
 

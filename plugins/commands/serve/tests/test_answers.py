@@ -144,7 +144,6 @@ def test_concurrent_requests_are_batched(facts, start):
             f"question {n} / Assistant:>>" for n in range(12)
         ]
         assert site.served.edited.calls == [12]
-        assert site.served.session.engine.mean_wave == 12
     assert (site.ended.questions, site.ended.batches) == (12, 1)
 
 

@@ -65,7 +65,7 @@ class DecodingRow:
 
 Refill = Callable[[Sequence[DecodingRow]], Sequence[DecodingRow]]
 """Gets rows that ended, and returns rows that join the others."""
-REFILLED = 2
+REFILLED = 4
 """Rows that ended are replaced when they are more than one in so many: joining copies the caches of all rows."""
 
 
