@@ -83,10 +83,7 @@ class ContinuousModel(LanguageModel, Protocol):
 
 @runtime_checkable
 class RemoteModel(ContinuousModel, Protocol):
-    """A model behind a server. A completion may cost money, so each one is passed on as it arrives.
-
-    Results of requests under way are passed on even after an interrupt.
-    """
+    """A model behind a server. Completions cost money, so all are passed on as they arrive, even after an interrupt."""
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
         """Try each request at most ``attempts`` times, and wait at most ``seconds`` in total."""
