@@ -142,18 +142,20 @@ def run_labels(runs: Sequence[Reported]) -> list[str]:
             for words, own in zip(told, facts, strict=True):
                 words.append(own.get(name, ""))
     names = [", ".join(word for word in words if word) for words in told]
-    return [
-        name if names.count(name) == 1 else f"{name} {run.spec.id[:8]}" for name, run in zip(names, runs, strict=True)
-    ]
+    named = {(name, run.spec.id) for name, run in zip(names, runs, strict=True)}
+    unclear = {name for name, count in Counter(name for name, _id in named).items() if count > 1}
+    return [f"{name} {run.spec.id[:8]}" if name in unclear else name for name, run in zip(names, runs, strict=True)]
 
 
 def _facts(spec: RunSpec) -> dict[str, str]:
-    """Return what may distinguish a run, in words, by name. Options are written as on a command line."""
+    """Return what may distinguish a run, in words, by name."""
     plan, found = _plan_parts(spec.plan), {} if without_model(spec) else {"model": spec.model.id}
     found |= {"dataset": spec.dataset.component.name, **plan, **{name: plan.get(name, "") for name in ("limit", "ask")}}
     found |= {"form": f"edited-form={spec.edited_form}", "seed": f"seed={spec.seed}"}
-    options = {f"{spec.editor.name}.{name}": value for name, value in spec.editor.options.items()}
-    found |= {name: "" if value is None else f"{name}={option_text(value, '')}" for name, value in options.items()}
+    found |= {
+        f"{spec.editor.name}.{name}": "" if value is None else f"{name}={option_text(value, '')}"
+        for name, value in spec.editor.options.items()
+    }
     return found | {name: f"{name}={digest[:8]}" for name, digest in spec.editor.dependencies.items()}
 
 

@@ -193,7 +193,7 @@ def test_a_second_run_of_the_same_size_gets_its_own_line():
 def test_runs_with_different_options_get_different_lines():
     runs = [evolve(ONE, spec=evolve(spec(k=k), seed=seed)) for k, seed in ((1, 0), (1, 1), (100, 1))]
     panel = next(gallery.panels[0] for gallery in galleries(runs) if gallery.title == "By cases edited together")
-    assert [series.label for series in panel.series] == ["memit seed=0, direct", "memit seed=1, direct"]
+    assert [series.label for series in panel.series] == ["memit, seed=0, direct", "memit, seed=1, direct"]
     assert [[point is not None for point in line] for line in panel.points] == [[True, False], [True, True]]
 
 

@@ -49,10 +49,10 @@ def test_a_run_is_named_by_its_distinguishing_options():
     ]
     places = ranked(CF, runs[0].spec.model, runs, by="").places
     assert sorted(place.name for place in places) == [
-        "ice, partition, all cases edited together, limit 3, ice.k=4, ice.loud=false",
-        "ice, partition, each case edited alone, ice.k=4, ice.layers=4,5, ice.loud=true",
-        "ice, partition, each case edited alone, limit 3, 2 asked, ice.k=8, ice.loud=false",
-        "ice, sample, 7 edited, ice.k=4, ice.loud=false",
+        "ice, partition, all cases edited together, limit 3, k=4, loud=false",
+        "ice, partition, each case edited alone, k=4, layers=4,5, loud=true",
+        "ice, partition, each case edited alone, limit 3, 2 asked, k=8, loud=false",
+        "ice, sample, 7 edited, k=4, loud=false",
     ]
 
 

@@ -46,7 +46,7 @@ def test_every_combination_is_run_and_ranked(sweep):
     }  # a default of other's: sayer's word is not its option
     assert "1/6 sayer k=1 word=Rome: -> runs/words/sayer-toy-echo-1-k1-seed0-wordRome-" in err
     assert "toy on 1: edits made, value in %" in out
-    assert "sayer batch=all sayer.word=Madrid" in " ".join(out.split())
+    assert "sayer, all cases edited together, word=Madrid" in " ".join(out.split())
     assert "A rank such as 2-4" in out
 
 
@@ -228,7 +228,7 @@ def test_leaderboard_ranks_by_the_chosen_score_as_json(sweep, ke):
     assert (table["by"], table["dataset"], table["same_cases"]) == ("accuracy.efficacy", "toy", True)
     values = [place["value"] for place in table["places"]]
     assert values == sorted(values, reverse=True)
-    assert table["places"][0]["name"] == "sayer sayer.word=Rome"
+    assert table["places"][0]["name"] == "sayer, word=Rome"
     assert all(place["n"] for place in table["places"])
     assert {place["measure"] for place in table["places"]} == {"fraction"}
     assert all(0 <= value <= 1 for value in values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from attrs import evolve, field, frozen
@@ -14,7 +14,6 @@ from ke_core.app import (
     MetricColumn,
     Reported,
     ReportRow,
-    RunSpec,
     columns_by_table,
     edited_rows,
     format_interval,
@@ -23,7 +22,6 @@ from ke_core.app import (
     prompt_name,
     run_labels,
     unedited_rows,
-    without_model,
 )
 from ke_core.plugin import SHARE, MetricScore
 from ke_plugin_analysis.slices import COST_MEASURES, sorted_tag_values
@@ -128,14 +126,14 @@ def _by_k(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[
         return
     alike: dict[tuple[str, ...], dict[int, Reported]] = {}
     for (at, size), name in zip(sizes.items(), _without_size(runs), strict=True):
-        free = (alike.setdefault((name, *_apart(runs[at].spec), f"run {n + 1}" if n else ""), {}) for n in count())
+        free = (alike.setdefault((name, f"run {n + 1}" if n else ""), {}) for n in count())
         next(line for line in free if size not in line)[size] = runs[at]
     along = sorted(set(sizes.values()))
     styles = _styles(runs)
     for column in shares:
         lines = [
             (
-                Series(label=_joint(*_differing(alike, key), prompt_name(style)), hue=hue, mark=styles.index(style)),
+                Series(label=_joint(*key, prompt_name(style)), hue=hue, mark=styles.index(style)),
                 tuple(_point(by_size[k].score(column, AFTER, style)) if k in by_size else None for k in along),
             )
             for hue, (key, by_size) in enumerate(alike.items())
@@ -220,16 +218,6 @@ def _unit(runs: Sequence[Reported], column: MetricColumn) -> str:
 def _without_size(runs: Sequence[Reported]) -> list[str]:
     """Return names that distinguish the runs, without the number of cases that share a model."""
     return run_labels([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
-
-
-def _apart(spec: RunSpec) -> tuple[str, ...]:
-    """Return what, besides the name, two runs on one line must have in common."""
-    return ("" if without_model(spec) else spec.model.id, spec.dataset.component.name)
-
-
-def _differing(alike: Mapping[tuple[str, ...], object], key: tuple[str, ...]) -> list[str]:
-    """Return the editor and the other words of ``key`` that differ between lines."""
-    return [key[0], *(word for at, word in enumerate(key) if at and len({other[at] for other in alike}) > 1)]
 
 
 def _joint(*words: str) -> str:
