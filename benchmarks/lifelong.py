@@ -36,7 +36,7 @@ from opening import add_model
 from published import add_data_dir
 
 import ke_core as ke
-from ke_core.app import SCORES, RunFolder, installed_catalog, judge_folder, load_report
+from ke_core.app import RunFolder, installed_catalog, judge_folder, load_report, score_folder
 from ke_core.runner.evaluate import evaluate, prepare
 from ke_core.runner.run import EvalRequest
 from ke_core.spec.errors import BadRun, UnknownComponent
@@ -119,6 +119,11 @@ def plans(given: argparse.Namespace, method: Method) -> list[tuple[str, Plan]]:
     return found[::-1] if method.slow else found
 
 
+def metrics_of(plan: Plan) -> tuple[str, ...]:
+    """Return the metrics of a run."""
+    return (*METRICS, "wild") if plan.size == 1 else METRICS
+
+
 def run_one(name: str, given: argparse.Namespace) -> None:
     """Run or resume every run of a method in this process."""
     method, catalog, progress = METHODS[name], installed_catalog(), SilentProgress()
@@ -127,7 +132,7 @@ def run_one(name: str, given: argparse.Namespace) -> None:
         request = EvalRequest(
             editor=method.editor, dataset=DATASET, model=model.choice, plan=plan, edited_form="cloze",
             options={"mquake": {"view": "edits"}, **method.options},
-            metrics=(*METRICS, "wild") if plan.size == 1 else METRICS,
+            metrics=metrics_of(plan),
             data_dir=_family_folder(given),
         )  # fmt: skip
         run = prepare(request, catalog, progress, model=model.model)
@@ -200,9 +205,10 @@ def collect(out: Path, data_dir: str) -> dict[str, Any]:
 def scores_of(path: Path, data_dir: str) -> tuple[MetricScore, ...]:
     """Return the scores of the edited model; none if the run was stopped before its first case."""
     folder, catalog = RunFolder.open(path), installed_catalog()
-    if not (path / SCORES).exists():
+    if not folder.finished:
         try:
             judge_folder(folder, catalog, data_dir=data_dir)
+            score_folder(folder, catalog, metrics=metrics_of(folder.spec.plan), data_dir=data_dir)
         except BadRun:
             return ()
     scores = load_report(folder, catalog, data_dir=data_dir).scores
