@@ -286,7 +286,7 @@ def test_progress_starts_at_zero_and_counts_answers_and_model_requests():
 
     seen = Seen()
     BatchingEngine(EchoModel(), progress=seen).run({"a": hops("q", 1), "b": hops("r", 2)})
-    assert seen.said[:3] == [("asking", 0, 2), ("model requests", 0, 2), ("model requests", 2, 2)]
+    assert seen.said[:3] == [("asking", 0, 2), ("model requests", 0, 2), ("model requests", 2, 3)]
     assert ("asking", 1, 2) in seen.said
     assert seen.said[-1] == ("asking", 2, 2)
 

@@ -26,7 +26,7 @@ class OneAtATime(EchoModel):
             if request.prompt in self.breaks:
                 raise self.breaks.pop(request.prompt)
             (result,) = (self.score if isinstance(request, Score) else self.generate)([request])
-            waiting += following({place: result})
+            waiting += following({place: result}, False)  # noqa: FBT003
 
 
 def chain(name, number):

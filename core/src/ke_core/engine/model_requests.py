@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from ke_core.engine.cache import CompletionCache, key_of
 from ke_core.engine.retrieval import guarded, retrieve
 from ke_core.engine.running import NOT_AN_ANSWER, Running
-from ke_core.spec.errors import ContentRefused
+from ke_core.spec.errors import ContentRefused, PluginBroken
 from ke_core.spec.protocols import (
     Completed,
     ContinuousModel,
@@ -36,10 +36,7 @@ class _Pending:
 
     running: Running[Any]
     parts: Sequence[Generate | Score]
-    results: list[Any] = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.results = [None] * len(self.parts)
+    results: list[Any] = field(init=False, default=Factory(lambda self: [None] * len(self.parts), takes_self=True))
 
     def take(self, place: int, result: object) -> bool:
         """Set the result of a part, and return whether the procedure went on, because it was the last one."""
@@ -54,7 +51,7 @@ class _Pending:
 class ModelRequests:
     """The requests of procedures to ``model``. Equal requests are sent once, and never if ``cache`` has the result.
 
-    ``report`` is called when procedures went on. ``count`` and ``hits`` count the requests, and those answered by the
+    ``report`` is called after procedures went on. ``count`` and ``hits`` count the requests, and those answered by the
     cache.
     """
 
@@ -65,32 +62,41 @@ class ModelRequests:
     count: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
     _waiting: dict[str, list[tuple[_Pending, int]]] = field(factory=dict, init=False)
-    _total: int = field(default=0, init=False)
     _sent: list[str] = field(factory=list, init=False)
-    _answered: int = field(default=0, init=False)
-    _failed: bool = field(default=False, init=False)  # an error or interrupt ended ``_following``
+    _total: int = field(default=0, init=False)
+    _shown: int = field(default=0, init=False)
+    _failed: bool = field(default=False, init=False)  # an error ended ``_following``
+    _remote: bool = field(init=False)  # isinstance reads the properties of a protocol, and a digest takes a while
 
     def serve(self, running: Sequence[Running[Any]]) -> None:
         """Serve procedures to their ends. Raises interrupts, and errors that belong to no single request."""
+        self._remote = isinstance(self.model, RemoteModel)
         ready = deque(self._admit(retrieve(running)).items())
         while ready:
             some = dict(ready.popleft() for _ in range(min(SLICE, len(ready))))
-            self._sent, before = list(some), self._answered
-            self._show(before)
-            if isinstance(self.model, ReportsProgress):
-                self.model.on_progress = lambda finished, before=before: self._show(before + finished)
-            complete = self.model.complete if isinstance(self.model, ContinuousModel) else self._in_turns
-            try:
-                complete(list(some.values()), self._following)
-            except Exception as error:
-                if self._failed or isinstance(error, NOT_AN_ANSWER):
-                    raise
-                ready.extend(self._follow({key: error for key in self._sent if key in self._waiting}).items())
+            self._sent = list(some)
+            self._show()
+            ready += self._follow(self._unanswered(list(some.values()))).items()
 
-    def _following(self, completed: Mapping[int, Completed]) -> list[Generate | Score]:
+    def _unanswered(self, requests: Sequence[Generate | Score]) -> dict[str, Completed]:
+        """Let the model complete ``requests`` and what follows. Return an error for each that it did not answer."""
+        error: Exception = PluginBroken(f"{self.model.id} has not answered every request")
+        complete = self.model.complete if isinstance(self.model, ContinuousModel) else self._in_turns
+        if isinstance(self.model, ReportsProgress):
+            before = self._total - len(self._waiting)
+            self.model.on_progress = lambda finished: self._show(before + finished)
+        try:
+            complete(requests, self._following)
+        except Exception as raised:
+            if self._failed or self._remote or isinstance(raised, NOT_AN_ANSWER):
+                raise
+            error = raised
+        return {key: error for key in self._sent if key in self._waiting}
+
+    def _following(self, results: Mapping[int, Completed], ended: bool) -> list[Generate | Score]:  # noqa: FBT001
         """Resume the procedures that wait for these results. Return the requests that follow (``NextRequests``)."""
-        found = {self._sent[place]: result for place, result in completed.items()}
-        if self._failed:  # interrupted: a model passes on what is under way, to be cached
+        found = {self._sent[place]: result for place, result in results.items()}
+        if ended:
             self._save(found)
             return []
         self._failed = True
@@ -105,10 +111,10 @@ class ModelRequests:
         for key, result in found.items():
             waiting = self._waiting.pop(key)
             resumed += [pending.running for pending, place in waiting if pending.take(place, result)]
-        self._answered += len(found)
-        self._show(self._answered)
+        new = self._admit(retrieve(resumed))
+        self._show()
         self.report()
-        return self._admit(retrieve(resumed))
+        return new
 
     def _save(self, found: Mapping[str, Completed]) -> None:
         """Cache results. A refusal that was charged is cached too, because another request would be charged again."""
@@ -138,34 +144,33 @@ class ModelRequests:
                     self._waiting[key].append((pending, place))
                 else:
                     self._waiting[key], new[key] = [(pending, place)], part
-            if resumed:
-                self.report()
             running = retrieve(resumed)
         self._total += len(new)
         return new
 
     def _parts(self, request: Any) -> tuple[Generate | Score, ...]:
         """Split scores for a server: one request per continuation, because each is charged and cached separately."""
-        if isinstance(request, Score) and isinstance(self.model, RemoteModel):
+        if isinstance(request, Score) and self._remote:
             return tuple(Score(prompt=prompt, continuations=(text,)) for prompt, text in request.pairs)
         return (request,)
 
     def _in_turns(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
         """Complete all requests before those that follow, with a model that cannot do better."""
-        first, calls = 0, ((Generate, self.model.generate), (Score, self.model.score))
+        first = 0
         while requests:
             found: dict[int, Completed] = {}
-            for kind, call in calls:
-                some = {place: one for place, one in enumerate(requests, first) if isinstance(one, kind)}
+            for kind, call in ((Generate, self.model.generate), (Score, self.model.score)):
+                some = {place: one for place, one in enumerate(requests[:SLICE], first) if isinstance(one, kind)}
                 if some:
                     found |= zip(some, guarded(call, list(some.values())), strict=True)
-            first += len(requests)
-            requests = following(found)
+            first += len(found)
+            requests = [*requests[SLICE:], *following(found, False)]  # noqa: FBT003  as above
 
-    def _show(self, finished: int) -> None:
-        """Show how many of the requests so far are finished."""
+    def _show(self, finished: int = 0) -> None:
+        """Show how many of the requests so far are finished, at least those that were answered."""
+        self._shown = max(self._shown, finished, self._total - len(self._waiting))
         if self.progress is not None:
-            self.progress.advance(REQUESTS, finished, self._total)
+            self.progress.advance(REQUESTS, self._shown, self._total)
 
 
 def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:

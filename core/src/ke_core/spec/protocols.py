@@ -19,8 +19,8 @@ from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgment, M
 T = TypeVar("T")
 Completed = Generated | Scored | Exception
 """The result of a request to a model, or its error."""
-NextRequests = Callable[[Mapping[int, Completed]], Sequence[Generate | Score]]
-"""Gets results by the position of their request, and returns the requests that follow from them."""
+NextRequests = Callable[[Mapping[int, Completed], bool], Sequence[Generate | Score]]
+"""Gets results by position, and whether the call was interrupted (then they are only saved). Returns what follows."""
 
 
 @runtime_checkable
@@ -60,7 +60,7 @@ class LanguageModel(Protocol):
 
 @runtime_checkable
 class ReportsProgress(Protocol):
-    """A model that calls ``on_progress`` with the number of finished requests while ``generate`` or ``score`` runs.
+    """A model that calls ``on_progress`` with the number of requests that a call has finished so far.
 
     A request that is half written counts as half a request; the sum is rounded down.
     """
@@ -75,8 +75,8 @@ class ContinuousModel(LanguageModel, Protocol):
     def complete(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
         """Complete ``requests`` and those that follow from them.
 
-        Each result is passed to ``following`` once, in the caller's thread. The positions of the requests that it
-        returns continue the earlier ones. Raises interrupts and exceptions of ``following``, and sends no more then.
+        Each result is passed to ``following``, in the caller's thread. The positions of the requests that it returns
+        continue the earlier ones. Raises interrupts and exceptions of ``following``, and sends no more then.
         """
         ...
 

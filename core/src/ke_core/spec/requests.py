@@ -18,6 +18,7 @@ Nearest     tuple[Hit, ...], best first
 =========== =====================
 
 If a request fails, its error is raised inside the generator. An error that is not caught there becomes a ``Failure``.
+A generator must not change the model, because the requests of others are under way.
 """
 
 from __future__ import annotations

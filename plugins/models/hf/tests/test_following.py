@@ -25,7 +25,7 @@ class Chains:
     def first(self):
         return self._next(list(self.texts))
 
-    def following(self, results):
+    def following(self, results, _ended):
         self.seen.append(len(results))
         done = [self.under_way[place] for place in results]
         for name, result in zip(done, results.values(), strict=True):
@@ -47,7 +47,7 @@ def separately(model, chains):
     requests = chains.first()
     while requests:
         first = len(chains.under_way) - len(requests)
-        requests = chains.following({first + at: model.generate([one])[0] for at, one in enumerate(requests)})
+        requests = chains.following({first + at: model.generate([one])[0] for at, one in enumerate(requests)}, None)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -83,7 +83,7 @@ def test_results_come_in_parts_and_errors_and_scores_with_them():
     score = Score(prompt=HEAD, continuations=(" Peru", " Mali"))
     found, order = {}, []
 
-    def following(results):
+    def following(results, _ended):
         order.append(sorted(results))
         found.update(results)
         return [Score(prompt=HEAD, continuations=(" Chad",))] if 0 in results else []

@@ -214,8 +214,8 @@ class HFModel:
     def complete(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
         """Pass results to ``following`` as they arrive. Rows of the requests that follow join those under way."""
 
-        def compared(results: Mapping[int, Completed]) -> Sequence[Generate | Score]:
-            more = following(results)
+        def compared(results: Mapping[int, Completed], ended: bool) -> Sequence[Generate | Score]:  # noqa: FBT001
+            more = following(results, ended)
             compare_requests(self.module, more)
             return more
 

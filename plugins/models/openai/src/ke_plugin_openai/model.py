@@ -45,7 +45,7 @@ T = TypeVar("T", bound=Generated | Scored)
 
 @define
 class Breaker:
-    """Stops sending a list of requests if all would fail alike."""
+    """Stops sending requests if all would fail alike, until one of those under way succeeds."""
 
     error: ServerFailed | None = None
     _down: int = 0
@@ -54,6 +54,8 @@ class Breaker:
     def note(self, outcome: object) -> None:
         """Record an outcome."""
         with self._lock:
+            if not isinstance(outcome, Exception):
+                self.error = None
             self._down = self._down + 1 if isinstance(outcome, ServerDown) and not outcome.busy else 0
             if isinstance(outcome, ServerFailed) and (isinstance(outcome, ServerRefused) or self._down >= DOWN):
                 self.error = outcome
@@ -162,7 +164,7 @@ class ApiModel:
     def _in_order(self, requests: Sequence[Generate | Score]) -> list[Completed]:
         found = dict[int, Completed]()
 
-        def keep(results: Mapping[int, Completed]) -> tuple[()]:
+        def keep(results: Mapping[int, Completed], _ended: object) -> tuple[()]:
             found.update(results)
             return ()
 
@@ -182,7 +184,7 @@ class ApiModel:
                 while requests or open_:
                     for request in requests:
                         open_[submit(partial(self._one, request, breaker))] = next(places)
-                    requests = _passed_on(open_, following)
+                    requests = _passed_on(open_, following, ended=False)
             except BaseException:
                 try:
                     self.client.halt()
@@ -190,7 +192,7 @@ class ApiModel:
                         if future.cancel():
                             del open_[future]
                     while open_:
-                        _passed_on(open_, following)  # these are charged
+                        _passed_on(open_, following, ended=True)  # these are charged
                 except BaseException:
                     self.client.close()  # interrupted again: stop waiting
                     raise
@@ -258,7 +260,9 @@ NO_STOP = re.compile(r"support.*\bstop\b|\bstop\b.*support", re.IGNORECASE)
 AWAKE = 1.0  # seconds
 
 
-def _passed_on(open_: dict[Future[Completed], int], following: NextRequests) -> Sequence[Generate | Score]:
+def _passed_on(
+    open_: dict[Future[Completed], int], following: NextRequests, *, ended: bool
+) -> Sequence[Generate | Score]:
     """Wait for results, pass them on, and return the requests that follow.
 
     A future is removed from ``open_`` when its result is saved.
@@ -266,7 +270,7 @@ def _passed_on(open_: dict[Future[Completed], int], following: NextRequests) -> 
     done = set[Future[Completed]]()
     while open_ and not done:  # with periodic wake-ups, so that a signal at the start of a wait is handled
         done, _others = wait(open_, timeout=AWAKE, return_when=FIRST_COMPLETED)
-    more = following({open_[future]: future.result() for future in done})
+    more = following({open_[future]: future.result() for future in done}, ended)
     for future in done:
         del open_[future]
     return more

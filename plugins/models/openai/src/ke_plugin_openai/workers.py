@@ -15,14 +15,21 @@ NAME = "ke-api"
 
 @contextmanager
 def workers(threads: int) -> Iterator[Callable[[Call], Future[Any]]]:
-    """Return a function that runs calls in daemon ``threads``, which end with the context or with the process.
+    """Return a function that runs calls in daemon threads, which end with the context or with the process.
+
+    A call starts a thread if there are fewer than ``threads``.
 
     A ``ThreadPoolExecutor`` joins its threads at Python's exit at the latest. Closing a connection does not
     wake such a thread, so a second interrupt would wait for a silent server.
     """
     waiting: SimpleQueue[tuple[Future[Any], Call] | None] = SimpleQueue()
+    started: list[Thread] = []
 
     def submit(call: Call) -> Future[Any]:
+        if len(started) < threads:
+            thread = Thread(target=work, name=NAME, daemon=True)
+            thread.start()
+            started.append(thread)
         future: Future[Any] = Future()
         waiting.put((future, call))
         return future
@@ -33,10 +40,8 @@ def workers(threads: int) -> Iterator[Callable[[Call], Future[Any]]]:
             if future.set_running_or_notify_cancel():
                 future.set_result(call())
 
-    for _ in range(threads):
-        Thread(target=work, name=NAME, daemon=True).start()
     try:
         yield submit
     finally:
-        for _ in range(threads):
+        for _thread in started:
             waiting.put(None)

@@ -217,7 +217,9 @@ def _unit(runs: Sequence[Reported], column: MetricColumn) -> str:
 
 def _without_size(runs: Sequence[Reported]) -> list[str]:
     """Return names that distinguish the runs, without the number of cases that share a model."""
-    return run_labels([evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs])
+    return run_labels(
+        [evolve(run, spec=evolve(run.spec, plan=evolve(run.spec.plan, size=1))) for run in runs], ids=False
+    )
 
 
 def _joint(*words: str) -> str:

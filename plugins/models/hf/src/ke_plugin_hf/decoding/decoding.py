@@ -66,7 +66,7 @@ class DecodingRow:
 Refill = Callable[[Sequence[DecodingRow]], Sequence[DecodingRow]]
 """Gets rows that ended, and returns rows that join the others."""
 REFILLED = 4
-"""Rows that ended are replaced when they are more than one in so many: joining copies the caches of all rows."""
+"""Rows that ended are replaced when they are at least one in so many: joining copies the caches of all rows."""
 
 
 @define(eq=False)
@@ -76,7 +76,8 @@ class Decoder:
     ``readings``: keys and values of earlier rows, to which those of these rows are added, if the prefix is shared.
     ``in_parts``: whether rows may be read in parts, from keys and values of other rows, and with guesses.
     ``refill``: gets rows that ended, and returns others, which begin with ``prefix`` too.
-    ``report`` is called after each token with the number of rows that are finished but not passed to ``refill``.
+    ``report`` is called after each token with the number of rows that ended and were not passed to ``refill`` yet, plus
+    the fractions of the others that are done.
     """
 
     forward: Forward

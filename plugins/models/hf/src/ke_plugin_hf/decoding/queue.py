@@ -39,7 +39,7 @@ class Queue:
         """Pass results on, and add the requests that follow."""
         self.finished += len(results)
         if results:
-            self.add(self.following(results))
+            self.add(self.following(results, False))  # noqa: FBT003  no interrupt
 
     def take(self) -> list[DecodingRow]:
         """Remove and return the waiting rows, to run them."""

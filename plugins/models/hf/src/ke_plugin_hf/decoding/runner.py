@@ -32,7 +32,7 @@ from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
 from ke_plugin_hf.decoding.scoring import Scorer, ScoringRow, windows
 from ke_plugin_hf.decoding.text import Continuation
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
-from ke_plugin_hf.decoding.verify import Backends
+from ke_plugin_hf.decoding.verify import Backends, reach
 
 
 @define(eq=False)
@@ -83,7 +83,7 @@ class LocalRunner:
         distinct = list(dict.fromkeys(requests))
         results: dict[Generate, Any] = {}
 
-        def keep(found: Mapping[int, Completed]) -> tuple[()]:
+        def keep(found: Mapping[int, Completed], _ended: object) -> tuple[()]:
             results.update((distinct[place], result) for place, result in found.items())
             return ()
 
@@ -99,7 +99,7 @@ class LocalRunner:
         while queue.rows or queue.scores:
             if queue.scores:
                 scores, queue.scores = queue.scores, {}
-                queue.pass_on(dict(zip(scores, self.score(list(scores.values())), strict=True)))
+                queue.pass_on(dict(zip(scores, self.score(list(scores.values()), queue.finished), strict=True)))
             self._decode(queue)
 
     def _rows_of(self, requests: Sequence[Generate]) -> list[DecodingRow | Exception]:
@@ -116,15 +116,18 @@ class LocalRunner:
         written = Continuation(self.coder.tokenizer, ids, request, self.eos, self.coder.chat)
         return DecodingRow(ids, Sampler(request), written)
 
-    def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
-        """Return one score per request, in order. Equal continuations of the same prompt are scored once."""
+    def score(self, requests: Sequence[Score], finished: int = 0) -> list[Scored | Exception]:
+        """Return one score per request, in order. Equal continuations of the same prompt are scored once.
+
+        ``finished``: the number of requests of the call that are finished already.
+        """
         self.size.begin()
         pairs = dict.fromkeys(pair for request in requests for pair in request.pairs)
         prompts = list(dict.fromkeys(prompt for prompt, _text in pairs if prompt))
         coded = dict(zip(prompts, self.coder.prompts(prompts), strict=True))
         rows = {(prompt, text): self._rows(prompt, coded.get(prompt, ()), text) for prompt, text in pairs}
         fitting = [row for some in rows.values() for row in some if row.count and self._fits(row)]
-        self._score(fitting, [row.ids[: -row.count - 1] for row in fitting])
+        self._score(fitting, [row.ids[: -row.count - 1] for row in fitting], finished)
         return [self._scored([rows[pair] for pair in request.pairs]) for request in requests]
 
     def _rows(self, prompt: str, ids: Sequence[int], text: str) -> list[ScoringRow]:
@@ -173,10 +176,9 @@ class LocalRunner:
         length = len(prefix.ids)
         if not length or tuple(row.ids[:length]) != prefix.ids or len(row.ids) <= length:
             return False
-        return self.backends.best(row.longest, prefix=True) is forward
+        return forward.mode != "shared" or row.longest <= reach(self.module)
 
-    def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]]) -> None:
-        finished = 0
+    def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]], finished: int) -> None:
         for some, forward, prefix in self._groups(rows, shareable):
             if forward is None:
                 generate_each(some, partial(score_single, self.module))
