@@ -3,7 +3,7 @@
 import pytest
 
 from ke_core.engine.batching import BatchingEngine
-from ke_core.engine.cache import CompletionCache
+from ke_core.engine.cache import CompletionCache, key_of
 from ke_core.spec.errors import ContextOverflow, ProcessLost
 from ke_core.spec.protocols import ContinuousModel, RemoteModel
 from ke_core.spec.requests import Generate, Nearest, Score
@@ -99,6 +99,36 @@ def test_an_error_of_the_model_fails_what_is_not_answered():
     assert model.prompts == ["a0", "b0", "shorter"]
     with pytest.raises(ProcessLost):
         BatchingEngine(OneAtATime({"a1": ProcessLost("a process ended")})).run({"a": chain("a", 2)})
+
+
+def test_a_request_that_the_model_forgets_fails():
+    class Forgetful(OneAtATime):
+        def complete(self, requests, following):
+            super().complete([one for one in requests if one.prompt != "b0"], following)
+
+    found = BatchingEngine(Forgetful()).run({"a": chain("a", 1), "b": chain("b", 1)})
+    assert found["a"] == "a"
+    assert found["b"] == Failure(error="PluginBroken", message="fake:echo has not answered every request")
+
+
+def test_results_after_an_interrupt_are_only_cached():
+    class Interrupted(OneAtATime):
+        def complete(self, requests, following):
+            (result,) = self.generate(requests[:1])
+            assert following({0: result}, True) == []  # noqa: FBT003
+            raise KeyboardInterrupt
+
+    went_on, cache, model = [], CompletionCache(), Interrupted()
+
+    def once():
+        yield Generate(prompt="a0")
+        went_on.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        BatchingEngine(model, cache=cache).run({"a": once(), "b": chain("b", 2)})
+    assert not went_on
+    keys = [key_of(model.digest, Generate(prompt=prompt)) for prompt in ("a0", "b0")]
+    assert list(cache.get(keys)) == keys[:1]
 
 
 def test_errors_of_the_cache_are_raised(monkeypatch):

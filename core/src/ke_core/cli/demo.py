@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ke_core.spec.requests import Ask
 
 CHOSEN = loads(files("ke_core.cli").joinpath("demo.json").read_text(encoding="utf-8"))
-FOLDER = Path("runs/demo")
 
 
 @click.command("demo")
@@ -40,7 +39,7 @@ FOLDER = Path("runs/demo")
 @shared.model_options
 @shared.section(
     "Run", shared.seed_option,
-    click.option("--out", "root", type=click.Path(path_type=Path), default=FOLDER, show_default=True,
+    click.option("--out", "root", type=click.Path(path_type=Path), default=Path("runs/demo"), show_default=True,
                  metavar="FOLDER", help="Parent of the run folders."),
     shared.full_option, shared.json_option,
 )  # fmt: skip

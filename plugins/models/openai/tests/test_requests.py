@@ -327,6 +327,64 @@ def test_the_next_request_of_a_procedure_does_not_wait_for_other_procedures(serv
     assert sorted(server.prompts) == ["slow", "turn 0", "turn 1", "turn 2"]
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_saves_what_is_under_way_and_continues_no_procedure(serve, ask, say):
+    went_on, both = [], threading.Barrier(2)
+
+    def answer(n, sent):
+        if n < 2:
+            both.wait(60)
+        if n == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+            model.client._halted.wait(60)  # what the interrupt does
+        return say.completion(f" {sent['prompt']}")
+
+    def turns(name):
+        yield Generate(prompt=name)
+        went_on.append(name)
+        yield Generate(prompt=f"{name} again")
+
+    server, cache = serve(answer), CompletionCache()
+    model = ask(server, concurrency=2)
+    with pytest.raises(KeyboardInterrupt):
+        BatchingEngine(model, cache=cache).run({name: turns(name) for name in ("a", "b", "c")})
+    prompts = server.prompts
+    saved = {name for name in ("a", "b", "c") if cache.get([key_of(model.digest, Generate(prompt=name))])}
+    assert {"a", "b"} <= saved == {name for name in prompts if "again" not in name}
+    assert set(went_on) <= {"b"}  # if it was answered before the signal
+    cache.close()
+
+
+def test_a_server_that_recovers_gets_the_requests_that_follow(serve, ask, say):
+    """Three requests fail one after another while a fourth is under way."""
+    down = threading.Event()
+
+    def answer(_n, sent):
+        if sent["prompt"] == "slow":
+            assert down.wait(60)
+            return say.completion(" up")
+        return (503, {}, {}) if sent["prompt"].startswith("early") else say.completion(" late")
+
+    def late():
+        yield Generate(prompt="slow")
+        return (yield Generate(prompt="late")).text
+
+    def early(number):
+        try:
+            yield Generate(prompt=f"early {number}")
+        finally:
+            failed.append(number)
+            if len(failed) == 3:
+                down.set()
+
+    failed = []
+    model = ask(serve(answer), concurrency=2)
+    model.limit_retries(attempts=1, seconds=0.1)
+    found = BatchingEngine(model).run({"late": late()} | {f"e{n}": early(n) for n in range(3)})
+    assert found["late"] == " late"
+    assert {found[f"e{n}"].error for n in range(3)} == {"ServerDown"}
+
+
 def test_a_full_disk_stops_the_run(serve, ask, say, monkeypatch):
     server = serve(say.completion())
     cache = CompletionCache()

@@ -4,7 +4,7 @@ transformers' own plan splits the weights, and makes each layer's output whole a
 compute each forward pass together, so every process runs the whole evaluation: the same requests, in the same order.
 
 - Decisions must not depend on the process. Only free memory does: the processes agree on the smallest number.
-- Before each batch of requests, the processes check that they have the same one.
+- Before each batch of requests, and before those that follow from results, the processes check that they have the same.
 - An error in one process ends the run, because the others wait for a forward pass that does not come.
 """
 
