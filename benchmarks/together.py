@@ -1,13 +1,14 @@
-"""Hundreds of questions concurrently: the procedures of a memory editor, against one question at a time.
+"""Hundreds of questions concurrently: the procedures of a memory editor, in turns and one question at a time.
 
     OMP_NUM_THREADS=1 python benchmarks/together.py
     python benchmarks/together.py --questions 24 -o mello.decomposition=model
 
-Both variants use ``ke`` without the completion cache: they answer the same multi-hop questions of MQuAKE-CF-3k, with
+All variants use ``ke`` without the completion cache: they answer the same multi-hop questions of MQuAKE-CF-3k, with
 all edits of the file in memory (``mello.py`` compares with the published loop). Concurrently, one engine advances all
-procedures: look-ups become one matrix product, and model calls are batched. Sequentially, a question is finished before
-the next one starts. Answers, retrieved edits and intermediate texts must agree. By default MeLLo uses the dataset's own
-sub-questions, so that every question goes through all its hops even with a weak model.
+procedures: look-ups become one matrix product, model calls are batched, and a next call joins those under way. In
+turns, all calls end before the next ones begin. Sequentially, a question is finished before the next one starts.
+Answers, retrieved edits and intermediate texts must agree. By default MeLLo uses the dataset's own sub-questions, so
+that every question goes through all its hops even with a weak model.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -69,11 +71,20 @@ class Timed:
         return f"{took}, {self.passes.passes:,} passes of {self.passes.tokens / self.passes.passes:.1f} tokens"
 
 
-def advanced(edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: Stopwatch) -> Timed:
-    """Answer group after group, the questions of each group concurrently, with a new engine per group."""
-    engine, before = BatchingEngine(edited.session.model), edited.session.model.passes()
+def in_turns(model: HFModel) -> Any:
+    """Return the model without ``complete``."""
+    names = ("id", "context", "digest", "state", "generate", "score")
+    return SimpleNamespace(**{name: getattr(model, name) for name in names})
+
+
+def advanced(
+    edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: Stopwatch, *, turns: bool = False
+) -> Timed:
+    """Answer group after group, the questions of each group concurrently."""
+    model = edited.session.model
+    engine, before = BatchingEngine(in_turns(model) if turns else model), model.passes()
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
-    return Timed(replies=replies, seconds=seconds, passes=edited.session.model.passes() - before)
+    return Timed(replies=replies, seconds=seconds, passes=model.passes() - before)
 
 
 def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[Ask]:
@@ -142,7 +153,7 @@ def read_options() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Answer with both variants and compare."""
+    """Answer with all variants and compare."""
     given = read_options()
     torch.set_num_threads(1)
     model = opened(given)
@@ -153,16 +164,20 @@ def main() -> None:
         assert isinstance(edited, MemoryEditedModel)
         advanced(edited, [asks[:2]], watch)  # neither way pays for what happens once in a process
         together = advanced(edited, [asks], watch)
+        turns = advanced(edited, [asks], watch, turns=True)
         alone = advanced(edited, [[ask] for ask in asks], watch)
-    pairs = zip(together.replies, alone.replies, strict=True)
-    agreeing, count, cost = sum(way(one) == way(other) for one, other in pairs), len(asks), total(together.replies)
+    triples = zip(together.replies, turns.replies, alone.replies, strict=True)
+    agreeing, count = sum(way(one) == way(two) == way(three) for one, two, three in triples), len(asks)
+    cost = total(together.replies)
 
     calls = max(1, cost.calls)
     print(f"{given.editor} on {model.id}: {count} questions, {cost.calls / count:.1f} model calls per question,")
     print(f"{cost.prompt_tokens / calls:.0f} prompt tokens and {cost.tokens / calls:.1f} generated per call")
     print(alone.line("one at a time", watch.unit))
+    print(turns.line("in turns", watch.unit))
     print(together.line("concurrently", watch.unit))
-    print(f"ratio          {alone.seconds / together.seconds:8.1f}, identical answers {agreeing} of {count}")
+    ratios = f"{alone.seconds / together.seconds:.1f} and {turns.seconds / together.seconds:.2f}"
+    print(f"ratios {ratios}, identical answers {agreeing} of {count}")
     show_rates(model, together.passes, together.seconds)
     if agreeing < count and given.dtype == "float32":
         sys.exit("answers differ")

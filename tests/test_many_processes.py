@@ -180,8 +180,9 @@ def test_two_processes_give_the_records_of_one(tmp_path, model):
     assert not list((tmp_path / "two").glob("records.part*"))
 
 
-def test_a_model_split_over_two_processes_gives_the_run_and_the_answers_of_one(tmp_path, model):
-    asked = ("eval", "--editor", "ice", "--dataset", "atlas", "--limit", "1", "--model", str(model))
+@pytest.mark.parametrize("editor", [("ice",), ("deepedit", "-o", "deepedit.max_calls=8")])  # the latter has turns
+def test_a_model_split_over_two_processes_gives_the_run_and_the_answers_of_one(tmp_path, model, editor):
+    asked = ("eval", "--editor", *editor, "--dataset", "atlas", "--limit", "1", "--model", str(model))
     assert ke(tmp_path, *asked, "--out", "one")[0] == 0
     status, out, err = together(tmp_path, *asked, "--tp", "auto", "--out", "two")
     assert status == 0, err
