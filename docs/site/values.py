@@ -26,7 +26,7 @@ FACADES = {
     "ke_core.app": "For commands and programs.",
     "ke_weights.plugin": "For editors that need the model's weights. It imports torch.",
     "ke_memory.plugin": "For editors that leave the model unchanged.",
-    "ke_benchmarks": "For datasets.",
+    "ke_benchmarks": "For datasets, and for metrics and judges of texts.",
     "ke_benchmarks.graph": "For builders of benchmarks.",
 }
 CONTRACTS = (
