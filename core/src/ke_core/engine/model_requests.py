@@ -159,10 +159,10 @@ class ModelRequests:
         first = 0
         while requests:
             found: dict[int, Completed] = {}
-            for kind, call in ((Generate, self.model.generate), (Score, self.model.score)):
+            for kind, method in ((Generate, "generate"), (Score, "score")):
                 some = {place: one for place, one in enumerate(requests[:SLICE], first) if isinstance(one, kind)}
                 if some:
-                    found |= zip(some, guarded(call, list(some.values())), strict=True)
+                    found |= zip(some, guarded(getattr(self.model, method), list(some.values())), strict=True)
             first += len(found)
             requests = [*requests[SLICE:], *following(found, False)]  # noqa: FBT003  as above
 
