@@ -151,12 +151,10 @@ def _facts(spec: RunSpec) -> dict[str, str]:
     """Return what may distinguish a run, in words, by name."""
     plan, found = _plan_parts(spec.plan), {} if without_model(spec) else {"model": spec.model.id}
     found |= {"dataset": spec.dataset.component.name, **plan, **{name: plan.get(name, "") for name in ("limit", "ask")}}
-    found |= {"form": f"edited-form={spec.edited_form}", "seed": f"seed={spec.seed}"}
-    found |= {
-        f"{spec.editor.name}.{name}": "" if value is None else f"{name}={option_text(value, '')}"
-        for name, value in spec.editor.options.items()
-    }
-    return found | {name: f"{name}={digest[:8]}" for name, digest in spec.editor.dependencies.items()}
+    own = {"form": f"edited-form={spec.edited_form}"}  # compared with other runs of this editor only, as is the rest
+    own |= {name: "" if it is None else f"{name}={option_text(it, '')}" for name, it in spec.editor.options.items()}
+    own |= {name: f"{name}={digest[:8]}" for name, digest in spec.editor.dependencies.items()}
+    return found | {"seed": f"seed={spec.seed}"} | {f"{spec.editor.name}.{name}": words for name, words in own.items()}
 
 
 def without_model(spec: RunSpec) -> bool:
