@@ -141,8 +141,7 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
         f"published  {slow:10.1f} {unit}, from {tried} of them: {embedding:.1f} a question to embed the facts, ", end=""
     )
     print(f"{asking:.1f} for {sum(one.calls for one in alone) / tried:.1f} calls")
-    print(f"ke         {fast:10.1f} {unit}, {engine.requests / count:.1f} calls per question, ", end="")
-    print(f"{passes.tokens / passes.passes:.1f} tokens per forward pass")
+    print(f"ke         {fast:10.1f} {unit}, {engine.requests / count:.1f} calls per question")
     print(f"ratio      {slow / fast:10.1f}, without the embedding of the published variant {count * asking / fast:.1f}")
     print(f"identical transcripts {same} of {tried}")
     show_rates(model, passes, fast)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -71,9 +70,9 @@ class ModelRequests:
     def serve(self, running: Sequence[Running[Any]]) -> None:
         """Serve procedures to their ends. Raises interrupts, and errors that belong to no single request."""
         self._remote = isinstance(self.model, RemoteModel)
-        ready = deque(self._admit(retrieve(running)).items())
+        ready = list(self._admit(retrieve(running)).items())
         while ready:
-            some = dict(ready.popleft() for _ in range(min(SLICE, len(ready))))
+            some, ready = dict(ready[:SLICE]), ready[SLICE:]
             self._sent = list(some)
             self._show()
             ready += self._follow(self._unanswered(list(some.values()))).items()
@@ -139,7 +138,8 @@ class ModelRequests:
             resumed = []
             for key, part, pending, place in asked:
                 if key in known:
-                    resumed += [pending.running] if pending.take(place, known[key]) else []
+                    if pending.take(place, known[key]):
+                        resumed.append(pending.running)
                 elif key in self._waiting:
                     self._waiting[key].append((pending, place))
                 else:

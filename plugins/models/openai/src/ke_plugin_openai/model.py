@@ -268,7 +268,7 @@ def _passed_on(
     A future is removed from ``open_`` when its result is saved.
     """
     done = set[Future[Completed]]()
-    while open_ and not done:  # with periodic wake-ups, so that a signal at the start of a wait is handled
+    while not done:  # with periodic wake-ups, so that a signal at the start of a wait is handled
         done, _others = wait(open_, timeout=AWAKE, return_when=FIRST_COMPLETED)
     more = following({open_[future]: future.result() for future in done}, ended)
     for future in done:

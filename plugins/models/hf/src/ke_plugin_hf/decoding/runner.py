@@ -32,7 +32,7 @@ from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
 from ke_plugin_hf.decoding.scoring import Scorer, ScoringRow, windows
 from ke_plugin_hf.decoding.text import Continuation
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
-from ke_plugin_hf.decoding.verify import Backends, reach
+from ke_plugin_hf.decoding.verify import Backends
 
 
 @define(eq=False)
@@ -176,7 +176,7 @@ class LocalRunner:
         length = len(prefix.ids)
         if not length or tuple(row.ids[:length]) != prefix.ids or len(row.ids) <= length:
             return False
-        return forward.mode != "shared" or row.longest <= reach(self.module)
+        return self.backends.supports(forward.mode, row.longest)
 
     def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]], finished: int) -> None:
         for some, forward, prefix in self._groups(rows, shareable):

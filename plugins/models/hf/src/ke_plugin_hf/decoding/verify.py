@@ -46,7 +46,7 @@ class Backends:
         """
         modes: tuple[Mode, ...] = ("shared", "copied", "plain") if prefix else ("plain",)
         for mode in modes:
-            if mode == "shared" and length > reach(self.module):
+            if not self.supports(mode, length):
                 continue
             if mode not in self.why:
                 self._forwards[mode] = Forward(self.module, mode)
@@ -55,6 +55,10 @@ class Backends:
             if not self.why[mode]:
                 return self._forwards[mode]
         return None
+
+    def supports(self, mode: Mode, length: int) -> bool:
+        """Return whether a backend is correct for texts of ``length`` tokens, if it is correct for short ones."""
+        return mode != "shared" or length <= reach(self.module)
 
     def _try(self, forward: Forward) -> str:
         rows, tolerance = _references(self.module)  # computed each time, because the weights may have changed since
