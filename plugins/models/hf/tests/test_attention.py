@@ -1,4 +1,4 @@
-"""Attention to a shared prefix is computed in blocks, with equal results and bounded memory."""
+"""Attention to a shared prefix: equal to one softmax, fused on a CPU or in blocks, with bounded memory."""
 
 import pytest
 import torch
@@ -12,24 +12,38 @@ ROWS = [f"{HEAD}Who is {'the author of ' * n}Misery?" for n in (1, 9, 4)]
 
 
 @pytest.fixture
-def sizes(monkeypatch):
+def in_blocks(monkeypatch):
+    """Compute in blocks on a CPU too."""
+    monkeypatch.setattr(attention, "FUSED", frozenset())
+
+
+@pytest.fixture
+def sizes(monkeypatch, in_blocks):
     """The number of scores computed at a time."""
-    made, original = [], attention._scores
+    made, original = [], attention._in_one
 
-    def watched(*given):
-        scores = original(*given)
-        made.append(scores.numel())
-        return scores
+    def watched(query, key, *rest):
+        made.append(query.shape[:3].numel() * key.shape[2])
+        return original(query, key, *rest)
 
-    monkeypatch.setattr(attention, "_scores", watched)
+    monkeypatch.setattr(attention, "_in_one", watched)
     return made
 
 
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("least", [1, 5])
-def test_blockwise_attention_equals_one_softmax(monkeypatch, least, softcap):
+def test_blockwise_attention_equals_one_softmax(monkeypatch, in_blocks, least, softcap):
     monkeypatch.setattr(attention, "LEAST", least)
     monkeypatch.setitem(attention.BLOCK, "cpu", 64)
+    check_against_one_softmax(softcap)
+
+
+def test_fused_attention_equals_one_softmax(monkeypatch):
+    monkeypatch.setattr(attention, "_in_one", None)
+    check_against_one_softmax(None)
+
+
+def check_against_one_softmax(softcap):
     draw = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(3, heads, 13, 8, generator=draw) for heads in (4, 2, 2))
     prefix = tuple(torch.randn(2, 7, 8, generator=draw) for _ in range(2))
@@ -67,7 +81,7 @@ def test_scores_of_a_long_row_are_computed_in_blocks(monkeypatch, sizes):
 
 @pytest.mark.parametrize(("device", "blocks"), [("cpu", 32), ("meta", 1)])
 def test_accelerators_use_few_large_blocks(sizes, device, blocks):
-    query = torch.empty(2, 8192, 8, device=device)
-    key, value = torch.empty(2, 1000, 8, device=device), torch.empty(2, 1000, 8, device=device)
-    attention._of_prefix(query, key, value, None)
+    query = torch.empty(1, 2, 1, 8192, 8, device=device)
+    key, value = torch.empty(1, 2, 1000, 8, device=device), torch.empty(1, 2, 1000, 8, device=device)
+    attention._part(query, key, value, None)
     assert len(sizes) == blocks

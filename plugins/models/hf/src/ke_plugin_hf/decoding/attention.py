@@ -1,10 +1,10 @@
 """Attention to a prefix that a whole batch shares, without copying it for each row.
 
 The attention of a row splits over its keys: those of the shared prefix, equal for all rows, so that the queries of the
-whole batch become rows of one matrix product; and the row's own. With scores s, each part has ``m = max s``,
-``l = sum exp(s - m)`` and ``o = sum exp(s - m) v``, and the total is
+whole batch become rows of one matrix product; and the row's own. With scores s, each part has its softmax output ``o``
+and ``l = log sum exp(s)``, and the total is
 
-    (o1 exp(m1 - M) + o2 exp(m2 - M)) / (l1 exp(m1 - M) + l2 exp(m2 - M)),   M = max(m1, m2),
+    (o1 exp(l1) + o2 exp(l2)) / (exp(l1) + exp(l2)) = o2 + sigmoid(l1 - l2) (o1 - o2),
 
 which equals softmax over both (the merge of FlashAttention, Dao et al. 2022, section 3.1).
 
@@ -29,8 +29,10 @@ NAME = "ke_shared_prefix"
 # Bytes of scores in a block, of which there are up to three copies. On a CPU 2 MiB in float32, to fit into its cache.
 # Elsewhere 256 MiB, so that launching a block costs little compared with computing it.
 BLOCK, BLOCK_DEVICE = {"cpu": 2**19}, 2**26
+FUSED = frozenset({"cpu"})  # devices for which torch has one operation that returns o and l
 LEAST = 64  # queries of a row in a block; each block reads all keys of the row
-Part = tuple[Tensor, Tensor, Tensor]
+Part = tuple[Tensor, Tensor]
+"""The output o [B, kv heads, group, Q, d], and l [B, kv heads, group, Q, 1], in at least float32."""
 KNOWN = frozenset({"position_ids", "use_cache", "output_attentions", "output_hidden_states", "cu_seq_lens_q",
                    "cu_seq_lens_k", "max_length_q", "max_length_k", "is_causal", "sliding_window",
                    "logits_to_keep", "cache_position"})  # fmt: skip
@@ -103,70 +105,66 @@ def attend(
     query = query * (width**-0.5 if scaling is None else scaling)
     rows = query.reshape(batch, kv_heads, group, length, width)
 
-    prefix_keys, prefix_values = shared.layers[int(module.layer_idx)]  # type: ignore[arg-type]
-    folded = rows.transpose(0, 1).reshape(kv_heads, batch * group * length, width)
-    top, total, out = _of_prefix(folded, prefix_keys, prefix_values, softcap)
-    top, total, out = (part.view(kv_heads, batch, group * length, -1).transpose(0, 1) for part in (top, total, out))
-
-    own_top, own_total, own = _of_own(rows, key, value, softcap, shared.mask)
-    most = torch.maximum(top, own_top)
-    left, right = (top - most).exp_(), (own_top - most).exp_()
-    merged = (out * left + own * right) / (total * left + own_total * right)
+    # To a shared key, the queries of all rows are queries of one row.
+    prefix_keys, prefix_values = (its[None] for its in shared.layers[int(module.layer_idx)])  # type: ignore[arg-type]
+    folded = rows.transpose(0, 1).reshape(1, kv_heads, 1, batch * group * length, width)
+    in_common = _part(folded, prefix_keys, prefix_values, softcap)
+    out, mass = (part.view(kv_heads, batch, group, length, -1).transpose(0, 1) for part in in_common)
+    own, own_mass = _part(rows, key, value, softcap, shared.mask)
+    merged = torch.lerp(own, out, torch.sigmoid(mass - own_mass))
     merged = merged.reshape(batch, heads, length, -1).transpose(1, 2)
     return merged.to(query.dtype).contiguous(), None
 
 
-def _scores(query: Tensor, key: Tensor, softcap: float | None) -> Tensor:
-    """Return scores in at least float32, [..., Q, S], capped as in Gemma 2: cap tanh(s / cap)."""
+def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None = None) -> Part:
+    """Return the part of these keys. ``query`` [B, kv heads, group, Q, d], ``key`` and ``value`` [B, kv heads, S, d].
+
+    ``mask`` as in ``SharedPrefix``. All scores of a long row at once would need more memory than the rest of the pass,
+    so they are computed in blocks of queries.
+    """
+    mask = None if mask is None else mask.to(key.device)
+    if key.device.type in FUSED and softcap is None and key.shape[-1] == value.shape[-1]:
+        return _fused(query, key, value, mask)
+    batch, kv_heads, group, length, _width = query.shape
+    block = BLOCK.get(key.device.type, BLOCK_DEVICE)
+    step = max(LEAST, block // (batch * kv_heads * group * key.shape[2]))
+    parts = []
+    for start in range(0, length, step):
+        some = query[:, :, :, start : start + step]
+        sees = None if mask is None else mask[:, :, :, start : start + step]
+        part = _in_one(some.flatten(2, 3), key, value, softcap, sees)
+        parts.append(tuple(tensor.view(*some.shape[:4], -1) for tensor in part))
+    out, mass = parts[0] if len(parts) == 1 else (torch.cat(kind, dim=3) for kind in zip(*parts, strict=True))
+    return out, mass
+
+
+def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Part:
+    """Return the part by torch's own operation for a CPU, which is up to 30 times faster in bfloat16."""
+    added = None
+    if mask is not None:  # [B, 1, group x Q, S]
+        added = torch.zeros_like(mask, dtype=key.dtype).masked_fill_(~mask, torch.finfo(key.dtype).min)
+        added = added.squeeze(1).expand(-1, query.shape[2], -1, -1).flatten(1, 2).unsqueeze(1)
+    attend_on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001  the public one hides l
+    out, mass = attend_on_cpu(query.flatten(2, 3), key, value, attn_mask=added, scale=1.0)
+    return out.to(mass.dtype).view(*query.shape), mass.view(*query.shape[:4], 1)
+
+
+def _in_one(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None) -> Part:
+    """Return the part of N queries of each row, [B, kv heads, N, ...]. Scores are capped as in Gemma 2, with
+    cap tanh(s / cap).
+    """
     scores = torch.matmul(query, key.transpose(-1, -2))
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return scores if softcap is None else torch.tanh(scores / softcap) * softcap
-
-
-def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None = None) -> Part:
-    """Return partial m and l, [..., N, 1], and o, [..., N, d], of N queries; ``mask`` as in ``SharedPrefix``."""
-    scores = _scores(query, key, softcap)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
     if mask is not None:
         spread = scores.view(*scores.shape[:2], -1, *mask.shape[-2:])
         spread.masked_fill_(~mask, torch.finfo(scores.dtype).min)
     top = scores.amax(-1, keepdim=True)
     weights = scores.sub_(top).exp_()
     total = weights.sum(-1, keepdim=True)
-    return top, total, torch.matmul(weights.to(value.dtype), value).to(total.dtype)
-
-
-def _of_prefix(query: Tensor, key: Tensor, value: Tensor, softcap: float | None) -> Part:
-    """Return the part of the prefix in blocks of queries, [kv heads, N, d], folded."""
-    step = max(1, _block(key) // (key.shape[0] * key.shape[1]))
-    return _joined([_part(some, key, value, softcap) for some in torch.split(query, step, dim=1)], dim=1)
-
-
-def _of_own(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None) -> Part:
-    """Return the part of the rows' own keys, [B, kv heads, N, d], in blocks of ``query`` [B, kv heads, group, Q, d].
-
-    All scores of a long row at once would need more memory than the rest of the pass.
-    """
-    batch, kv_heads, group, length, _width = query.shape
-    step = max(LEAST, _block(key) // (batch * kv_heads * group * key.shape[2]))
-    mask = None if mask is None else mask.to(key.device)
-    parts = []
-    for start in range(0, length, step):
-        some = query[:, :, :, start : start + step]
-        sees = None if mask is None else mask[:, :, :, start : start + step]
-        part = _part(some.flatten(2, 3), key, value, softcap, sees)
-        parts.append(tuple(tensor.view(batch, kv_heads, group, some.shape[3], -1) for tensor in part))
-    top, total, out = (tensor.flatten(2, 3) for tensor in _joined(parts, dim=3))
-    return top, total, out
-
-
-def _block(key: Tensor) -> int:
-    return BLOCK.get(key.device.type, BLOCK_DEVICE)
-
-
-def _joined(parts: Sequence[tuple[Tensor, ...]], dim: int) -> Part:
-    """Concatenate the parts of blocks; a single one is not copied."""
-    top, total, out = parts[0] if len(parts) == 1 else (torch.cat(kind, dim=dim) for kind in zip(*parts, strict=True))
-    return top, total, out
+    out = torch.matmul(weights.to(value.dtype), value).to(total.dtype)
+    return out.div_(total), total.log_().add_(top)
 
 
 AttentionInterface.register(NAME, attend)
