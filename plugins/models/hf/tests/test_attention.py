@@ -20,13 +20,13 @@ def in_blocks(monkeypatch):
 @pytest.fixture
 def sizes(monkeypatch, in_blocks):
     """The number of scores computed at a time."""
-    made, original = [], attention._in_one
+    made, original = [], attention._block
 
     def watched(query, key, *rest):
-        made.append(query.shape[:3].numel() * key.shape[2])
+        made.append(query.shape[:4].numel() * key.shape[2])
         return original(query, key, *rest)
 
-    monkeypatch.setattr(attention, "_in_one", watched)
+    monkeypatch.setattr(attention, "_block", watched)
     return made
 
 
@@ -35,30 +35,61 @@ def sizes(monkeypatch, in_blocks):
 def test_blockwise_attention_equals_one_softmax(monkeypatch, in_blocks, least, softcap):
     monkeypatch.setattr(attention, "LEAST", least)
     monkeypatch.setitem(attention.BLOCK, "cpu", 64)
-    check_against_one_softmax(softcap)
+    found, wanted = both(sees=causal(3, 13), softcap=softcap)
+    torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=0)
 
 
-def test_fused_attention_equals_one_softmax(monkeypatch):
-    monkeypatch.setattr(attention, "_in_one", None)
-    check_against_one_softmax(None)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float32, 1e-6), (torch.float64, 1e-12), (torch.bfloat16, 2e-2), (torch.float16, 2e-3)],
+)
+@pytest.mark.parametrize("least", [5, 64])
+def test_fused_attention_equals_one_softmax(monkeypatch, dtype, tolerance, least):
+    monkeypatch.setattr(attention, "_block", None)
+    monkeypatch.setattr(attention, "LEAST", least)
+    monkeypatch.setitem(attention.BLOCK, "cpu", 64)
+    sees = causal(3, 13)
+    sees[1, ..., :4] = False  # padding: the first queries of this row see none of its keys
+    found, wanted = both(sees=sees, dtype=dtype)
+    torch.testing.assert_close(found.double(), wanted, atol=tolerance, rtol=0)
 
 
-def check_against_one_softmax(softcap):
+def test_a_step_without_a_mask_is_one_fused_operation(monkeypatch):
+    monkeypatch.setattr(attention, "_block", None)
+    found, wanted = both(length=1)
+    torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=0)
+
+
+def test_values_of_another_width_are_not_fused():
+    found, wanted = both(sees=causal(3, 13), width=6)
+    torch.testing.assert_close(found.double(), wanted, atol=1e-6, rtol=0)
+
+
+def causal(rows, length):
+    return (torch.arange(13) <= torch.arange(13 - length, 13)[:, None]).repeat(rows, 1, 1, 1, 1)
+
+
+def both(*, sees=None, softcap=None, dtype=torch.float32, length=13, width=8):
+    """Return the attention of three rows to 7 shared keys and 13 of their own, and what one softmax gives."""
     draw = torch.Generator().manual_seed(0)
-    query, key, value = (torch.randn(3, heads, 13, 8, generator=draw) for heads in (4, 2, 2))
-    prefix = tuple(torch.randn(2, 7, 8, generator=draw) for _ in range(2))
-    sees = (torch.arange(13) <= torch.arange(13)[:, None]).expand(3, 1, 1, 13, 13)
+
+    def drawn(*shape):
+        return torch.randn(*shape, generator=draw).to(dtype)
+
+    query, key, value = drawn(3, 4, length, 8), drawn(3, 2, 13, 8), drawn(3, 2, 13, width)
+    prefix = (drawn(2, 7, 8), drawn(2, 7, width))
     module = torch.nn.Module()
     module.layer_idx = 0
     with attention.active(attention.SharedPrefix(layers=[prefix], mask=sees)):
         found, _weights = attention.attend(module, query, key, value, None, softcap=softcap)
 
     keys, values = (torch.cat([p.expand(3, -1, -1, -1), own], 2) for p, own in zip(prefix, (key, value), strict=True))
-    keys, values = keys.repeat_interleave(2, 1), values.repeat_interleave(2, 1)
+    query, keys, values = query.double(), keys.repeat_interleave(2, 1).double(), values.repeat_interleave(2, 1).double()
     scores = query @ keys.transpose(-1, -2) / 8**0.5
     scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
-    scores[..., 7:].masked_fill_(~sees[:, 0], float("-inf"))
-    torch.testing.assert_close(found, (scores.softmax(-1) @ values).transpose(1, 2))
+    if sees is not None:
+        scores[..., 7:].masked_fill_(~sees[:, 0], float("-inf"))
+    return found, (scores.softmax(-1) @ values).transpose(1, 2)
 
 
 def test_scores_of_a_long_row_are_computed_in_blocks(monkeypatch, sizes):

@@ -2,11 +2,11 @@
 
 The attention of a row splits over its keys: those of the shared prefix, equal for all rows, so that the queries of the
 whole batch become rows of one matrix product; and the row's own. With scores s, each part has its softmax output ``o``
-and ``l = log sum exp(s)``, and the total is
+and its log-sum-exp ``l = log sum exp(s)``, and the total is
 
     (o1 exp(l1) + o2 exp(l2)) / (exp(l1) + exp(l2)) = o2 + sigmoid(l1 - l2) (o1 - o2),
 
-which equals softmax over both (the merge of FlashAttention, Dao et al. 2022, section 3.1).
+which equals softmax over both (as the blocks of FlashAttention, Dao et al. 2022, section 3.1, are merged).
 
 transformers calls a registered function instead of its own if a decoder uses its ``AttentionInterface``. Some decoders
 accept the setting and never call it, so calls are counted, and ``verify`` checks the result.
@@ -26,11 +26,11 @@ from transformers import AttentionInterface
 from ke_core.plugin import uninterruptible_context
 
 NAME = "ke_shared_prefix"
-# Bytes of scores in a block, of which there are up to three copies. On a CPU 2 MiB in float32, to fit into its cache.
-# Elsewhere 256 MiB, so that launching a block costs little compared with computing it.
+# Scores in a block, of which there are up to three copies. On a CPU 2 MiB in float32, to fit into its cache. Elsewhere
+# 256 MiB, so that launching a block costs little compared with computing it.
 BLOCK, BLOCK_DEVICE = {"cpu": 2**19}, 2**26
-FUSED = frozenset({"cpu"})  # devices for which torch has one operation that returns o and l
 LEAST = 64  # queries of a row in a block; each block reads all keys of the row
+FUSED = frozenset({"cpu"})  # devices for which torch has one operation that returns o and l
 Part = tuple[Tensor, Tensor]
 """The output o [B, kv heads, group, Q, d], and l [B, kv heads, group, Q, 1], in at least float32."""
 KNOWN = frozenset({"position_ids", "use_cache", "output_attentions", "output_hidden_states", "cu_seq_lens_q",
@@ -108,52 +108,53 @@ def attend(
     # To a shared key, the queries of all rows are queries of one row.
     prefix_keys, prefix_values = (its[None] for its in shared.layers[int(module.layer_idx)])  # type: ignore[arg-type]
     folded = rows.transpose(0, 1).reshape(1, kv_heads, 1, batch * group * length, width)
-    in_common = _part(folded, prefix_keys, prefix_values, softcap)
-    out, mass = (part.view(kv_heads, batch, group, length, -1).transpose(0, 1) for part in in_common)
-    own, own_mass = _part(rows, key, value, softcap, shared.mask)
-    merged = torch.lerp(own, out, torch.sigmoid(mass - own_mass))
+    common = _part(folded, prefix_keys, prefix_values, softcap)
+    out, lse = (part.view(kv_heads, batch, group, length, -1).transpose(0, 1) for part in common)
+    own, own_lse = _part(rows, key, value, softcap, shared.mask)
+    merged = torch.lerp(own, out, torch.sigmoid(lse - own_lse))
     merged = merged.reshape(batch, heads, length, -1).transpose(1, 2)
     return merged.to(query.dtype).contiguous(), None
 
 
 def _part(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None = None) -> Part:
-    """Return the part of these keys. ``query`` [B, kv heads, group, Q, d], ``key`` and ``value`` [B, kv heads, S, d].
+    """Return the attention to these keys. ``query`` [B, kv heads, group, Q, d], ``key``, ``value`` [B, kv heads, S, d].
 
     ``mask`` as in ``SharedPrefix``. All scores of a long row at once would need more memory than the rest of the pass,
-    so they are computed in blocks of queries.
+    so they are computed in blocks of queries. The fused operation holds no scores, but a mask for each head of a group.
     """
+    fused = key.device.type in FUSED and softcap is None and key.shape[-1] == value.shape[-1]
     mask = None if mask is None else mask.to(key.device)
-    if key.device.type in FUSED and softcap is None and key.shape[-1] == value.shape[-1]:
-        return _fused(query, key, value, mask)
     batch, kv_heads, group, length, _width = query.shape
-    block = BLOCK.get(key.device.type, BLOCK_DEVICE)
-    step = max(LEAST, block // (batch * kv_heads * group * key.shape[2]))
+    held = batch * group * key.shape[2] * (1 if fused else kv_heads)
+    step = max(LEAST, BLOCK.get(key.device.type, BLOCK_DEVICE) // held)
+    if fused and mask is None:
+        step = length
     parts = []
     for start in range(0, length, step):
         some = query[:, :, :, start : start + step]
         sees = None if mask is None else mask[:, :, :, start : start + step]
-        part = _in_one(some.flatten(2, 3), key, value, softcap, sees)
-        parts.append(tuple(tensor.view(*some.shape[:4], -1) for tensor in part))
-    out, mass = parts[0] if len(parts) == 1 else (torch.cat(kind, dim=3) for kind in zip(*parts, strict=True))
-    return out, mass
+        parts.append(_fused(some, key, value, sees) if fused else _block(some, key, value, softcap, sees))
+    out, lse = parts[0] if len(parts) == 1 else (torch.cat(kind, dim=3) for kind in zip(*parts, strict=True))
+    return out, lse
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Part:
-    """Return the part by torch's own operation for a CPU, which is up to 30 times faster in bfloat16."""
+    """Return the attention of a block of queries, by torch's fused operation for a CPU."""
     added = None
     if mask is not None:  # [B, 1, group x Q, S]
         added = torch.zeros_like(mask, dtype=key.dtype).masked_fill_(~mask, torch.finfo(key.dtype).min)
         added = added.squeeze(1).expand(-1, query.shape[2], -1, -1).flatten(1, 2).unsqueeze(1)
     attend_on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001  the public one hides l
-    out, mass = attend_on_cpu(query.flatten(2, 3), key, value, attn_mask=added, scale=1.0)
-    return out.to(mass.dtype).view(*query.shape), mass.view(*query.shape[:4], 1)
+    out, lse = attend_on_cpu(query.flatten(2, 3), key, value, attn_mask=added, scale=1.0)
+    return out.to(lse.dtype).view(*query.shape), lse.view(*query.shape[:4], 1)
 
 
-def _in_one(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None) -> Part:
-    """Return the part of N queries of each row, [B, kv heads, N, ...]. Scores are capped as in Gemma 2, with
-    cap tanh(s / cap).
+def _block(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, mask: Tensor | None) -> Part:
+    """Return the attention of a block of queries, with all its scores.
+
+    ``softcap``: scores are cap tanh(s / cap), as in Gemma 2.
     """
-    scores = torch.matmul(query, key.transpose(-1, -2))
+    scores = torch.matmul(query.flatten(2, 3), key.transpose(-1, -2))
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
@@ -164,7 +165,7 @@ def _in_one(query: Tensor, key: Tensor, value: Tensor, softcap: float | None, ma
     weights = scores.sub_(top).exp_()
     total = weights.sum(-1, keepdim=True)
     out = torch.matmul(weights.to(value.dtype), value).to(total.dtype)
-    return out.div_(total), total.log_().add_(top)
+    return out.div_(total).view(*query.shape[:4], -1), total.log_().add_(top).view(*query.shape[:4], 1)
 
 
 AttentionInterface.register(NAME, attend)
