@@ -54,6 +54,14 @@ def timed(work: Callable[[], Sequence[Generated | Exception]], others: Callable[
     return Timed(texts=[one.text if isinstance(one, Generated) else repr(one) for one in found], wall=wall, cpu=cpu)
 
 
+def installed_vllm() -> Path:
+    """Return the path of ``vllm``. Ends the program if it is not installed."""
+    program = vllm_program(Path(__file__).resolve().parents[1])
+    if not program.is_file():
+        sys.exit(f"there is no {program}: run python scripts/vllm_env.py")
+    return program
+
+
 def _own() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
@@ -100,9 +108,7 @@ def main() -> None:
     """Start the server and measure."""
     given = read_options()
     torch.set_num_threads(given.threads)
-    program = vllm_program(Path(__file__).resolve().parents[1])
-    if not program.is_file():
-        sys.exit(f"there is no {program}: run python scripts/vllm_env.py")
+    program = installed_vllm()
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "server.log"
         with vllm_server(program, folder_of(MODEL), NAME, log) as server:

@@ -16,56 +16,39 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import torch
-from attrs import frozen
+from concurrency import MODEL, Timed, installed_vllm, timed
 from published import add_data_dir
 from questions import MAX_TOKENS, WARM_UP, prompts
 
 from ke_core.engine.models import open_model
-from ke_core.spec.requests import Generate, Generated
+from ke_core.spec.requests import Generate
 from ke_core.spec.specs import ModelRequest
 from ke_plugin_hf.sources import folder_of
-from ke_plugin_openai.testing import vllm_program
 
-MODEL, CONTEXT = "smollm2-135m", 2048
-ROOT = Path(__file__).resolve().parents[1]
+CONTEXT = 2048
 INSIDE = Path(__file__).with_name("inside_vllm.py")
 SETTINGS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_NO_USAGE_STATS": "1",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind", "DO_NOT_TRACK": "1", "VLLM_LOGGING_LEVEL": "ERROR"}  # fmt: skip
-
-
-@frozen(kw_only=True)
-class Timed:
-    """Texts, and the wall and CPU seconds that they took."""
-
-    texts: list[str]
-    wall: float
-    cpu: float
 
 
 def ours(texts: list[str], dtype: str) -> Timed:
     """Generate in this process."""
     model = open_model(MODEL, ModelRequest(id="", device="cpu", dtype=dtype))
     model.generate([Generate(prompt=text, max_tokens=MAX_TOKENS) for text in WARM_UP])
-    wall, used = time.perf_counter(), time.process_time()
-    found = model.generate([Generate(prompt=text, max_tokens=MAX_TOKENS) for text in texts])
-    wall, used = time.perf_counter() - wall, time.process_time() - used
-    return Timed(texts=[one.text if isinstance(one, Generated) else repr(one) for one in found], wall=wall, cpu=used)
+    requests = [Generate(prompt=text, max_tokens=MAX_TOKENS) for text in texts]
+    return timed(lambda: model.generate(requests), lambda: 0.0)
 
 
 def theirs(texts: list[str], dtype: str, threads: int) -> Timed:
     """Generate with vLLM in a process of its own."""
     work = {"model": str(folder_of(MODEL)), "dtype": dtype, "context": CONTEXT, "max_tokens": MAX_TOKENS,
             "warm_up": WARM_UP, "prompts": texts}  # fmt: skip
-    python = vllm_program(ROOT).with_name("python")
-    if not python.is_file():
-        sys.exit(f"there is no {python}: run python scripts/vllm_env.py")
     ended = subprocess.run(  # noqa: S603  a program of this repository
-        [str(python), str(INSIDE)], input=json.dumps(work), stdout=subprocess.PIPE, text=True, check=True,
-        env=os.environ | SETTINGS | {"OMP_NUM_THREADS": str(threads)},
+        [str(installed_vllm().with_name("python")), str(INSIDE)], input=json.dumps(work), text=True, check=True,
+        stdout=subprocess.PIPE, env=os.environ | SETTINGS | {"OMP_NUM_THREADS": str(threads)},
     )  # fmt: skip
     return Timed(**json.loads(ended.stdout))
 

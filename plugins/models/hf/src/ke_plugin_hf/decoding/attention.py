@@ -143,7 +143,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Pa
     added = None
     if mask is not None:  # [B, 1, group x Q, S]
         added = torch.zeros_like(mask, dtype=key.dtype).masked_fill_(~mask, torch.finfo(key.dtype).min)
-        added = added.squeeze(1).expand(-1, query.shape[2], -1, -1).flatten(1, 2).unsqueeze(1)
+        added = added.expand(-1, -1, query.shape[2], -1, -1).flatten(2, 3)
     attend_on_cpu = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001  the public one hides l
     out, lse = attend_on_cpu(query.flatten(2, 3), key, value, attn_mask=added, scale=1.0)
     return out.to(lse.dtype).view(*query.shape), lse.view(*query.shape[:4], 1)
