@@ -256,7 +256,7 @@ def test_many_edits_are_optimized_in_groups(
     model = tiny_model("gpt2", dtype="float64")
     modules = module_map(model.module)
     whole = optimized_targets(session_of(model, tmp_path / "a"), modules, rewrites, templates, SETTINGS)
-    monkeypatch.setattr(targets, "TOGETHER", 120)
+    monkeypatch.setitem(targets.TOGETHER, "cpu", 120)
     parts = optimized_targets(session_of(model, tmp_path / "b"), modules, rewrites, templates, SETTINGS)
     assert counted[0] == 5
     assert len(counted) > 2

@@ -41,7 +41,7 @@ UNEDITED, CONTROL = "asking the unedited model", "asking the unedited model with
 EDITED = "cases edited and asked"
 """Labels of the progress."""
 NOTHING = "no edit of the batch can be made"
-AHEAD = 16  # groups whose edits an editor may prepare together with the current one
+AHEAD = 128  # groups whose edits an editor may prepare together with the current one
 CHUNK = 512
 """The number of requests after which replies are recorded (whole cases). An editor gets a chunk in a few calls, so it
 must be large enough to batch, and small enough that a killed run loses little."""

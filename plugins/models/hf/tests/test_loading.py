@@ -104,6 +104,13 @@ def test_a_missing_pad_token_is_filled_in():
     assert HFModel.from_parts(model.module, model.tokenizer, id="x").tokenizer.pad_token == "<eos>"
 
 
+def test_cudnn_attention_is_disabled():
+    """Preparing it for a new shape takes over 100 ms, and each decoded token is a new shape."""
+    torch.backends.cuda.enable_cudnn_sdp(enabled=True)
+    tiny_model("llama")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_the_name_of_the_folder_has_no_effect(folder, tmp_path):
     odd = tmp_path / "t5-llama-bert-gpt"
     shutil.copytree(folder, odd)

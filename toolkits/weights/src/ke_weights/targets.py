@@ -21,8 +21,9 @@ from ke_weights.state_files import load_intact, save_state
 KIND = "targets"  # the key has no version: a change of the result needs a new kind, such as targets-2
 LABEL = "optimizing targets"
 LATER = (("stop_hits", 0), ("kl_stop", None))  # settings that are not in the key at these values
-AHEAD = 16  # edits whose targets are optimized together with those of upcoming edits; more are enough by themselves
-TOGETHER = 1024  # tokens from the subject on, of all rows, whose activations one step keeps
+# By type of device, enough to keep it busy. A GPU takes nearly as long for a small step as for a large one.
+AHEAD = {"cpu": 16, "cuda": 128}  # edits optimized together with upcoming ones; more are enough by themselves
+TOGETHER = {"cpu": 1024, "cuda": 8192}  # tokens from the subject on, of all rows, whose activations one step keeps
 
 
 def optimized_targets(
@@ -39,14 +40,18 @@ def optimized_targets(
     one is computed again. If any is computed, those of the ``upcoming`` edits are computed and cached with it, because
     many together take less time than one after another.
     """
-    paths = [_path(session, modules, made, templates, settings) for made in rewrites]
+    path_of = _path_of(session, modules, templates, settings)
+    paths = [path_of(made) for made in rewrites]
     place = modules.layers[settings.layer].matrix.device  # device of the states to compare with
     known = _known(paths, place)
     if not known.keys() >= set(paths):
         with locked(min(paths).with_suffix(".lock")):  # processes that share a run need the same ones at the same time
             known = _known(paths, place)
             missing = {path: made for path, made in zip(paths, rewrites, strict=True) if path not in known}
-            known |= _made(session, modules, missing, templates, settings, upcoming)
+            free = _of_device(AHEAD, modules) - len(missing)
+            later = map(rewrite, upcoming()[:free]) if missing and free > 0 else ()
+            more = {path: made for made in later if (path := path_of(made)) not in missing and not path.exists()}
+            known |= _made(session, modules, missing, more, templates, settings)
     return [known[path] for path in paths]
 
 
@@ -58,14 +63,11 @@ def _made(
     session: Session[Any],
     modules: ModuleMap,
     missing: Mapping[Path, Rewrite],
+    more: Mapping[Path, Rewrite],
     templates: Sequence[str],
     settings: TargetSettings,
-    upcoming: Callable[[], Sequence[Edit]],
 ) -> dict[Path, OptimizedTarget]:
-    """Optimize the ``missing`` targets, and with fewer than ``AHEAD`` those of upcoming edits too.
-
-    Each is saved as soon as its group is done.
-    """
+    """Optimize the ``missing`` targets, and ``more`` with them. Each is saved as soon as its group is done."""
     made: dict[Path, OptimizedTarget] = {}
 
     def optimize(some: Mapping[Path, Rewrite]) -> None:
@@ -78,12 +80,6 @@ def _made(
 
         optimize_in_groups(session, modules, plans, settings, save)
 
-    more: dict[Path, Rewrite] = {}
-    if 0 < len(missing) < AHEAD:
-        for each in map(rewrite, upcoming()[: AHEAD - len(missing)]):
-            path = _path(session, modules, each, templates, settings)
-            if path not in missing and not path.exists():
-                more[path] = each
     if more:
         with suppress(KEError):  # an upcoming edit that fails must not fail the current ones
             optimize({**missing, **more})
@@ -108,36 +104,40 @@ def optimize_in_groups(
             done(place, target)
 
     session.progress.advance(LABEL, 0, len(plans))
-    for group in _groups(plans):
+    for group in _groups(plans, _of_device(TOGETHER, modules)):
         halved(group, make, "edit's target")
         finished += len(group)
         session.progress.advance(LABEL, finished, len(plans))
 
 
-def _groups(plans: Sequence[TargetRows]) -> list[list[int]]:
-    """Group edits of similar length, as many as memory should hold. Return their places."""
+def _of_device(numbers: Mapping[str, int], modules: ModuleMap) -> int:
+    return numbers.get(modules.device.type, numbers["cpu"])
+
+
+def _groups(plans: Sequence[TargetRows], tokens: int) -> list[list[int]]:
+    """Group edits of similar length, of up to ``tokens`` tokens in all. Return their places."""
     groups: list[list[int]] = []
     for place in sorted(range(len(plans)), key=lambda at: -plans[at].suffix):
         first = plans[groups[-1][0]] if groups else plans[place]
-        if groups and (len(groups[-1]) + 1) * len(first.rows) * first.suffix <= TOGETHER:
+        if groups and (len(groups[-1]) + 1) * len(first.rows) * first.suffix <= tokens:
             groups[-1].append(place)
         else:
             groups.append([place])
     return groups
 
 
-def _path(
-    session: Session[Any], modules: ModuleMap, rewrite: Rewrite, templates: Sequence[str], settings: TargetSettings
-) -> Path:
-    key = {
+def _path_of(
+    session: Session[Any], modules: ModuleMap, templates: Sequence[str], settings: TargetSettings
+) -> Callable[[Rewrite], Path]:
+    """Return the function from a rewrite to the file of its target, for the model as it is now."""
+    shared = {
         "model": session.model.plain.digest,
         "block": modules.layers[settings.layer].name,
-        "rewrite": asdict(rewrite) | {"id": ""},
         "templates": list(templates),
         "settings": {name: value for name, value in asdict(settings).items() if (name, value) not in LATER},
         "dtype": str(modules.dtype),
     }
-    return session.artifacts.path(KIND, key, ".safetensors")
+    return lambda each: session.artifacts.path(KIND, {**shared, "rewrite": asdict(each) | {"id": ""}}, ".safetensors")
 
 
 def _save(path: Path, target: OptimizedTarget) -> None:

@@ -64,7 +64,12 @@ class HFModel:
 
     @classmethod
     def from_parts(cls, module: Any, tokenizer: Any, *, id: str, chat: bool = False) -> Self:  # noqa: A002  the contract's name
-        """Wrap a loaded model and its tokenizer. Sets evaluation mode and disables gradients."""
+        """Wrap a loaded model and its tokenizer. Sets evaluation mode and disables gradients.
+
+        It also disables cuDNN's attention in this process. PyTorch prefers it on NVIDIA's Hopper GPUs and newer, where
+        it takes over 100 ms for each new shape (``docs/gpu.md``), and decoding has a new shape at each token.
+        """
+        torch.backends.cuda.enable_cudnn_sdp(enabled=False)
         module.eval()
         module.requires_grad_(requires_grad=False)
         if tokenizer.pad_token_id is None:

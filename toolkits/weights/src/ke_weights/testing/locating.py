@@ -165,7 +165,7 @@ class MassEditorContract(LocateEditorContract):
 
         With c = |z - h| / |h| of the unedited model, |z - h| / |z| is at least c / (1 + c) before the edit.
         """
-        monkeypatch.setattr(targets, "TOGETHER", 1)
+        monkeypatch.setitem(targets.TOGETHER, "cpu", 1)
         with editor.edit(session, FOUR_MOVES) as edited:
             found: Any = edited.details["edits"]
         assert list(found) == [edit.id for edit in FOUR_MOVES]
