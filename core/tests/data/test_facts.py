@@ -137,6 +137,11 @@ def test_a_free_form_stands_alone(field: str) -> None:
 def test_target_follows_its_prompt_after_a_space_or_line_break() -> None:
     assert continued("The capital is", " Rome ") == " Rome"
     assert continued("A list:\n", "one\ntwo\n") == "one\ntwo"
+    assert continued("Q: 法国的首都是什么\uff1f\nA:", "巴黎") == " 巴黎"
+    assert continued("法国的首都是什么\uff1f", "巴黎") == "巴黎"
+    assert continued("法国的首都是什么\uff1f", "Paris") == " Paris"
+    assert continued("The city called in Chinese", "巴黎") == " 巴黎"
+    assert continued("เมืองหลวงของฝรั่งเศสคือ", "ปารีส") == "ปารีส"
 
 
 SHORT = Prompt(text="Q: Who?\nA:", decoding=Decoding(max_tokens=32, stop=("\n", "\nQ:")))

@@ -48,6 +48,7 @@ def test_continuation_begins_with_one_space_unless_it_is_a_whole_text() -> None:
     for text in ("Rome", "  Rome", " "):
         with pytest.raises(ValueError, match="exactly one space"):
             query(continuations=(text,))
+    assert query(continuations=("巴黎",)).continuations == ("巴黎",)
     whole = query(texts=("",), continuations=("Rome was not built in a day.\nNor was Oslo.",))
     assert whole.is_whole_text
     assert not query(texts=("",), contexts=("a",), continuations=(" b",)).is_whole_text

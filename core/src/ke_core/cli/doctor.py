@@ -166,8 +166,7 @@ def _writable(area: str, folder: Path, advice: str) -> HealthFinding:
         with tempfile.TemporaryFile(dir=there):
             free = shutil.disk_usage(there).free
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return _wrong(area, f"{folder} is not writable: {why}", advice)
+        return _wrong(area, f"{folder} is not writable: {(error.strerror or str(error)).lower()}", advice)
     what = f"{folder} is writable, {free / GIB:.1f} GiB free"
     if free < LITTLE_DISK:
         return HealthFinding(area=area, what=what, state="note", advice="free some space, or use another disk")

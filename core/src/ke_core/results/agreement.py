@@ -95,5 +95,4 @@ def agreement_warning(judge: Component) -> str:
 
 def _path(judge: Component) -> Path:
     """Return the file of a judge's check. It depends on the version of the judge and not on the digest of its code."""
-    same = to_json(evolve(judge, code=""))
-    return ArtifactStore(cache_dir() / "artifacts").path(KIND, {"judge": same}, ".json")
+    return ArtifactStore(cache_dir() / "artifacts").path(KIND, {"judge": to_json(evolve(judge, code=""))}, ".json")

@@ -38,8 +38,7 @@ def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share
     if share and _alike(values):
         return _exact(values[0], [len(names)])
     sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
-    counts = np.bincount(index).astype(np.float64)
-    return between(_means(sums, counts, seed))
+    return between(_means(sums, np.bincount(index).astype(np.float64), seed))
 
 
 def bootstrap_average(samples: Sequence[Sample], *, seed: int, share: bool = False) -> Interval | None:

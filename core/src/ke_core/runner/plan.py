@@ -192,5 +192,4 @@ class Share:
 
     def cases(self, group: Group) -> tuple[Case, ...]:
         """Return the cases of the group that this process asks."""
-        mine = self.mine.get(group.id, frozenset())
-        return tuple(case for case in group.cases if case.id in mine)
+        return tuple(case for case in group.cases if case.id in self.mine.get(group.id, ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
@@ -10,7 +11,9 @@ from attrs import Attribute, field, frozen, validators
 
 OMITTED: Mapping[str, bool] = {"omitted": True}
 """Metadata of a field that is omitted from JSON if it has its default value."""
-
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Scripts without spaces between words, as ranges in a regular expression: Thai, Lao, Burmese, Khmer, Kana, Han."""
+_NO_SPACE = re.compile(rf"\n\0|[{UNSPACED}]\W*\0\W*[{UNSPACED}]")
 
 Operation = Literal["add", "delete", "replace", "mixed", "none"]
 SLOT = "{}"
@@ -182,8 +185,12 @@ class Edit:
 
 
 def continued(prompt: str, target: str) -> str:
-    """Return ``target`` as a continuation of ``prompt``: after one space, or without one at the start of a line."""
-    return target.strip() if prompt.endswith("\n") else f" {target.strip()}"
+    """Return ``target`` as a continuation of ``prompt``: after one space.
+
+    There is none at the start of a line, or if both texts are in scripts without spaces between words (``UNSPACED``).
+    """
+    target = target.strip()
+    return target if _NO_SPACE.search(f"{prompt}\0{target}") else f" {target}"
 
 
 def distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
 from attrs import Attribute, evolve, field, frozen, validators
 
-from ke_core.spec.facts import OMITTED, Edit, Entity, Fact
+from ke_core.spec.facts import OMITTED, UNSPACED, Edit, Entity, Fact
 
 Form = Literal["question", "cloze"]
 Phase = Literal["before", "after"]
@@ -18,11 +19,9 @@ CONDITION = "condition"
 
 
 def _spaced(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """A continuation begins with exactly one space (E1). A whole text, which follows nothing, begins with none."""
+    """A continuation begins with exactly one space (E1) or in a script without spaces. A whole text follows nothing."""
     for text in value:
-        if instance.is_whole_text:
-            continue
-        if text[:1] != " " or not text[1:] or text[1].isspace():
+        if not (instance.is_whole_text or re.match(rf" \S|[{UNSPACED}]", text)):
             raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")
 
 

@@ -89,12 +89,18 @@ def test_only_the_exact_prefix_is_removed(stored) -> None:
     assert asked(case)["locality", "en"] == "queen of spain?"
 
 
-def test_targets_are_not_scored_in_a_language_without_spaces(stored) -> None:
+def test_targets_are_scored_without_a_space_in_a_language_without_spaces(stored) -> None:
     record = {"en": ENGLISH, "zh": CHINESE}
     [case] = stored("bizsre_test.json", record, name="bizsre", edit="zh").cases()
     assert case.edits[0].target == "克兰"
-    forced = {key for key in asked(case) if key[0].endswith("forced")}
-    assert forced == {("efficacy-teacher-forced", "en"), ("paraphrase-teacher-forced", "en")}
+    scored = {
+        (probe.aspect, query.tags["language"]): query.continuations[0]
+        for probe in case.probes
+        for query in probe.queries
+        if query.continuations
+    }
+    assert scored["efficacy-teacher-forced", "zh"] == scored["paraphrase-teacher-forced", "zh"] == "克兰"
+    assert scored["efficacy-teacher-forced", "en"].startswith(" ")
 
 
 def test_codes_of_files_become_iso_codes_of_tags(stored) -> None:

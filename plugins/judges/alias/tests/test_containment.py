@@ -53,6 +53,23 @@ def test_single_letter_alias_never_counts() -> None:
     assert verdict("a male", ("male", "m"), form="question") is Verdict.RIGHT
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "found"),
+    [
+        ("答案是克兰。", "克兰", Verdict.RIGHT),
+        ("答案是Paris。", "Paris", Verdict.RIGHT),
+        ("答案是Parisian。", "Paris", Verdict.WRONG),
+        ("คำตอบคือกรุงเทพมหานคร", "กรุงเทพมหานคร", Verdict.RIGHT),
+        ("東京タワーです", "東京", Verdict.RIGHT),
+        ("这是中国", "国", Verdict.WRONG),
+        ("国。", "国", Verdict.RIGHT),
+    ],
+    ids=["Chinese", "Latin in Chinese", "longer word", "Thai", "Japanese", "one character inside", "one character"],
+)
+def test_names_in_scripts_without_spaces(text: str, name: str, found: Verdict) -> None:
+    assert verdict(text, (name,), form="question") is found
+
+
 @pytest.mark.parametrize("rule", ["contains", "substring"])
 def test_any_and_all_targets(rule: str) -> None:
     """RippleEdits requires one target in section 5.1, and all of them in its released code."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from ke_core.plugin import EFFICACY, PARAPHRASE, Entity, Gold, Probe, Query
+from ke_core.plugin import EFFICACY, PARAPHRASE, Entity, Gold, Probe, Query, continued
 
 T = TypeVar("T")
 FORCED = "-teacher-forced"
@@ -37,7 +37,7 @@ def scored_query(query: Query, decoy: str) -> Query:
         gold=Gold(entities=(target,)),
         stale=None,
         edit=None,
-        continuations=(f" {target.label}", f" {decoy}"),
+        continuations=tuple(continued(query.texts[0], name) for name in (target.label, decoy)),
     )
 
 

@@ -23,6 +23,7 @@ from ke_core.plugin import (
     Probe,
     Query,
     SubQuestion,
+    continued,
 )
 
 
@@ -102,8 +103,9 @@ def _scored(aspect: str, queries: tuple[Query, ...], edits: tuple[str, ...]) -> 
 
 
 def _between(query: Query, objects: tuple[str, str]) -> Query:
-    """Return the same query as a comparison of the probabilities of two objects. Each begins with one space (E1)."""
-    return evolve(query, id=f"{query.id}-scored", continuations=tuple(f" {name.strip()}" for name in objects))
+    """Return the same query as a comparison of the probabilities of two objects."""
+    continuations = tuple(continued(query.texts[0], name) for name in objects)
+    return evolve(query, id=f"{query.id}-scored", continuations=continuations)
 
 
 def _as_cloze(query: Query, cloze: str) -> Query:

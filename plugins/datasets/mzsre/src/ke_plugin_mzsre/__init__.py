@@ -33,8 +33,6 @@ LANGUAGES = {
     "zh": "zh",
 }
 """The published codes, and the ISO 639 codes for tags: ``cz`` is Czech and ``du`` is Dutch."""
-WITHOUT_SPACES = frozenset({"th", "zh"})
-"""Languages without a space before an answer. Their answers are generated, but not scored."""
 MZSRE = Variant(
     name=FAMILY,
     family=FAMILY,

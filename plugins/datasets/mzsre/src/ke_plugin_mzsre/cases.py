@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from ke_benchmarks import FORCED, both_phases, question_edit, scored_query
 from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, PORTABILITY, Case, Entity, Gold, Probe, Query
-from ke_plugin_mzsre import LANGUAGES, WITHOUT_SPACES
+from ke_plugin_mzsre import LANGUAGES
 
 PREFIX = "nq question: "
 """The beginning of unrelated questions in the English halves. It is not part of the question."""
@@ -65,7 +65,7 @@ class BilingualCases:
             if aspect == EFFICACY and code == self.edit:
                 query = evolve(query, edit=edit)
             yield from both_phases(aspect, (query,), (edit,), name=f"{aspect}-{language}")
-            if aspect in (EFFICACY, PARAPHRASE) and code not in WITHOUT_SPACES:
+            if aspect in (EFFICACY, PARAPHRASE):
                 scored = scored_query(query, decoy)
                 yield from both_phases(aspect + FORCED, (scored,), (edit,), name=f"{aspect}{FORCED}-{language}")
 

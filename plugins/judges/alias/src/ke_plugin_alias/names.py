@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
-from ke_core.plugin import Entity
+from ke_core.plugin import UNSPACED, Entity
 from ke_plugin_alias import Rule
 
-# A hyphen joins words: "Guinea" does not match in "Guinea-Bissau".
-BEFORE, AFTER = r"(?<!\w)(?<!\w-)", r"(?!\w|-\w)"
-SEPARATOR = re.compile(r"(?:[\s,;&/]|\band\b)+")
-END = re.compile(r"\s*\.?")
+# A hyphen joins words: "Guinea" does not match in "Guinea-Bissau". Characters of scripts without spaces join none.
+LETTER = rf"[^\W{UNSPACED}]"
+BEFORE, AFTER = rf"(?<!{LETTER})(?<!{LETTER}-)", rf"(?!{LETTER}|-{LETTER})"
+JOINED = re.compile(f"[{UNSPACED}]")
+SEPARATOR = re.compile(r"(?:[\s,;&/\uff0c\uff1b\u3001]|\band\b)+")
+END = re.compile(r"\s*[.\u3002]?")
 
 
 @frozen(kw_only=True)
@@ -54,8 +56,11 @@ def named(text: str, rule: Rule, names: GoldNames, other: GoldNames) -> list[str
 
 
 def is_distinctive(name: str) -> bool:
-    """Return whether a name has more than one letter. RippleEdits' released code ignores other names."""
-    return len(name) > 1 or name.isdigit()
+    """Return whether a name has more than one letter. RippleEdits' released code ignores other names.
+
+    One character of a script without spaces can be a word.
+    """
+    return len(name) > 1 or name.isdigit() or bool(JOINED.match(name))
 
 
 def _list(text: str, found: Iterator[re.Match[str]], names: GoldNames) -> tuple[list[str], int]:
@@ -80,4 +85,15 @@ def _mentions(text: str, names: Sequence[str]) -> Iterator[re.Match[str]]:
     if not inside:
         return iter(())
     longest_first = sorted(inside, key=lambda name: (-len(name), name))
-    return re.finditer(BEFORE + "(?:" + "|".join(map(re.escape, longest_first)) + ")" + AFTER, text)
+    return re.finditer("|".join(map(_whole_words, longest_first)), text)
+
+
+def _whole_words(name: str) -> str:
+    """Return the pattern of a name that ends no word and begins none.
+
+    Scripts without spaces do not mark words, so such a name may stand anywhere, if it has more than one character.
+    """
+    if len(name) == 1 and JOINED.match(name):
+        return rf"(?<!\w){name}(?!\w)"
+    before = "" if JOINED.match(name[0]) else BEFORE
+    return before + re.escape(name) + ("" if JOINED.match(name[-1]) else AFTER)
