@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from ke_plugin_hf.testing import Family
+from ke_plugin_hf.testing import Family, tiny_model
 from ke_plugin_prune.wrapper import restrained
-from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
+from ke_testing.fakes import make_session
+from ke_weights.testing.reference_edits import ReferenceModel
+from ke_weights.testing.reference_memit import LAYERS, LIMITS, ReferenceMemit, distances
+from ke_weights.testing.wrapping import wrapped_editor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -34,6 +39,17 @@ class ReferencePrune(ReferenceMemit):
 def test_edits_equal_the_reference(family: Family, dtype: str, tmp_path: Path) -> None:
     options = {"prune.bound": str(BOUND), "prune.base": str(BASE)}
     assert max(distances("memit+prune", ReferencePrune, family, dtype, tmp_path, options)) < LIMITS[family, dtype]
+
+
+def test_default_bound_is_the_spectral_norm_of_the_original_weight(tmp_path: Path) -> None:
+    session = make_session(tiny_model("gpt2", dtype="float64"), root=tmp_path)
+    model = ReferenceModel(session.model, "gpt2")
+    norms = {str(layer): float(torch.linalg.svdvals(model.weight(layer))[0]) for layer in LAYERS}
+    editor = wrapped_editor("memit+prune", {})
+    with ExitStack() as active:
+        for edits in ReferenceMemit.batches:
+            details: Any = active.enter_context(editor.edit(session, edits)).details
+            assert details["wrappers"]["prune"]["bounds"] == pytest.approx(norms, rel=1e-12)
 
 
 def test_large_singular_values_are_compressed_and_small_ones_kept() -> None:

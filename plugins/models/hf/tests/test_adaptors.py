@@ -256,6 +256,20 @@ def test_a_layer_called_directly_sees_only_prompt_tokens():
     assert bool(SEEN[-1].prompt.all())
 
 
+def test_within_a_pass_a_layer_called_directly_sees_the_roles_of_the_pass():
+    SEEN.clear()
+    model = tiny_model()
+    ids, mask = torch.ones((2, 3), dtype=torch.int64), torch.tensor([[1, 1, 1], [1, 1, 0]])
+    with model.adapt(LAYER["llama"], record, MARK) as adaptor:
+        with prompt_lengths([1, 2]), adaptor.within_pass(ids, mask):
+            model.module.get_submodule(LAYER["llama"])(torch.zeros((2, 3, 176), dtype=torch.float32))
+        model.module.get_submodule(LAYER["llama"])(torch.zeros((2, 3, 176), dtype=torch.float32))
+    within, after = SEEN
+    assert within.last_prompt.tolist() == [0, 1]
+    assert within.padding.tolist() == [[False, False, False], [False, False, True]]
+    assert bool(after.prompt.all())
+
+
 def test_a_row_run_separately_has_the_same_roles():
     model, alone = tiny_model(), tiny_model()
     alone._runner.backends.why = dict.fromkeys(("shared", "copied", "plain"), "tried in this test")

@@ -93,10 +93,9 @@ def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
     digits, so that it is equal on every machine.
     """
     ids = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
-    states = _at_subject(
-        modules, [SubjectTokens(tuple(ids), at) for at in range(1, len(ids))], modules.layers[layer].block, inputs=False
-    )
-    return float(f"{float(states.pow(2).mean(1).sqrt().median()):.2g}")
+    ((_rows, states),) = _passes(modules, [ids], modules.layers[layer].block, inputs=False)
+    sizes = states[0, 1:].to(modules.dtype).pow(2).mean(1).sqrt()
+    return float(f"{float(sizes.median()):.2g}")
 
 
 def mlp_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tensor:

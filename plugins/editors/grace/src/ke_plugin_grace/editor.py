@@ -19,6 +19,7 @@ from ke_plugin_grace.values import GraceConfig, settings
 from ke_weights import as_details
 from ke_weights.plugin import (
     Adaptor,
+    ModuleMap,
     OpenModel,
     Rewrite,
     StatefulEditor,
@@ -30,6 +31,7 @@ from ke_weights.plugin import (
     restored_on_error,
     rewrite,
     target_ids,
+    training_rows,
 )
 
 
@@ -38,6 +40,7 @@ class GraceSettings:
     """The hyperparameters with their reasons, the name of the adapted layer, and the rules of the codebook."""
 
     values: Mapping[str, Setting]
+    modules: ModuleMap
     layer: str
     warm: bool
     rules: PlacementRules
@@ -106,8 +109,10 @@ class GraceModel(PassthroughModel):
         key, output = key_and_output(model.module, made.layer, tokens.prompt, model.device)
         value = output if made.warm else cold_value(len(output), self.session.seed, tokens, output.device)
         placed = place(book, Codebook.entry(key, value, made.rules.eps, tokens.target), tokens.target, made.rules)
+        # adaptors of other edits must see whole passes
+        whole = len(model.adaptors) > 1
         trained = train_value(
-            model,
+            training_rows(made.modules, [(tokens.prompt, tokens.target)], made.values["layer"].value, whole=whole),
             self.adaptor,
             placed.codebook,
             placed.entry,
@@ -152,6 +157,7 @@ class Grace(StatefulEditor):
         )
         return GraceSettings(
             values=values,
+            modules=modules,
             layer=modules.layers[values["layer"].value].map_name(values["part"].value),
             warm=self.config.init == "warm",
             rules=rules,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ke_core.plugin import EditFailed
 from ke_plugin_grace.codebook import Codebook
-from ke_weights.plugin import Adaptor, OpenModel, forward, frozen_module, prompt_lengths, require_finite, scored_tokens
+from ke_weights.plugin import Adaptor, TrainingRows, frozen_module, prompt_lengths, require_finite
 
 
 @frozen(kw_only=True)
@@ -38,24 +38,24 @@ class TrainedValue:
 
 
 def train_value(
-    model: OpenModel, adaptor: Adaptor, book: Codebook, entry: int, tokens: EditTokens, *, steps: int, lr: float
+    rows: TrainingRows, adaptor: Adaptor, book: Codebook, entry: int, tokens: EditTokens, *, steps: int, lr: float
 ) -> TrainedValue:
-    """Return a value of ``entry`` with which the model continues the prompt with the target.
+    """Return a value of ``entry`` with which the model continues the prompt with the target, the only one of ``rows``.
 
     Raises EditFailed if a loss is not finite. The state of ``adaptor`` changes.
     """
-    batch = scored_tokens([(tokens.prompt, tokens.target)], model.device)
     value = book.values[entry].clone().requires_grad_()
     adam = torch.optim.Adam([value], lr=lr)
 
     def loss() -> Tensor:
         adaptor.replace_state(book.with_value(entry, value).state)
-        found = batch.nll(batch.pick(forward(model.module, batch.ids, batch.mask).logits))
+        with adaptor.within_pass(rows.ids, rows.mask):
+            found = rows.scored.nll(rows.logits())
         require_finite(found, [tokens.id], "while its value is trained")
         return found[0]
 
     losses: list[float] = []
-    with prompt_lengths([len(tokens.prompt)]), frozen_module(model.module):
+    with prompt_lengths([len(tokens.prompt)]), frozen_module(rows.modules.module):
         with torch.enable_grad():
             for _step in range(steps):
                 found = loss()

@@ -19,11 +19,20 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
+from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import Details
 from ke_plugin_prune import PruneConfig
 from ke_weights.plugin import Dense, EditInProgress, EditState, UpdateWrapper
+
+
+@frozen(kw_only=True, eq=False)
+class Original:
+    """``W_0`` [d, f] of a layer, float64 on the CPU, and ``m``, to which singular values are compressed."""
+
+    weight: Tensor
+    bound: float
 
 
 class Prune(UpdateWrapper):
@@ -33,14 +42,14 @@ class Prune(UpdateWrapper):
 
     def __init__(self, config: PruneConfig) -> None:
         self.base, self.bound = config.base, config.bound
-        self.originals: EditState[Mapping[int, Tensor]] = EditState()
+        self.originals: EditState[Mapping[int, Original]] = EditState()
         self.corrections: EditState[Mapping[int, Tensor]] = EditState()
 
     def before(self, work: EditInProgress) -> None:
         """Copy the original weights before the first edit. Later, take back the correction of the batch before."""
         known = self.originals.of(work)
         if not known:
-            self.originals.keep(work, {layer: work.matrix(layer).cpu().clone() for layer in work.context.layers})
+            self.originals.keep(work, {layer: self._original(work.matrix(layer)) for layer in work.context.layers})
         for corrections in self.corrections.of(work)[-1:]:
             for layer, correction in corrections.items():
                 add(work, layer, -correction)
@@ -51,14 +60,18 @@ class Prune(UpdateWrapper):
         largest: dict[str, float] = {}
         corrections: dict[int, Tensor] = {}
         for layer, original in self.originals.of(work)[0].items():
-            total = work.matrix(layer) - original.to(work.matrix(layer).device)
-            bound = bounds[str(layer)] = self.bound or spectral_norm(original)
+            weight = work.matrix(layer)
+            total = weight - original.weight.to(weight.device)
+            bound = bounds[str(layer)] = original.bound
             largest[str(layer)] = spectral_norm(total)
             if compressed(largest[str(layer)], bound, self.base) < largest[str(layer)]:
                 corrections[layer] = restrained(total, bound, self.base) - total
                 add(work, layer, corrections[layer])
         self.corrections.keep(work, corrections)
         return {"bounds": bounds, "largest_singular_values": largest, "restrained_layers": list(corrections)}
+
+    def _original(self, weight: Tensor) -> Original:
+        return Original(weight=weight.cpu().clone(), bound=self.bound or spectral_norm(weight))
 
 
 def spectral_norm(matrix: Tensor) -> float:

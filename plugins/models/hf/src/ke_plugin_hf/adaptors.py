@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import count
@@ -79,6 +80,18 @@ class Adaptor(UninterruptibleContext["Adaptor"]):
     def hooks(self) -> frozenset[int]:
         """Return the ids of its hooks in the modules."""
         return frozenset(handle.id for handle in self._handles)
+
+    @contextmanager
+    def within_pass(self, ids: Tensor, mask: Tensor) -> Iterator[None]:
+        """Treat calls of the layer in the block as parts of a pass over ``ids`` and ``mask`` [B, T].
+
+        For training that runs the blocks from the layer on, without a call of the whole model.
+        """
+        self._see_pass(self.module, (), {"input_ids": ids, "attention_mask": mask})
+        try:
+            yield
+        finally:
+            self._pass = self._kept = self._decided = None
 
     def _begin(self) -> Adaptor:
         try:
