@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ EDITORS = ("ft", "ultraedit", "memit", "rome", "lora", "grace", "wise", "r-rome"
 ONE_LAYER = {"rome", "r-rome", "emmet"}
 LOCATE = {*ONE_LAYER, "memit", "pmet", "nse", "alphaedit"}
 Result = dict[str, Any]
+RATES = ("large matrix product", "reading a large matrix")
 PAGE = """\
 # Results on a GPU
 
@@ -58,8 +60,8 @@ PAGE = """\
 
 {}
 
-Seconds are wall time. The time of a plain loop is extrapolated from some of the items, if it was slow. For MEMIT, both
-numbers are seconds for the whole batch, without the key covariance. Peak memory includes the weights.
+Seconds are wall time. The time of a plain loop is extrapolated from some of the items, if it was slow. Times of MEMIT
+are those of the whole batch, without the key covariance. Peak memory includes the weights.
 
 | work | plain loop [s] | `ke` [s] | ratio | rate of `ke` | agreement | peak memory [GiB] |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -221,9 +223,15 @@ def setup(model: HFModel, given: argparse.Namespace) -> Result:
         "model": f"{model.id}, {sum(p.numel() for p in model.module.parameters()) / 1e9:.2f} billion parameters",
         "dtype": given.dtype,
         "torch": f"{torch.__version__}, transformers {transformers.__version__}",
-        "large matrix product": f"{top.flops / 1e12:,.3g} TFLOP/s",
-        "reading a large matrix": f"{top.read / 1e9:,.0f} GB/s",
+        "cuDNN's attention": "enabled" if torch.backends.cuda.cudnn_sdp_enabled() else "disabled",
+        RATES[0]: f"{top.flops / 1e12:,.3g} TFLOP/s",
+        RATES[1]: f"{top.read / 1e9:,.0f} GB/s",
     }
+
+
+def compared(setup: Mapping[str, Any]) -> Result:
+    """Return what must be equal to continue: everything but the measured rates."""
+    return {name: value for name, value in setup.items() if name not in RATES}
 
 
 def main() -> None:
@@ -237,7 +245,10 @@ def main() -> None:
     model = random_model(given.shape, given.device, given.dtype)
     results = {"setup": setup(model, given), "sizes": given.sizes, "parts": {}}
     if given.out.exists():
-        results["parts"] = json.loads(given.out.read_text(encoding="utf-8"))["parts"]
+        before = json.loads(given.out.read_text(encoding="utf-8"))
+        if compared(before["setup"]) != compared(results["setup"]):
+            sys.exit(f"{given.out} has results of another setup: name another file with --out")
+        results["parts"] = before["parts"]
     print(f"{results['setup']}\n{given.sizes}", flush=True)
     measure(model, given, results)
 

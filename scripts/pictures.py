@@ -36,6 +36,8 @@ SPEED_UPS = {
     "groups.py": "MeLLo, each case edited separately",
 }
 """Scripts of ``benchmarks/`` that compare with a plain loop, and the label of the bar."""
+LABELS = {"rag": "rag (threshold)", "locft-bf": "ft (locft-bf)"}
+"""Methods whose name does not say which options they have."""
 STYLE = """
 text { font: 13px sans-serif; fill: #1f2328 }
 .bar { fill: #2f6feb }
@@ -104,7 +106,9 @@ def lifelong(results: dict[str, Any]) -> str:
 
     def lines(aspect: str, factor: float = 100.0) -> dict[str, list[tuple[float, float]]]:
         return {
-            name: [(at["edits"], factor * at[aspect]) for at in method["points"] if at.get(aspect) is not None]
+            LABELS.get(name, name): [
+                (at["edits"], factor * at[aspect]) for at in method["points"] if at.get(aspect) is not None
+            ]
             for name, method in results["methods"].items()
         }
 
@@ -118,7 +122,7 @@ def lifelong(results: dict[str, Any]) -> str:
         ),
     )  # fmt: skip
     title = "Efficacy, locality and perplexity after 1 to 1,000 edits"
-    return draw(title, panels, (1, 10, 100, 1000), "edits so far")
+    return draw(title, panels, (1, 10, 100, 1000), "edits: up to 100 of the unedited model, then in sequence")
 
 
 if __name__ == "__main__":

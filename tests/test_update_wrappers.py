@@ -69,7 +69,7 @@ def test_other_names_are_refused(name: str, error: type[KEError], message: str, 
 @pytest.mark.parametrize("wrapper", ["key-history", "encore"])
 def test_wrappers_of_the_normal_matrix_need_editors_that_have_one(editor: str, wrapper: str, catalog: Catalog) -> None:
     component = resolve_component(catalog, "editor", f"{editor}+{wrapper}", {})
-    with pytest.raises(BadConfig, match=f"{wrapper} adds a term to the normal matrix .* which {editor} does not"):
+    with pytest.raises(BadConfig, match=f"{wrapper} adds a term to the normal matrix .* and {editor} takes none"):
         component.build()
 
 

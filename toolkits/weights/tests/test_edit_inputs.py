@@ -281,16 +281,20 @@ def test_targets_of_upcoming_edits_are_optimized_with_the_first(session: Any, mo
     assert changes(session.model, alone) == {}
 
 
-def test_an_upcoming_edit_that_fails_does_not_fail_the_current_one(
+def test_an_upcoming_edit_that_fails_is_tried_once_and_does_not_fail_the_current_one(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = targets.optimize_targets
+    real, tried = targets.optimize_targets, list[int]()
 
     def fails(modules: Any, plans: Any, settings: Any) -> Any:
+        tried.append(len(plans))
         if len(plans) > 1:
             raise EditFailed("the loss is not finite")
         return real(modules, plans, settings)
 
     monkeypatch.setattr(targets, "optimize_targets", fails)
-    with Spread().edit(evolve(session, upcoming=lambda: [MOVE_GATE]), [MOVE_TOWER]) as made:
-        assert set(made.details["edits"]) == {MOVE_TOWER.id}
+    ahead = evolve(session, upcoming=lambda: [MOVE_GATE])
+    for edit in (MOVE_TOWER, FOUR_MOVES[2]):
+        with Spread().edit(ahead, [edit]) as made:
+            assert set(made.details["edits"]) == {edit.id}
+    assert tried == [2, 1, 1]

@@ -25,6 +25,8 @@ LATER = (("stop_hits", 0), ("kl_stop", None))  # settings that are not in the ke
 AHEAD = {"cpu": 16, "cuda": 128}  # edits optimized together with upcoming ones; more are enough by themselves
 TOGETHER = {"cpu": 1024, "cuda": 8192}  # tokens from the subject on, of all rows, whose activations one step keeps
 
+_alone: set[Path] = set()  # targets of upcoming edits that are not optimized ahead again, because one of them failed
+
 
 def optimized_targets(
     session: Session[Any],
@@ -50,7 +52,10 @@ def optimized_targets(
             missing = {path: made for path, made in zip(paths, rewrites, strict=True) if path not in known}
             free = _of_device(AHEAD, modules) - len(missing)
             later = map(rewrite, upcoming()[:free]) if missing and free > 0 else ()
-            more = {path: made for made in later if (path := path_of(made)) not in missing and not path.exists()}
+            found = {path_of(made): made for made in later}
+            more = {
+                path: made for path, made in found.items() if not (path in missing or path in _alone or path.exists())
+            }
             known |= _made(session, modules, missing, more, templates, settings)
     return [known[path] for path in paths]
 
@@ -81,8 +86,10 @@ def _made(
         optimize_in_groups(session, modules, plans, settings, save)
 
     if more:
+        _alone.update(more)
         with suppress(KEError):  # an upcoming edit that fails must not fail the current ones
             optimize({**missing, **more})
+            _alone.difference_update(more)
     optimize({path: each for path, each in missing.items() if path not in made})
     return made
 

@@ -157,8 +157,8 @@ def wrapped(editor: Editor, name: str, wrappers: Mapping[str, UpdateWrapper], re
     for one, wrapper in wrappers.items():
         if wrapper.changes_normal_matrix and not editor.normal_matrix:
             raise BadConfig(
-                f"{one} adds a term to the normal matrix of the solve, which {name} does not have",
-                hint=f"use memit+{one} or emmet+{one}",
+                f"{one} adds a term to the normal matrix of the solve, and {name} takes none",
+                hint=f"use memit+{one}, pmet+{one} or emmet+{one}",
             )
     editor.wrappers, editor.contexts.resolve = wrappers, resolve
     return editor
