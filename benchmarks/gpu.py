@@ -223,7 +223,7 @@ def setup(model: HFModel, given: argparse.Namespace) -> Result:
         "model": f"{model.id}, {sum(p.numel() for p in model.module.parameters()) / 1e9:.2f} billion parameters",
         "dtype": given.dtype,
         "torch": f"{torch.__version__}, transformers {transformers.__version__}",
-        "cuDNN's attention": "enabled" if torch.backends.cuda.cudnn_sdp_enabled() else "disabled",
+        "cuDNN's attention": "enabled" if torch.backends.cuda.cudnn_sdp_enabled() else "disabled",  # type: ignore[no-untyped-call]
         RATES[0]: f"{top.flops / 1e12:,.3g} TFLOP/s",
         RATES[1]: f"{top.read / 1e9:,.0f} GB/s",
     }

@@ -196,15 +196,15 @@ def test_out_of_memory_in_a_sum_is_retried_or_fails_its_row(monkeypatch):
     model = tiny_model("llama")
     requests = [Score(prompt="Who is " + "x" * n, continuations=(" Paris",)) for n in range(4)]
     whole = model.score(requests)
-    original, failed = ScoringRow.take, []
+    original, failed = ScoringRow.scores, []
 
     def cramped(self, logits):
         if not failed or self.ids == failed[0]:
             failed.append(self.ids)
             raise MemoryError
-        original(self, logits)
+        return original(self, logits)
 
-    monkeypatch.setattr(ScoringRow, "take", cramped)
+    monkeypatch.setattr(ScoringRow, "scores", cramped)
     found = model.score(requests)
     assert len(failed) > 1
     assert [type(one) for one in found].count(ModelUnavailable) == 1

@@ -6,7 +6,7 @@ Other work than rows is split in halves if memory runs out (``halved``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 import torch
@@ -95,6 +95,13 @@ class RowBytes:
     def of(self, tokens: int, positions: int = 1) -> int:
         """Return the bytes of a row with that number of tokens, and logits at that number of positions."""
         return (tokens - self.shared) * self.token + positions * self.logits
+
+
+def cached_width(config: Any) -> int:
+    """Return the width of a token's keys in one layer: of the grouped heads, or of all heads without groups."""
+    heads = int(config.num_attention_heads)
+    each = getattr(config, "head_dim", None) or int(config.hidden_size) // heads
+    return int((getattr(config, "num_key_value_heads", None) or heads) * each)
 
 
 @define

@@ -14,7 +14,7 @@ from ke_plugin_hf.decoding.decoding import DecodingRow
 from ke_plugin_hf.decoding.forward import input_device
 from ke_plugin_hf.decoding.memory import free_after_failure, retry_smaller
 from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
-from ke_plugin_hf.decoding.scoring import ScoringRow
+from ke_plugin_hf.decoding.scoring import ScoringRow, take_scores
 from ke_plugin_hf.layer_calls import prompt_lengths
 
 OneRow = TypeVar("OneRow", DecodingRow, ScoringRow)
@@ -77,4 +77,4 @@ def score_single(module: Any, row: ScoringRow) -> None:
     """Score ``row``."""
     device = input_device(module)
     with torch.no_grad(), prompt_lengths([row.prompt]):
-        row.take(module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits[0])
+        take_scores([row], module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits)

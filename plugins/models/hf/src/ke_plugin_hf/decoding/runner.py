@@ -23,7 +23,15 @@ from ke_core.plugin import (
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
-from ke_plugin_hf.decoding.memory import KEEPERS, SMALLER, RowBatchSize, RowBytes, free_after_failure, retry_smaller
+from ke_plugin_hf.decoding.memory import (
+    KEEPERS,
+    SMALLER,
+    RowBatchSize,
+    RowBytes,
+    cached_width,
+    free_after_failure,
+    retry_smaller,
+)
 from ke_plugin_hf.decoding.one_by_one import OneRow, generate_each, generate_single, score_single
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
@@ -240,7 +248,7 @@ class LocalRunner:
         config = self.module.config.get_text_config()
         item: int = self.module.dtype.itemsize
         width = int(config.hidden_size)
-        token = 2 * int(config.num_hidden_layers) * width * item  # fewer with grouped heads, as a prefix shows
+        token = 2 * int(config.num_hidden_layers) * cached_width(config) * item
         if prefix.layers:
             token = sum(k[:, 0].nbytes + v[:, 0].nbytes for k, v in prefix.layers)
         return RowBytes(

@@ -37,15 +37,25 @@ class ScoringRow:
         """Return the number of its tokens."""
         return len(self.ids)
 
-    def take(self, logits: Tensor) -> None:
-        """Set the score from ``logits`` [at least count, vocabulary], whose last row predicts the last token."""
+    def scores(self, logits: Tensor) -> Tensor:
+        """Return ``logprob`` and ``matches``, float32 [2], from ``logits`` [at least count, vocabulary].
+
+        The last row of the logits predicts the last token.
+        """
         if not self.count:
-            return
+            return torch.zeros(2, dtype=torch.float32, device=logits.device)
         logits = logits[-self.count :]
         wanted = torch.tensor(self.ids[-self.count :], dtype=torch.int64, device=logits.device)
-        scored = torch.log_softmax(logits.float(), dim=-1)
-        self.logprob = float(scored.gather(1, wanted[:, None]).sum())
-        self.matches = int((logits.argmax(dim=-1) == wanted).sum())
+        scored = torch.log_softmax(logits.float(), dim=-1).gather(1, wanted[:, None]).sum()
+        return torch.stack([scored, (logits.argmax(dim=-1) == wanted).sum().to(scored.dtype)])
+
+
+def take_scores(rows: Sequence[ScoringRow], logits: Sequence[Tensor]) -> None:
+    """Set the score of each row from its logits. They are copied from the device together."""
+    for row, (logprob, matches) in zip(
+        rows, torch.stack(list(map(ScoringRow.scores, rows, logits))).tolist(), strict=True
+    ):
+        row.logprob, row.matches = logprob, int(matches)
 
 
 def windows(before: Sequence[int], text: Sequence[int], context: int) -> Iterator[tuple[list[int], int]]:
@@ -172,6 +182,5 @@ class Scorer:
             known=[one.known for one in some],
             prompts=[one.rows[0].prompt for one in some],
         )
-        for one, its in zip(some, logits, strict=True):
-            for row in one.rows:
-                row.take(its)
+        pairs = [(row, its) for one, its in zip(some, logits, strict=True) for row in one.rows]
+        take_scores(*zip(*pairs, strict=True))
