@@ -19,8 +19,9 @@ import datasets
 from lm_eval.api.instance import Instance
 from lm_eval.evaluator import evaluate
 
+from ke_plugin_lm_eval.choices import choice_prompt, chosen
 from ke_plugin_lm_eval.generation import decoding_of
-from ke_plugin_lm_eval.recorded import NOT_ASKED, generation, likelihood, text_of
+from ke_plugin_lm_eval.recorded import NO_CHOICE, NOT_ASKED, generation, likelihood, text_of
 from ke_plugin_lm_eval.suite import SEED, load, numbers, suite_of
 
 CONFIG = LmEvalConfig(limit=6)
@@ -159,6 +160,35 @@ def test_first_choice_is_right_in_a_quarter_of_the_documents() -> None:
     assert found["ke_generate/exact_match/first-word"] == 0
     words = sum(len(doc["text"].split()) for doc in suite.loaded["tasks"]["ke_text"].test_docs())
     assert found["ke_text/word_perplexity"] == pytest.approx(math.exp(8 / words))
+
+
+def test_generated_letters_choose_options() -> None:
+    """The reply is always "B", so accuracy is the fraction of answers at place 1."""
+    config = LmEvalConfig(choices="generated")
+    requests = asks(config)
+    assert all(isinstance(ask, Question) for ask in requests)
+    record = ModelRecord(batch="b", replies={ask.query: Answer(text="The answer is B.") for ask in requests})
+    found = {value.aspect: value for value in build(config).model_values(record)}
+    docs = [*suite_of(config).loaded["tasks"]["ke_choice"].test_docs()]
+    assert found["ke_choice/mcq-generated"].value == pytest.approx(sum(doc["answer"] == 1 for doc in docs) / 40)
+    assert found["ke_context/mcq-generated"].value is not None
+    assert not [aspect for aspect in found if "/acc" in aspect]
+    assert found["ke_text/word_perplexity"].skipped_because == NO_CHOICE
+
+
+def test_prompts_of_lettered_options() -> None:
+    shared = choice_prompt([("The sky is", " blue"), ("The sky is", " red")])
+    assert shared.startswith("The sky is\n\nWhich option continues this text?\nA. blue\nB. red\n")
+    own = choice_prompt([("Ann left Bo because Ann", " was late"), ("Ann left Bo because Bo", " was late")])
+    assert own.startswith("Which text is right?\nA. Ann left Bo because Ann was late\nB. Ann left Bo because Bo")
+
+
+@pytest.mark.parametrize(("text", "place"), [("B", 1), ("(c)", None), ("C. Oslo", 2), ("Because A is", 0), ("D", None)])
+def test_first_letter_of_an_option_counts(text: str, place: int | None) -> None:
+    """A text without one counts as a random choice that is equal in every run."""
+    found = {chosen(text, f"task/{number}", 3) for number in range(50)}
+    assert found == ({0, 1, 2} if place is None else {place})
+    assert chosen("no idea", "task/1", 3) == chosen("none", "task/1", 3)
 
 
 @pytest.mark.parametrize("logprob", [-1e6, math.nan])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from attrs import frozen, validators
 
@@ -10,7 +11,7 @@ from ke_core.plugin import Ask, MetricSpec, ModelMetric, hookimpl, option
 
 OFFLINE = "ke_choice,ke_context,ke_generate,ke_text"
 """The tasks of this package. They need no download."""
-FRACTIONS = ("acc", "exact_match")
+FRACTIONS = ("acc", "exact_match", "mcq-generated")
 """Beginnings of the names of the harness's metrics that are fractions."""
 LOWER = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "ter", "brier_score")
 
@@ -23,6 +24,10 @@ class LmEvalConfig:
     limit: int = option("documents per task, the first ones; 0 = all. AlphaEdit uses 100", 100, validators.ge(0))
     fewshot: int | None = option(
         "examples in each prompt; by default as the task defines it", None, validators.optional(validators.ge(0))
+    )
+    choices: Literal["scored", "generated"] = option(
+        "multiple choice by log-probabilities, or by the letter that the model generates (aspect TASK/mcq-generated)",
+        "scored",
     )
     path: str = option("a folder with task files of your own (YAML)", "", file=True, words=("",))
 

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from ke_core.plugin import ModelRecord, Value
 from ke_plugin_lm_eval import LmEvalConfig
+from ke_plugin_lm_eval.choices import KEPT
 from ke_plugin_lm_eval.recorded import RecordedModel, problem_words
 from ke_plugin_lm_eval.suite import Suite, suite_of
 
@@ -26,12 +27,16 @@ class LmEval:
     def model_values(self, record: ModelRecord) -> Iterator[Value]:
         """Yield the number of each task and metric. One that lacks a reply or ``is_greedy`` is missing."""
         suite = suite_of(self.config)
-        model = RecordedModel(record.replies)
+        model = suite.model(record.replies)
         found = suite.run(model)
-        other = suite.run(RecordedModel(record.replies, greedy=True)) if model.guessed else found
+        other = suite.run(suite.model(record.replies, greedy=True)) if model.guessed else found
         reasons = reasons_by_name(suite, model)
         for place, value in found.items():
             name, metric = place
+            if name in suite.lettered:
+                if metric not in KEPT:
+                    continue
+                metric = KEPT[metric]
             odd = "" if math.isfinite(value) else NOT_A_NUMBER  # before the comparison: NaN differs from itself
             unsure = GREEDY_UNKNOWN if other[place] != value else ""
             why = record.skipped or reasons.get(name, "") or odd or unsure

@@ -26,26 +26,30 @@ from ke_core.plugin import (
     digest,
     log_probabilities,
 )
+from ke_plugin_lm_eval.choices import DECODING, choice_prompt, chosen
 from ke_plugin_lm_eval.generation import decoding_of
 
 NOT_ASKED = "the run did not send this request: use ke eval with --metric lm-eval and the same options"
 NO_TEXT = "the reply is no text"
+NO_CHOICE = "the task needs log-probabilities: use lm-eval.choices=scored"
 
 
 class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
     """Answers the harness's requests from ``replies``, by query.
 
     A request without a usable reply gets a placeholder, and ``problems`` holds the reason by task. ``greedy`` is the
-    value of an unknown ``is_greedy``; ``guessed`` is then true. ``asks`` collects the requests.
+    value of an unknown ``is_greedy``; ``guessed`` is then true. ``asks`` collects the requests. ``letters``: multiple
+    choice is a question with lettered options.
     """
 
-    def __init__(self, replies: Mapping[str, Reply], *, greedy: bool = False) -> None:
+    def __init__(self, replies: Mapping[str, Reply], *, greedy: bool = False, letters: bool = False) -> None:
         super().__init__()
         self.asks: list[Ask] = []
         self.problems: dict[str, list[str]] = {}
         self.guessed = False
         self._replies = replies
         self._greedy = greedy
+        self._letters = letters
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
         """Return log-probability and ``is_greedy`` of each continuation. Those of a document are one request."""
@@ -54,12 +58,18 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
             documents.setdefault((request.task_name, request.doc_id), {})[request.idx] = request
         found: dict[tuple[str, int, int], tuple[float, bool]] = {}
         for (task, number), some in documents.items():
-            scores = self._scores(task, likelihood(task, number, [one.args for one in some.values()]), len(some))
+            pairs = [one.args for one in some.values()]
+            if self._letters:
+                scores = self._chosen(task, number, pairs)
+            else:
+                scores = self._scores(task, likelihood(task, number, pairs), len(some))
             found |= {(task, number, idx): score for idx, score in zip(some, scores, strict=True)}
         return [found[request.task_name, request.doc_id, request.idx] for request in requests]
 
     def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
         """Return the log-probability of each whole text."""
+        if self._letters:
+            return [self._chosen(one.task_name, one.doc_id, [("", one.args[0])])[0][0] for one in requests]
         return [
             self._scores(one.task_name, likelihood(one.task_name, one.doc_id, [("", one.args[0])]), 1)[0][0]
             for one in requests
@@ -90,6 +100,20 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
         self.guessed |= None in scored.is_greedy
         greedy = [self._greedy if one is None else one for one in scored.is_greedy]
         return list(zip(scored.logprobs, greedy, strict=True))
+
+    def _chosen(self, task: str, number: int, pairs: Sequence[tuple[Any, ...]]) -> list[tuple[float, bool]]:
+        """Return 0 for the chosen continuation and -1 for the others, in place of log-probabilities.
+
+        Continuations without a context, which mutual information compares with, are no options.
+        """
+        options = [place for place, (context, *_rest) in enumerate(pairs) if context.strip()]
+        if len(options) < 2:
+            self.problems.setdefault(task, []).append(NO_CHOICE)
+            return [(0.0, False)] * len(pairs)
+        prompt = choice_prompt([(pairs[place][0], pairs[place][1]) for place in options])
+        ask = generation(task, str(number), prompt, DECODING)
+        best = options[chosen(self._text(task, ask), ask.query, len(options))]
+        return [(0.0, True) if place == best else (-1.0, False) for place in range(len(pairs))]
 
     def _text(self, task: str, ask: Question) -> str:
         try:
@@ -146,5 +170,7 @@ def text_of(reply: Reply) -> str:
 
 def problem_words(problems: Sequence[str], total: int) -> Iterator[str]:
     """Yield the sentence about requests without a usable reply, if there are any."""
-    if problems:
+    if problems and not total:
+        yield problems[0]
+    elif problems:
         yield f"{len(problems)} of {total} requests have no usable reply: {problems[0]}"

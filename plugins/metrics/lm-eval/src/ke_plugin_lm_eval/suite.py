@@ -13,12 +13,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from lm_eval.api.model import LM
 from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
 
-from ke_core.plugin import Ask, BadConfig
+from ke_core.plugin import Ask, BadConfig, Reply
 from ke_plugin_lm_eval import LmEvalConfig
 from ke_plugin_lm_eval.recorded import RecordedModel
 
@@ -28,11 +28,27 @@ SEED = 1234
 
 @frozen(kw_only=True, eq=False)
 class Suite:
-    """Loaded tasks. ``loaded``: what the harness's task manager returned. ``asks``: the requests of all tasks."""
+    """Loaded tasks. ``loaded``: what the harness's task manager returned. ``asks``: the requests of all tasks.
+
+    ``letters``: multiple choice is answered by a letter.
+    """
 
     loaded: Mapping[str, Any]
     limit: int
+    letters: bool = False
     asks: tuple[Ask, ...] = ()
+
+    def model(self, replies: Mapping[str, Reply], *, greedy: bool = False) -> RecordedModel:
+        """Return the model that answers from ``replies``."""
+        return RecordedModel(replies, greedy=greedy, letters=self.letters)
+
+    @property
+    def lettered(self) -> frozenset[str]:
+        """The names of tasks and groups whose answers are letters of options."""
+        members = {name: group.get_all_tasks() for name, group in self._groups.items()}
+        members |= {name: [task] for name, task in self.loaded["tasks"].items()}
+        found = {name for name, some in members.items() if all(one.OUTPUT_TYPE == "multiple_choice" for one in some)}
+        return frozenset(found) if self.letters else frozenset()
 
     @property
     def leaves(self) -> dict[str, tuple[str, ...]]:
@@ -73,10 +89,10 @@ def numbers(own: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 @cache
 def suite_of(config: LmEvalConfig) -> Suite:
     """Load the tasks of ``config`` and collect their requests. Raises BadConfig."""
-    suite = Suite(loaded=load(config), limit=config.limit)
-    collecting = RecordedModel({})
+    suite = Suite(loaded=load(config), limit=config.limit, letters=config.choices == "generated")
+    collecting = suite.model({})
     suite.run(collecting)
-    return Suite(loaded=suite.loaded, limit=suite.limit, asks=tuple(collecting.asks))
+    return evolve(suite, asks=tuple(collecting.asks))
 
 
 def load(config: LmEvalConfig) -> Mapping[str, Any]:
