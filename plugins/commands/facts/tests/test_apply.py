@@ -420,6 +420,7 @@ def killed_at(moment: int, root: Path, words: tuple[str, ...]) -> bool:
                 if seen > moment:
                     os._exit(137)
 
+        torch.set_num_threads(1)  # the other threads of the parent do not exist here
         sys.addaudithook(watch)
         os._exit(main(["-q", *words]))
     _, status = os.waitpid(child, 0)

@@ -89,7 +89,7 @@ def _mentions(text: str, names: Sequence[str]) -> Iterator[re.Match[str]]:
 
 
 def _whole_words(name: str) -> str:
-    """Return the pattern of a name that ends no word and begins none.
+    """Return the pattern of a name that stands by itself, not inside a word.
 
     Scripts without spaces do not mark words, so such a name may stand anywhere, if it has more than one character.
     """
