@@ -86,6 +86,7 @@ GIVEN: dict[str, Callable[[], Names]] = {
     "README.md": nothing,
     "docs/coming-from-easyedit.md": nothing,
     "docs/command-line.md": nothing,
+    "docs/digests.md": nothing,
     "docs/editing.md": patches,
     "docs/adaptors.md": nothing,
     "docs/models.md": nothing,
