@@ -6,15 +6,10 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ke_core.plugin import ModelFacts, Session, Shape, Trace
-from ke_plugin_hf.adaptors import hidden_in
-from ke_weights.corpus import read_corpus
-from ke_weights.hooks import Hooks, forward, frozen_module
-from ke_weights.keys import PROBE_TOKENS, state_rms
+from ke_weights.keys import state_rms, typical_states
 from ke_weights.modules import ModuleMap
-from ke_weights.subject import encode, padded
 from ke_weights.trace.suggestion import suggested
 
 
@@ -50,18 +45,8 @@ def map_distance(modules: ModuleMap, tokenizer: Any, name: str, side: str) -> fl
     The tokens are those of the default corpus except the first, whose state is far larger in many models. Two digits,
     so that it is equal on every machine.
     """
-    row = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
-    ids, mask = padded([row], modules.device)
-    seen: list[Tensor] = []
-    with frozen_module(modules.module), Hooks() as hooks:
-        place = modules.module.get_submodule(name)
-        if side == "input":
-            hooks.before(place, lambda args, kwargs: seen.append(hidden_in(args, kwargs)))
-        else:
-            hooks.after(place, seen.append)
-        hooks.stop_after(place)
-        forward(modules.module, ids, mask)
-    states = seen[0].reshape(len(row), -1)[1:].to(modules.dtype)
+    place = modules.module.get_submodule(name)
+    states = typical_states(modules, tokenizer, place, inputs=side == "input")
     return float(f"{float(torch.pdist(states).median()):.2g}")
 
 

@@ -92,10 +92,15 @@ def state_rms(modules: ModuleMap, tokenizer: Any, layer: int) -> float:
     It is the median over tokens of the default corpus except the first, whose state is far larger in many models. Two
     digits, so that it is equal on every machine.
     """
-    ids = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
-    ((_rows, states),) = _passes(modules, [ids], modules.layers[layer].block, inputs=False)
-    sizes = states[0, 1:].to(modules.dtype).pow(2).mean(1).sqrt()
+    sizes = typical_states(modules, tokenizer, modules.layers[layer].block, inputs=False).pow(2).mean(1).sqrt()
     return float(f"{float(sizes.median()):.2g}")
+
+
+def typical_states(modules: ModuleMap, tokenizer: Any, at: nn.Module, *, inputs: bool) -> Tensor:
+    """Return input or output of the module ``at`` at tokens of the default corpus except the first, [tokens, width]."""
+    ids = encode(tokenizer, read_corpus().documents[0])[0][:PROBE_TOKENS]
+    ((_rows, states),) = _passes(modules, [ids], at, inputs=inputs)
+    return states[0, 1:].to(modules.dtype)
 
 
 def mlp_states(modules: ModuleMap, rows: Sequence[SubjectTokens], layer: int) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from attrs import asdict, evolve
 
 from ke_core.plugin import Edit, KEError, Session, loads, locked
-from ke_plugin_hf.decoding.memory import halved
+from ke_plugin_hf.decoding.memory import halved, of_device
 from ke_weights.modules import ModuleMap
 from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings, optimize_targets, target_rows
 from ke_weights.rewrites import Rewrite, rewrite
@@ -50,7 +50,7 @@ def optimized_targets(
         with locked(min(paths).with_suffix(".lock")):  # processes that share a run need the same ones at the same time
             known = _known(paths, place)
             missing = {path: made for path, made in zip(paths, rewrites, strict=True) if path not in known}
-            free = _of_device(AHEAD, modules) - len(missing)
+            free = of_device(AHEAD, modules.device) - len(missing)
             later = map(rewrite, upcoming()[:free]) if missing and free > 0 else ()
             found = {path_of(made): made for made in later}
             more = {
@@ -111,14 +111,10 @@ def optimize_in_groups(
             done(place, target)
 
     session.progress.advance(LABEL, 0, len(plans))
-    for group in _groups(plans, _of_device(TOGETHER, modules)):
+    for group in _groups(plans, of_device(TOGETHER, modules.device)):
         halved(group, make, "edit's target")
         finished += len(group)
         session.progress.advance(LABEL, finished, len(plans))
-
-
-def _of_device(numbers: Mapping[str, int], modules: ModuleMap) -> int:
-    return numbers.get(modules.device.type, numbers["cpu"])
 
 
 def _groups(plans: Sequence[TargetRows], tokens: int) -> list[list[int]]:

@@ -30,10 +30,10 @@ class LmEval:
         model = suite.model(record.replies)
         found = suite.run(model)
         other = suite.run(suite.model(record.replies, greedy=True)) if model.guessed else found
-        reasons = reasons_by_name(suite, model)
+        reasons, lettered = reasons_by_name(suite, model), suite.lettered
         for place, value in found.items():
             name, metric = place
-            if name in suite.lettered:
+            if name in lettered:
                 if metric not in KEPT:
                     continue
                 metric = KEPT[metric]

@@ -58,22 +58,13 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
             documents.setdefault((request.task_name, request.doc_id), {})[request.idx] = request
         found: dict[tuple[str, int, int], tuple[float, bool]] = {}
         for (task, number), some in documents.items():
-            pairs = [one.args for one in some.values()]
-            if self._letters:
-                scores = self._chosen(task, number, pairs)
-            else:
-                scores = self._scores(task, likelihood(task, number, pairs), len(some))
+            scores = self._scores(task, number, [one.args for one in some.values()])
             found |= {(task, number, idx): score for idx, score in zip(some, scores, strict=True)}
         return [found[request.task_name, request.doc_id, request.idx] for request in requests]
 
     def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
         """Return the log-probability of each whole text."""
-        if self._letters:
-            return [self._chosen(one.task_name, one.doc_id, [("", one.args[0])])[0][0] for one in requests]
-        return [
-            self._scores(one.task_name, likelihood(one.task_name, one.doc_id, [("", one.args[0])]), 1)[0][0]
-            for one in requests
-        ]
+        return [self._scores(one.task_name, one.doc_id, [("", one.args[0])])[0][0] for one in requests]
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
         """Return each generated text. A repeated request is a request of its own."""
@@ -91,12 +82,15 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
             raise NoValue(NOT_ASKED)
         return reply
 
-    def _scores(self, task: str, ask: Likelihood, count: int) -> list[tuple[float, bool]]:
+    def _scores(self, task: str, number: int, pairs: Sequence[tuple[Any, ...]]) -> list[tuple[float, bool]]:
+        """Return log-probability and ``is_greedy`` of each (context, continuation) of one document."""
+        if self._letters:
+            return self._chosen(task, number, pairs)
         try:
-            scored = log_probabilities(self._reply(ask))
+            scored = log_probabilities(self._reply(likelihood(task, number, pairs)))
         except NoValue as reason:
             self.problems.setdefault(task, []).append(str(reason))
-            return [(0.0, False)] * count
+            return [(0.0, False)] * len(pairs)
         self.guessed |= None in scored.is_greedy
         greedy = [self._greedy if one is None else one for one in scored.is_greedy]
         return list(zip(scored.logprobs, greedy, strict=True))

@@ -56,6 +56,11 @@ def prepare_split(request: ModelRequest) -> None:
         distributed.init_process_group("cpu:gloo,cuda:nccl")
 
 
+def key_heads(config: Any) -> int:
+    """Return the number of heads with keys of their own: those of grouped attention, or all."""
+    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
+
+
 def check_split(request: ModelRequest, config: Any) -> None:
     """Raise ModelUnavailable if a model with this configuration cannot be split over the processes of this run."""
     name, size, text = f"hf:{request.id}", world().size, config.get_text_config()
@@ -63,7 +68,7 @@ def check_split(request: ModelRequest, config: Any) -> None:
         raise ModelUnavailable(
             f"transformers has no plan to split {name} ({text.model_type})", hint="use --device-map auto"
         )
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    heads = key_heads(text)
     if heads % size:
         raise ModelUnavailable(
             f"{name} has {heads} key-value heads, which {size} processes cannot share equally",

@@ -5,7 +5,7 @@ Other work than rows is split in halves if memory runs out (``halved``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from ke_core.plugin import KEError
 from ke_plugin_hf.decoding.free import free_bytes
-from ke_plugin_hf.tensor_parallel import SPLIT, smallest
+from ke_plugin_hf.tensor_parallel import SPLIT, key_heads, smallest
 
 CAP = {"cpu": 128, "cuda": 256}  # maximum rows in a batch; beyond it a row needs no less CPU time
 READ = {"cpu": 512, "cuda": 8192}  # prompt tokens in one pass: enough to keep the device busy, with little padding
@@ -78,10 +78,14 @@ def halved(work: Sequence[Work], do: Callable[[Sequence[Work]], Result], one: st
     return [*halved(work[:middle], do, one), *halved(work[middle:], do, one)]
 
 
+def of_device(numbers: Mapping[str, int], device: torch.device) -> int:
+    """Return the number for the type of ``device``; that of a CPU for an unknown type."""
+    return numbers.get(device.type, numbers["cpu"])
+
+
 def first_pass(lengths: Sequence[int], device: torch.device) -> int:
     """Return how many of the rows, longest first, to read in one pass: at least one, and no more tokens than useful."""
-    most = READ.get(device.type, READ["cpu"])
-    return max(1, min(len(lengths), most // max(lengths[0], 1)))
+    return max(1, min(len(lengths), of_device(READ, device) // max(lengths[0], 1)))
 
 
 @frozen(kw_only=True)
@@ -99,9 +103,8 @@ class RowBytes:
 
 def cached_width(config: Any) -> int:
     """Return the width of a token's keys in one layer: of the grouped heads, or of all heads without groups."""
-    heads = int(config.num_attention_heads)
-    each = getattr(config, "head_dim", None) or int(config.hidden_size) // heads
-    return int((getattr(config, "num_key_value_heads", None) or heads) * each)
+    each = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(key_heads(config) * each)
 
 
 @define
@@ -130,7 +133,7 @@ class RowBatchSize:
         count, largest = len(running), max(running, default=0)
         for size in sizes:
             largest = max(largest, size)
-            if count and (count >= CAP.get(self.device.type, CAP["cpu"]) or (count + 1) * largest > most):
+            if count and (count >= of_device(CAP, self.device) or (count + 1) * largest > most):
                 break
             count += 1
         self.last = max(self.last, count)
