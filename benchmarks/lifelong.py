@@ -36,7 +36,7 @@ from opening import add_model
 from published import add_data_dir
 
 import ke_core as ke
-from ke_core.app import RunFolder, installed_catalog, judge_folder, load_report, score_folder
+from ke_core.app import Catalog, RunFolder, installed_catalog, judge_folder, load_report, score_folder
 from ke_core.runner.evaluate import evaluate, prepare
 from ke_core.runner.run import EvalRequest
 from ke_core.spec.errors import BadRun, UnknownComponent
@@ -50,9 +50,10 @@ ASPECTS = (
     "efficacy-probability", "efficacy", "paraphrase-probability", "paraphrase", "locality-probability",
     "locality-word", "locality", "perplexity",
 )  # fmt: skip
+ABILITIES = ("ke_choice/acc", "ke_context/acc", "ke_generate/exact_match/first-word", "ke_text/word_perplexity")
 FORCED = ("efficacy-tokens", "efficacy-generated", "paraphrase-tokens", "paraphrase-generated")  # of single edits
 COSTS = ("seconds", "memory", "device-memory")
-METRICS = ("classic", "drift", "cost")
+METRICS, OPTIONAL = ("classic", "drift", "cost"), "lm-eval"
 GRACE_SECONDS = 10.0  # for a process to save its progress
 
 
@@ -119,9 +120,11 @@ def plans(given: argparse.Namespace, method: Method) -> list[tuple[str, Plan]]:
     return found[::-1] if method.slow else found
 
 
-def metrics_of(plan: Plan) -> tuple[str, ...]:
-    """Return the metrics of a run."""
-    return (*METRICS, "wild") if plan.size == 1 else METRICS
+def metrics_of(plan: Plan, catalog: Catalog) -> tuple[str, ...]:
+    """Return the metrics of a run. ``lm-eval`` is one of them if it is installed: it has 40 dependencies."""
+    if plan.size == 1:
+        return (*METRICS, "wild")
+    return (*METRICS, OPTIONAL) if OPTIONAL in catalog.names("metric") else METRICS
 
 
 def run_one(name: str, given: argparse.Namespace) -> None:
@@ -132,7 +135,7 @@ def run_one(name: str, given: argparse.Namespace) -> None:
         request = EvalRequest(
             editor=method.editor, dataset=DATASET, model=model.choice, plan=plan, edited_form="cloze",
             options={"mquake": {"view": "edits"}, **method.options},
-            metrics=metrics_of(plan),
+            metrics=metrics_of(plan, catalog),
             data_dir=_family_folder(given),
         )  # fmt: skip
         run = prepare(request, catalog, progress, model=model.model)
@@ -208,7 +211,7 @@ def scores_of(path: Path, data_dir: str) -> tuple[MetricScore, ...]:
     if not folder.finished:
         try:
             judge_folder(folder, catalog, data_dir=data_dir)
-            score_folder(folder, catalog, metrics=metrics_of(folder.spec.plan), data_dir=data_dir)
+            score_folder(folder, catalog, metrics=metrics_of(folder.spec.plan, catalog), data_dir=data_dir)
         except BadRun:
             return ()
     scores = load_report(folder, catalog, data_dir=data_dir).scores
@@ -221,7 +224,11 @@ def points(runs: Mapping[str, tuple[MetricScore, ...]]) -> list[dict[str, Any]]:
     for name, scores in runs.items():
         for score in scores:
             made = score.tags.get("edits made") if name == SEQUENCE else name.removeprefix(FRESH)
-            if score.aspect not in ASPECTS + FORCED or made is None or len(score.tags) != (name == SEQUENCE):
+            if (
+                score.aspect not in ASPECTS + ABILITIES + FORCED
+                or made is None
+                or len(score.tags) != (name == SEQUENCE)
+            ):
                 continue
             point = found.setdefault(int(made), {"edits": int(made), "sequence": name == SEQUENCE})
             point[score.aspect] = score.value

@@ -3,11 +3,13 @@
     OMP_NUM_THREADS=1 python benchmarks/serve.py
     python benchmarks/serve.py --model smollm2-135m --encoder minilm-l6 --editor ice --requests 64
 
-Three setups answer the same questions, greedily, with the same number of tokens: the model in this process, called one
-question at a time; the server without an editor; the server with the editor and its edits. Clients run in a separate
-process, one connection each, and send one question after another. The edits are statements of MQuAKE-CF-3k, or made up
-if that file is missing. By default the model returns the last line of its prompt immediately and the encoder is a fake
-one of hashed words, so that only the server is measured. ``--model tiny`` has random weights. Times are wall times.
+Four setups answer the same questions, greedily, with the same number of tokens: the model in this process, called one
+question at a time; the server without an editor; the server with the editor and its edits; the same, but in batches: a
+question that arrives while others are answered waits for all of them. With ``--long``, every fourth question asks for
+so many tokens. Clients run in a separate process, one connection each, and send one question after another. The edits
+are statements of MQuAKE-CF-3k, or made up if that file is missing. By default the model returns the last line of its
+prompt immediately and the encoder is a fake one of hashed words, so that only the server is measured. ``--model tiny``
+has random weights. Times are wall times.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from published import add_data_dir
 
 from ke_core.engine.models import open_model
@@ -93,14 +95,18 @@ def questions(statements: Sequence[dict[str, str]], count: int) -> list[str]:
     return [f"({n}) True or false: {statements[n * step % len(statements)]['statement']}?" for n in range(count)]
 
 
-def asked(url: str, texts: Sequence[str], clients: int, tokens: int) -> tuple[list[float], float]:
+Asked = Sequence[tuple[str, int]]
+"""Questions, and the tokens that each asks for."""
+
+
+def asked(url: str, texts: Asked, clients: int) -> tuple[list[float], float]:
     """Send questions over ``clients`` connections, in a separate process; return the seconds of each and in total."""
     host, _, port = url.removeprefix("http://").partition(":")
 
-    def ask(mine: Sequence[str]) -> list[float]:
+    def ask(mine: Asked) -> list[float]:
         line = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
         taken: list[float] = []
-        for text in mine:
+        for text, tokens in mine:
             body = {"messages": [{"role": "user", "content": text}], "max_tokens": tokens}
             began = time.perf_counter()
             line.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
@@ -145,10 +151,30 @@ def serving(served: ServedModel, options: argparse.Namespace) -> Iterator[str]:
         thread.join(PATIENCE)
 
 
-def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
+@frozen
+class InBatches:
+    """An edited model that answers lists of questions only."""
+
+    _edited: Any
+
+    @property
+    def details(self) -> Any:
+        """Those of the edited model."""
+        return self._edited.details
+
+    def answer(self, asks: Sequence[Any]) -> Any:
+        """Answer the questions of one batch."""
+        return self._edited.answer(asks)
+
+    def change(self, **edits: Any) -> None:
+        """Change the edits."""
+        self._edited.change(**edits)
+
+
+def bare(model: Any, texts: Asked) -> Load:
     """Call the model one question at a time, with the prompt and the decoding of the server."""
     taken: list[float] = []
-    for text in texts:
+    for text, tokens in texts:
         request = Generate(prompt=f"User: {text}\nAssistant:", max_tokens=tokens, stop=("\nUser:",))
         began = time.perf_counter()
         model.generate([request])
@@ -156,13 +182,13 @@ def bare(model: Any, texts: Sequence[str], tokens: int) -> Load:
     return Load(name="model, in this process", clients=1, seconds=taken, wall=sum(taken))
 
 
-def over_http(name: str, served: ServedModel, texts: Sequence[str], options: argparse.Namespace) -> list[Load]:
+def over_http(name: str, served: ServedModel, texts: Asked, options: argparse.Namespace) -> list[Load]:
     """Measure the server with one client and with several."""
     loads: list[Load] = []
     with serving(served, options) as url, multiprocessing.get_context("spawn").Pool(1) as pool:
-        pool.apply(asked, (url, texts[:4], 1, options.tokens))  # nobody pays for what happens once
+        pool.apply(asked, (url, texts[:4], 1))  # nobody pays for what happens once
         for clients in options.clients:
-            taken, wall = pool.apply(asked, (url, texts, clients, options.tokens))
+            taken, wall = pool.apply(asked, (url, texts, clients))
             loads.append(Load(name=name, clients=clients, seconds=taken, wall=wall))
     return loads
 
@@ -193,6 +219,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--edits", type=int, default=1000)
     parser.add_argument("--requests", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=16)
+    parser.add_argument("--long", type=int, default=0, metavar="TOKENS", help="default: as many as the others")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--window", type=float, default=5.0, metavar="MS")
     add_data_dir(parser)
@@ -209,19 +236,23 @@ def opened(name: str) -> Any:
 
 
 def main() -> None:
-    """Measure all three setups."""
+    """Measure all setups."""
     options = read_options()
     model: Any = opened(options.model)
     given = facts(options.data_dir, options.edits)
-    texts = questions(given, options.requests)
-    bare(model, texts[:4], options.tokens)
-    loads = [bare(model, texts, options.tokens)]
+    lengths = [options.tokens if n % 4 else options.long or options.tokens for n in range(options.requests)]
+    texts = list(zip(questions(given, options.requests), lengths, strict=True))
+    bare(model, texts[:4])
+    loads = [bare(model, texts)]
     with edited("none", model, [], options) as served:
         loads += over_http("server, no editor", served, texts, options)
     with edited(options.editor, model, given, options) as served:
         loads += over_http(f"server, {options.editor}, {len(given):,} edits", served, texts, options)
+        alone = evolve(served, edited=InBatches(served.edited))
+        loads += over_http("the same, in batches", alone, texts, options)
 
-    print(f"{model.id}, {options.requests} requests of {options.tokens} tokens, window {options.window:g} ms")
+    long = f", every fourth of {options.long}" if options.long else ""
+    print(f"{model.id}, {options.requests} requests of {options.tokens} tokens{long}, window {options.window:g} ms")
     print(f"{'':28} {'clients':>7} {'requests/s':>10} {'p50 ms':>9} {'p95 ms':>9}")
     for load in loads:
         print(load.line())

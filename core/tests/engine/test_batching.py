@@ -286,9 +286,43 @@ def test_progress_starts_at_zero_and_counts_answers_and_model_requests():
 
     seen = Seen()
     BatchingEngine(EchoModel(), progress=seen).run({"a": hops("q", 1), "b": hops("r", 2)})
-    assert seen.said[:3] == [("asking", 0, 2), ("model requests", 0, 2), ("model requests", 2, 3)]
-    assert ("asking", 1, 2) in seen.said
-    assert seen.said[-1] == ("asking", 2, 2)
+    assert seen.said[:2] == [("asking", 0, 2), ("model requests", 0, 2)]
+    assert ("model requests", 2, 3) in seen.said
+    asking = [(done, total) for label, done, total in seen.said if label == "asking"]
+    assert asking == [(0, 2), (1, 2), (2, 2)]
+
+
+def ask(name):
+    return Likelihood(id=name, case="c", prompt="p", continuations=(" c",))
+
+
+def joining(arrivals):
+    """Return an exchange that lets requests arrive, one list at each call, and the ids that it got in each call."""
+    seen, waiting = [], list(arrivals)
+
+    def exchange(replies):
+        seen.append(sorted(replies))
+        return waiting.pop(0) if waiting else []
+
+    return exchange, seen
+
+
+def test_requests_that_arrive_join_those_under_way_and_replies_are_passed_on_at_once():
+    model = Recording()
+    exchange, seen = joining([[ask("long")], [ask("short")], [], []])
+    BatchingEngine(model).keep_answering(lambda one: hops(one.id, 3 if one.id == "long" else 1), exchange)
+    assert [name for names in seen for name in names] == ["short", "long"]
+    assert model.sizes == [1, 2, 1]
+
+
+def test_it_goes_on_as_long_as_requests_arrive():
+    def exchange(replies):
+        seen.update(replies)
+        return [ask(names.pop())] if names and len(seen) + len(names) == 3 else []
+
+    names, seen = ["c", "b", "a"], {}
+    BatchingEngine(EchoModel()).keep_answering(lambda one: hops(one.id, 1), exchange)
+    assert list(seen) == ["a", "b", "c"]
 
 
 def test_no_procedures_give_no_results():

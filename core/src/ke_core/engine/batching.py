@@ -10,8 +10,9 @@ from attrs import define, evolve, field
 
 from ke_core.engine.cache import CompletionCache
 from ke_core.engine.model_requests import ModelRequests
-from ke_core.engine.running import Running
-from ke_core.spec.protocols import LanguageModel, Progress
+from ke_core.engine.running import Running, failure
+from ke_core.spec.errors import PluginBroken
+from ke_core.spec.protocols import Exchange, LanguageModel, Progress
 from ke_core.spec.requests import Ask, Procedure
 from ke_core.spec.results import Answer, Failure, Reply
 
@@ -41,7 +42,7 @@ class BatchingEngine:
         The ids seed sampled requests, so they must not depend on the other procedures. Interrupts are raised, and
         errors after which every answer would be meaningless (``WeightsNotRestored``).
         """
-        return {each.id: each.result for each in self._drive(procedures)}
+        return {name: each.result for name, each in self._run(procedures).items()}
 
     def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
         """Call ``solve`` for each request. Return the replies in order, with the cost of each answer.
@@ -51,29 +52,61 @@ class BatchingEngine:
         twice = [name for name, count in Counter(ask.id for ask in asks).items() if count > 1]
         if twice:
             raise ValueError(f"two requests have the id {twice[0]!r}")
-        return [_with_cost(each) for each in self._drive({ask.id: solve(ask) for ask in asks})]
+        ended = self._run({ask.id: solve(ask) for ask in asks})
+        return [_with_cost(each) for each in ended.values()]
 
-    def _drive(self, procedures: Mapping[str, Procedure[T]]) -> list[Running[T]]:
-        running = [Running(id=name, procedure=one, seed=self.seed) for name, one in procedures.items()]
+    def keep_answering(self, solve: Callable[[Any], Procedure[Reply]], exchange: Exchange) -> None:
+        """Answer requests that join those under way, until ``exchange`` returns none and all are answered.
 
-        def report() -> None:
-            if self.progress is not None and running:
-                self.progress.advance(ASKING, sum(each.done for each in running), len(running))
+        ``solve`` is called for each request. Two requests under way must not have the same id.
+        """
 
-        asked = ModelRequests(model=self.model, cache=self.cache, progress=self.progress, report=report)
-        try:
-            for each in running:
+        def started(ask: Ask) -> Procedure[Reply]:  # an error of ``solve`` is one of this procedure
+            return (yield from solve(ask))
+
+        self._drive(lambda ended: {
+            ask.id: started(ask) for ask in exchange({each.id: _with_cost(each) for each in ended})
+        })  # fmt: skip
+
+    def _run(self, procedures: Mapping[str, Procedure[Any]]) -> dict[str, Running[Any]]:
+        """Run each procedure to its end, and show how many ended."""
+        results, waiting = dict[str, Running[Any]](), dict(procedures)
+
+        def exchange(ended: Sequence[Running[Any]]) -> Mapping[str, Procedure[Any]]:
+            results.update((each.id, each) for each in ended)
+            if self.progress is not None and (ended or waiting):
+                self.progress.advance(ASKING, len(results), len(procedures))
+            new = dict(waiting)
+            waiting.clear()
+            return new
+
+        self._drive(exchange)
+        return {name: results[name] for name in procedures}
+
+    def _drive(self, exchange: Callable[[Sequence[Running[Any]]], Mapping[str, Procedure[Any]]]) -> None:
+        """Run the procedures that ``exchange`` returns by their ids. It gets those that ended since its last call."""
+        active: list[Running[Any]] = []
+
+        def joined() -> Sequence[Running[Any]]:
+            ended = [each for each in active if each.done]
+            active[:] = [each for each in active if not each.done]
+            new = [Running(id=name, procedure=one, seed=self.seed) for name, one in exchange(ended).items()]
+            active.extend(new)
+            for each in new:
                 each.resume()
-            report()
-            asked.serve(running)
+            return new
+
+        asked = ModelRequests(model=self.model, cache=self.cache, progress=self.progress, joined=joined)
+        try:
+            asked.serve()
         finally:
             self.requests, self.hits = self.requests + asked.count, self.hits + asked.hits
-            for each in running:
+            for each in active:
                 each.procedure.close()
-        return running
 
 
 def _with_cost(each: Running[Reply]) -> Reply:
     reply = each.result
-    assert reply is not None, f"procedure {each.id} returned nothing"
+    if reply is None:
+        return failure(PluginBroken("the method returned no answer"))
     return evolve(reply, cost=each.cost) if isinstance(reply, Answer) else reply

@@ -1,8 +1,9 @@
-"""Serve the requests of procedures to the model. A procedure's next request joins those under way."""
+"""Serve the requests of procedures to the model. Requests that follow or arrive join those under way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count as counter
 from typing import Any
 
 from attrs import Factory, define, field
@@ -50,32 +51,35 @@ class _Pending:
 class ModelRequests:
     """The requests of procedures to ``model``. Equal requests are sent once, and never if ``cache`` has the result.
 
-    ``report`` is called after procedures went on. ``count`` and ``hits`` count the requests, and those answered by the
-    cache.
+    ``joined`` returns procedures that were started since its last call. It is called after procedures went on, and
+    while the model works. ``count`` and ``hits`` count the requests, and those answered by the cache.
     """
 
     model: LanguageModel
     cache: CompletionCache | None
     progress: Progress | None
-    report: Callable[[], None]
+    joined: Callable[[], Sequence[Running[Any]]]
     count: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
     _waiting: dict[str, list[tuple[_Pending, int]]] = field(factory=dict, init=False)
-    _sent: list[str] = field(factory=list, init=False)
+    _sent: dict[int, str] = field(factory=dict, init=False)  # the keys of the requests under way, by position
+    _places: Iterator[int] = field(factory=counter, init=False)
     _total: int = field(default=0, init=False)
     _shown: int = field(default=0, init=False)
     _failed: bool = field(default=False, init=False)  # an error ended ``_following``
     _remote: bool = field(init=False)  # isinstance reads the properties of a protocol, and a digest takes a while
 
-    def serve(self, running: Sequence[Running[Any]]) -> None:
-        """Serve procedures to their ends. Raises interrupts, and errors that belong to no single request."""
+    def serve(self) -> None:
+        """Serve procedures until all ended. Raises interrupts, and errors that belong to no single request."""
         self._remote = isinstance(self.model, RemoteModel)
-        ready = list(self._admit(retrieve(running)).items())
-        while ready:
-            some, ready = dict(ready[:SLICE]), ready[SLICE:]
-            self._sent = list(some)
-            self._show()
-            ready += self._follow(self._unanswered(list(some.values()))).items()
+        while running := self.joined():
+            ready = list(self._admit(retrieve(running)).items())
+            while ready:
+                some, ready = dict(ready[:SLICE]), ready[SLICE:]
+                self._sent = dict(enumerate(some))
+                self._places = counter(len(some))
+                self._show()
+                ready += self._follow(self._unanswered(list(some.values()))).items()
 
     def _unanswered(self, requests: Sequence[Generate | Score]) -> dict[str, Completed]:
         """Let the model complete ``requests`` and what follows. Return an error for each that it did not answer."""
@@ -90,18 +94,18 @@ class ModelRequests:
             if self._failed or self._remote or isinstance(raised, NOT_AN_ANSWER):
                 raise
             error = raised
-        return {key: error for key in self._sent if key in self._waiting}
+        return dict.fromkeys(self._sent.values(), error)
 
     def _following(self, results: Mapping[int, Completed], ended: bool) -> list[Generate | Score]:  # noqa: FBT001
         """Resume the procedures that wait for these results. Return the requests that follow (``NextRequests``)."""
-        found = {self._sent[place]: result for place, result in results.items()}
+        found = {self._sent.pop(place): result for place, result in results.items()}
         if ended:
             self._save(found)
             return []
         self._failed = True
         new = self._follow(found)
         self._failed = False
-        self._sent += new
+        self._sent |= {next(self._places): key for key in new}
         return list(new.values())
 
     def _follow(self, found: Mapping[str, Completed]) -> dict[str, Generate | Score]:
@@ -110,14 +114,13 @@ class ModelRequests:
         for key, result in found.items():
             waiting = self._waiting.pop(key)
             resumed += [pending.running for pending, place in waiting if pending.take(place, result)]
-        new = self._admit(retrieve(resumed))
+        new = self._admit(retrieve([*resumed, *self.joined()]))
         self._show()
-        self.report()
         return new
 
     def _save(self, found: Mapping[str, Completed]) -> None:
         """Cache results. A refusal that was charged is cached too, because another request would be charged again."""
-        if self.cache is not None:
+        if self.cache is not None and found:
             self.cache.put({
                 key: result for key, result in found.items()
                 if not isinstance(result, Exception) or (isinstance(result, ContentRefused) and result.charged)

@@ -20,7 +20,12 @@ T = TypeVar("T")
 Completed = Generated | Scored | Exception
 """The result of a request to a model, or its error."""
 NextRequests = Callable[[Mapping[int, Completed], bool], Sequence[Generate | Score]]
-"""Gets results by position, and whether the call was interrupted (then they are only saved). Returns what follows."""
+"""Gets results by position, and whether the call was interrupted (then they are only saved). Returns what follows.
+
+A model also calls it without results while it works, because further requests may have arrived.
+"""
+Exchange = Callable[[Mapping[str, Reply]], Sequence[Ask]]
+"""Gets replies by the ids of their requests, each once, and returns requests that have arrived."""
 
 
 @runtime_checkable
@@ -116,6 +121,10 @@ class Engine(Protocol):
 
     def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
         """Call ``solve`` for each request. Return the replies in order, with the cost of each answer."""
+        ...
+
+    def keep_answering(self, solve: Callable[[Any], Procedure[Reply]], exchange: Exchange) -> None:
+        """Answer requests that join those under way, until ``exchange`` returns none and all are answered."""
         ...
 
 

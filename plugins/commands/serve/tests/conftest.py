@@ -212,14 +212,14 @@ class Held:
 
     def __init__(self, served):
         self.asks, self.busy, self.go = [], threading.Event(), threading.Event()
-        self._answer, self._served = served.edited.answer, served
-        served.edited.answer = self.answer
+        self._solve, self._served = served.edited.solve, served
+        served.edited.solve = self.solve
 
-    def answer(self, asks):
-        self.asks += [(ask, tuple(self._served.bank.edits)) for ask in asks]
+    def solve(self, ask):
+        self.asks.append((ask, tuple(self._served.bank.edits)))
         self.busy.set()
         assert self.go.wait(20)
-        return self._answer(asks)
+        return self._solve(ask)
 
     @property
     def texts(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -116,25 +117,26 @@ def test_a_stream_is_the_answer_in_one_piece(site, usage):
 def test_requests_with_a_seed_are_reproducible(facts, start, monkeypatch):
     with start(edits=facts) as site:
         seen = []
-        answer = site.served.edited.answer
-        site.served.edited.answer = lambda asks: seen.extend(ask.id for ask in asks) or answer(asks)
+        solve = site.served.edited.solve
+        site.served.edited.solve = lambda ask: seen.append(ask.id) or solve(ask)
         for more in ({"seed": 5}, {"seed": 5}, {}, {}):
             site.said("Peru?", temperature=1, **more)
     assert seen[0] == seen[1]
     assert len(set(seen)) == 3
 
 
-def test_equal_seeds_are_never_in_one_batch(facts, start):
-    with start(edits=facts, window=0.2) as site:
-        assert together(site, ["Peru?"] * 3, seed=1) == [site.said("Peru?")] * 3
-        assert site.served.edited.calls[:3] == [1, 1, 1]
+@pytest.mark.parametrize("editor", ["recall", "clerk"])
+def test_equal_seeds_are_never_under_way_together(start, editor):
+    with start(editor=editor, window=0.2) as site:
+        assert together(site, ["Peru?"] * 3, seed=1, temperature=1) == [site.said("Peru?")] * 3
+        assert site.served.session.model.sizes[:3] == [1, 1, 1]
 
 
 def test_different_questions_with_one_seed_are_answered_in_one_batch(facts, start):
     """Some clients send the same seed with every request."""
     with start(edits=facts, window=1) as site:
         together(site, [f"question {n}" for n in range(12)], seed=1234)
-        assert site.served.edited.calls == [12]
+        assert site.served.session.model.sizes == [12]
 
 
 def test_concurrent_requests_are_batched(facts, start):
@@ -143,12 +145,12 @@ def test_concurrent_requests_are_batched(facts, start):
         assert [text[-len(f"question {n} / Assistant:>>") :] for n, text in enumerate(said)] == [
             f"question {n} / Assistant:>>" for n in range(12)
         ]
-        assert site.served.edited.calls == [12]
+        assert site.served.session.model.sizes == [12]
     assert (site.ended.questions, site.ended.batches) == (12, 1)
 
 
-def test_a_missing_reply_fails_every_waiting_request(facts, start):
-    with start(edits=facts, window=0.2) as site:
+def test_a_missing_reply_fails_every_waiting_request(start):
+    with start(editor="clerk", window=0.2) as site:
         found = []
         asked = [threading.Thread(target=lambda: found.append(site.ask(("user", "one too few")))) for _ in range(3)]
         for thread in asked:
@@ -159,14 +161,24 @@ def test_a_missing_reply_fails_every_waiting_request(facts, start):
         assert site.said("Peru?")
 
 
-def test_requests_that_arrive_while_the_model_is_busy_form_the_next_batch(facts, start):
-    with start(edits=facts, window=0) as site:
+def test_an_editor_without_solve_answers_the_questions_that_wait_together(start):
+    with start(editor="clerk", window=0) as site:
         first = threading.Thread(target=site.said, args=("slowly",))
         first.start()
         threading.Event().wait(0.1)
         together(site, [f"question {n}" for n in range(6)])
         first.join()
         assert site.served.edited.calls == [1, 6]
+
+
+def test_a_question_joins_those_under_way_and_is_answered_first(facts, start):
+    with start(edits=facts, window=0) as site, ThreadPoolExecutor(1) as clients:
+        long = clients.submit(site.said, "until others are answered")
+        until(lambda: site.served.session.model.sizes)
+        assert site.said("short")
+        assert long.result(20)
+        assert max(site.served.session.model.sizes) == 2
+    assert site.ended.questions == 2
 
 
 def test_questions_of_disconnected_clients_are_dropped(facts, start, hold):

@@ -48,15 +48,7 @@ class Recalling(MemoryEditedModel):
 
     def __init__(self, session, edits, k):
         self.k = k
-        self.calls = []
         super().__init__(evolve(session, encoder=lambda _name: WORDS), edits, encoder="words")
-
-    def answer(self, asks):
-        self.calls.append(len(asks))
-        if any("bug" in ask.texts[0] for ask in asks):
-            raise ZeroDivisionError("a secret")
-        replies = super().answer(asks)
-        return replies[:-1] if any("one too few" in ask.texts[0] for ask in asks) else replies
 
     def solve(self, ask):
         if "server down" in ask.texts[0]:
@@ -75,6 +67,34 @@ class Recall(MemoryEditor):
 
     def edited_model(self, session, edits):
         return Recalling(session, edits, self.config.k)
+
+
+class Together:
+    """Answers lists of questions only. ``calls``: their lengths."""
+
+    details = {}  # noqa: RUF012
+
+    def __init__(self, session):
+        self.within, self.calls = PassthroughModel(session), []
+        self.change = self.within.change
+
+    def answer(self, asks):
+        self.calls.append(len(asks))
+        if any("bug" in ask.texts[0] for ask in asks):
+            raise ZeroDivisionError("a secret")
+        replies = self.within.answer(asks)
+        return replies[:-1] if any("one too few" in ask.texts[0] for ask in asks) else replies
+
+
+class Clerk:
+    """Has no ``solve``."""
+
+    def check(self, session, edits):
+        return {}
+
+    @contextmanager
+    def edit(self, session, edits):
+        yield Together(session)
 
 
 class Engraver:
@@ -133,6 +153,35 @@ def say(prompt):
     return f"{space}<<{prompt.replace(chr(10), ' / ')}>>"
 
 
+class Saying(ScriptedModel):
+    """Answers with ``say``, in any order: long texts end after shorter ones that arrived in the meantime.
+
+    ``sizes``: the number of requests that were under way together.
+    """
+
+    def __init__(self):
+        super().__init__(say)
+        self.sizes = []
+
+    def complete(self, requests, following):
+        under_way = dict(enumerate(requests))
+        number = len(under_way)
+        while under_way:
+            time.sleep(0.01)
+            self.sizes.append(len(under_way))
+            brief = {place: one for place, one in under_way.items() if "until others are answered" not in one.prompt}
+            results = self.generate(list(brief.values()))
+            for place in brief:
+                del under_way[place]
+            new = following(dict(zip(brief, results, strict=True)), False)  # noqa: FBT003
+            under_way |= dict(enumerate(new, number))
+            number += len(new)
+            if brief and not new and under_way:
+                results = dict(zip(under_way, self.generate(list(under_way.values())), strict=True))
+                under_way = dict(enumerate(following(results, False), number))  # noqa: FBT003
+                number += len(under_way)
+
+
 def build_tiny(_request):
     from ke_plugin_hf.testing import tiny_model
 
@@ -146,6 +195,7 @@ class Toys:
             EditorSpec(
                 name="recall", summary="a memory", config=Config, build=Recall, served={"k": "2"}, uses_own_edits=True
             ),
+            EditorSpec(name="clerk", summary="lists", config=NoConfig, build=lambda config: Clerk()),
             EditorSpec(name="engraver", summary="weights", config=NoConfig, build=lambda config: Engraver()),
             EditorSpec(
                 name="carver", summary="weights", config=NoConfig, build=lambda config: Carver(), needs_weights=True
@@ -178,7 +228,7 @@ class Toys:
         known = (KnownModel(name="one", summary="says what it is shown", license="none", size_mb=0),)
         return [
             ModelSpec(
-                name="saying", summary="repeats", config=NoConfig, build=lambda request: ScriptedModel(say),
+                name="saying", summary="repeats", config=NoConfig, build=lambda request: Saying(),
                 known=lambda: known,
             ),
             ModelSpec(name="tiny", summary="random weights", config=NoConfig, build=build_tiny),

@@ -71,6 +71,7 @@ def test_rows_join_a_group_and_take_fewer_passes(monkeypatch):
     together, in_turns = Chains(12, turns=6, other=HEAD), Chains(12, turns=6, other=HEAD)
     joined = passes(together)
     monkeypatch.setattr(decoding, "REFILLED", 1)  # when all rows ended
+    monkeypatch.setattr(decoding, "PATIENCE", 1000)
     assert joined < 0.7 * passes(in_turns)
     assert together.texts == in_turns.texts
     assert in_turns.seen == [12] * 6
@@ -106,3 +107,24 @@ def test_progress_counts_the_requests_that_follow():
     assert seen == sorted(seen)
     assert seen[-1] >= 17
     assert sum(chains.seen) == 18
+
+
+@pytest.mark.parametrize("head", ["", HEAD])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_request_that_arrives_joins_the_rows_under_way(family, head, monkeypatch):
+    monkeypatch.setattr(drafts, "FULL", 0)  # no guesses, with which the long text ends after a few steps
+    long = Generate(prompt=f"{head}A long story begins", max_tokens=40)
+    short = Generate(prompt=f"{head}The capital of Peru is", max_tokens=3)
+    model, found, order = tiny_model(family), {}, []
+    model.generate([Generate(prompt=f"{head}{word}", max_tokens=1) for word in ("one", "two")])  # caches the prefix
+
+    def following(results, _ended):
+        found.update(results)
+        order.extend(results)
+        asked.append(len(results))
+        return [short] if len(asked) == 2 else []
+
+    asked = []
+    model.complete([long], following)
+    assert order == [1, 0]
+    assert [found[0], found[1]] == tiny_model(family).generate([long, short])

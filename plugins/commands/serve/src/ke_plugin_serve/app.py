@@ -89,6 +89,7 @@ class Routes:
             "editor": self.served.spec.name,
             "edits": len(self.served.bank),
             "max_tokens": self.settings.max_tokens,
+            "context": self.served.session.model.context,
         }
 
     async def _apply(self, change: EditChange) -> None:

@@ -68,7 +68,9 @@ class ModelRoutes:
         return JSONResponse({"status": "ok"})
 
     def _model(self) -> dict[str, Any]:
-        return {"id": self.name, "object": "model", "created": self._began, "owned_by": "ke", "ke": self.about()}
+        about = self.about()
+        length = {"max_model_len": about.pop("context")} if about.get("context") else {}  # vLLM's name for it
+        return {"id": self.name, "object": "model", "created": self._began, "owned_by": "ke", **length, "ke": about}
 
 
 def build_app(routes: Sequence[Route], token: str, lifespan: Lifespan | None = None) -> Starlette:
@@ -102,8 +104,18 @@ def _user_error(_request: Request, error: Exception) -> Response:
 
 def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    what = "no such address" if error.status_code == 404 else error.detail.lower()
-    return answer(BadRequest(f"{what}: {request.method} {request.url.path:.200}", error.status_code, code="not_found"))
+    status, unknown = error.status_code, error.status_code == 404
+    what = "no such address" if unknown else error.detail.lower()
+    hint = " (chat is at /v1/chat/completions)" if unknown and request.url.path.startswith("/v1/") else ""
+    found = answer(
+        BadRequest(
+            f"{what}: {request.method} {request.url.path:.200}{hint}",
+            status,
+            code="not_found" if unknown else "method_not_allowed",
+        )
+    )
+    found.headers.update(error.headers or {})
+    return found
 
 
 def _crash(_request: Request, _error: Exception) -> Response:

@@ -1,15 +1,16 @@
-"""Batch questions that arrive together. One thread uses the model, and the engine batches its calls."""
+"""Answer questions together. One thread uses the model, and a question that arrives joins those under way."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from attrs import define, evolve, field
 
-from ke_core.plugin import Edited, PluginBroken, Question, Reply
+from ke_core.plugin import Ask, Edited, Engine, PluginBroken, Question, Reply, SupportsConcurrentSolve
 
 T = TypeVar("T")
 Waiting = tuple[Question, "asyncio.Future[Reply]"]
@@ -21,15 +22,25 @@ class ModelThread:
 
     busy: bool = False
     _thread: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(1, "ke-model"), init=False)
+    _submitted: Sequence[Future[Any]] = field(default=(), init=False)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether work waits for the thread."""
+        return any(not (one.running() or one.done()) for one in self._submitted)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run ``work`` after earlier work, and return its result."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._busy_with, work)
+        future = self._thread.submit(self._busy_with, work)
+        self._submitted = [*(one for one in self._submitted if not one.done()), future]
+        return await asyncio.wrap_future(future)
 
     def _busy_with(self, work: Callable[[], T]) -> T:
         self.busy = True
         try:
             return work()
+        except StopIteration as error:  # asyncio would wait forever
+            raise RuntimeError("StopIteration") from error
         finally:
             self.busy = False
 
@@ -40,13 +51,18 @@ class ModelThread:
 
 @define
 class Batcher:
-    """Runs everything that uses the edited model in one thread, in order.
+    """Runs everything that uses the edited model in one thread.
 
-    A batch waits ``window`` seconds for further questions. Questions that arrive while the model is busy form the next
-    batch. ``most``: the size of a batch. ``own_edits`` returns the ids that each question gets as its own edits.
-    ``batches`` and ``questions`` count the answered ones.
+    The first questions wait ``window`` seconds for others. Questions that arrive later join those under way, at most
+    ``most`` at a time. Other work, such as a change of the edits, waits until all questions under way are answered, and
+    no others join them. An edited model without ``solve`` answers the questions that wait together, one batch after
+    another.
+
+    ``own_edits`` returns the ids that each question gets as its own edits. ``batches`` counts how often questions were
+    passed to the model, and ``questions`` the answered ones.
     """
 
+    engine: Engine
     edited: Edited
     own_edits: Callable[[], Iterable[str]]
     window: float
@@ -54,72 +70,104 @@ class Batcher:
     batches: int = 0
     questions: int = 0
     thread: ModelThread = field(factory=ModelThread, init=False)
-    _waiting: list[Waiting] = field(factory=list, init=False)
+    _waiting: deque[Waiting] = field(factory=deque, init=False)
     _running: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def answer(self, questions: Sequence[Question]) -> list[Reply]:
         """Return one reply per question, in order. Raises the errors of ``Edited.answer``.
 
-        Questions that are canceled before their batch starts are dropped.
+        Questions that are canceled before the model gets them are dropped.
         """
         loop = asyncio.get_running_loop()
         replies = [loop.create_future() for _question in questions]
-        self._waiting += zip(questions, replies, strict=True)
+        self._waiting.extend(zip(questions, replies, strict=True))
         if self._running is None or self._running.done():
-            self._running = loop.create_task(self._run_batches())
+            self._running = loop.create_task(self._run_rounds())
         return list(await asyncio.gather(*replies))
 
     async def alone(self, work: Callable[[], T]) -> T:
-        """Run ``work`` between two batches."""
+        """Run ``work`` while no question is under way."""
         return await self.thread.run(work)
 
-    async def _run_batches(self) -> None:
+    async def _run_rounds(self) -> None:
         while self._waiting:
-            # Wait between batches too: otherwise clients that were just answered form a second group that alternates
+            # Wait between rounds too: otherwise clients that were just answered form a second group that alternates
             # with the first, each with half the size.
             await asyncio.sleep(self.window)
-            batch = self._next()
-            if batch:
-                await self._together(batch)
+            answering = Round(batcher=self, loop=asyncio.get_running_loop())
+            try:
+                await self.thread.run(answering.run)
+            except Exception as error:  # noqa: BLE001  a bug in an editor is reported to every waiting client
+                answering.fail(error)
 
-    def _next(self) -> list[Waiting]:
-        """Return the next batch. A second question with the same id, and therefore seed, waits for the next one."""
-        batch: dict[str, Waiting] = {}
-        left: list[Waiting] = []
-        for one in self._waiting:
-            if one[1].cancelled():
-                continue
-            if len(batch) < self.most and one[0].id not in batch:
-                batch[one[0].id] = one
-            else:
-                left.append(one)
-        self._waiting = left
-        return list(batch.values())
+    def next(self, count: int, active: Mapping[str, object]) -> dict[str, Waiting]:
+        """Remove and return at most ``count`` waiting questions, by their ids, in the model's thread.
 
-    async def _together(self, batch: Sequence[Waiting]) -> None:
-        try:
-            answered = await self.alone(lambda: self._answered(batch))
-        except Exception as error:  # noqa: BLE001  a bug in an editor is reported to every waiting client
-            for _question, reply in batch:
-                if not reply.done():
-                    reply.set_exception(error)
-            return
-        self.batches += bool(answered)
-        self.questions += len(answered)
-        for reply, answer in answered:
-            if not reply.done():
-                reply.set_result(answer)
-
-    def _answered(self, batch: Sequence[Waiting]) -> list[tuple[asyncio.Future[Reply], Reply]]:
-        """Return one reply per question whose client still waits. Raises PluginBroken if their number differs.
-
-        It runs in the model's thread. Since the batch was formed, edits may have changed and clients disconnected.
+        A second question with the same id, and therefore seed, waits until the first one is answered.
         """
-        waiting = [one for one in batch if not one[1].cancelled()]
-        if not waiting:
-            return []
-        own = tuple(self.own_edits())
-        replies = self.edited.answer([evolve(question, own=own) for question, _reply in waiting])
-        if len(replies) != len(waiting):
-            raise PluginBroken(f"the editor returned {len(replies)} replies to {len(waiting)} questions")
-        return [(reply, answer) for (_question, reply), answer in zip(waiting, replies, strict=True)]
+        found: dict[str, Waiting] = {}
+        for _ in range(len(self._waiting)):
+            if len(found) >= count:
+                break
+            one = self._waiting.popleft()
+            name = one[0].id
+            if name in found or name in active:
+                self._waiting.append(one)
+            elif not one[1].cancelled():
+                found[name] = one
+        return found
+
+
+@define
+class Round:
+    """Questions that are answered together, with those that join them. It runs in the model's thread."""
+
+    batcher: Batcher
+    loop: asyncio.AbstractEventLoop
+    _active: dict[str, Waiting] = field(factory=dict, init=False)
+
+    def run(self) -> None:
+        """Answer questions until none is left. Raises PluginBroken if the number of replies differs."""
+        edited = self.batcher.edited
+        if isinstance(edited, SupportsConcurrentSolve):
+            self.batcher.engine.keep_answering(edited.solve, self._exchange)
+            return
+        questions = self._exchange({})
+        replies = edited.answer(questions) if questions else ()
+        if len(replies) != len(questions):
+            raise PluginBroken(f"the editor returned {len(replies)} replies to {len(questions)} questions")
+        self._reply({question.id: reply for question, reply in zip(questions, replies, strict=True)})
+
+    def fail(self, error: Exception) -> None:
+        """Report an error to every client whose question is under way. If there is none, to those that wait."""
+        for _question, waiting in (self._active or self.batcher.next(self.batcher.most, {})).values():
+            _set(waiting, error)
+
+    def _exchange(self, replies: Mapping[str, Reply]) -> Sequence[Ask]:
+        """Send replies to their clients, and return the questions that join."""
+        self._reply(replies)
+        batcher = self.batcher
+        if batcher.thread.awaited:
+            return ()
+        new = batcher.next(batcher.most - len(self._active), self._active)
+        self._active |= new
+        batcher.batches += bool(new)
+        if not new:
+            return ()
+        own = tuple(batcher.own_edits())
+        return [evolve(question, own=own) for question, _waiting in new.values()]
+
+    def _reply(self, replies: Mapping[str, Reply]) -> None:
+        self.batcher.questions += len(replies)
+        for name, reply in replies.items():
+            _question, waiting = self._active.pop(name)
+            self.loop.call_soon_threadsafe(_set, waiting, reply)
+
+
+def _set(waiting: asyncio.Future[Reply], result: Reply | Exception) -> None:
+    if waiting.done():  # its client has disconnected
+        return
+    if isinstance(result, Exception):
+        waiting.set_exception(result)
+    else:
+        waiting.set_result(result)

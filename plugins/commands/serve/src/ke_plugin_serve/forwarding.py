@@ -15,6 +15,7 @@ from ke_plugin_serve.replies import AGAIN
 from ke_plugin_serve.wire import BadRequest, is_loopback
 
 CONNECT = 10.0  # seconds
+ANSWER = 600.0
 HEADERS = ("content-type", "retry-after", "cache-control")
 """Headers of a response that the client gets."""
 
@@ -38,7 +39,10 @@ class ForwardedResponse(StreamingResponse):
 
 @frozen(kw_only=True)
 class Upstream:
-    """The server at ``url`` (without ``/v1``). ``timeout``: seconds without any byte after which a request fails."""
+    """The server at ``url`` (without ``/v1``). ``timeout``: seconds without any byte after which a request fails.
+
+    A server sends nothing before an answer that is not streamed, so it has at least ``ANSWER`` seconds.
+    """
 
     url: str
     key: str
@@ -49,7 +53,7 @@ class Upstream:
         return httpx2.AsyncClient(
             base_url=self.url,
             headers={"Authorization": f"Bearer {self.key}"} if self.key else {},
-            timeout=httpx2.Timeout(self.timeout, connect=CONNECT, pool=None),
+            timeout=httpx2.Timeout(self.timeout, connect=CONNECT, read=max(self.timeout, ANSWER), pool=None),
             limits=httpx2.Limits(max_connections=concurrent, max_keepalive_connections=concurrent),
             trust_env=not is_loopback(httpx2.URL(self.url).host),  # a proxy cannot reach this machine
         )
@@ -62,6 +66,10 @@ async def send(client: httpx2.AsyncClient, path: str, body: Mapping[str, Any]) -
     except httpx2.ConnectError as error:
         raise BadRequest(
             f"cannot reach {client.base_url}", 503, code="server_busy", kind="server_error", retry_after=AGAIN
+        ) from error
+    except httpx2.ReadTimeout as error:
+        raise BadRequest(
+            f"no answer from {client.base_url} in time", 504, code="timeout", kind="server_error"
         ) from error
     except httpx2.HTTPError as error:
         raise BadRequest(

@@ -120,12 +120,13 @@ def _request(
         top_k=max(0, whole(raw, "top_k", -1, 2**31 - 1) or 0),  # some say -1 for "all", some 0
     )
     seed = whole(raw, "seed", -(2**63), 2**63 - 1)
+    seeded = seed is not None and decoding.temperature > 0  # greedy answers need no seed, and equal ids take turns
     stream, options = flag(raw, "stream"), raw.get("stream_options") or {}
     if not isinstance(options, dict):
         refuse("stream_options", "must be an object", code="invalid_type")
     questions = tuple(
         Question(
-            id=f"{uuid4().hex if seed is None else f'seed {seed}/{digest([prompt])}'}/{number_}",
+            id=f"{f'seed {seed}/{digest([prompt])}' if seeded else uuid4().hex}/{number_}",
             case="serve",
             query="",
             texts=(question,),

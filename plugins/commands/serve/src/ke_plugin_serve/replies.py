@@ -87,7 +87,7 @@ def _answer(reply: Reply) -> Answer:
     if not isinstance(reply, Failure):
         raise BadRequest("the editor returned log-probabilities instead of text", status=500, kind="server_error")
     if reply.error == errors.ContextOverflow.__name__:
-        raise BadRequest(reply.message, param="messages", code="context_length_exceeded")
+        raise BadRequest(reply.message, code="context_length_exceeded")
     if reply.error == errors.ContentRefused.__name__:
         raise BadRequest(reply.message, code="content_filter")
     known = getattr(errors, reply.error, None)

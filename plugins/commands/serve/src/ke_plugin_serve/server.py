@@ -90,7 +90,11 @@ def serve(
     """
     address.check()
     batcher = Batcher(
-        served.edited, lambda: served.bank.edits if served.own_edits else (), window=window, most=limits.concurrent
+        served.session.engine,
+        served.edited,
+        lambda: served.bank.edits if served.own_edits else (),
+        window=window,
+        most=limits.concurrent,
     )
     routes = Routes(served, settings, limits, batcher).routes()
     try:

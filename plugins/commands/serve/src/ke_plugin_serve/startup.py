@@ -112,7 +112,7 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
         refuse_weightless(spec, model)
         if isinstance(model, RemoteModel):
             model.limit_retries(attempts=TRIES, seconds=PUT_OFF)
-        # completions are cached in memory only: requests are private
+        # no cache of completions: requests are private
         session = open_session(
             model, catalog=catalog, seed=request.seed, progress=progress, material={}, remember=False
         )

@@ -54,7 +54,7 @@ class VllmModel:
         changed.make(change)
         name = load(self.live, changed)
         try:
-            if self.state is not None:
+            if change and self.state is not None:
                 self.state.write(changed)
         except BaseException:
             if name != self.live.base:

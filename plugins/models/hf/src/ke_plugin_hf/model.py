@@ -217,9 +217,14 @@ class HFModel:
         return in_step(self.module, self._runner.generate, requests)
 
     def complete(self, requests: Sequence[Generate | Score], following: NextRequests) -> None:
-        """Pass results to ``following`` as they arrive. Rows of the requests that follow join those under way."""
+        """Pass results to ``following`` as they arrive. Rows of the requests that follow join those under way.
+
+        With split weights, only results are followed by requests: processes see an arrival at different times.
+        """
 
         def compared(results: Mapping[int, Completed], ended: bool) -> Sequence[Generate | Score]:  # noqa: FBT001
+            if self.split and not results:
+                return ()
             more = following(results, ended)
             compare_requests(self.module, more)
             return more

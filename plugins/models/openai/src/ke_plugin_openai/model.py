@@ -257,19 +257,17 @@ class ApiModel:
 
 NEWER = "max_completion_tokens"
 NO_STOP = re.compile(r"support.*\bstop\b|\bstop\b.*support", re.IGNORECASE)
-AWAKE = 1.0  # seconds
+AWAKE = 0.05  # seconds; a signal at the start of a wait is handled afterwards
 
 
 def _passed_on(
     open_: dict[Future[Completed], int], following: NextRequests, *, ended: bool
 ) -> Sequence[Generate | Score]:
-    """Wait for results, pass them on, and return the requests that follow.
+    """Wait a moment for results, pass them on, and return the requests that follow or have arrived.
 
     A future is removed from ``open_`` when its result is saved.
     """
-    done = set[Future[Completed]]()
-    while not done:  # with periodic wake-ups, so that a signal at the start of a wait is handled
-        done, _others = wait(open_, timeout=AWAKE, return_when=FIRST_COMPLETED)
+    done, _others = wait(open_, timeout=AWAKE, return_when=FIRST_COMPLETED)
     more = following({open_[future]: future.result() for future in done}, ended)
     for future in done:
         del open_[future]

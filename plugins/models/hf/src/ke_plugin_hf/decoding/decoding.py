@@ -65,8 +65,11 @@ class DecodingRow:
 
 Refill = Callable[[Sequence[DecodingRow]], Sequence[DecodingRow]]
 """Gets rows that ended, and returns rows that join the others."""
-REFILLED = 4
-"""Rows that ended are replaced when they are at least one in so many: joining copies the caches of all rows."""
+REFILLED, PATIENCE = 4, 8
+"""Rows are passed on, and others join, when at least one in ``REFILLED`` ended, and after ``PATIENCE`` steps anyway.
+
+Joining copies the caches of all rows. But a client that waits for its answer needs only its own row.
+"""
 
 
 @define(eq=False)
@@ -75,7 +78,7 @@ class Decoder:
 
     ``readings``: keys and values of earlier rows, to which those of these rows are added, if the prefix is shared.
     ``in_parts``: whether rows may be read in parts, from keys and values of other rows, and with guesses.
-    ``refill``: gets rows that ended, and returns others, which begin with ``prefix`` too.
+    ``refill``: gets rows that ended, perhaps none, and returns others, which begin with ``prefix`` too.
     ``report`` is called after each token with the number of rows that ended and were not passed to ``refill`` yet, plus
     the fractions of the others that are done.
     """
@@ -90,6 +93,7 @@ class Decoder:
     report: Callable[[float], None]
     _open: list[DecodingRow] = field(factory=list, init=False)
     _active: list[DecodingRow] = field(factory=list, init=False)
+    _steps: int = field(default=0, init=False)  # since rows were passed on
     _state: DecodingState | None = field(default=None, init=False)
 
     def run(self, rows: Iterable[DecodingRow]) -> None:
@@ -124,12 +128,13 @@ class Decoder:
         return rows
 
     def _replaced(self) -> Sequence[DecodingRow]:
-        """Pass on the rows that ended, if they are many, and return the rows that replace them."""
+        """Pass on the rows that ended, and return the rows that replace them: when it is time (``PATIENCE``)."""
         ended = [row for row in self._open if row.ended]
         self.report(len(ended) + sum(row.progress for row in self._active))
-        if not ended or (self._active and len(ended) * REFILLED < len(self._open)):
+        self._steps += 1
+        if self._active and self._steps < PATIENCE and len(ended) * REFILLED < len(self._open):
             return ()
-        self._open = [row for row in self._open if not row.ended]
+        self._steps, self._open = 0, [row for row in self._open if not row.ended]
         return self.refill(ended)
 
     def _joining(self, waiting: Sequence[DecodingRow]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import define, field
 
@@ -33,17 +33,25 @@ class Queue:
         texts = {place: one for place, one in places.items() if isinstance(one, Generate)}
         rows = dict(zip(texts, self.rows_of(list(texts.values())), strict=True))
         self.rows |= {place: row for place, row in rows.items() if isinstance(row, DecodingRow)}
-        self.pass_on({place: row for place, row in rows.items() if isinstance(row, Exception)})
+        failed = {place: row for place, row in rows.items() if isinstance(row, Exception)}
+        if failed:
+            self.pass_on(failed)
 
     def pass_on(self, results: Mapping[int, Completed]) -> None:
-        """Pass results on, and add the requests that follow."""
+        """Pass results on, and add the requests that follow, and those that have arrived."""
         self.finished += len(results)
-        if results:
-            self.add(self.following(results, False))  # noqa: FBT003  no interrupt
+        new = self.following(results, False)  # noqa: FBT003  no interrupt
+        if new:
+            self.add(new)
 
-    def take(self) -> list[DecodingRow]:
-        """Remove and return the waiting rows, to run them."""
-        taken, self.rows = self.rows, {}
+    @property
+    def running(self) -> Iterable[DecodingRow]:
+        """The rows that were taken and did not end yet."""
+        return self._running
+
+    def take(self, places: Sequence[int] | None = None) -> list[DecodingRow]:
+        """Remove and return the waiting rows at ``places``, to run them; default: all."""
+        taken = {place: self.rows.pop(place) for place in (list(self.rows) if places is None else places)}
         self._running |= {row: place for place, row in taken.items()}
         return list(taken.values())
 

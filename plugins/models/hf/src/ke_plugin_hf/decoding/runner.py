@@ -23,6 +23,7 @@ from ke_core.plugin import (
 from ke_plugin_hf.decoding.decoding import Decoder, DecodingRow
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Prefix
 from ke_plugin_hf.decoding.groups import SHORTEST, PrefixGroup, grouped
+from ke_plugin_hf.decoding.joining import Joining
 from ke_plugin_hf.decoding.memory import (
     KEEPERS,
     SMALLER,
@@ -150,14 +151,26 @@ class LocalRunner:
         return len(row.ids) - 1 <= self.context
 
     def _decode(self, queue: Queue) -> None:
-        """Generate the waiting rows. Rows that follow join a running group if they begin with its prefix."""
+        """Generate the waiting rows. Rows that follow or arrive join a running group if they have its prefix."""
         rows = queue.take()
         # The last token of a prompt is always read with its row, because it predicts the first new token.
-        for some, forward, prefix in self._groups(rows, [row.ids[:-1] for row in rows]):
+        groups = list(grouped([row.ids[:-1] for row in rows]))
+        for number, group in enumerate(groups, 1):
+            some = [rows[at] for at in group.rows]
+            forward, prefix = self._ready(group, some[0].ids[:-1], max(row.longest for row in some))
             if forward is None:
-                generate_each(some, partial(generate_single, self.module))
-                queue.end(some, self._generated)
+                for row in some:
+                    generate_each([row], partial(generate_single, self.module))
+                    queue.end([row], self._generated)
                 continue
+            joining = Joining(
+                queue=queue,
+                prefix=prefix.ids,
+                others_wait=number < len(groups),
+                supports=partial(self.backends.supports, forward.mode),
+                cached=self._cached,
+                result=self._generated,
+            )
             Decoder(
                 forward,
                 prefix,
@@ -165,26 +178,13 @@ class LocalRunner:
                 self._row_bytes(forward, prefix),
                 self.readings,
                 in_parts=self.in_parts(forward),
-                refill=partial(self._refill, queue, forward, prefix),
+                refill=joining.refill,
                 report=partial(self._report_of, queue),
             ).run(some)
 
-    def _refill(
-        self, queue: Queue, forward: Forward, prefix: Prefix, ended: Sequence[DecodingRow]
-    ) -> list[DecodingRow]:
-        """Pass on the results of ``ended`` rows, and return the rows that join the group.
-
-        None joins if one needs another prefix, because it would wait for all turns of the others.
-        """
-        queue.end(ended, self._generated)
-        return queue.take() if all(self._joins(row, forward, prefix) for row in queue.rows.values()) else []
-
-    def _joins(self, row: DecodingRow, forward: Forward, prefix: Prefix) -> bool:
-        """Return whether a row may join a group: it begins with its prefix, and the backend supports its length."""
-        length = len(prefix.ids)
-        if not length or tuple(row.ids[:length]) != prefix.ids or len(row.ids) <= length:
-            return False
-        return self.backends.supports(forward.mode, row.longest)
+    def _cached(self, ids: Sequence[int]) -> int:
+        """Return how many of these tokens need not be read, because their keys and values are cached."""
+        return 0 if self.adapted() else len(self.prefixes.longest(self.digest(), ids).ids)
 
     def _score(self, rows: Sequence[ScoringRow], shareable: Sequence[Sequence[int]], finished: int) -> None:
         for some, forward, prefix in self._groups(rows, shareable):
