@@ -17,7 +17,7 @@ from peft import PeftModel
 import ke_core as ke
 from ke_core.api import Model, Table
 from ke_core.api.editing import edits_of
-from ke_core.api.models import installed_catalog
+from ke_core.api.models import installed_catalog, likelihood
 from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnknownComponent, UnsupportedChange, UnsupportedEdit
 from ke_plugin_hf import fingerprint
 from ke_plugin_hf.testing import INNER, saved, tiny_model
@@ -54,6 +54,32 @@ def test_an_edit_raises_the_probability_of_its_target_and_is_undone(model: Model
         assert isinstance(edited.generate("Peru is", max_tokens=2), str)
         assert model.model.state() != before
     assert model.model.state() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"editors": "memit"}, "editors is 'memit'"),
+        ({"editors": []}, "editors is"),
+        ({"editors": ["none"], "eval_every": 2}, "do not fit together: eval_every"),
+        ({"editors": ["none"], "num_edited": 2, "sequential": True}, "do not fit together: sequential"),
+    ],
+)
+def test_arguments_that_have_no_effect_are_refused(model: Model, given: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadConfig, match=reason):
+        ke.evaluate(model, dataset="atlas", **given)
+
+
+def test_a_continuation_in_a_script_without_spaces_gets_no_space() -> None:
+    assert likelihood("法国的首都是", ["巴黎"]).continuations == ("巴黎",)
+    assert likelihood("Peru is", ["Cusco"]).continuations == (" Cusco",)
+
+
+def test_details_follow_the_batches(model: Model) -> None:
+    with ke.edit(model, edits=[{"statement": "Peru is big"}], editor="ice") as edited:
+        edited.add(edits=[{"statement": "Chile is long"}])
+        edited.undo()
+        assert len(edited.details) == 1
 
 
 def test_unedited_calls_read_no_weight_again(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

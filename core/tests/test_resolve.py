@@ -27,6 +27,7 @@ def catalog(*specs: ModelSpec) -> Catalog:
         ("hf:org/name@main", Reference("hf", "org/name", "main")),
         ("org/name@v1.0", Reference("hf", "org/name", "v1.0")),
         ("openai:gpt-x", Reference("openai", "gpt-x")),
+        ("openai:@cf/meta/llama@v1", Reference("openai", "@cf/meta/llama", "v1")),
         ("./nowhere", Reference("hf", "./nowhere")),
         (r"C:\models\mine", Reference("hf", r"C:\models\mine")),
     ],
@@ -137,3 +138,16 @@ def test_errors_suggest_similar_known_names(monkeypatch):
     with pytest.raises(ModelUnavailable) as wrong:
         open_model("org/something-else", catalog=catalog(hf_spec))
     assert wrong.value.hint == "no network?"
+
+
+def test_a_revision_is_part_of_the_name_or_a_setting():
+    seen = []
+    known = ModelSpec(
+        name="seen",
+        summary="s",
+        config=type(hf_spec.config()),
+        build=lambda how: seen.append(how.revision) or EchoModel(),
+    )
+    open_model("seen:m@v2", ModelRequest(id=""), catalog=catalog(known))
+    open_model("seen:m", ModelRequest(id="", revision="v1"), catalog=catalog(known))
+    assert seen == ["v2", "v1"]

@@ -92,7 +92,6 @@ from ke_core.runner.judging import JudgeModel, gold_of, judge_items, judge_run, 
 from ke_core.runner.plan import Group, groups, select, stages
 from ke_core.runner.prepare import load_model, refuse_edits, refuse_weightless, resolve_run
 from ke_core.runner.recorded import Datasets, RecordedRun, StoredCases, recorded_run
-from ke_core.runner.recorder import count_failures
 from ke_core.runner.requests import RequestBuilder, RequestGroup, in_form, queries_of
 from ke_core.runner.resolve import (
     DATA_DIR,
@@ -130,7 +129,7 @@ __all__ = [
     "ResolvedRun", "RunFolder", "RunSpec", "SourceLine", "StoredCases", "Table", "Tally", "aggregate",
     "agreement_warning", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin",
     "choose_again", "column_measure", "columns_by_table", "completion", "component_options", "configure", "console",
-    "converter", "count_failures", "count_noun", "dataset_judge", "declares_core", "directory_entries", "discover",
+    "converter", "count_noun", "dataset_judge", "declares_core", "directory_entries", "discover",
     "duration", "edit_from", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate",
     "first_difference", "format_interval", "format_score", "gold_of", "groups", "in_form", "installed_catalog",
     "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_run", "judge_warnings", "kept", "key_of",

@@ -92,7 +92,6 @@ def test_completions_are_written_again_after_a_damaged_file_is_replaced(tmp_path
     (tmp_path / "c").write_bytes(b"not a database " * (tmp_path / "c").stat().st_size)
     cache.put({"a": TEXT, "b": SCORED})
     assert cache.get(["a", "b", "1"]) == {"a": TEXT, "b": SCORED}
-    cache.close()
     assert CompletionCache(tmp_path / "c").get(["a"]) == {"a": TEXT}
 
 

@@ -66,3 +66,9 @@ def test_only_string_values_of_options_are_refused(secret):
     refuse_secrets({"hunter2-hunter2": [1, None, "hunter2"]}, of="run.json")
     with pytest.raises(BadConfig, match=r"run.json would hold the value of the environment variable DB_PASSWORD"):
         refuse_secrets({"options": [{"token": "x hunter2-hunter2"}]}, of="run.json")
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY_2", "TOKEN1", "DB_PASSWORD"])
+def test_names_may_end_in_a_number_and_values_in_a_newline(secret, name):
+    secret("abcdefgh-secret\n", name)
+    assert redaction.redacted(["Bearer abcdefgh-secret"]) == [f"Bearer [{name}]"]

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 
-from ke_core.runner.edit_files import read_edits
+from ke_core.runner.edit_files import edits_of, read_edits
 from ke_core.spec.errors import BadData
 from ke_core.spec.facts import FreeForm
 
@@ -16,6 +16,18 @@ def lines(tmp_path, *records, name="edits.jsonl"):
     path = tmp_path / name
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
+
+
+def test_different_edits_with_one_id_are_refused_in_lists_too(tmp_path):
+    rows = [{**GOOD, "id": "1"}, {**GOOD, "id": "1", "target_new": "Greek"}]
+    with pytest.raises(BadData, match="two edits in edits have the id '1'"):
+        edits_of(edits=rows)
+    assert len(edits_of(edits=[GOOD, GOOD])) == 1
+
+
+def test_a_statement_without_spaces_between_words(tmp_path):
+    (found,) = edits_of("法国的首都是", target="巴黎")
+    assert found.edit.statement == "法国的首都是巴黎"
 
 
 def one(tmp_path, **fields):

@@ -108,3 +108,19 @@ def test_plans_that_do_not_fit_the_dataset_are_refused(cases):
         groups(cases[:10], Plan(protocol="sample", size=2), 0, lambda k, seed: {"99": "edited"})
     with pytest.raises(BadConfig, match="no case"):
         groups([], Plan(), 0, no_split)
+
+
+def test_a_split_of_the_dataset_leaves_as_many_cases_to_ask_as_the_limit_says(cases):
+    cases = cases[:20]
+    parts = {one.id: "edited" if n % 4 == 0 else "control" for n, one in enumerate(cases) if n % 2 == 0}
+    (group,) = groups(cases, Plan(protocol="sample", size=5, eval_limit=6), 0, lambda _size, _seed: parts)
+    assert len(group.asked) == 6
+    assert group.asked <= parts.keys()
+
+
+@pytest.mark.parametrize(
+    "given", [{"eval_every": 2}, {"eval_set": "new"}, {"eval_set": "sen"}, {"protocol": "sample", "sequential": True}]
+)
+def test_settings_without_effect_are_refused(given):
+    with pytest.raises(ValueError, match=r"sequential|eval_set"):
+        Plan(**given)

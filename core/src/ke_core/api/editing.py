@@ -20,7 +20,7 @@ from ke_core.runner.prepare import refuse_edits, refuse_weightless
 from ke_core.runner.resolve import ResolvedComponent, resolve_component
 from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnsupportedChange
 from ke_core.spec.facts import SourcedEdit
-from ke_core.spec.protocols import Edited, Editor, Session, SupportsTrace
+from ke_core.spec.protocols import Edited, Editor, Session
 from ke_core.spec.requests import Likelihood, Question
 
 
@@ -106,7 +106,8 @@ class EditedModel(Answers):
         unknown = set(ids) - {one.edit.id for one in self.edits}
         if unknown:
             raise BadData(f"no active edit has the id {min(unknown)!r}", hint="edited.edits lists the active edits")
-        left = [rest for batch in self._batches if (rest := tuple(one for one in batch if one.edit.id not in ids))]
+        rests = [tuple(one for one in batch if one.edit.id not in ids) for batch in self._batches]
+        left = [rest for rest in rests if rest]
         try:
             self._answering().change(remove=ids)
         except UnsupportedChange:
@@ -115,6 +116,7 @@ class EditedModel(Answers):
                 self._begin(left)
         else:
             self._batches = left
+            self._details = [its for its, rest in zip(self._details, rests, strict=True) if rest]
 
     def undo(self) -> None:
         """Remove the edits of the last ``add``, or those of ``ke.edit``. Raises EditFailed without any."""
@@ -216,8 +218,8 @@ class EditedModel(Answers):
         refuse_edits(self.editor.spec, self._method, self.session, facts, sources)
 
     def _use(self, inputs: object, batch: tuple[SourcedEdit, ...]) -> None:
-        if isinstance(self._method, SupportsTrace):
-            self._method.use(inputs, [one.edit for one in batch])
+        if use := getattr(self._method, "use", None):  # of locate-and-edit editors, as ``traced``
+            use(inputs, [one.edit for one in batch])
         elif inputs is not None or self.tracing:
             raise BadConfig(f"{self.editor.spec.name} uses no inputs and records no trace", hint="use memit, or rome")
 
@@ -225,8 +227,8 @@ class EditedModel(Answers):
         spec = self.editor.spec
         model: Any = self.model.model
         self.check(())
-        if self.tracing and isinstance(self._method, SupportsTrace):
-            self._trace = self._method.traced()
+        if self.tracing:
+            self._trace = getattr(self._method, "traced")()  # noqa: B009  not in the protocol
         if spec.editor_kind == "weight editor":
             self.recorded = self._stack.enter_context(model.recording())
         joint, opens = not spec.one_at_a_time, spec.needs_weights

@@ -21,6 +21,7 @@ from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import Plugins, discover
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.spec.errors import EditFailed, ModelUnavailable
+from ke_core.spec.facts import continued
 from ke_core.spec.prompts import Decoding, Parse, Prompt
 from ke_core.spec.protocols import Edited, LanguageModel, Material, Progress, Session
 from ke_core.spec.queries import Form
@@ -108,7 +109,7 @@ def question(text: str, form: Form = "cloze", decoding: Decoding = SHORT) -> Que
 
 def likelihood(prompt: str, continuations: Sequence[str]) -> Likelihood:
     """Return the request for the log-probability of each continuation."""
-    texts = tuple(f" {text.lstrip()}" for text in continuations)
+    texts = tuple(continued(prompt, text) for text in continuations)
     return Likelihood(
         id=f"api/{next(_ids)}", case="api", texts=(prompt,), prompt=prompt, continuations=texts, form="cloze"
     )

@@ -18,7 +18,7 @@ from ke_core.results.index import Index, key_of
 from ke_core.results.load import read_scores
 from ke_core.runner.evaluate import evaluate as evaluate_run
 from ke_core.runner.run import EvalRequest
-from ke_core.spec.errors import UnknownComponent
+from ke_core.spec.errors import BadConfig, UnknownComponent
 from ke_core.spec.results import Failure, MetricScore, Reply, Scored
 from ke_core.spec.runspec import Plan
 
@@ -101,20 +101,26 @@ def evaluate(
     >>> len(run.paths)
     2
     """
+    if isinstance(editors, str) or not editors:
+        raise BadConfig(f"editors is {editors!r}", hint='give a list of names, such as ["memit"]')
+    try:
+        plan = Plan(
+            protocol="partition" if num_edited is None else "sample",
+            limit=limit,
+            size=edits_per_batch if num_edited is None else num_edited,
+            sequential=sequential,
+            eval_every=eval_every,
+            eval_set=cast("Any", eval_set),
+            eval_limit=eval_limit,
+        )
+    except ValueError as error:
+        raise BadConfig(f"these arguments do not fit together: {error.args[0]}") from error
     request = EvalRequest(
         editor=editors[0],
         dataset=dataset,
         model=model.choice,
         options={name: option_texts(values) for name, values in (options or {}).items()},
-        plan=Plan(
-            protocol="sample" if num_edited else "partition",
-            limit=limit,
-            size=num_edited or edits_per_batch,
-            sequential=sequential,
-            eval_every=eval_every,
-            eval_set=cast("Any", eval_set),
-            eval_limit=eval_limit,
-        ),
+        plan=plan,
         styles=tuple(styles),
         judge=judge,
         metrics=tuple(metrics),

@@ -137,9 +137,6 @@ def _caches() -> Iterator[HealthFinding]:
     for part in sorted(root.iterdir()) if _readable(root) else ():
         if part.is_dir():
             yield HealthFinding(area="caches", what=f"{part}: {_size(part) / 1e6:,.1f} MB")
-    hub = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser() / "hub"
-    if hub.is_dir():
-        yield HealthFinding(area="caches", what=f"{hub}: {_size(hub) / 1e6:,.1f} MB (models from the hub)")
 
 
 def _folders() -> Iterator[HealthFinding]:

@@ -36,7 +36,8 @@ class LazyCommand(click.Command):
         assert isinstance(found, click.Command), f"{self.source} is not a click command"
         if self.extra:
             assert isinstance(found, click.Group), f"{self.source} takes no further commands"
-            found.commands.update(self.extra)
+            for name, command in self.extra.items():
+                found.commands.setdefault(name, command)
         set_up(found)
         return found
 

@@ -22,7 +22,7 @@ from ke_core.spec.protocols import (
     ReportsProgress,
 )
 from ke_core.spec.requests import Generate, Score
-from ke_core.spec.results import Scored
+from ke_core.spec.results import joined
 
 SLICE = 512
 """Requests that the model gets at once, besides those that follow from their results."""
@@ -43,7 +43,7 @@ class _Pending:
         self.results[place] = result
         if None in self.results:
             return False
-        self.running.resume(result if len(self.parts) == 1 else _joined(self.results))
+        self.running.resume(result if len(self.parts) == 1 else joined(self.results))
         return True
 
 
@@ -174,13 +174,3 @@ class ModelRequests:
         self._shown = max(self._shown, finished, self._total - len(self._waiting))
         if self.progress is not None:
             self.progress.advance(REQUESTS, self._shown, self._total)
-
-
-def _joined(parts: Sequence[Scored | Exception]) -> Scored | Exception:
-    """Join the scores of a request's continuations. The error of one is the error of the request."""
-    scored = list[Scored]()
-    for part in parts:
-        if isinstance(part, Exception):
-            return part
-        scored.append(part)
-    return Scored.of(pair for part in scored for pair in part.parts)

@@ -45,7 +45,9 @@ def parse_reference(reference: str) -> Reference:
         source, rest = DEFAULT_SOURCE, reference
     if source == DEFAULT_SOURCE and _is_folder(rest):
         return Reference(source, str(Path(rest).expanduser()))
-    name, _at, revision = rest.partition("@")
+    begin = int(rest.startswith("@") and "/" in rest)  # an id of a server may begin with it: @cf/meta/llama
+    name, _at, revision = rest[begin:].partition("@")
+    name = rest[:begin] + name
     if not name.strip():
         raise ModelUnavailable(
             f"no model in {reference!r}", hint="write it as [SOURCE:]ID[@REVISION], for example smollm2-135m"
@@ -78,7 +80,7 @@ def find_model(reference: str, how: ModelRequest, catalog: Catalog) -> tuple[Mod
                 f"{setting} is not for {reference}, which is " + ("behind a server" if spec.remote else "loaded here"),
                 hint="leave it out" if spec.remote else f"leave it out, or use the model openai:{named.id}",
             )
-    return spec, evolve(how, id=named.id, revision=named.revision)
+    return spec, evolve(how, id=named.id, revision=named.revision or how.revision)
 
 
 def open_model(

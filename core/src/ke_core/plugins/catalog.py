@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
@@ -39,13 +39,15 @@ class Catalog:
     """The components of all plugins that could be loaded.
 
     ``clashes``: names that two plugins register, by kind and name. Neither component can be used. ``composed``: the
-    hook ``ke_composed_component``, which knows the components of names that nobody registers.
+    hook ``ke_composed_component``, which knows the components of names that nobody registers. ``installed``: all
+    plugins, toolkits included.
     """
 
     offers: Mapping[str, Mapping[str, Registration]]
     broken: Mapping[str, Installed] = field(factory=dict)
     clashes: Mapping[tuple[str, str], PluginConflict] = field(factory=dict)
     composed: Callable[..., Registration | None] = field(default=lambda **_given: None, eq=False)
+    installed: Sequence[Installed] = ()
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind, sorted."""
@@ -128,7 +130,13 @@ def read_catalog(plugins: Plugins) -> Catalog:
         for kind, found in offers.items()
     }
     hook = plugins.manager.hook.ke_composed_component
-    return Catalog(offers=alive, broken=plugins.broken, clashes=clashes, composed=partial(hook, plugins=plugins))
+    return Catalog(
+        offers=alive,
+        broken=plugins.broken,
+        clashes=clashes,
+        composed=partial(hook, plugins=plugins),
+        installed=[*plugins.installed.values()],
+    )
 
 
 S = TypeVar("S")

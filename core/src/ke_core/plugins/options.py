@@ -92,7 +92,7 @@ def reject_unused(given: Mapping[str, Mapping[str, str]], specs: Sequence[Spec[A
     """Raise BadConfig for an option of a component that is not in use. The hint names an option that exists."""
     known = list(dict.fromkeys(prefix for spec in specs for prefix in prefixes(spec)))
     for prefix, options in given.items():
-        if prefix not in known:
+        if options and prefix not in known:
             name = next(iter(options))
             near = get_close_matches(prefix, [spec.prefix for spec in specs if name in fields_dict(spec.config)], n=1)
             raise BadConfig(

@@ -15,7 +15,7 @@ from typing import Any
 from ke_core.spec.codec import canonical
 from ke_core.spec.errors import BadConfig
 
-SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)$", re.IGNORECASE)
+SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|CREDENTIALS|(^|_)KEY)(_?\d+)?$", re.IGNORECASE)
 SHORTEST = 8
 """Shorter values are settings rather than secrets, and occur in ordinary text."""
 
@@ -54,8 +54,8 @@ def _secrets() -> Mapping[str, str]:
     """Return variable names by value, longest value first, so that a secret that contains another is replaced whole."""
     found = {
         value: name
-        for name, value in os.environ.items()
-        if SECRET.search(name) and len(value.strip()) >= SHORTEST and not _is_number(value)
+        for name, value in ((name, value.strip()) for name, value in os.environ.items())
+        if SECRET.search(name) and len(value) >= SHORTEST and not _is_number(value)
     }
     return dict(sorted(found.items(), key=lambda pair: (-len(pair[0]), pair)))
 

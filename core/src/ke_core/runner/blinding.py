@@ -33,7 +33,7 @@ from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Edited, Material, Session
 from ke_core.spec.queries import Case, Query
 from ke_core.spec.requests import Ask, Likelihood
-from ke_core.spec.results import Failure, Reply, Scored
+from ke_core.spec.results import Failure, Reply, Scored, joined
 
 T = TypeVar("T")
 ID_LENGTH = 32
@@ -193,14 +193,6 @@ class Blinder:
             key = hmac.digest(b"ke requests", content.encode("utf-8", "surrogatepass"), "sha256")
             self._secrets[name] = _Secret(key=key, turns={} if case is None else _turns(case))
         return self._secrets[name]
-
-
-def joined(parts: Sequence[Reply]) -> Reply:
-    """Join the replies to the parts of one likelihood request. The first part that is not a score is the reply."""
-    scored = [part for part in parts if isinstance(part, Scored)]
-    if len(parts) == 1 or len(scored) < len(parts):
-        return next((part for part in parts if not isinstance(part, Scored)), parts[0])
-    return Scored.of(one for part in scored for one in part.parts)
 
 
 def _turns(case: Case) -> dict[str, int]:

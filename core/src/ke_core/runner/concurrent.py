@@ -52,7 +52,8 @@ def concurrent_groups(runner: Runner) -> Iterator[list[Group]]:
             runner.advance(EDITED, len(runner.share.cases(group)))
             continue
         some.append(group)
-        waiting += sum(len(unit.questions) for unit in runner.open_units(group, (), {}))
+        if together:
+            waiting += sum(len(unit.questions) for unit in runner.open_units(group, (), {}))
         if not together or waiting >= ENOUGH or len(some) == MOST:
             yield some
             some, waiting = [], 0

@@ -23,7 +23,7 @@ from attrs import evolve
 
 from ke_core.spec.codec import digest, to_json
 from ke_core.spec.errors import BadData
-from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation, SourcedEdit
+from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation, SourcedEdit, continued
 from ke_core.storage.json_reading import SourceLine, read_lines, text_field, texts_field
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -55,15 +55,20 @@ Edits = str | Path | Iterable[Any]
 
 def read_edits(path: Path) -> tuple[SourcedEdit, ...]:
     """Return the edits of a file, in order. Raises BadData with file, line and field."""
-    found = tuple(edit_from(raw, place) for raw, place in read_rows(path))
+    found = _unique((edit_from(raw, place) for raw, place in read_rows(path)), str(path))
     if not found:
         raise BadData(f"{path} contains no edit", hint=HINT)
+    return found
+
+
+def _unique(found: Iterable[SourcedEdit], source: str) -> tuple[SourcedEdit, ...]:
+    """Return equal edits once. Raises BadData for different edits with the same id."""
     by_id: dict[str, SourcedEdit] = {}
     for one in found:
         other = by_id.setdefault(one.edit.id, one)
         if other.edit != one.edit:
             raise BadData(
-                f"two edits in {path} have the id {one.edit.id!r}", hint="leave ids out, or make them distinct"
+                f"two edits in {source} have the id {one.edit.id!r}", hint="leave ids out, or make them distinct"
             )
     return tuple(by_id.values())
 
@@ -78,7 +83,7 @@ def edits_of(prompt: str = "", subject: str = "", target: str = "", edits: Edits
         found.append(edit_from(raw, SourceLine(file="ke.edit")))
     if not found:
         raise BadData("no edit is given", hint="give prompt, subject and target, or edits=[...]")
-    return tuple(found)
+    return _unique(found, "edits")
 
 
 def _sourced(row: Any, number: int) -> SourcedEdit:
@@ -131,7 +136,7 @@ def _about_subject(flat: Mapping[str, Any], new: str, old: str, place: SourceLin
     before = Fact(subject=about, relation=relation, objects=(Entity(label=old),)) if old else None
     return Edit(
         id=digest([cloze.prompt, subject, new])[:12],
-        statement=f"{cloze.prompt.rstrip()} {new}",
+        statement=f"{cloze.prompt.rstrip()}{continued(cloze.prompt.rstrip(), new)}",
         before=before,
         after=Fact(subject=about, relation=relation, objects=(Entity(label=new),)),
         cloze=cloze,
@@ -145,7 +150,7 @@ def _free_form(flat: Mapping[str, Any], new: str, old: str, place: SourceLine) -
         raise place.wrong("subject", f"is missing, and the prompt has {SLOT} in its place")
     return Edit(
         id=digest([prompt, new])[:12],
-        statement=f"{prompt} {new}",
+        statement=f"{prompt}{continued(prompt, new)}",
         free_form=FreeForm(prompt=prompt, target=new, old=old),
     )
 

@@ -23,6 +23,7 @@ from ke_core.plugins.options import reject_unused
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.load import read_report
 from ke_core.results.reported import Reported
+from ke_core.results.tally import tally_of
 from ke_core.runner.apply import untouched
 from ke_core.runner.concurrent import ActiveBatch, ask_together, concurrent_groups
 from ke_core.runner.distributed import recording
@@ -66,7 +67,7 @@ def evaluate(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> F
             pass
     with logged(run, folder) as facts:
         finished = ask_models(run, folder, prices=prices)
-        facts |= {"failures": finished.failures, "skipped": finished.skipped}
+        facts["skipped"] = finished.skipped
         if not world().leads:
             return finished
         folder.close()
@@ -74,7 +75,8 @@ def evaluate(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> F
             judge_run(folder, run.cases, run.judging)
         with phase(folder, "scoring", progress=progress), folder.writing():
             scores = score_run(folder, run.cases, run.measures)
-    return evolve(finished, scores=tuple(scores))
+        facts["failures"] = failures = tally_of(folder).failed
+    return evolve(finished, failures=failures, scores=tuple(scores))
 
 
 def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) -> Finished:
@@ -101,7 +103,7 @@ def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) ->
         recorder = Recorder(writer)
         recorder.recall(folder.read())  # with the merged records of the other processes
     skipped = sum(len(batch.skipped) for batch in recorder.batches.values())
-    return Finished(failures=recorder.failures, skipped=skipped, seconds=perf_counter() - started)
+    return Finished(skipped=skipped, seconds=perf_counter() - started)
 
 
 def _ask_edited(runner: Runner, groups: Sequence[Group]) -> None:
@@ -120,7 +122,8 @@ def _ask_edited(runner: Runner, groups: Sequence[Group]) -> None:
                 concurrent.append(ActiveBatch(pending=pending, edited=edited, units=tuple(units)))
             else:
                 runner.ask_cases(pending.group, pending.cases, pending.bank, edited)
-        ask_together(runner, concurrent)
+        if concurrent:
+            ask_together(runner, concurrent)
 
 
 def judge_folder(

@@ -97,9 +97,9 @@ def groups(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> list[G
     """Return the groups of the selected cases. Raises BadConfig if the plan does not fit them."""
     if not cases:
         raise BadConfig("there is no case to run")
-    asked = frozenset(case.id for case in _draw(cases, plan.eval_limit, seed, "ask"))
     if plan.protocol == "sample":
-        return [_sample(cases, plan, seed, split, asked)]
+        return [_sample(cases, plan, seed, split)]
+    asked = _asked(cases, plan, seed)
     made = []
     for number, members in enumerate(_partition(cases, plan.size, seed), start=1):
         if plan.sequential or asked.intersection(case.id for case in members):
@@ -137,7 +137,7 @@ def _partition(cases: Sequence[Case], size: int | None, seed: int) -> list[tuple
     return [tuple(cases[i] for i in sorted(order[start : start + size])) for start in range(0, len(cases), size)]
 
 
-def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: frozenset[str]) -> Group:
+def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split) -> Group:
     """Edit ``size`` cases; the rest are controls. The dataset's own split is used if it has one."""
     size = len(cases) if plan.size is None else plan.size
     if size > len(cases):
@@ -152,7 +152,11 @@ def _sample(cases: Sequence[Case], plan: Plan, seed: int, split: Split, asked: f
         raise BadConfig("the dataset's split edits none of the selected cases", hint="use a larger --limit, or none")
     chosen = {case.id for case in edited}
     controls = tuple(case for case in cases if case.id not in chosen)
-    return Group.of("sample", edited, controls, asked)
+    return Group.of("sample", edited, controls, _asked(cases, plan, seed))
+
+
+def _asked(cases: Sequence[Case], plan: Plan, seed: int) -> frozenset[str]:
+    return frozenset(case.id for case in _draw(cases, plan.eval_limit, seed, "ask"))
 
 
 def _draw(cases: Sequence[Case], n: int | None, seed: int, purpose: str) -> tuple[Case, ...]:

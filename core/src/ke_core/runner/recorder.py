@@ -52,14 +52,8 @@ class Recorder:
     reasons: Counter[str] = field(factory=Counter)
     new: list[Batch] = field(factory=list)
     _done: set[tuple[str, ...]] = field(factory=set)
-    _failed: dict[tuple[str, ...], int] = field(factory=dict)
     _edits: Streak = field(factory=Streak)
     _replies: Streak = field(factory=Streak)
-
-    @property
-    def failures(self) -> int:
-        """The number of recorded ``Failure`` replies. For what was asked again, the last reply counts."""
-        return sum(self._failed.values())
 
     def edit_costs(self) -> dict[str, Any]:
         """Return the number of edits that this process has made and their time."""
@@ -173,8 +167,6 @@ class Recorder:
             self._note(record)
 
     def _note(self, record: Replied | Probed) -> None:
-        """Note a record. The later of two records of the same requests counts."""
-        self._failed[record.place] = _failures(record.replies.values())
         if not unanswered(record):
             self._done.add(record.place)
 
@@ -195,16 +187,6 @@ def _replied(
     return Replied(
         batch=batch, case=unit.case, phase=unit.phase, style=unit.style, replies=replies, seconds=seconds, memory=memory
     )
-
-
-def count_failures(records: Iterable[Record]) -> int:
-    """Count the recorded ``Failure`` replies. For what was asked again, the last reply counts."""
-    last = {one.place: _failures(one.replies.values()) for one in records if isinstance(one, Replied | Probed)}
-    return sum(last.values())
-
-
-def _failures(replies: Iterable[Reply]) -> int:
-    return sum(isinstance(reply, Failure) and not reply.unscored for reply in replies)
 
 
 def _finite(reply: Reply) -> Reply:

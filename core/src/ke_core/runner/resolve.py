@@ -11,7 +11,7 @@ from attrs import field, fields_dict, frozen
 
 from ke_core.plugins.catalog import Catalog, Registration
 from ke_core.plugins.code import code_digest
-from ke_core.plugins.faults import one_line_reason
+from ke_core.plugins.faults import CORE_DISTRIBUTION, one_line_reason
 from ke_core.plugins.options import configure, kind_of, option_fields, option_path, own_options
 from ke_core.spec.codec import digest, from_json, to_json
 from ke_core.spec.errors import BadConfig, BadRun, KEError, PluginBroken
@@ -109,7 +109,7 @@ def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedCompo
             options[name] = _content(path) or options[name]  # or a name that the component knows
             if str(options[name]).startswith(CONTENT):
                 files[str(options[name])] = str(path.resolve())
-    others = [other.plugin for other in catalog.offers[kind_of(offer.spec)].values()]
+    others = [one for one in catalog.installed if one.distribution != CORE_DISTRIBUTION]  # toolkits too
     component = Component(
         name=offer.spec.name,
         distribution=offer.plugin.distribution,

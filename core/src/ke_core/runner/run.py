@@ -120,7 +120,7 @@ class Finished:
     ``seconds`` is the wall time of this process, without what earlier processes recorded.
     """
 
-    failures: int
     skipped: int
     seconds: float
+    failures: int = 0
     scores: tuple[MetricScore, ...] = ()

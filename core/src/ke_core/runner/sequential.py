@@ -34,6 +34,8 @@ def ask_in_sequence(runner: Runner, saved: SavedState | None = None) -> None:
     stages = runner.run.stages
     last = max((stage.step for stage in stages if runner.is_open(stage.asked)), default=0)
     if not last:
+        if saved:
+            saved.remove()
         return
     with untouched(runner.run.session.model, runner.before), EditApplier.of(runner.run) as applier:
         progress = _Progress(runner=runner, applier=applier)

@@ -62,8 +62,13 @@ def world() -> World:
     size = started()
     if size == 1:
         return World()
-    from accelerate import PartialState  # noqa: PLC0415  torch takes seconds, and one process needs none of it
-
+    try:
+        from accelerate import PartialState  # noqa: PLC0415  torch takes seconds, and one process needs none of it
+    except ImportError as error:
+        raise BadConfig(
+            f"{size} processes were started (WORLD_SIZE), and accelerate is not installed",
+            hint="pip install 'ke-core[distributed]'",
+        ) from error
     state = PartialState(cpu=True, timeout=PATIENCE)
     if state.num_processes != size:
         raise BadConfig(

@@ -61,7 +61,7 @@ def canonical(raw: Any) -> str:
 
 def digest(raw: Any) -> str:
     """Return the SHA-256 of the canonical JSON, in hex."""
-    return hashlib.sha256(canonical(raw).encode()).hexdigest()
+    return hashlib.sha256(canonical(raw).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _omitted(cls: Any) -> dict[str, Any]:

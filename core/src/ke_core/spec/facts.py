@@ -77,7 +77,8 @@ class Fact:
             return self.text
         named = " and ".join(entity.label for entity in self.objects)
         if self.relation.cloze:
-            return f"{self.relation.cloze.replace(SLOT, self.subject.label).rstrip()} {named}"
+            before = self.relation.cloze.replace(SLOT, self.subject.label).rstrip()
+            return f"{before}{continued(before, named)}"
         return f"{self.subject.label}, {self.relation.label}: {named}"
 
 

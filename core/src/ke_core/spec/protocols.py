@@ -262,19 +262,6 @@ class ModelMetric(Protocol):
 
 
 @runtime_checkable
-class SupportsTrace(Editor, Protocol):
-    """An editor that records its intermediate results, and that uses given ones instead of computing them."""
-
-    def use(self, inputs: object, edits: Sequence[Edit]) -> None:
-        """Use ``inputs`` for ``edits``; None: compute everything. Raises BadConfig for inputs that do not fit."""
-        ...
-
-    def traced(self) -> Any:
-        """Record later edits in a new object, and return it."""
-        ...
-
-
-@runtime_checkable
 class SupportsConcurrentSolve(Edited, Protocol):
     """An edited model that does not change the weights, so several of them can answer concurrently.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from attrs import Attribute, evolve, field, frozen, validators
 
@@ -25,9 +25,12 @@ def _spaced(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple
             raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")
 
 
-def _one_for_each(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+def one_for_each(instance: Any, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    """Attrs validator: one text for each continuation and no shared prompt, or none at all. A query has no prompt."""
     if value and len(value) != len(instance.continuations):
         raise ValueError(f"{attribute.name}: {len(value)} given for {len(instance.continuations)} continuations")
+    if value and (shared := getattr(instance, "prompt", None)):
+        raise ValueError(f"{attribute.name} and prompt cannot both be given: {shared!r}")
 
 
 @frozen(kw_only=True)
@@ -71,7 +74,7 @@ class Query:
     edit: str | None = None
     relation: str | None = None
     continuations: tuple[str, ...] = field(default=(), validator=_spaced)
-    contexts: tuple[str, ...] = field(default=(), validator=_one_for_each, metadata=OMITTED)
+    contexts: tuple[str, ...] = field(default=(), validator=one_for_each, metadata=OMITTED)
     tags: Mapping[str, str] = field(factory=dict, metadata=OMITTED)
     hops: tuple[Query, ...] = ()
     hops_before: tuple[Query, ...] = ()

@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from attrs import Attribute, evolve, field, frozen, validators
+from attrs import evolve, field, frozen, validators
 
 from ke_core.spec.facts import OMITTED
 from ke_core.spec.prompts import Prompt
-from ke_core.spec.queries import Form
+from ke_core.spec.queries import Form, one_for_each
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,14 +68,6 @@ class Hit:
     id: str
     text: str
     score: float
-
-
-def one_for_each(instance: Any, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """Attrs validator: one text for each continuation and no shared prompt, or none at all."""
-    if value and len(value) != len(instance.continuations):
-        raise ValueError(f"{attribute.name}: {len(value)} given for {len(instance.continuations)} continuations")
-    if value and instance.prompt:
-        raise ValueError(f"{attribute.name} and prompt cannot both be given: {instance.prompt!r}")
 
 
 @frozen(kw_only=True)

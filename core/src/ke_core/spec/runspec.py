@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
+from attrs.validators import in_
 
 from ke_core.spec.codec import digest, to_json
 from ke_core.spec.facts import OMITTED
@@ -80,13 +81,21 @@ class Plan:
     of ``eval_set`` are asked: ``new`` since the last time, all ``seen`` so far, or ``all``.
     """
 
-    protocol: Literal["partition", "sample"] = "partition"
+    protocol: Literal["partition", "sample"] = field(default="partition", validator=in_(("partition", "sample")))
     size: int | None = field(default=1, validator=_at_least_one)
     limit: int | None = field(default=None, validator=_at_least_one)
     eval_limit: int | None = field(default=None, validator=_at_least_one)
     sequential: bool = field(default=False, metadata=OMITTED)
     eval_every: int | None = field(default=None, validator=_at_least_one, metadata=OMITTED)
-    eval_set: Literal["new", "seen", "all"] = field(default="seen", metadata=OMITTED)
+    eval_set: Literal["new", "seen", "all"] = field(
+        default="seen", metadata=OMITTED, validator=in_(("new", "seen", "all"))
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.sequential and self.protocol == "sample":
+            raise ValueError("sequential edits the groups of protocol partition, not of sample")
+        if not self.sequential and (self.eval_every is not None or self.eval_set != "seen"):
+            raise ValueError("eval_every and eval_set need sequential")
 
 
 @frozen(kw_only=True)

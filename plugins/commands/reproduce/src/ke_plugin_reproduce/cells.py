@@ -29,12 +29,12 @@ from ke_core.app import (
     Replied,
     ResolvedRun,
     RunFolder,
-    count_failures,
     evaluate,
     load_model,
     measured_phase,
     one_line_reason,
     resolve_run,
+    tally_of,
     unanswered,
 )
 from ke_core.plugin import BadRun, KEError, LanguageModel, Progress
@@ -106,7 +106,7 @@ def known_result(found: ResolvedRun, cell: Cell) -> Result | None:
     """Return the result of a cell that is finished already; None for another."""
     if not finished(found, cell.folder):
         return None
-    return Result(cell=cell, known=True, failures=count_failures(RunFolder.open(cell.folder).read()))
+    return Result(cell=cell, known=True, failures=tally_of(RunFolder.open(cell.folder)).failed)
 
 
 def _open(there: RunFolder) -> bool:

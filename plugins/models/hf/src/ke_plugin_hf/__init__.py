@@ -27,11 +27,11 @@ def ke_commands(group: click.Group) -> None:
 
 @hookimpl
 def ke_doctor() -> Iterable[HealthFinding]:
-    """Check torch and the devices it finds."""
+    """Check torch and the devices it finds, and show the size of the hub's cache."""
     try:
-        from ke_plugin_hf.devices import check_devices  # noqa: PLC0415  imports torch
+        from ke_plugin_hf.devices import check_devices, check_hub_cache  # noqa: PLC0415  imports torch
     except Exception as error:  # noqa: BLE001  a torch that cannot be imported fails in many ways
         what = f"torch cannot be imported: {type(error).__name__}: {' '.join(str(error).split())}"
         advice = "pip install --force-reinstall torch"
         return [HealthFinding(area="device", what=what, state="wrong", advice=advice)]
-    return check_devices()
+    return (*check_devices(), *check_hub_cache())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from huggingface_hub.constants import HF_HUB_CACHE
 
 from ke_core.plugin import HealthFinding
 from ke_plugin_hf.decoding.free import free_bytes
@@ -81,3 +82,11 @@ def _error(device: torch.device) -> str:
     if not torch.allclose(found.double(), numbers @ numbers, atol=TOLERANCE):
         return "the product of two small matrices is wrong"
     return ""
+
+
+def check_hub_cache() -> Iterator[HealthFinding]:
+    """Show the size of the models that were downloaded from the hub."""
+    hub = Path(HF_HUB_CACHE)
+    if hub.is_dir():
+        size = sum(path.lstat().st_size for path in hub.rglob("*") if path.is_file())
+        yield HealthFinding(area="caches", what=f"{hub}: {size / 1e6:,.1f} MB (models from the hub)")
