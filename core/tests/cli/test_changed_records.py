@@ -168,3 +168,16 @@ def test_a_broken_seal_is_an_error(ke, evaluated):
     seal.write_text("{}")
     status, _out, err = ke("report", "done")
     assert (status, "records.seal.json does not fit" in err) == (2, True)
+
+
+def test_a_run_that_cannot_be_scored_yet_is_left_out_of_the_report_of_others(ke, evaluated):
+    assert ke(*RUN, "--out", "other")[0] == 0
+    (evaluated / "scores.json").unlink()
+    lines = [line for line in lines_of(evaluated) if json.loads(line)["kind"] != "judged"]
+    (evaluated / "records.jsonl").write_text("".join(lines))
+    status, out, err = ke("report", "done", "other")
+    assert status == 0, err
+    assert "skipped: " in err
+    assert "has not been judged yet" in err
+    assert "other" in out
+    assert ke("report", "done")[0] == 2

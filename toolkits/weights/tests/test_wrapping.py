@@ -125,6 +125,34 @@ def test_details_describe_the_written_weights(tmp_path: Path) -> None:
     assert double["edits"][MOVE_TOWER.id]["missed"] != plain["edits"][MOVE_TOWER.id]["missed"]
 
 
+class Warned(Spread):
+    """Reports a warning of its own after that about the size of the updates."""
+
+    def write(self, work: EditInProgress) -> dict[str, Any]:
+        made = super().write(work)
+        return made | {"warning": "; ".join((*((made["warning"],) if "warning" in made else ()), "an edit is missing"))}
+
+
+class Scaled(UpdateWrapper):
+    """Makes every update 1,000 times as large."""
+
+    def filter(self, work: EditInProgress, layer: int, update: Delta) -> Delta:
+        return Dense(delta=1000 * dense(update))
+
+
+def test_the_warning_of_the_editor_is_kept(tmp_path: Path) -> None:
+    """That about the size of the solved updates is replaced by one about the written updates."""
+    session, found = make_session(tiny_model("llama"), root=tmp_path), list[Any]()
+    for wrapper in (Doubled(), Scaled()):
+        with wrapped(Warned(), "warned", {"one": wrapper}, multi_layer_settings).edit(session, EDITS[:1]) as edited:
+            found.append(edited.details)
+    small, large = found
+    assert small["warning"] == "an edit is missing"
+    assert large["warning"] == (
+        "the update of layer 1, 2 exceeds the weight: expect damage to the rest of the model; an edit is missing"
+    )
+
+
 def test_other_editors_take_no_wrappers() -> None:
     with pytest.raises(BadConfig, match="other takes no update wrappers"):
         wrapped(object(), "other", {}, multi_layer_settings)  # type: ignore[arg-type]

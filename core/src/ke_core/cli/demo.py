@@ -108,6 +108,8 @@ def _edited_facts(run: ResolvedRun) -> Iterator[tuple[Case, Edit, Ask]]:
 
     builder = RequestBuilder.of(run.spec, run.editor_spec, run.dataset, hides=run.hides)
     for case in (case for group in run.groups for case in group.edited):
+        if run.editor_spec.refused(run.editor, run.session, case.edits):
+            continue
         edits = {edit.id: edit for edit in case.edits}
         asked = {query.id: edits.get(query.edit or "") for query in queries_of(case, "after")}
         for unit in builder.after(case, edits, edited=True):

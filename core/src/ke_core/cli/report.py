@@ -75,7 +75,7 @@ def command(
     if len(set(wanted.values())) < len(wanted):
         raise click.UsageError(f"each of --{', --'.join(wanted)} needs a file of its own")
     where = str(data_dir) if data_dir else ""
-    found = load_runs(opened_runs(runs), app.catalog, data_dir=where)
+    found = load_runs(opened_runs(runs), app.catalog, data_dir=where, skipped=_skipped)
     for kind, path in wanted.items():
         text = app.report_formats[kind].render(found, app.catalog, where, not short)
         if str(path) == STDOUT:
@@ -122,6 +122,10 @@ def print_report(
     console.print(literal("\n  ".join(["Next:", *more])), soft_wrap=True)
 
 
+def _skipped(run: BadRun) -> None:
+    err().print(literal(f"skipped: {run.message}", "yellow"), soft_wrap=True)
+
+
 def opened_runs(paths: Sequence[Path]) -> list[RunFolder]:
     """Return the runs at and under ``paths``, each once. Raises BadRun if there are none."""
     found: dict[Path, RunFolder] = {}
@@ -132,7 +136,7 @@ def opened_runs(paths: Sequence[Path]) -> list[RunFolder]:
         under = [(path, RunFolder.open(path))] if RunFolder.is_one(path) or not path.is_dir() else [*runs_in(path)]
         for place, run in under:
             if isinstance(run, BadRun):
-                err().print(literal(f"skipped: {run.message}", "yellow"), soft_wrap=True)
+                _skipped(run)
             else:
                 found.setdefault(place.resolve(), run)
     if not found:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from time import perf_counter
@@ -40,6 +40,7 @@ from ke_core.runner.sequential import SavedState, ask_in_sequence
 from ke_core.runner.steps import Runner
 from ke_core.runner.usage import FREE, Prices, measured_phase, since_last
 from ke_core.runner.world import world
+from ke_core.spec.errors import BadRun
 from ke_core.spec.protocols import LanguageModel, Progress, SupportsConcurrentSolve
 from ke_core.spec.results import MetricScore
 
@@ -185,7 +186,23 @@ class LoadedRuns:
     reported: tuple[Reported, ...]
 
 
-def load_runs(folders: Sequence[RunFolder], catalog: Catalog, *, data_dir: str = "") -> LoadedRuns:
-    """Load the reports of several runs, as ``load_report`` does. Raises BadRun."""
-    reported = tuple(load_report(folder, catalog, data_dir=data_dir) for folder in folders)
-    return LoadedRuns(folders=tuple(folders), reported=reported)
+def load_runs(
+    folders: Sequence[RunFolder],
+    catalog: Catalog,
+    *,
+    data_dir: str = "",
+    skipped: Callable[[BadRun], object] | None = None,
+) -> LoadedRuns:
+    """Load the reports of several runs, as ``load_report`` does. Raises BadRun.
+
+    ``skipped`` gets the errors of runs that cannot be scored yet, unless no other run is left.
+    """
+    found: list[tuple[RunFolder, Reported]] = []
+    for folder in folders:
+        try:
+            found.append((folder, load_report(folder, catalog, data_dir=data_dir)))
+        except BadRun as error:
+            if skipped is None or (not found and folder is folders[-1]):
+                raise
+            skipped(error)
+    return LoadedRuns(folders=tuple(one for one, _its in found), reported=tuple(its for _one, its in found))

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from ke_plugin_anyedit import PUBLISHED_ALPHAEDIT, AnyEditAlphaEditConfig, derive_alphaedit
+from ke_plugin_anyedit import layers as layers_module
 from ke_plugin_anyedit.layers import AnyEditAlphaEdit
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.examples import MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
 from ke_weights import PUBLISHED_MULTI_LAYER
-from ke_weights.plugin import double
+from ke_weights.plugin import double, null_space
 from ke_weights.testing.reference_answers import LONG_EDITS, SMALL_ANSWERS, ReferenceAnswers
 from ke_weights.testing.reference_edits import ReferenceModel, off
 
@@ -81,6 +82,21 @@ def test_a_later_edit_uses_the_null_space_of_the_unedited_model(tmp_path: Path) 
         with editor.edit(session, [MOVE_TOWER]):
             assert list(editor._open.values()) == [spaces]
     assert not editor._open
+
+
+def test_null_spaces_of_an_unchanged_model_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, editor = make_session(tiny_model("gpt2"), root=tmp_path), AnyEditAlphaEdit(SMALL, derive_alphaedit)
+    computed: list[int] = []
+
+    def counted(covariance: Any, layer: int, *limits: Any) -> Any:
+        computed.append(layer)
+        return null_space(covariance, layer, *limits)
+
+    monkeypatch.setattr(layers_module, "null_space", counted)
+    for edit in LONG_EDITS:
+        with editor.edit(session, [edit]):
+            pass
+    assert computed == list(LAYERS)
 
 
 @pytest.mark.parametrize("key", PUBLISHED_ALPHAEDIT, ids=lambda key: f"{key[0]}-{key[1]}")

@@ -19,6 +19,7 @@ from ke_testing.editor import one_clear_line, unchanged
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.plugin import find_parts, rewrite, target_ids
+from ke_weights.testing.inside import answer_loss, open_shift
 from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
@@ -109,7 +110,14 @@ def released(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict
 def test_prompt_last_equals_the_released_code(
     family: Family, layers: tuple[int, ...], batch: int, tmp_path: Path, *, constrained: bool
 ) -> None:
-    config = evolve(SMALL, objective="prompt-last", layers=layers, batch=batch, constrained=constrained)
+    config = evolve(
+        SMALL,
+        objective="prompt-last",
+        layers=layers,
+        batch=batch,
+        constrained=constrained,
+        eps=1e-2 if constrained else None,
+    )
     model = tiny_model(family, dtype="float64")
     lengths = {len(target_ids(model.tokenizer, rewrite(edit).prompt, rewrite(edit).target)) for edit in FOUR_MOVES}
     assert len(lengths) > 1
@@ -139,7 +147,7 @@ def test_objectives_agree_only_for_a_target_of_one_token(tmp_path: Path) -> None
 def test_updates_equal_plain_fine_tuning(
     family: Family, layers: tuple[int, ...], tmp_path: Path, *, constrained: bool
 ) -> None:
-    config = evolve(SMALL, layers=layers, constrained=constrained)
+    config = evolve(SMALL, layers=layers, constrained=constrained, eps=1e-2 if constrained else None)
     model = tiny_model(family, dtype="float64")
     ours = deltas(model, EDITS, config, tmp_path)
     theirs = plain(model, EDITS, list(ours), config)
@@ -185,7 +193,7 @@ def test_new_object_becomes_more_probable(tmp_path: Path) -> None:
     model = tiny_model("llama")
     request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
     before = model.score(request)[0].logprobs
-    with Ft(evolve(SMALL, steps=25, constrained=False)).edit(make_session(model, root=tmp_path), EDITS):
+    with Ft(evolve(SMALL, steps=25, constrained=False, eps=None)).edit(make_session(model, root=tmp_path), EDITS):
         after = model.score(request)[0].logprobs
     assert after[0] > before[0] + 1
     assert after[0] > after[1]
@@ -193,7 +201,7 @@ def test_new_object_becomes_more_probable(tmp_path: Path) -> None:
 
 def test_non_finite_loss_names_its_edit(tmp_path: Path) -> None:
     model = tiny_model("llama")
-    editor, why = Ft(evolve(SMALL, lr=1e37, constrained=False)), f"edit '{MOVE_TOWER.id}' is not finite"
+    editor, why = Ft(evolve(SMALL, lr=1e37, constrained=False, eps=None)), f"edit '{MOVE_TOWER.id}' is not finite"
     with one_clear_line(model, EditFailed, why), editor.edit(make_session(model, root=tmp_path), EDITS):
         pass
 
@@ -273,3 +281,28 @@ def test_zero_bias_has_no_relative_norm(tmp_path: Path) -> None:
         norms = edited.details["relative_update_norms"]
     assert norms.pop(name) is None
     assert all(norm > 0 for norm in norms.values())
+
+
+def test_training_inside_an_adaptor_sees_whole_passes(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    with (
+        open_shift(model, "model.layers.2.mlp.down_proj", 64),
+        Ft(evolve(SMALL, objective="target")).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited,
+    ):
+        details: Any = edited.details
+        losses = details["edits"][MOVE_TOWER.id]
+        assert losses["loss_after"] == pytest.approx(answer_loss(model, MOVE_TOWER), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"constrained": False}, "constrained=false"),
+        ({"profile": "locft-bf"}, "profile=locft-bf"),
+        ({"profile": "locft-bf", "constrained": False}, "constrained=false"),
+    ],
+)
+def test_bound_without_effect_is_refused(options: Any, reason: str) -> None:
+    with pytest.raises(BadConfig, match=f"ft.eps=0.1 has no effect with {reason}"):
+        Ft(FtConfig(eps=0.1, **options))
+    Ft(FtConfig(eps=0.1, **options | {"constrained": True}))

@@ -22,6 +22,7 @@ from ke_plugin_hf.testing import Family, tiny_model
 from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TOWER, city_edit
 from ke_testing.fakes import make_session
 from ke_weights.plugin import LayerCall, prompt_lengths, rewrite
+from ke_weights.testing.inside import answer_loss, open_shift
 
 NAMES = {"llama": "model.layers.1.mlp.down_proj", "gpt2": "transformer.h.1.mlp.c_proj"}
 CONFIG = GraceConfig(layer=1, eps=1e-3, steps=4, lr=0.1)
@@ -225,6 +226,16 @@ def test_every_replacement_learns(replacement: Any, tmp_path: Path) -> None:
     with Grace(config).edit(make_session(tiny_model("gpt2"), root=tmp_path), [MOVE_TOWER]) as edited:
         losses = edited.details["edits"][MOVE_TOWER.id]
     assert losses["loss_after"] < losses["loss_before"]
+
+
+def test_training_inside_another_adaptor_sees_whole_passes(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    with (
+        open_shift(model, "model.layers.2.mlp.down_proj", 64),
+        Grace(CONFIG).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited,
+    ):
+        losses = edited.details["edits"][MOVE_TOWER.id]
+        assert losses["loss_after"] == pytest.approx(answer_loss(model, MOVE_TOWER), abs=1e-5)
 
 
 def test_removed_edit_is_undone_and_later_ones_are_learned_again(tmp_path: Path) -> None:

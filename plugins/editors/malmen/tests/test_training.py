@@ -75,6 +75,30 @@ def test_paper_profile_makes_one_optimizer_step_per_sequence(kit: Any, tmp_path:
     assert not all(torch.equal(a, b) for a, b in zip(before, training.network.parameters(), strict=True))
 
 
+def test_batch_that_is_not_finite_leaves_the_accumulated_gradients(kit: Any, tmp_path: Path) -> None:
+    """Its gradients are infinite in one parameter. The sequence still ends with an optimizer step."""
+    config, model = evolve(kit.configs["rledit"], profile="paper"), tiny_model("llama")
+    training = kit.begin("rledit", model, tmp_path, config)
+    parameters = dict(training.network.named_parameters())
+    training.advance()
+    before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    summed = {name: parameter.grad.clone() for name, parameter in parameters.items() if parameter.grad is not None}
+    handle = next(iter(parameters.values())).register_hook(lambda gradient: gradient * torch.inf)
+    assert training.advance().numbers["skipped"] == 1
+    handle.remove()
+    assert summed
+    for name, gradient in summed.items():
+        found = parameters[name].grad
+        assert found is not None
+        assert torch.equal(found, gradient)
+    training.advance()
+    with model.module.get_submodule("model.norm").register_forward_hook(
+        lambda _module, _args, states: states * torch.inf
+    ):
+        assert training.advance().numbers["skipped"] == 1
+    assert not all(torch.equal(parameters[name], old) for name, old in before.items())
+
+
 def test_training_does_not_change_the_model(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("llama")
     model.module.requires_grad_(requires_grad=True)

@@ -22,6 +22,7 @@ from ke_plugin_melo.training import first_factors
 from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TOWER, city_edit
 from ke_testing.fakes import make_session
 from ke_weights.plugin import prompt_lengths, rewrite, target_ids
+from ke_weights.testing.inside import answer_loss, open_shift
 
 NAMES = {
     "llama": [f"model.layers.{layer}.mlp.up_proj" for layer in (1, 2, 3)],
@@ -145,6 +146,13 @@ def test_a_row_keeps_its_block_while_it_is_decoded(tmp_path: Path) -> None:
             ids.append(int(logits[0, -1].argmax()))
     assert texts[0] == model.decode(ids[length:])
     assert texts[1] == tiny_model().generate([Generate(prompt="Who", max_tokens=6)])[0].text
+
+
+def test_training_inside_another_adaptor_sees_prompt_and_answer(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    with open_shift(model, "model.layers.2.mlp.down_proj", 64), opened(model, tmp_path, [MOVE_TOWER]) as edited:
+        losses = edited.details["edits"][MOVE_TOWER.id]
+        assert losses["loss_after"] == pytest.approx(answer_loss(model, MOVE_TOWER), abs=1e-5)
 
 
 def test_edits_of_a_batch_share_a_block(tmp_path: Path) -> None:

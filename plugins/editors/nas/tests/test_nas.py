@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from ke_core.plugin import Edit
+from ke_core.plugin import BadConfig, Edit
 from ke_plugin_hf.testing import Family, tiny_model
+from ke_plugin_nas import NasConfig
 from ke_plugin_nas.facts import builtin_facts
-from ke_plugin_nas.wrapper import scale_to
+from ke_plugin_nas.wrapper import Nas, scale_to
 from ke_testing.examples import FOUR_MOVES
 from ke_testing.fakes import make_session
 from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
@@ -91,6 +93,14 @@ def test_targets_get_the_norm_of_the_anchor_or_are_abandoned() -> None:
     torch.testing.assert_close(found[:, :2].norm(dim=0), torch.full((2,), 4.0, dtype=torch.float64))
     torch.testing.assert_close(torch.cosine_similarity(found[:, :2], wanted[:, :2], dim=0), torch.ones(2).double())
     assert torch.equal(found[:, 2], value[:, 2])
+
+
+@pytest.mark.parametrize("option", [{"facts": "edits.json"}, {"samples": 7}, {"drop": 0.5}])
+def test_options_of_the_mean_are_refused_with_an_anchor(option: Any) -> None:
+    Nas(NasConfig(**option))
+    Nas(NasConfig(anchor=3.0))
+    with pytest.raises(BadConfig, match=f"nas.{next(iter(option))}=.* has no effect with nas.anchor=3.0"):
+        Nas(NasConfig(anchor=3.0, **option))
 
 
 def test_builtin_facts_are_distinct_and_counterfactual() -> None:

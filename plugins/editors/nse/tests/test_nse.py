@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ke_core.plugin import Edit
 from ke_plugin_hf.testing import Family, tiny_model
-from ke_plugin_nse.editor import most_active
+from ke_plugin_nse.editor import _Passes, most_active
 from ke_testing.examples import FOUR_MOVES
 from ke_testing.fakes import make_session
 from ke_weights.testing.reference_edits import ReferenceModel
@@ -120,6 +120,26 @@ def test_edits_outside_the_limits_are_not_written_and_those_above_are_reported(
         details: Any = edited.details
     assert (details["passes"], set(details["above_upper"])) == ([], above)
     assert ("4 edits were not written" in details.get("warning", "")) == bool(above)
+
+
+@pytest.mark.parametrize(
+    ("seen", "above"),
+    [
+        (([1.0, 20.0], [20.0, 5.0], [20.0, 20.0]), {}),  # each is in one pass, and ends far from its target
+        (([1.0, 20.0], [1.0, 30.0], [1.0, 5.0]), {FOUR_MOVES[1].id: 30.0}),  # the second one is in no pass
+        (([1.0, 0.1], [1.0, 0.1], [1.0, 20.0]), {}),  # the second one is finished from the start
+    ],
+)
+def test_edits_are_reported_as_not_written_if_no_pass_wrote_them(
+    seen: Any, above: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distances_ = iter(seen)
+    monkeypatch.setattr(_Passes, "_left", lambda _self: torch.tensor([next(distances_)], dtype=torch.float64))
+    editor = wrapped_editor("nse", ALL | {"alpha": "0.5", "upper": "10", "passes": "2"})
+    with editor.edit(make_session(tiny_model("gpt2"), root=tmp_path), FOUR_MOVES[:2]) as edited:
+        details: Any = edited.details
+    assert details["above_upper"] == above
+    assert ("not written" in details.get("warning", "")) == bool(above)
 
 
 def test_targets_do_not_depend_on_earlier_edits(tmp_path: Path) -> None:

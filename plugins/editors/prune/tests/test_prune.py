@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from ke_plugin_hf.testing import Family, tiny_model
-from ke_plugin_prune.wrapper import restrained
+from ke_plugin_prune import wrapper
+from ke_plugin_prune.wrapper import correction, spectral_norm
 from ke_testing.fakes import make_session
+from ke_weights.plugin import dense
 from ke_weights.testing.reference_edits import ReferenceModel
 from ke_weights.testing.reference_memit import LAYERS, LIMITS, ReferenceMemit, distances
 from ke_weights.testing.wrapping import wrapped_editor
@@ -50,6 +52,49 @@ def test_default_bound_is_the_spectral_norm_of_the_original_weight(tmp_path: Pat
         for edits in ReferenceMemit.batches:
             details: Any = active.enter_context(editor.edit(session, edits)).details
             assert details["wrappers"]["prune"]["bounds"] == pytest.approx(norms, rel=1e-12)
+
+
+def restrained(total: Tensor, bound: float, base: float) -> Tensor:
+    return total + dense(correction(total, bound, base))
+
+
+def test_spectral_norm_is_the_largest_singular_value() -> None:
+    draw = torch.Generator().manual_seed(0)
+    for shape in ((20, 48), (48, 20)):
+        matrix = torch.randn(shape, dtype=torch.float64, generator=draw)
+        assert spectral_norm(matrix) == pytest.approx(float(torch.linalg.svdvals(matrix)[0]), rel=1e-12)
+
+
+def test_corrections_are_low_rank_and_in_the_precision_of_the_weights(tmp_path: Path) -> None:
+    session = make_session(tiny_model("gpt2"), root=tmp_path)
+    editor = wrapped_editor("memit+prune", {"prune.bound": str(BOUND), "prune.base": str(BASE)})
+    corrections = editor.wrappers["prune"].corrections
+    with ExitStack() as active:
+        for edits in ReferenceMemit.batches:
+            active.enter_context(editor.edit(session, edits))
+        (kept,) = corrections._values.values()
+        assert len(kept) == len(ReferenceMemit.batches)
+        for one in kept[-1].values():
+            assert one.left.dtype == torch.float32
+            assert one.left.shape[1] <= sum(len(edits) for edits in ReferenceMemit.batches)
+
+
+def test_norm_of_an_unchanged_original_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Separate edits start from the same weights."""
+    session = make_session(tiny_model("gpt2"), root=tmp_path)
+    editor, shapes = wrapped_editor("memit+prune", {}), list[str]()
+
+    def counted(matrix: Tensor) -> float:
+        shapes.append(str(matrix.shape))
+        return spectral_norm(matrix)
+
+    monkeypatch.setattr(wrapper, "spectral_norm", counted)
+    found: list[Any] = []
+    for _ in range(2):
+        with editor.edit(session, ReferenceMemit.batches[0]) as edited:
+            found.append(edited.details)
+    assert found[0] == found[1]
+    assert len(shapes) == 3 * len(LAYERS)  # the original weights once, and the sum of updates twice
 
 
 def test_large_singular_values_are_compressed_and_small_ones_kept() -> None:

@@ -8,10 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from ke_plugin_hf.testing import Family
-from ke_plugin_revive.wrapper import dominant
+from ke_plugin_hf.testing import Family, tiny_model
+from ke_plugin_revive import wrapper
+from ke_plugin_revive.wrapper import Subspace, dominant
+from ke_testing.examples import FOUR_MOVES
+from ke_testing.fakes import make_session
 from ke_weights.plugin import Dense, LowRank, dense
-from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
+from ke_weights.testing.reference_memit import LAYERS, LIMITS, ReferenceMemit, distances
+from ke_weights.testing.wrapping import wrapped_editor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -46,3 +50,19 @@ def test_leading_singular_triplets_do_not_change() -> None:
     torch.testing.assert_close(dense(space.outside(Dense(delta=left @ right))), update)
     torch.testing.assert_close((weight + update) @ v[:rank].T, weight @ v[:rank].T)
     torch.testing.assert_close(u[:, :rank].T @ (weight + update), u[:, :rank].T @ weight)
+
+
+def test_subspaces_of_an_unchanged_weight_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Separate edits start from the same weights; another model does not."""
+    computed: list[Tensor] = []
+
+    def counted(weight: Tensor, energy: float) -> Subspace:
+        computed.append(weight)
+        return dominant(weight, energy)
+
+    monkeypatch.setattr(wrapper, "dominant", counted)
+    editor = wrapped_editor("memit+revive", {"revive.energy": "0.5"})
+    for family in ("gpt2", "gpt2", "llama"):
+        with editor.edit(make_session(tiny_model(family), root=tmp_path), FOUR_MOVES[:1]):
+            pass
+    assert len(computed) == 2 * len(LAYERS)

@@ -17,7 +17,9 @@ from ke_plugin_unke.editor import Unke
 from ke_testing.examples import facts_of
 from ke_testing.fakes import make_session
 from ke_weights import PUBLISHED_LONG_ANSWERS
-from ke_weights.plugin import module_map
+from ke_weights.answer_states import answer_states
+from ke_weights.optimize import TargetSettings
+from ke_weights.plugin import module_map, rewrite
 from ke_weights.testing.reference_answers import ANSWER_LIMITS, LONG, LONG_EDITS, SMALL_ANSWERS, ReferenceAnswers
 from ke_weights.testing.weights import changes, weights_of
 
@@ -90,6 +92,25 @@ def test_answer_becomes_more_probable(tmp_path: Path) -> None:
     config = evolve(SMALL, steps=25, clamp=4.0, weight_decay=0.0, block_steps=50)
     with Unke(config, derive).edit(make_session(model, root=tmp_path), [LONG]):
         assert model.score(request)[0].logprobs[0] > before + 1
+
+
+def test_chat_model_reads_the_question_in_its_chat_format(tmp_path: Path) -> None:
+    plain = tiny_model("llama")
+    plain.tokenizer.chat_template = (
+        "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]{% endif %}"
+    )
+    chat = type(plain)(id="chat", module=plain.module, tokenizer=plain.tokenizer, chat=True)
+    states = {}
+    for model in (plain, chat):
+        session = make_session(model, root=tmp_path)
+        modules, rewrites = module_map(model.module), [rewrite(LONG)]
+        settings = TargetSettings(layer=1, steps=2, lr=0.1, kl=0.0, weight_decay=0.0, clamp=1.0)
+        (states[model.id],) = answer_states(session, modules, rewrites, settings)
+        assert states[model.id].ids == tuple(model.encode(LONG.prompt))
+        room = Unke(SMALL, derive)._room(session)
+        assert (room < model.context - 1) == model.chat
+    assert states["chat"].positions > states[plain.id].positions
 
 
 def test_end_of_sequence_needs_a_token(tmp_path: Path) -> None:

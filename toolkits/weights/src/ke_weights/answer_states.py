@@ -70,7 +70,7 @@ def answer_states(
 
     ``window``: tokens per window; 0: one window for the whole answer. ``ending``: ids after each answer.
     """
-    answers = [_answer(session.model.tokenizer, made, ending) for made in rewrites]
+    answers = [_answer(session.model, made, ending) for made in rewrites]
     size = window or max(len(one.answer) for one in answers)
     found: list[list[OptimizedTarget]] = [[] for _ in rewrites]
     for start in range(0, max(len(one.answer) for one in answers), size):
@@ -83,9 +83,11 @@ def answer_states(
     return [_states(*each, size) for each in zip(rewrites, answers, found, strict=True)]
 
 
-def _answer(tokenizer: Any, made: Rewrite, ending: Sequence[int]) -> LongTarget:
-    target = target_ids(tokenizer, made.prompt, made.target)
-    return LongTarget(question=tuple(encode(tokenizer, made.prompt)[0]), answer=(*target, *ending))
+def _answer(model: Any, made: Rewrite, ending: Sequence[int]) -> LongTarget:
+    """Return the ids of one edit. A chat model reads the question in its chat format, as when it answers."""
+    target = target_ids(model.tokenizer, made.prompt, made.target)
+    question = model.encode(made.prompt) if model.chat else encode(model.tokenizer, made.prompt)[0]
+    return LongTarget(question=tuple(question), answer=(*target, *ending))
 
 
 def _window(made: Rewrite, answer: LongTarget, start: int, size: int, earlier: Sequence[OptimizedTarget]) -> TargetRows:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ke_core.plugin import EditFailed, Progress
 from ke_plugin_hf.guard import map_orientation
 from ke_weights.answer_states import AnswerStates
+from ke_weights.gradients import LOSS_SCALE
 from ke_weights.hooks import frozen_module
 from ke_weights.modules import ModuleMap
 from ke_weights.subject import SubjectTokens
@@ -89,8 +90,12 @@ def train_block(
             for step in range(settings.steps):
                 now = loss()
                 _finite(now)
-                adam.zero_grad()
-                now.backward(inputs=list(trained.values()))  # type: ignore[no-untyped-call]  # untyped in torch
+                scale = LOSS_SCALE.get(parts[0].inputs.dtype, 1.0)
+                found: Sequence[Tensor | None] = torch.autograd.grad(
+                    now * scale, list(trained.values()), allow_unused=True
+                )
+                for value, gradient in zip(trained.values(), found, strict=True):
+                    value.grad = None if gradient is None else gradient / scale
                 adam.step()
                 progress.advance("training a block", step + 1, settings.steps)
         after = _finite(loss())

@@ -14,6 +14,7 @@ from attrs import frozen
 from torch import Tensor, nn
 
 from ke_core.plugin import uninterruptible_context
+from ke_plugin_hf.layer_calls import prompt_lengths
 from ke_weights.hooks import Hooks, forward
 from ke_weights.scored_tokens import ScoredTokens
 
@@ -49,7 +50,8 @@ def layer_gradients(
         inputs[name] = args[0].detach()
         outputs[name] = output.requires_grad_()  # the graph begins at the first layer's output
 
-    with hooked(module, names, seen):
+    others = () if unscored is None else unscored[1].sum(1).tolist()
+    with hooked(module, names, seen), prompt_lengths((*batch.prompts, *others)):
         logits = forward(module, ids, mask).logits
     losses = batch.nll(batch.pick(logits))
     scale = LOSS_SCALE.get(logits.dtype, 1.0)

@@ -125,7 +125,9 @@ class LongAnswerEditor(ABC):
         return modules, settings
 
     def _room(self, session: Session[Any]) -> int:
-        return int(session.model.context) - self.config.eos
+        """Return how many tokens prompt and target may have in addition to those of the chat format."""
+        model = session.model
+        return int(model.context) - self.config.eos - (len(model.encode("a")) if model.chat else 0)
 
 
 class BlockEditor(LongAnswerEditor):

@@ -17,7 +17,7 @@ class ScoredTokens:
     """Token ids and mask [rows, T], padded on the right, and the scored positions with their tokens.
 
     ``row``, ``column``, ``token``, ``weight``: [S]. A row's weights sum to one, so its loss is the mean over its
-    target's tokens. The weights are float64 in CPU memory.
+    target's tokens. The weights are float64 in CPU memory. ``prompts``: tokens of each row's prompt.
     """
 
     ids: Tensor
@@ -26,6 +26,7 @@ class ScoredTokens:
     column: Tensor
     token: Tensor
     weight: Tensor
+    prompts: tuple[int, ...]
 
     def pick(self, values: Tensor) -> Tensor:
         """Return the values at the scored positions, [S, ...] of [rows or more, T or more, ...]."""
@@ -61,6 +62,7 @@ def scored_tokens(
         column=torch.tensor(column, device=device),
         token=torch.tensor(token, device=device),
         weight=torch.tensor(weight, dtype=torch.float64),
+        prompts=tuple(len(prompt) for prompt, _target in rows),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 from torch import Tensor
 
+from ke_plugin_hf.layer_calls import prompt_lengths
 from ke_weights.hooks import forward
 from ke_weights.modules import ModuleMap
 from ke_weights.scored_tokens import ScoredTokens, scored_tokens
@@ -18,6 +19,8 @@ from ke_weights.tail import Tail, open_tail
 class TrainingRows:
     """Ids and mask [R, T] of all rows, the scored targets of the first ones, and the blocks from the trained layer on.
 
+    ``prompts``: tokens of each row's prompt, which adaptors of other edits see.
+
     Complete rows are kept, because every key affects later tokens. ``tail`` is None if the whole model must run: it
     differs from the module map (norms after the MLP, capped logits), or adaptors must see whole passes.
     """
@@ -25,13 +28,15 @@ class TrainingRows:
     modules: ModuleMap
     ids: Tensor
     mask: Tensor
+    prompts: tuple[int, ...]
     scored: ScoredTokens
     tail: Tail | None
 
     def logits(self) -> Tensor:
         """Return the logits at the scored positions, [S, V]; differentiable."""
         if self.tail is None:
-            found: Tensor = forward(self.modules.module, self.ids, self.mask).logits
+            with prompt_lengths(self.prompts):
+                found: Tensor = forward(self.modules.module, self.ids, self.mask).logits
             return self.scored.pick(found).to(self.modules.dtype)
         return self.modules.logits(self.scored.pick(self.tail.run(self.tail.hidden)))
 
@@ -56,4 +61,5 @@ def training_rows(
     if not (whole or modules.obstacle):
         tail = open_tail(modules, [SubjectTokens(row, 0) for row in inputs], layer - 1)
     scored = scored_tokens(rows, modules.device, forced=forced)
-    return TrainingRows(modules=modules, ids=ids, mask=mask, scored=scored, tail=tail)
+    prompts = (*scored.prompts, *map(len, unscored))
+    return TrainingRows(modules=modules, ids=ids, mask=mask, prompts=prompts, scored=scored, tail=tail)

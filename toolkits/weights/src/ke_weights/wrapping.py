@@ -25,7 +25,7 @@ from torch import Tensor
 from ke_core.plugin import BadConfig, Details, Editor, uninterruptible_context
 from ke_plugin_hf.guard import Delta
 from ke_weights.edit_targets import EditTargets
-from ke_weights.locate import LocateContext, ResolveSettings
+from ke_weights.locate import LocateContext, ResolveSettings, size_warning
 from ke_weights.locate_editor import EditInProgress, LocateEditor
 from ke_weights.optimize import TargetSettings
 from ke_weights.spread import WeightWriter, site_states, summed, write
@@ -137,8 +137,16 @@ def write_wrapped(editor: LocateEditor, work: EditInProgress) -> Details:
             targets.record_filtered(layer, update)
         norms[str(layer)] = write(work.weights, modules, layer, update)
     told = {name: wrapper.after(work) for name, wrapper in work.wrappers.items()}
+    details = work.context.details(norms, _report(work))
+    warnings = [text for text in (details.get("warning", ""), _own_warning(made)) if text]
     others = {name: value for name, value in made.items() if name != "warning"}
-    return {**others, **work.context.details(norms, _report(work)), "wrappers": told}
+    return {**others, **details, "wrappers": told} | ({"warning": "; ".join(warnings)} if warnings else {})
+
+
+def _own_warning(made: Details) -> str:
+    """Return the editor's warning without the part about the size of the solved updates, which filters change."""
+    text = str(made.get("warning", ""))
+    return text.removeprefix(size_warning(made.get("relative_update_norms", {}))).removeprefix("; ")
 
 
 def _report(work: EditInProgress) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ from ke_weights.plugin import (
     CovarianceCache,
     CovarianceSettings,
     EditTargets,
+    KeyCovariance,
     KeyRows,
     LongAnswerEditor,
     LongAnswers,
@@ -58,6 +60,7 @@ class AnyEditAlphaEdit(LongAnswerEditor):
             CovarianceSettings(corpus=config.corpus, tokens=config.tokens, document_length=config.document_length)
         )
         self._open: dict[int, Spaces] = {}
+        self._computed: WeakKeyDictionary[KeyCovariance, NullSpace] = WeakKeyDictionary()
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Return the edits that cannot be made. Without edits: also check the text for the key covariance."""
@@ -83,12 +86,15 @@ class AnyEditAlphaEdit(LongAnswerEditor):
         key = id(work.session.model.module)
         if key not in self._open:
             covariances = self._covariances.of(work.session, work.modules, work.layers)
-            spaces = {
-                layer: null_space(covariance, layer, work["nullspace_threshold"], work["l2"])
-                for layer, covariance in covariances.items()
-            }
+            spaces = {layer: self._space(work, layer, covariance) for layer, covariance in covariances.items()}
             work.closing.enter_context(_kept(self._open, key, spaces))
         return self._open[key]
+
+    def _space(self, work: LongAnswers, layer: int, covariance: KeyCovariance) -> NullSpace:
+        """Return the null space of a covariance; that of a covariance seen before is not computed again."""
+        if covariance not in self._computed:
+            self._computed[covariance] = null_space(covariance, layer, work["nullspace_threshold"], work["l2"])
+        return self._computed[covariance]
 
 
 @uninterruptible_context

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, Setting
 from ke_plugin_ft.training import FtSettings, train
-from ke_plugin_ft.values import FtConfig, settings
+from ke_plugin_ft.values import FtConfig, check_options, settings
 from ke_weights import as_details
 from ke_weights.plugin import (
     Dense,
@@ -33,6 +33,7 @@ class Ft:
     low_rank: ClassVar[bool] = False
 
     def __init__(self, config: FtConfig) -> None:
+        check_options(config)
         self.config = config
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
@@ -83,6 +84,7 @@ class Ft:
                 stop_loss=self.config.stop_loss,
                 ending=end_of_sequence(session.model.tokenizer, "ft.eos") if values["eos"].value else (),
                 shuffle=session.seed if self.config.profile == "locft-bf" else None,
+                whole=bool(session.model.adaptors),
             ),
             session.progress,
         )

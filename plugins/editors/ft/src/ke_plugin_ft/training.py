@@ -42,7 +42,7 @@ class FtSettings:
     """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` is edits per step.
 
     ``ending``: ids appended to every target. ``shuffle``: seed of the order of the edits, sampled for each pass; None
-    keeps their order.
+    keeps their order. ``whole``: run the whole model in each step, so that adaptors of other edits see whole passes.
     """
 
     objective: Literal["prompt-last", "target"]
@@ -54,6 +54,7 @@ class FtSettings:
     stop_loss: float
     ending: tuple[int, ...] = ()
     shuffle: int | None = None
+    whole: bool = False
 
 
 @frozen(kw_only=True, eq=False)
@@ -176,7 +177,8 @@ def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], sett
     ]
     forced = settings.objective == "target"
     return FtBatch(
-        names=tuple(made.id for made in rewrites), rows=training_rows(modules, rows, settings.layers[0], forced=forced)
+        names=tuple(made.id for made in rewrites),
+        rows=training_rows(modules, rows, settings.layers[0], forced=forced, whole=settings.whole),
     )
 
 

@@ -22,7 +22,7 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import ModelFacts, Setting, Shape, option
+from ke_core.plugin import BadConfig, ModelFacts, Setting, Shape, option
 from ke_weights import Published, derived, positive, resolve_hyperparameters
 
 
@@ -105,6 +105,16 @@ def settings(config: FtConfig, facts: ModelFacts) -> dict[str, Setting]:
     if bounded:
         otherwise["eps"] = _bound(shape)
     return resolve_hyperparameters(config, table.get(shape.key), otherwise) | found
+
+
+def check_options(config: FtConfig) -> None:
+    """Raise BadConfig for a bound that no weight would be kept within."""
+    bounded, profile = config.constrained, config.profile
+    if config.eps is not None and not (profile == "default" if bounded is None else bounded):
+        reason = f"profile={profile}" if bounded is None else "constrained=false"
+        raise BadConfig(
+            f"ft.eps={config.eps} has no effect with {reason}", hint="add -o ft.constrained=true, or remove ft.eps"
+        )
 
 
 def _profile(config: FtConfig) -> dict[str, Setting]:

@@ -109,10 +109,10 @@ class GraceModel(PassthroughModel):
         key, output = key_and_output(model.module, made.layer, tokens.prompt, model.device)
         value = output if made.warm else cold_value(len(output), self.session.seed, tokens, output.device)
         placed = place(book, Codebook.entry(key, value, made.rules.eps, tokens.target), tokens.target, made.rules)
-        # adaptors of other edits must see whole passes
-        whole = len(model.adaptors) > 1
         trained = train_value(
-            training_rows(made.modules, [(tokens.prompt, tokens.target)], made.values["layer"].value, whole=whole),
+            training_rows(
+                made.modules, [(tokens.prompt, tokens.target)], made.values["layer"].value, whole=bool(model.adaptors)
+            ),
             self.adaptor,
             placed.codebook,
             placed.entry,

@@ -19,6 +19,7 @@ from ke_weights.plugin import (
     encode,
     forward,
     frozen_module,
+    prompt_lengths,
     require_finite,
     scored_tokens,
     target_ids,
@@ -92,7 +93,9 @@ def losses(module: nn.Module, examples: Sequence[Example], device: torch.device)
     skipped = min(one.start for one in examples) - 1  # logits before the first label are not needed
     keep = batch.ids.shape[1] - skipped
     takes = inspect.signature(module.forward).parameters
-    logits: Tensor = forward(module, batch.ids, batch.mask, **({KEEP: keep} if KEEP in takes else {})).logits[:, -keep:]
+    with prompt_lengths(batch.prompts):
+        out = forward(module, batch.ids, batch.mask, **({KEEP: keep} if KEEP in takes else {}))
+    logits: Tensor = out.logits[:, -keep:]
     found = batch.nll(evolve(batch, column=batch.column - skipped).pick(logits))
     require_finite(found, [one.edit for one in examples], "while training its adapter")
     return found

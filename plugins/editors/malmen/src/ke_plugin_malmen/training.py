@@ -64,7 +64,7 @@ class SequenceTraining(HypernetworkTraining[MalmenNetwork]):
     """A training between two steps. ``shifts``: the sum of the shifts of the current sequence, empty at its start.
 
     With ``accumulate``, the gradients of a sequence are summed, clipped after every batch, and used for one optimizer
-    step at its end, as RLEdit published.
+    step at its end, as RLEdit published. A batch without finite gradients leaves the sum as it is.
     """
 
     def __init__(
@@ -109,6 +109,10 @@ class SequenceTraining(HypernetworkTraining[MalmenNetwork]):
         if self.recipe["accumulate"] and self.place != 0:  # ``step`` is already that of the next batch
             return self.clip()
         return super().update()
+
+    def skip(self) -> float:
+        """Step the optimizers if a sequence with accumulated gradients ends with this batch."""
+        return super().update() if self.recipe["accumulate"] and self.place == 0 else super().skip()
 
     def step_size(self) -> float:
         """Return the mean learned step size."""

@@ -24,6 +24,7 @@ from ke_weights.plugin import (
     derived_seed,
     frozen_module,
     map_orientation,
+    prompt_lengths,
     require_finite,
     training_rows,
 )
@@ -101,7 +102,8 @@ def train_block(
     adam = torch.optim.Adam(weights, lr=how.lr)
     rate = torch.optim.lr_scheduler.StepLR(adam, HALVED, 0.5)
     before: tuple[float, ...] = ()
-    with frozen_module(how.modules.module), Hooks() as hooks:
+    prompts = [len(prompt) for prompt, _target in tokens]
+    with frozen_module(how.modules.module), prompt_lengths(prompts), Hooks() as hooks:
         for name, (down, up) in factors.items():
             hooks.add(how.modules.module.get_submodule(name), _adding(down, up, how.scale))
         with torch.enable_grad():

@@ -36,6 +36,9 @@ from ke_weights.plugin import (
     unsupported_edits,
 )
 
+UNUSED = {name: getattr(NasConfig(), name) for name in ("facts", "samples", "drop")}
+"""Defaults of the options of the mean, which a given anchor replaces."""
+
 
 @frozen(kw_only=True)
 class Anchor:
@@ -50,6 +53,12 @@ class Nas(UpdateWrapper):
     """Wrapper that scales the targets of edits."""
 
     def __init__(self, config: NasConfig) -> None:
+        for name, default in UNUSED.items():
+            if config.anchor is not None and getattr(config, name) != default:
+                raise BadConfig(
+                    f"nas.{name}={getattr(config, name)} has no effect with nas.anchor={config.anchor}",
+                    hint="remove one of the two",
+                )
         self.config = config
         self.anchors: EditState[Anchor] = EditState()
         self.abandoned: EditState[tuple[str, ...]] = EditState()

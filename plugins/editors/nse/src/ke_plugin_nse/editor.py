@@ -67,7 +67,7 @@ class Nse(LocateEditor):
         left = passes.run()
         self._history.keep(work, {layer: average_keys(context.modules, targets.rows, layer) for layer in layers})
         details = context.details(passes.relative_norms(), targets.report(left))
-        return details | passes.details(left.norm(dim=0).tolist(), details.get("warning", ""))
+        return details | passes.details(details.get("warning", ""))
 
     @contextmanager
     def _rewound(self, work: EditInProgress) -> Iterator[None]:
@@ -83,12 +83,18 @@ class Nse(LocateEditor):
 
 @define(eq=False)
 class _Passes:
-    """The passes over the layers for one batch. ``history``: keys of the earlier batches."""
+    """The passes over the layers for one batch. ``history``: keys of the earlier batches.
+
+    ``written``: edits that were in a pass. ``far``: the latest distances of edits that were left out at ``upper``. By
+    their places in the batch.
+    """
 
     work: EditInProgress
     targets: EditTargets
     history: list[ByLayer]
     made: list[dict[str, Any]] = field(factory=list, init=False)
+    written: set[int] = field(factory=set, init=False)
+    far: dict[int, float] = field(factory=dict, init=False)
     _sizes: dict[int, float] = field(factory=dict, init=False)
     _updates: dict[int, Delta] = field(factory=dict, init=False)
 
@@ -100,6 +106,9 @@ class _Passes:
         for _ in range(context["passes"]):
             distances = self._left().norm(dim=0)
             chosen = ((distances > context["alpha"]) & (distances < context["upper"])).nonzero()[:, 0].tolist()
+            self.written.update(chosen)
+            far = (distances >= context["upper"]).nonzero()[:, 0].tolist()
+            self.far.update((at, float(distances[at])) for at in far)
             if not chosen:
                 break
             spread_over_layers(self.work.weights, context.modules, self.targets.of(chosen), layers, self._solve)
@@ -127,15 +136,15 @@ class _Passes:
         """Return the norm of each layer's update of all passes, relative to that of the weight before."""
         return {str(layer): frobenius(update) / self._sizes[layer] for layer, update in self._updates.items()}
 
-    def details(self, distances: list[float], warning: str) -> dict[str, Any]:
-        """Return the passes, and the edits at or above ``upper`` with a warning in addition to ``warning``."""
+    def details(self, warning: str) -> dict[str, Any]:
+        """Return the passes, and the edits that were never written, with a warning in addition to ``warning``."""
         upper = self.work.context["upper"]
-        edits = zip(self.targets.rewrites, distances, strict=True)
-        far = {made.id: distance for made, distance in edits if distance >= upper}
+        skipped = sorted(self.far.keys() - self.written)
+        far = {self.targets.rewrites[at].id: self.far[at] for at in skipped}
         found: dict[str, Any] = {"passes": self.made, "above_upper": far}
         if far:
-            skipped = f"{len(far)} edits were not written: |z - h| is at least {upper:.3g}, the option upper"
-            found["warning"] = f"{warning}; {skipped}" if warning else skipped
+            text = f"{len(far)} edits were not written: |z - h| is at least {upper:.3g}, the option upper"
+            found["warning"] = f"{warning}; {text}" if warning else text
         return found
 
 

@@ -50,17 +50,25 @@ class Revive(UpdateWrapper):
     def __init__(self, config: ReviveConfig) -> None:
         self.energy = config.energy
         self.spaces: EditState[Mapping[int, Subspace]] = EditState()
+        self._latest: dict[int, tuple[Tensor, Subspace]] = {}
 
     def before(self, work: EditInProgress) -> None:
         """Find the subspaces of the original weights, before the first edit."""
         if self.energy:
             known = self.spaces.of(work)
-            found = (
-                known[-1]
-                if known
-                else {layer: dominant(work.matrix(layer), self.energy) for layer in work.context.layers}
-            )
+            found = known[-1] if known else {layer: self._space(work, layer) for layer in work.context.layers}
             self.spaces.keep(work, found)
+
+    def _space(self, work: EditInProgress, layer: int) -> Subspace:
+        """Return the subspace of a layer. That of the weight that was used last is not computed again."""
+        weight = work.context.modules.layers[layer].matrix.detach().to("cpu", copy=True)
+        if layer in self._latest:
+            known, space = self._latest[layer]
+            if known.dtype == weight.dtype and torch.equal(known, weight):
+                return space
+        found = dominant(work.matrix(layer), self.energy)
+        self._latest[layer] = weight, found
+        return found
 
     def filter(self, work: EditInProgress, layer: int, update: Delta) -> Delta:
         """Return the part of the update outside of the subspace."""

@@ -96,12 +96,17 @@ class HypernetworkTraining(ABC, Generic[N]):
     def advance(self) -> TrainStep:
         """Edit, test, update. A step without finite gradients changes only the normalizers."""
         self.prepare()
+        parameters = [*self.network.parameters()]
+        kept = [None if parameter.grad is None else parameter.grad.clone() for parameter in parameters]
         with frozen_module(self.model.module), torch.enable_grad():
             losses = self.compute()
         self.step += 1
-        is_finite = finite([losses.total, *(parameter.grad for parameter in self.network.parameters())])
+        is_finite = finite([losses.total, *(parameter.grad for parameter in parameters)])
         self.skipped = 0 if is_finite else self.skipped + 1
-        norm = self.update() if is_finite else 0.0
+        if not is_finite:  # accumulated gradients stay
+            for parameter, gradient in zip(parameters, kept, strict=True):
+                parameter.grad = gradient
+        norm = self.update() if is_finite else self.skip()
         if self.skipped >= SKIPS:
             raise EditFailed(
                 f"the gradients of {self.editor}'s network were not finite in {SKIPS} consecutive steps up to step "
@@ -120,6 +125,10 @@ class HypernetworkTraining(ABC, Generic[N]):
         for optimizer in self.optimizers.values():
             optimizer.adam.step()
         return norm
+
+    def skip(self) -> float:
+        """End a step without finite gradients. Return the norm of the gradient that is used: 0 for none."""
+        return 0.0
 
     def clip(self) -> float:
         """Clip the gradient to the recipe's norm. Return its norm before."""
