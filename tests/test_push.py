@@ -129,7 +129,7 @@ def test_a_fact_that_is_not_answered_unloads_the_adapter(push, server, tmp_path)
     assert status == 1
     assert server.loaded == {}
     assert "efficacy is 0.500, and must be at least 1" in out
-    assert out.endswith("the adapter facts was unloaded the adapter in facts is kept")
+    assert "the adapter facts was unloaded the adapter in facts is kept; use another folder name for the next" in out
     assert (tmp_path / "facts/adapter_config.json").is_file()
     assert push("--min", "efficacy=0.5", out="again")[0] == 0
     assert list(server.loaded) == ["again"]
@@ -140,6 +140,19 @@ def test_an_ignored_adapter_is_detected(push, server):
     status, out, _err = push("--min", "efficacy=0")
     assert (status, server.loaded) == (1, {})
     assert "equal those of the base model: the server ignores the adapter" in out
+
+
+def test_at_most_32_facts_are_repeated_and_those_that_show_the_edit_first(push, server, tmp_path):
+    known = [{"kind": "changed", "prompt": f"Fact {number} is", "expect": "nothing"} for number in range(40)]
+    suite = tmp_path / "suite.jsonl"
+    checks = [*known, {"kind": "changed", "prompt": FACTS[0][0], "expect": "Cusco"}]
+    suite.write_text("".join(json.dumps(one) + "\n" for one in checks))
+    assert push("--suite", str(suite))[0] == 0
+    asked = [body["prompt"] for body in server.bodies if body.get("model") == "facts"]
+    assert len(asked) == 2 * REPEATED + len(checks)
+    assert asked.count(FACTS[0][0]) == 3
+    server.ranks, server.ignoring = 2, {1}
+    assert "a data-parallel rank" in push("--suite", str(suite), out="again")[2]
 
 
 @pytest.mark.parametrize("kind", ["ignoring", "unaware"])

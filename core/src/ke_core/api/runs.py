@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from attrs import frozen
 
@@ -103,18 +103,15 @@ def evaluate(
     """
     if isinstance(editors, str) or not editors:
         raise BadConfig(f"editors is {editors!r}", hint='give a list of names, such as ["memit"]')
-    try:
-        plan = Plan(
-            protocol="partition" if num_edited is None else "sample",
-            limit=limit,
-            size=edits_per_batch if num_edited is None else num_edited,
-            sequential=sequential,
-            eval_every=eval_every,
-            eval_set=cast("Any", eval_set),
-            eval_limit=eval_limit,
-        )
-    except ValueError as error:
-        raise BadConfig(f"these arguments do not fit together: {error.args[0]}") from error
+    plan = _plan(
+        protocol="partition" if num_edited is None else "sample",
+        limit=limit,
+        size=edits_per_batch if num_edited is None else num_edited,
+        sequential=sequential,
+        eval_every=eval_every,
+        eval_set=eval_set,
+        eval_limit=eval_limit,
+    )
     request = EvalRequest(
         editor=editors[0],
         dataset=dataset,
@@ -133,6 +130,13 @@ def evaluate(
             folders.append(RunFolder.create(run_folder(Path(out), run.spec), run.spec, run.files))
             evaluate_run(run, folders[-1])
     return Evaluation(folders=tuple(folders))
+
+
+def _plan(**given: Any) -> Plan:
+    try:
+        return Plan(**given)
+    except ValueError as error:
+        raise BadConfig(f"these arguments do not fit together: {error.args[0]}") from error
 
 
 def read_run(folder: str | Path) -> Evaluation:

@@ -10,7 +10,7 @@ from attrs import Factory, define, field
 
 from ke_core.engine.cache import CompletionCache, key_of
 from ke_core.engine.retrieval import guarded, retrieve
-from ke_core.engine.running import NOT_AN_ANSWER, Running
+from ke_core.engine.running import NOT_AN_ANSWER, Running, joined
 from ke_core.spec.errors import ContentRefused, PluginBroken
 from ke_core.spec.protocols import (
     Completed,
@@ -22,7 +22,6 @@ from ke_core.spec.protocols import (
     ReportsProgress,
 )
 from ke_core.spec.requests import Generate, Score
-from ke_core.spec.results import joined
 
 SLICE = 512
 """Requests that the model gets at once, besides those that follow from their results."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from attrs import define, evolve, field
@@ -10,7 +11,7 @@ from attrs import define, evolve, field
 from ke_core.spec.codec import canonical
 from ke_core.spec.errors import ProcessLost, TooManyFailures, WeightsNotRestored
 from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Procedure, Request, Score
-from ke_core.spec.results import Cost, Failure
+from ke_core.spec.results import Cost, Failure, Scored
 
 T = TypeVar("T")
 NOT_AN_ANSWER = (WeightsNotRestored, TooManyFailures, ProcessLost)
@@ -66,6 +67,12 @@ def call_seed(seed: int, procedure: str, call: int) -> int:
 def failure(error: Exception) -> Failure:
     """Return an exception as a reply: its class, and its message in one line."""
     return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Join scores of the parts of one request. The first part that is not a score is the result."""
+    other = next((part for part in parts if not isinstance(part, Scored)), None)
+    return Scored.of(one for part in parts for one in part.parts) if other is None else other
 
 
 def _add(cost: Cost, outcome: object) -> Cost:

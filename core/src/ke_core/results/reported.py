@@ -134,7 +134,7 @@ def run_json(path: str, spec: RunSpec, scores: Sequence[MetricScore]) -> dict[st
     return {"run": path, "id": spec.id, **names, "spec": to_json(spec), "scores": to_json(scores)}
 
 
-def run_labels(runs: Sequence[Reported]) -> list[str]:
+def run_labels(runs: Sequence[Reported], *, ids: bool = True) -> list[str]:
     """Return a name for each run: its editor, and what distinguishes it from the other runs; if needed its id."""
     told, facts = [[run.spec.editor.name] for run in runs], [_facts(run.spec) for run in runs]
     for name in dict.fromkeys(name for own in facts for name in own):
@@ -143,7 +143,7 @@ def run_labels(runs: Sequence[Reported]) -> list[str]:
                 words.append(own.get(name, ""))
     names = [", ".join(word for word in words if word) for words in told]
     named = {(name, run.spec.id) for name, run in zip(names, runs, strict=True)}
-    unclear = {name for name, count in Counter(name for name, _id in named).items() if count > 1}
+    unclear = {name for name, count in Counter(name for name, _id in named).items() if ids and count > 1}
     return [f"{name} {run.spec.id[:8]}" if name in unclear else name for name, run in zip(names, runs, strict=True)]
 
 

@@ -27,13 +27,14 @@ from typing import Any, Self, TypeVar
 from attrs import define, evolve, field, frozen
 
 from ke_core.engine.passthrough import PassthroughModel, asks_only_the_model
+from ke_core.engine.running import joined
 from ke_core.runner.run import ResolvedRun
 from ke_core.spec.codec import canonical, to_json
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Edited, Material, Session
 from ke_core.spec.queries import Case, Query
 from ke_core.spec.requests import Ask, Likelihood
-from ke_core.spec.results import Failure, Reply, Scored, joined
+from ke_core.spec.results import Failure, Reply, Scored
 
 T = TypeVar("T")
 ID_LENGTH = 32

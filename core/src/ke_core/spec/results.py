@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Literal, Self
 
@@ -112,12 +112,6 @@ class Failure:
 
 
 Reply = Answer | Scored | Failure
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Join scores of the parts of one request. The first part that is not a score is the result."""
-    other = next((part for part in parts if not isinstance(part, Scored)), None)
-    return Scored.of(one for part in parts for one in part.parts) if other is None else other
 
 
 class Verdict(Enum):

@@ -1,7 +1,9 @@
 """Cells as jobs of a launcher: submitted, waited for, resubmitted and cancelled. The launcher here runs no process."""
 
 import json
+import os
 import pickle
+import signal
 import sys
 from collections import Counter
 from pathlib import Path
@@ -12,11 +14,12 @@ import pytest
 from attrs import define, evolve, field
 
 from ke_core.app import SCORES, EvalRequest, ModelChoice, RunFolder, read_catalog
-from ke_core.plugin import BadConfig, hookimpl
+from ke_core.plugin import BadConfig, hookimpl, locked
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result
-from ke_plugin_reproduce.cli.launching import Launch
+from ke_plugin_reproduce.cli.launching import LOCK, Launch
 from ke_plugin_reproduce.launcher import CellJob, LauncherSpec, LaunchSettings, LostJob, launcher_spec, parse_options
 from ke_plugin_reproduce.launching import JOBS, LaunchedRunner
+from ke_plugin_reproduce.sweep import write_summary
 from ke_plugin_reproduce.watching import Watcher
 from ke_testing.fakes import SilentProgress
 
@@ -147,6 +150,33 @@ def test_an_interrupt_cancels_the_active_jobs(world, monkeypatch):
     assert world.launcher.cancelled == ["job-1", "job-2"]
 
 
+def test_an_interrupt_while_a_job_is_submitted_cancels_that_job(world, monkeypatch):
+    submit = type(world.launcher).submit
+
+    def interrupted(self, job):
+        os.kill(os.getpid(), signal.SIGINT)
+        return submit(self, job)
+
+    monkeypatch.setattr(type(world.launcher), "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        world.runner().run(cells(world))
+    assert world.launcher.cancelled == ["job-1"]
+    assert json.loads((cells(world)[0].folder.parent / JOBS / "Rome.json").read_bytes())["place"] == "job-1"
+
+
+def test_a_job_whose_folder_is_in_use_is_lost(world):
+    rome = cells(world)[0]
+    world.local.run([rome])
+    (rome.folder / SCORES).unlink()
+    with RunFolder.open(rome.folder).writing():
+        (result,) = world.runner(retries=1).run([rome])
+    (note,) = world.notes
+    assert note.startswith("Rome: job job-1 ended without a result, resubmitting (1 of 1): another process is writing")
+    assert (result.status, len(world.launcher.jobs)) == ("failed", 2)
+    assert "as did the jobs before it: another process is writing to" in result.error
+    assert world.runner().run([rome])[0].status == "done"
+
+
 def test_the_same_command_waits_for_the_jobs_of_a_detached_one(world):
     assert world.runner().submit(cells(world)) == 3
     assert not (cells(world)[0].folder / SCORES).exists()
@@ -259,6 +289,15 @@ def test_the_states_of_runs_are_read_from_their_files(world, tmp_path):
     assert watcher.look()[0].state == "damaged"
 
 
+def test_a_finished_cell_is_done_although_the_summary_says_failed(world, tmp_path):
+    found = cells(world)
+    world.local.run(found[:1])
+    failures = {cell.name: Result(cell=cell, status="failed", error="no room") for cell in found[:2]}
+    write_summary(tmp_path / "far", found, failures)
+    states = [(run.name, run.state, run.why) for run in Watcher(tmp_path / "far").look()]
+    assert states == [("Rome", "done", ""), ("Madrid", "failed", "no room"), ("Paris", "waiting", "")]
+
+
 class Borrowed:
     """A plugin with a launcher that runs each job in this process."""
 
@@ -294,6 +333,36 @@ def test_a_sweep_uses_the_launcher_of_a_plugin(ke, plugins, world):
     shown = " ".join(ke("runs", "watch", "runs/words", "--once")[1].split())
     assert "2 done, 2 failed" in shown
     assert "surgeon changes weights" in shown
+
+
+@pytest.mark.parametrize("options", [(), ("--launcher", "borrowed"), ("--launcher", "borrowed", "--detach")])
+def test_a_second_sweep_of_one_folder_is_refused(ke, plugins, world, options):
+    plugins.register(Borrowed(world.launcher), "borrowed")
+    Path("words.toml").write_text(SWEEP)
+    with locked(Path("runs/words") / LOCK):
+        status, _out, err = ke("sweep", "words.toml", *options)
+    assert status == 2
+    assert "error: another ke sweep or ke reproduce is running the cells in runs/words" in err
+    assert "wait until it has finished, or choose another folder" in err
+    assert world.launcher.jobs == {}
+
+
+def test_detached_cells_after_a_refused_one_are_submitted(ke, plugins, world, monkeypatch):
+    plugins.register(Borrowed(world.launcher), "borrowed")
+    Path("words.toml").write_text(SWEEP)
+    submit, refusals = type(world.launcher).submit, ["Socket timed out"]
+
+    def refuse_first(self, job):
+        if refusals:
+            raise BadConfig(refusals.pop())
+        return submit(self, job)
+
+    monkeypatch.setattr(type(world.launcher), "submit", refuse_first)
+    status, _out, err = ke("sweep", "words.toml", "--launcher", "borrowed", "--detach")
+    assert status == 1
+    assert "sayer seed=0 failed: Socket timed out" in err
+    assert "3 jobs submitted" in err
+    assert len(world.launcher.jobs) == 3
 
 
 TABLE = """
@@ -343,6 +412,20 @@ def test_a_published_table_uses_the_launcher_of_a_plugin(ke, plugins, world):
     assert json.loads(out) == json.loads(expected)
     assert len(world.launcher.jobs) == 2
     assert "sayer on toy, k = 1, with echo:1: done" in err
+
+
+@pytest.mark.integration
+def test_tables_share_a_folder_without_a_launcher_and_not_with_one(ke, plugins, world, monkeypatch):
+    plugins.register(Borrowed(world.launcher), "borrowed")
+    Path("mine.toml").write_text(TABLE)
+    reproduce = ("reproduce", "./mine.toml", "--model", "echo:1", "--out", "far")
+    with locked(Path("far") / LOCK):
+        assert ke(*reproduce, "--launcher", "borrowed")[0] == 2
+        assert ke(*reproduce)[0] == 0
+    monkeypatch.setattr(type(world.launcher), "submit", lambda *_: (_ for _ in ()).throw(BadConfig("no partition")))
+    status, _out, err = ke(*reproduce[:-1], "other", "--launcher", "borrowed", "--detach")
+    assert (status, err.count("not run: no partition")) == (1, 2)
+    assert "0 jobs submitted" in err
 
 
 @pytest.mark.integration

@@ -29,7 +29,8 @@ from ke_core.app import (
     open_session,
     refuse_weightless,
 )
-from ke_core.plugin import EditFailed, KEError, Progress, ServerRefused, SourcedEdit
+from ke_core.plugin import EditFailed, Generate, KEError, Progress, ServerRefused, SourcedEdit
+from ke_weights.completions import Completion
 from ke_weights.editing import LoadedModel, active_patch, with_history
 from ke_weights.low_rank import refuse_without_adapter
 from ke_weights.patches.adapter import write_adapter
@@ -60,7 +61,7 @@ class LiveSettings:
 
 @define(eq=False)
 class LiveAdapters:
-    """The adapters of one editor on one server. Only one thread at a time may use it.
+    """The adapters of one editor on one server. Only one thread at a time may use it, but any thread may close it.
 
     No name is used twice, by this process or another one: vLLM's prefix cache distinguishes adapters by their names
     only, so the keys and values of an earlier adapter would be used for a later one.
@@ -78,28 +79,35 @@ class LiveAdapters:
     _edited: EditedModel
     _process: str = field(factory=lambda: token_hex(3), init=False)
     _number: int = field(default=0, init=False)
-    _names: list[str] = field(factory=list, init=False)
+    _names: dict[str, None] = field(factory=dict, init=False)
+    _base_answers: dict[Generate, Completion] = field(factory=dict, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def load(self, edits: Sequence[SourcedEdit]) -> str:
         """Write all ``edits`` as one adapter, load it into the server, check it there, and return its name.
 
-        Raises KEError with the reason, after the adapter was removed: unsupported edits, a rank above the server's
-        limit, a fact that the server does not answer, a data-parallel rank without the adapter. ``close`` tries again
-        if the server does not unload an adapter that failed the check.
+        Raises KEError with the reason, after the adapter was removed: unsupported edits, a server that cannot load
+        adapters any more, a rank above its limit, a fact that it does not answer, a data-parallel rank without the
+        adapter, ``close`` in the meantime. ``close`` tries again if the server does not unload an adapter that failed
+        the check.
         """
         self._edited.check(edits)
         self._number += 1
         name = f"ke-{self._process}-{self._number:06}"
         folder = self.settings.folder / name
+        server = open_server(self.settings.url, name, self.settings.model.how, self.catalog, self.progress)
         self._write(edits, folder)
-        self._names.append(name)
+        self._names[name] = None
         try:
+            self._refuse_closed()
             checks = [edit_checks(one)[0] for one in edits]
             bound = Bound(metric="efficacy", value=self.settings.efficacy, least=True)
-            server = open_server(self.settings.url, name, self.settings.model.how, self.catalog, self.progress)
             # The base model is not checked: while other requests use an adapter, vLLM 0.32 for CPUs applies that to
             # requests of the same batch for the base model.
-            _require_success(push_adapter(server, folder, checks, (bound,), check_base=False))
+            _require_success(
+                push_adapter(server, folder, checks, (bound,), check_base=False, base_answers=self._base_answers)
+            )
+            self._refuse_closed()
         except BaseException:
             with suppress(KEError):
                 self.unload(name)
@@ -116,11 +124,15 @@ class LiveAdapters:
         except ServerRefused as error:
             if error.status != NOT_FOUND:  # a restarted server does not have it
                 raise
-        self._names.remove(name)
+        self._names.pop(name, None)  # another thread may have unloaded it
         shutil.rmtree(self.settings.folder / name, ignore_errors=True)
 
     def close(self) -> list[str]:
-        """Unload all adapters of this process. Return the names of those that could not be unloaded."""
+        """Unload all adapters of this process. Return the names of those that could not be unloaded.
+
+        If another thread is still loading an adapter, ``load`` unloads it and raises EditFailed.
+        """
+        self._closed = True
         stuck = []
         for name in list(self._names):
             try:
@@ -128,6 +140,10 @@ class LiveAdapters:
             except KEError:
                 stuck.append(name)
         return stuck
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise EditFailed("the adapters of the server have been closed", hint="start ke serve again")
 
     def _write(self, edits: Sequence[SourcedEdit], folder: Path) -> None:
         with (

@@ -16,7 +16,7 @@ loads the adapter, asks both models, and fails if
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,6 +25,7 @@ from attrs import evolve, frozen
 from ke_core.app import Catalog, count_noun, open_model, open_session
 from ke_core.plugin import (
     EditFailed,
+    Generate,
     KEError,
     LanguageModel,
     ModelRequest,
@@ -45,7 +46,8 @@ NOT_FOUND = 404
 EFFICACY = Bound(metric="efficacy", value=1.0, least=True)
 """The default bound: the server answers every edited fact with the new object."""
 REPEATED = 32
-"""Concurrent requests that repeat the edited facts, so that each data-parallel rank of the server gets some."""
+"""Concurrent requests that repeat edited facts, so that each data-parallel rank of the server gets some. Also the
+largest number of facts that are repeated."""
 WITHOUT = "start vLLM with --data-parallel-size 1, or one server per rank, each with its own ke"
 
 
@@ -132,18 +134,25 @@ def open_server(url: str, name: str, how: ModelRequest, catalog: Catalog, progre
 
 
 def push_adapter(
-    server: Server, folder: Path, suite: Sequence[Check], wanted: Sequence[Bound], *, check_base: bool = True
+    server: Server,
+    folder: Path,
+    suite: Sequence[Check],
+    wanted: Sequence[Bound],
+    *,
+    check_base: bool = True,
+    base_answers: MutableMapping[Generate, Completion] | None = None,
 ) -> Pushed:
     """Load the adapter in ``folder``, ask the facts of ``suite``, and unload it if the check fails or is interrupted.
 
     ``check_base``: ask the base model again, to detect an adapter that the server also uses for it.
+    ``base_answers``: answers of the base model that are not asked again; new ones are added.
     Raises BadConfig if the rank is above the server's limit, ServerFailed if the server refuses the adapter or loads it
     into some of its ranks only, and EditFailed if a request fails.
     """
     rank = int(loads((folder / CONFIG).read_text(encoding="utf-8"))["r"])
     # Only texts are requested: with LoRA, vLLM 0.32 for CPUs dies from a request for log-probabilities of a prompt.
     prompts = [evolve(one, objects=()) for one in suite_prompts(suite)]
-    before = complete_prompts(server.base, prompts)
+    before = _base_answers(server, prompts, {} if base_answers is None else base_answers)
     try:
         server.adapters.load(server.name, folder.resolve(), rank)
         _require_every_rank(server, [one for one in prompts if one.id in _changed_ids(suite)], before)
@@ -162,27 +171,39 @@ def push_adapter(
     )  # fmt: skip
 
 
+def _base_answers(
+    server: Server, prompts: Sequence[PromptWithObjects], known: MutableMapping[Generate, Completion]
+) -> Mapping[str, Completion]:
+    """Return the completions of the base model by id. Only those that are not in ``known`` are requested."""
+    requests = {one.id: greedy_request(one) for one in prompts}
+    if new := [one for one in prompts if requests[one.id] not in known]:
+        known.update({requests[name]: found for name, found in complete_prompts(server.base, new).items()})
+    return {name: known[request] for name, request in requests.items()}
+
+
 def _changed_ids(suite: Sequence[Check]) -> set[str]:
     return {one.id for one in suite if one.kind == "changed"}
 
 
 def _require_every_rank(server: Server, changed: Sequence[PromptWithObjects], before: Mapping[str, Completion]) -> None:
-    """Ask every changed fact several times at once. Raises ServerFailed if some answers are made without the adapter.
+    """Ask changed facts several times at once. Raises ServerFailed if some answers are made without the adapter.
 
+    Facts that the base model answers with the new object show nothing, and are left out first if there are many.
     Such an answer is that of the base model while another one to the same prompt has the new object, or an error that
     says that the adapter is unknown.
     """
     if not changed:
         return
-    repeated = list(changed) * max(2, -(-REPEATED // len(changed)))
+    asked = sorted(changed, key=lambda one: before[one.id].begins_with(one.expect))[:REPEATED]
+    repeated = asked * max(2, -(-REPEATED // len(asked)))
     replies = server.edited.model.generate([greedy_request(one) for one in repeated])
-    answers: dict[str, list[Completion | None]] = {one.id: [] for one in changed}
+    answers: dict[str, list[Completion | None]] = {one.id: [] for one in asked}
     for one, reply in zip(repeated, replies, strict=True):
         unknown = isinstance(reply, ServerRefused) and reply.status == NOT_FOUND
         if isinstance(reply, Exception) and not unknown:
             raise EditFailed(f"the model cannot complete the prompt of {one.id!r}: {reply}")
         answers[one.id].append(None if unknown else Completion(text=reply.text.strip()))
-    if any(_some_without(answers[one.id], before[one.id], one.expect) for one in changed):
+    if any(_some_without(answers[one.id], before[one.id], one.expect) for one in asked):
         raise ServerFailed(
             f"{server.url} made some of {len(repeated)} concurrent answers without the adapter {server.name}: "
             "a data-parallel rank of the server ignores it",

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from attrs import field, frozen
 
-from ke_core.app import CallProgress, Plugins, installed_catalog, registered_specs
+from ke_core.app import CallProgress, Plugins, installed_catalog, registered_specs, sanitize
 from ke_core.plugin import BadConfig, loads
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result, failed_result
 
@@ -66,7 +66,10 @@ class CellJob:
 
 
 class Launcher(Protocol):
-    """Places jobs. ``place`` is the launcher's own id of a job, such as the number of a Slurm job."""
+    """Places jobs. ``place`` is the launcher's own id of a job, such as ``slurm:4711``.
+
+    It is saved and given to later commands, so it must not be the id of another job on another cluster or machine.
+    """
 
     def submit(self, job: CellJob) -> str:
         """Start or queue a job. Return its place."""
@@ -77,7 +80,10 @@ class Launcher(Protocol):
         ...
 
     def result(self, place: str) -> Result:
-        """Return the result of a job that is no longer active. Raises LostJob."""
+        """Return the result of a job that is no longer active.
+
+        Raises LostJob, and KEError for an error that ended the job and would end the next one.
+        """
         ...
 
     def cancel(self, places: Sequence[str]) -> None:
@@ -114,6 +120,12 @@ def launcher_spec(plugins: Plugins, name: str) -> LauncherSpec:
     if name not in found:
         raise BadConfig(f"no launcher called {name!r}", hint=f"launchers: {', '.join([LOCAL, *sorted(found)])}")
     return found[name]
+
+
+def last_words(text: str, most: int = 200) -> str:
+    """Return the end of ``text`` in one line of at most ``most`` characters. A traceback ends with the error."""
+    flat = " ".join(sanitize(text).split())
+    return flat if len(flat) <= most else "..." + flat[3 - most :]
 
 
 def parse_options(words: Sequence[str]) -> dict[str, Any]:

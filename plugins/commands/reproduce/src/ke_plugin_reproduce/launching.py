@@ -14,13 +14,15 @@ from time import sleep
 from attrs import define, evolve, field, frozen
 
 from ke_core.app import Catalog, Datasets, resolve_run, to_bytes
-from ke_core.plugin import KEError, loads, write_atomic
+from ke_core.plugin import KEError, loads, uninterruptible, write_atomic
 from ke_plugin_reproduce.cells import Cell, ReportProgress, Result, failed_result, in_order, known_result
 from ke_plugin_reproduce.launcher import CellJob, Launcher, LostJob
 
 JOBS = "jobs"
 """The folder next to the run folders with a file for each submitted cell, and the launcher's logs."""
 POLL = 0.5  # seconds between two looks at the jobs
+IN_USE = "another process is writing to "
+"""The beginning of the error of a run folder that another process uses."""
 
 
 @frozen(kw_only=True)
@@ -48,6 +50,7 @@ class LaunchedRunner:
     note: Callable[[str], object] = lambda _line: None
     poll: float = POLL
     _datasets: Datasets = field(factory=Datasets)
+    _active: dict[Path, PlacedCell] = field(factory=dict)
 
     def run(self, cells: Sequence[Cell], *, report: ReportProgress = lambda _cell, _result: None) -> list[Result]:
         """Run the unfinished cells and return the results in the order of ``cells``. An interrupt cancels the jobs.
@@ -55,7 +58,8 @@ class LaunchedRunner:
         A failed cell does not stop the others. Raises BadRun if two cells have the same folder.
         """
         results: dict[Path, Result] = {}
-        active: dict[Path, PlacedCell] = {}
+        active = self._active
+        active.clear()
         waiting = self._unfinished(cells, results, report)
 
         def take(cell: Cell, step: Callable[[], Result | PlacedCell]) -> None:
@@ -87,12 +91,19 @@ class LaunchedRunner:
         return [results[cell.folder] for cell in cells]
 
     def submit(self, cells: Sequence[Cell], *, report: ReportProgress = lambda _cell, _result: None) -> int:
-        """Submit the unfinished cells that have no active job, without waiting. Return the number of active jobs."""
-        waiting = self._unfinished(cells, {}, report)
-        for cell in waiting:
+        """Submit the unfinished cells that have no active job, without waiting. Return the number of active jobs.
+
+        If a job is refused, only its cell fails.
+        """
+        count = 0
+        for cell in self._unfinished(cells, {}, report):
             report(cell, None)
-            self._placed(cell)
-        return len(waiting)
+            try:
+                self._placed(cell)
+                count += 1
+            except KEError as error:
+                report(cell, failed_result(cell, error))
+        return count
 
     def _unfinished(self, cells: Sequence[Cell], results: dict[Path, Result], report: ReportProgress) -> list[Cell]:
         """Return the cells to submit, and report the others: those that are finished or cannot be run."""
@@ -117,10 +128,13 @@ class LaunchedRunner:
             return PlacedCell(cell=cell, place=place, tries=0)
         return self._submitted(cell, 1)
 
+    @uninterruptible
     def _submitted(self, cell: Cell, tries: int) -> PlacedCell:
+        """Submit a cell and record its job. An interrupt in between would leave a job that nobody cancels."""
         place = self.launcher.submit(CellJob.of(cell))
+        self._active[cell.folder] = placed = PlacedCell(cell=cell, place=place, tries=tries)
         write_atomic(_file(cell), to_bytes({"launcher": self.name, "place": place}))
-        return PlacedCell(cell=cell, place=place, tries=tries)
+        return placed
 
     def _earlier(self, cell: Cell) -> str:
         try:
@@ -133,7 +147,7 @@ class LaunchedRunner:
         """Return the result of a job that has ended, or the next job of its cell."""
         cell = placed.cell
         try:
-            return evolve(self.launcher.result(placed.place), cell=cell)
+            return self._result(placed)
         except LostJob as lost:
             if placed.tries <= self.retries:
                 tries = f"{placed.tries} of {self.retries}" if placed.tries else "again"
@@ -144,6 +158,13 @@ class LaunchedRunner:
                 hint=f"its logs may be in {cell.folder.parent / JOBS}; the same command resumes the cell",
             )
             return failed_result(cell, error)
+
+    def _result(self, placed: PlacedCell) -> Result:
+        """Return the result of a job that has ended. Raises LostJob, also if another job was writing to the folder."""
+        result = self.launcher.result(placed.place)
+        if result.error.startswith(IN_USE):
+            raise LostJob(result.error)
+        return evolve(result, cell=placed.cell)
 
 
 def _file(cell: Cell) -> Path:

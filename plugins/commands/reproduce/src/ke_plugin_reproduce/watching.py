@@ -53,7 +53,7 @@ class Watcher:
             name = names.get(path, str(path.relative_to(self.root)))
             found.setdefault(path, WatchedRun(name=name, state="submitted"))
         for path, cell in cells.items():
-            if cell["status"] == "failed" and (path not in found or found[path].state != "failed"):
+            if cell["status"] == "failed" and (path not in found or found[path].state not in ("failed", "done")):
                 found[path] = WatchedRun(name=names[path], state="failed", why=str(cell.get("error", "")))
             found.setdefault(path, WatchedRun(name=names[path], state="waiting"))
         return [found[path] for path in dict.fromkeys((*cells, *found))]

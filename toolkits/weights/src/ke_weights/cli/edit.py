@@ -117,7 +117,10 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     else:
         out().print(edit_report(made, written), *([push_report(pushed)] if pushed else ()))
         if pushed and pushed.reasons:
-            out().print(literal(f"the adapter in {given['out']} is kept"), soft_wrap=True)
+            kept = f"the adapter in {given['out']} is kept; use another folder name for the next try"
+            out().print(
+                literal(f"{kept}: the prefix cache of vLLM distinguishes adapters by name only"), soft_wrap=True
+            )
     return FAILED if pushed and pushed.reasons else DONE
 
 

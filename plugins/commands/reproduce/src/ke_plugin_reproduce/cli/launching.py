@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from attrs import fields_dict, frozen
 
 from ke_core.app import App, count_noun, err, literal
 from ke_core.app import options as shared
-from ke_core.plugin import BadConfig, Progress
+from ke_core.plugin import BadConfig, Progress, locked
 from ke_plugin_reproduce.cells import CellRunner
 from ke_plugin_reproduce.launcher import LOCAL, LaunchSettings, launcher_spec, parse_options
 from ke_plugin_reproduce.launching import JOBS, LaunchedRunner
 
 RETRIES = 2
+LOCK = ".lock"
 LAUNCH_OPTIONS = shared.section(
     "Launcher",
     click.option("--launcher", default=LOCAL, show_default=True, metavar="NAME",
@@ -73,6 +75,11 @@ class Launch:
             retries=retries,
             note=lambda line: err().print(literal(line, "yellow"), soft_wrap=True),
         )
+
+
+def only_command(root: Path) -> AbstractContextManager[None]:
+    """Lock a folder. Raises BadRun if another command runs cells there: each would submit all of them."""
+    return locked(root / LOCK, busy=f"another ke sweep or ke reproduce is running the cells in {root}")
 
 
 def print_detached(count: int, root: Path) -> None:

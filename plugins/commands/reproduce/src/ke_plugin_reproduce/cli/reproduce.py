@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from ke_core.app import options as shared
 from ke_core.plugin import write_atomic
 from ke_plugin_reproduce import sweep
 from ke_plugin_reproduce.cells import Cell, Result
-from ke_plugin_reproduce.cli.launching import LAUNCH_OPTIONS, Launch, print_detached
+from ke_plugin_reproduce.cli.launching import LAUNCH_OPTIONS, Launch, only_command, print_detached
 from ke_plugin_reproduce.cli.sweep import plan_json, plan_page
+from ke_plugin_reproduce.launcher import LOCAL
 from ke_plugin_reproduce.launching import LaunchedRunner
 from ke_plugin_reproduce.reading import read, tables
 from ke_plugin_reproduce.report import markdown, render_table, table_json
@@ -146,18 +148,26 @@ def print_plan(
 def publish(
     app: App, tables: Mapping[str, Reproduction], given: Mapping[str, Any], root: Path, *, as_json: bool
 ) -> int:
-    """Run, and print and save each table when its runs are finished. A launcher gets the runs of all tables at once."""
+    """Run, and print and save each table when its runs are finished. A launcher gets the runs of all tables at once.
+
+    Without a launcher, several commands can compute different tables in one folder.
+    """
     launch = Launch.of(given)
     resources, failed, rows = _resources(given), False, []
-    with progress(err()) as shown:
+    with nullcontext() if launch.launcher == LOCAL else only_command(root), progress(err()) as shown:
         runner = launch.runner(app, root, shown)
         plans = planned(tables, app.catalog, resources)
         needs = {key: need for plan in plans for key, need in plan.needs().items()}
         if launch.detach:
             assert isinstance(runner, LaunchedRunner)
-            count = runner.submit([cell(need, root) for need in needs.values()], report=_print_launched)
-            print_detached(count, root)
-            return DONE
+            results: list[Result | None] = []
+
+            def report(cell: Cell, result: Result | None) -> None:
+                results.append(result)
+                _print_launched(cell, result)
+
+            print_detached(runner.submit([cell(need, root) for need in needs.values()], report=report), root)
+            return FAILED if any(result and result.status == "failed" for result in results) else DONE
         runs = RequiredRuns(catalog=app.catalog, resources=resources, root=root, progress=shown, runner=runner)
         if isinstance(runner, LaunchedRunner):
             runs.make(needs, report=_print_launched)

@@ -27,7 +27,7 @@ from ke_core.app import (
 from ke_core.app import options as shared
 from ke_core.plugin import to_json
 from ke_plugin_reproduce.cells import Cell, Result
-from ke_plugin_reproduce.cli.launching import LAUNCH_OPTIONS, Launch, print_detached
+from ke_plugin_reproduce.cli.launching import LAUNCH_OPTIONS, Launch, only_command, print_detached
 from ke_plugin_reproduce.estimate import EarlierRuns, Rates, Workload, workload_of
 from ke_plugin_reproduce.launching import LaunchedRunner
 from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
@@ -187,7 +187,7 @@ def run_planned(app: App, made: Sequence[PlannedCell], root: Path, launch: Launc
     if finished:
         console.print(literal(f"{len(finished)} of {count_noun(len(made), 'cell')} finished before", "dim"))
     runnable = [each.cell for each in made if each.found is not None]
-    with progress(console) as bars:
+    with only_command(root), progress(console) as bars:
         runner = launch.runner(app, root, bars)
         if not launch.detach:
             runner.run(runnable, report=report)
