@@ -74,6 +74,10 @@ class CompletionCache:
                 self._base.executemany("INSERT OR REPLACE INTO completion VALUES (?, ?, ?)", rows)
                 return
 
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
     def _open(self) -> None:
         if self._path is not None:
             with file_errors(f"cannot write {self._path}"):

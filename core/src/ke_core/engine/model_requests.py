@@ -97,13 +97,15 @@ class ModelRequests:
 
     def _following(self, results: Mapping[int, Completed], ended: bool) -> list[Generate | Score]:  # noqa: FBT001
         """Resume the procedures that wait for these results. Return the requests that follow (``NextRequests``)."""
-        found = {self._sent.pop(place): result for place, result in results.items()}
+        found = {self._sent[place]: result for place, result in results.items()}
         if ended:
             self._save(found)
             return []
         self._failed = True
         new = self._follow(found)
         self._failed = False
+        for place in results:
+            del self._sent[place]
         self._sent |= {next(self._places): key for key in new}
         return list(new.values())
 

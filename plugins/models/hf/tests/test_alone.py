@@ -77,6 +77,7 @@ def test_running_out_of_memory_in_the_probe_loses_no_answer(monkeypatch, times):
 def of_context(length):
     config = tiny_config("gpt2")
     config.n_positions = length
+    torch.manual_seed(0)
     return HFModel.from_parts(AutoModelForCausalLM.from_config(config), tiny_tokenizer(), id="short")
 
 
