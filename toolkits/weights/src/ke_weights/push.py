@@ -188,13 +188,14 @@ def _changed_ids(suite: Sequence[Check]) -> set[str]:
 def _require_every_rank(server: Server, changed: Sequence[PromptWithObjects], before: Mapping[str, Completion]) -> None:
     """Ask changed facts several times at once. Raises ServerFailed if some answers are made without the adapter.
 
-    Facts that the base model answers with the new object show nothing, and are left out first if there are many.
+    Facts that the base model answers with the new object show nothing, and are left out if there are others.
     Such an answer is that of the base model while another one to the same prompt has the new object, or an error that
     says that the adapter is unknown.
     """
     if not changed:
         return
-    asked = sorted(changed, key=lambda one: before[one.id].begins_with(one.expect))[:REPEATED]
+    showing = [one for one in changed if not before[one.id].begins_with(one.expect)]  # only their answers can differ
+    asked = (showing or changed)[:REPEATED]
     repeated = asked * max(2, -(-REPEATED // len(asked)))
     replies = server.edited.model.generate([greedy_request(one) for one in repeated])
     answers: dict[str, list[Completion | None]] = {one.id: [] for one in asked}
