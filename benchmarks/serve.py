@@ -5,7 +5,7 @@
 
 Four setups answer the same questions, greedily, with the same number of tokens: the model in this process, called one
 question at a time; the server without an editor; the server with the editor and its edits; the same, but in batches: a
-question that arrives while others are answered waits for all of them. With ``--long``, every fourth question asks for
+question that arrives while others are answered waits for all of them. With ``--long``, every fifth question asks for
 so many tokens. Clients run in a separate process, one connection each, and send one question after another. The edits
 are statements of MQuAKE-CF-3k, or made up if that file is missing. By default the model returns the last line of its
 prompt immediately and the encoder is a fake one of hashed words, so that only the server is measured. ``--model tiny``
@@ -240,7 +240,7 @@ def main() -> None:
     options = read_options()
     model: Any = opened(options.model)
     given = facts(options.data_dir, options.edits)
-    lengths = [options.tokens if n % 4 else options.long or options.tokens for n in range(options.requests)]
+    lengths = [options.tokens if n % 5 else options.long or options.tokens for n in range(options.requests)]
     texts = list(zip(questions(given, options.requests), lengths, strict=True))
     bare(model, texts[:4])
     loads = [bare(model, texts)]
@@ -251,7 +251,7 @@ def main() -> None:
         alone = evolve(served, edited=InBatches(served.edited))
         loads += over_http("the same, in batches", alone, texts, options)
 
-    long = f", every fourth of {options.long}" if options.long else ""
+    long = f", every fifth of {options.long}" if options.long else ""
     print(f"{model.id}, {options.requests} requests of {options.tokens} tokens{long}, window {options.window:g} ms")
     print(f"{'':28} {'clients':>7} {'requests/s':>10} {'p50 ms':>9} {'p95 ms':>9}")
     for load in loads:
