@@ -195,7 +195,7 @@ def _require_every_rank(server: Server, changed: Sequence[PromptWithObjects], be
     if not changed:
         return
     showing = [one for one in changed if not before[one.id].begins_with(one.expect)]  # only their answers can differ
-    asked = (showing or changed)[:REPEATED]
+    asked = (showing or [*changed])[:REPEATED]
     repeated = asked * max(2, -(-REPEATED // len(asked)))
     replies = server.edited.model.generate([greedy_request(one) for one in repeated])
     answers: dict[str, list[Completion | None]] = {one.id: [] for one in asked}
