@@ -86,17 +86,6 @@ class Together:
         return replies[:-1] if any("one too few" in ask.texts[0] for ask in asks) else replies
 
 
-class Clerk:
-    """Has no ``solve``."""
-
-    def check(self, session, edits):
-        return {}
-
-    @contextmanager
-    def edit(self, session, edits):
-        yield Together(session)
-
-
 class Engraver:
     """Cannot change its edits, like a weight editor."""
 
@@ -106,6 +95,14 @@ class Engraver:
     @contextmanager
     def edit(self, session, edits):
         yield PassthroughModel(session)
+
+
+class Clerk(Engraver):
+    """Has no ``solve``."""
+
+    @contextmanager
+    def edit(self, session, edits):
+        yield Together(session)
 
 
 class Carver(Engraver):

@@ -153,11 +153,10 @@ class LocalRunner:
     def _decode(self, queue: Queue) -> None:
         """Generate the waiting rows. Rows that follow or arrive join a running group if they have its prefix."""
         rows = queue.take()
+        left = len(rows)
         # The last token of a prompt is always read with its row, because it predicts the first new token.
-        groups = list(grouped([row.ids[:-1] for row in rows]))
-        for number, group in enumerate(groups, 1):
-            some = [rows[at] for at in group.rows]
-            forward, prefix = self._ready(group, some[0].ids[:-1], max(row.longest for row in some))
+        for some, forward, prefix in self._groups(rows, [row.ids[:-1] for row in rows]):
+            left -= len(some)
             if forward is None:
                 for row in some:
                     generate_each([row], partial(generate_single, self.module))
@@ -166,7 +165,7 @@ class LocalRunner:
             joining = Joining(
                 queue=queue,
                 prefix=prefix.ids,
-                others_wait=number < len(groups),
+                others_wait=left > 0,
                 supports=partial(self.backends.supports, forward.mode),
                 cached=self._cached,
                 result=self._generated,
