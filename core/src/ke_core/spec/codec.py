@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from attrs import fields, has
 from cattrs import BaseValidationError, Converter, transform_error
@@ -76,6 +76,7 @@ def _explain(error: BaseException, expected: type | None) -> str:
     return str(error) if isinstance(error, TypeError | ValueError) and str(error) else format_exception(error, expected)
 
 
+TEXTS = frozenset([str])
 Hook = Callable[[Any, Any], Any]
 NOUNS = {
     str: "a text", int: "a whole number", float: "a number", bool: "true or false", type(None): "null",
@@ -102,7 +103,14 @@ def refuse_other_types(made: Converter) -> None:
 def _sequence(hint: Any, made: Converter) -> Hook:
     factory = list_structure_factory if get_origin(hint) is list else homogenous_tuple_structure_factory
     hook: Hook = factory(hint, made)
-    return hook
+    if get_args(hint) != (str, ...):
+        return hook
+
+    def texts(value: list[Any], hint: Any) -> Any:
+        """Most sequences of a dataset are texts. Checking them together takes a third of the time of one by one."""
+        return tuple(value) if TEXTS.issuperset(map(type, value)) else hook(value, hint)
+
+    return texts
 
 
 def _number(value: Any, _hint: Any) -> Any:
