@@ -133,11 +133,13 @@ def test_a_server_that_is_down_fails_each_of_its_requests():
         return (yield Score(prompt="p", continuations=(" c",)))
 
     found = BatchingEngine(Down()).run({"a": scores(), "b": scores(), "c": hops("q", 1)})
-    assert found["a"] == found["b"] == Failure(error="ConnectionError", message="no route")
+    assert found["a"] == found["b"]
+    assert found["a"].error == "ConnectionError"
+    assert found["a"].message.startswith("no route (engine/test_batching.py, line ")
     assert found["c"] == " q."
 
 
-def test_a_procedure_that_raises_becomes_a_failure_in_one_line():
+def test_a_procedure_that_raises_becomes_a_failure_in_one_line_that_names_the_line_of_code():
     def broken():
         yield Generate(prompt="x")
         raise ValueError("first\n  second")
@@ -146,9 +148,12 @@ def test_a_procedure_that_raises_becomes_a_failure_in_one_line():
         raise KeyError("k")
         yield
 
+    def line(procedure, offset):
+        return f"(engine/test_batching.py, line {procedure.__code__.co_firstlineno + offset})"
+
     found = BatchingEngine(EchoModel()).run({"a": broken(), "b": broken_at_once(), "c": hops("q", 2)})
-    assert found["a"] == Failure(error="ValueError", message="first second")
-    assert found["b"] == Failure(error="KeyError", message="'k'")
+    assert found["a"] == Failure(error="ValueError", message=f"first second {line(broken, 2)}")
+    assert found["b"] == Failure(error="KeyError", message=f"'k' {line(broken_at_once, 1)}")
     assert isinstance(found["c"], str)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any, Generic, TypeVar
 
 from attrs import define, evolve, field
 
 from ke_core.spec.codec import canonical
-from ke_core.spec.errors import ProcessLost, TooManyFailures, WeightsNotRestored
+from ke_core.spec.errors import KEError, ProcessLost, TooManyFailures, WeightsNotRestored
 from ke_core.spec.requests import Embed, Generate, Generated, Nearest, Procedure, Request, Score
 from ke_core.spec.results import Cost, Failure, Scored
 
@@ -65,8 +67,12 @@ def call_seed(seed: int, procedure: str, call: int) -> int:
 
 
 def failure(error: Exception) -> Failure:
-    """Return an exception as a reply: its class, and its message in one line."""
-    return Failure(error=type(error).__name__, message=" ".join(str(error).split()))
+    """Return an exception as a reply: its class, and its message in one line. Of a bug, it names the line of code."""
+    message = " ".join(str(error).split())
+    if error.__traceback__ is not None and not isinstance(error, KEError):
+        last = extract_tb(error.__traceback__)[-1]
+        message = f"{message} ({'/'.join(Path(last.filename).parts[-2:])}, line {last.lineno})".lstrip()
+    return Failure(error=type(error).__name__, message=message)
 
 
 def joined(parts: Sequence[Any]) -> Any:
