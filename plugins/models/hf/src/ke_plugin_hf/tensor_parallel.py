@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -53,7 +54,8 @@ def prepare_split(request: ModelRequest) -> None:
             f"--device {request.device} with --tp: transformers chooses the devices", hint="leave out --device"
         )
     if cuda and not distributed.is_initialized():
-        distributed.init_process_group("cpu:gloo,cuda:nccl")
+        # Processes wait while the first one judges. torchrun ends them if one dies.
+        distributed.init_process_group("cpu:gloo,cuda:nccl", timeout=timedelta(days=30))
 
 
 def key_heads(config: Any) -> int:
