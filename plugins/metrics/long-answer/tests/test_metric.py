@@ -13,7 +13,7 @@ from attrs import evolve
 from ke_core.plugin import Case, CaseRecord, Edit, Entity, Failure, Gold, Probe, Query, Verdict
 from ke_plugin_long_answer import ke_metrics
 from ke_plugin_long_answer.metric import LongAnswer, references
-from ke_plugin_long_answer.similarity import bertscore, common_subsequence, rouge_l
+from ke_plugin_long_answer.similarity import bertscore, common_subsequence, rouge_l, rouge_n
 from ke_testing.metric import MetricContract
 from ke_testing.records import gold, outcome
 
@@ -74,6 +74,15 @@ def test_gold_repeated_three_times_has_recall_1_and_f1_one_half() -> None:
     assert (found.recall, found.f1) == (1.0, 0.5)
 
 
+def test_rouge_n_counts_the_n_grams_of_both_texts() -> None:
+    said, wanted = "the cat the cat sat", "the cat sat on the mat"
+    assert rouge_n(said, wanted, 1).precision == 4 / 5  # the, the, cat, sat; the second cat has no partner
+    assert rouge_n(said, wanted, 1).recall == 4 / 6
+    assert rouge_n(said, wanted, 2).precision == 2 / 4  # the cat, cat sat
+    assert rouge_n(said, wanted, 2).recall == 2 / 5
+    assert rouge_n("cat", wanted, 2).f1 == rouge_n("", wanted, 1).f1 == 0
+
+
 def test_empty_texts_have_similarity_0() -> None:
     assert rouge_l("", PARAGRAPH).f1 == rouge_l("...", PARAGRAPH).recall == rouge_l("a", "").f1 == 0
 
@@ -94,6 +103,8 @@ def test_values_of_a_probe_are_means_over_its_queries() -> None:
     assert found["efficacy-rouge-l"] == 1
     assert found["sub-question-rouge-l"] == pytest.approx((1 + 0.8) / 2)
     assert found["sub-question-rouge-l-recall"] == 1
+    assert found["sub-question-rouge-1"] == pytest.approx((1 + 0.8) / 2)
+    assert found["sub-question-rouge-2"] == 0  # one word, and no pair of words in order
     assert found["sub-question-fluency"] == pytest.approx(1 / 3)  # two bigrams: 1 bit; one trigram: 0 bits
     assert not any(aspect.startswith("portability") for aspect in found)
     assert not any(aspect.endswith(("-bertscore", "-cosine")) for aspect in found)

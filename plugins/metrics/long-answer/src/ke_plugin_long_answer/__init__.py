@@ -9,8 +9,9 @@ from ke_core.plugin import EFFICACY, PARAPHRASE, BadConfig, Metric, MetricSpec, 
 SUB_QUESTION, WHOLE_TEXT = "sub-question", "whole-text"
 GROUPS = {EFFICACY: "efficacy", PARAPHRASE: "paraphrase", SUB_QUESTION: "sub-questions", WHOLE_TEXT: "whole text"}
 """Aspect of a probe to its column."""
-ROUGE, RECALL, BERTSCORE, COSINE, ENTROPY = "-rouge-l", "-rouge-l-recall", "-bertscore", "-cosine", "-fluency"
-"""Suffixes of the aspects."""
+ROUGE, RECALL = "-rouge-", "-recall"
+BERTSCORE, COSINE, ENTROPY = "-bertscore", "-cosine", "-fluency"
+"""Suffixes of the aspects: ``-rouge-1``, ``-rouge-1-recall`` and so on."""
 
 
 @frozen(kw_only=True)
@@ -19,7 +20,7 @@ class LongAnswerConfig:
 
     encoder: str = option(
         "sentence encoder for BERTScore and cosine: minilm-l6, a local folder or a Hub id; "
-        "default: none, and only ROUGE-L and fluency are computed",
+        "default: none, and only ROUGE and fluency are computed",
         "",
         file=True,
         words=("minilm-l6",),
@@ -42,8 +43,15 @@ def build(config: LongAnswerConfig) -> Metric:
     return LongAnswer(encoder=load_encoder(config.encoder))
 
 
-def _columns(suffix: str) -> dict[str, str]:
-    return {aspect + suffix: column for aspect, column in GROUPS.items()}
+def _columns(suffix: str, what: str = "{}") -> dict[str, str]:
+    return {aspect + suffix: what.format(column) for aspect, column in GROUPS.items()}
+
+
+def _rouge(kinds: str, suffix: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for kind in kinds:
+        found |= _columns(f"{ROUGE}{kind}{suffix}", "{} (" + kind.upper() + ")")
+    return found
 
 
 @hookimpl
@@ -52,13 +60,14 @@ def ke_metrics() -> list[MetricSpec]:
     return [
         MetricSpec(
             name="long-answer",
-            summary="ROUGE-L, BERTScore, embedding cosine and fluency of long answers",
+            summary="ROUGE, BERTScore, embedding cosine and fluency of long answers",
             config=LongAnswerConfig,
             build=build,
             cite="Lin 2004, ROUGE; Zhang et al. 2020, BERTScore, arXiv:1904.09675; Deng et al. 2025, UnKE",
-            columns={aspect: f"{column} (ROUGE-L)" for aspect, column in _columns(ROUGE).items()},
+            columns=_columns(f"{ROUGE}l", "{} (ROUGE-L)"),
             tables={
-                "ROUGE-L recall: rewards long answers": _columns(RECALL),
+                "F1 of ROUGE-1 and ROUGE-2": _rouge("12"),
+                "recall of ROUGE-1, ROUGE-2 and ROUGE-L: rewards long answers": _rouge("12l", RECALL),
                 "BERTScore F1": _columns(BERTSCORE),
                 "cosine of sentence embeddings": _columns(COSINE),
                 "fluency: entropy of bigrams and trigrams": _columns(ENTROPY),

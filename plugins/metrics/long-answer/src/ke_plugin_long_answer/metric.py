@@ -3,15 +3,16 @@
 The value of a probe is the mean over its queries. If several texts are right (aliases, or any of several answers), the
 most similar one counts. A failed request counts as an empty answer, with similarity 0.
 
-================ ====================================================================================================
-suffix           value
-================ ====================================================================================================
--rouge-l         F1 of ROUGE-L
--rouge-l-recall  recall of ROUGE-L, which the released evaluations of UnKE and AnyEdit report. It rewards long answers
--bertscore       F1 of BERTScore with the last hidden states of the encoder
--cosine          cosine of the sentence embeddings of both texts, which these evaluations call "Bert Score"
--fluency         weighted entropy of the bigrams and trigrams of the answer, in bits
-================ ====================================================================================================
+=============================== =====================================================================================
+suffix                          value
+=============================== =====================================================================================
+-rouge-1, -rouge-2, -rouge-l    F1 of ROUGE
+-rouge-1-recall and so on       recall of ROUGE, which the released evaluations of UnKE and AnyEdit report. It rewards
+                                long answers
+-bertscore                      F1 of BERTScore with the last hidden states of the encoder
+-cosine                         cosine of the sentence embeddings of both texts, which they call "Bert Score"
+-fluency                        weighted entropy of the bigrams and trigrams of the answer, in bits
+=============================== =====================================================================================
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ke_core.plugin import (
     outcome_of,
 )
 from ke_plugin_long_answer import BERTSCORE, COSINE, ENTROPY, GROUPS, RECALL, ROUGE
-from ke_plugin_long_answer.similarity import bertscore, rouge_l
+from ke_plugin_long_answer.similarity import Overlap, bertscore, rouge_l, rouge_n
 
 NO_GOLD = "the question has no right answer"
 SHORT = "every answer has fewer than three words"
@@ -48,14 +49,21 @@ NO_TOKENS = "the encoder has no vectors of tokens"
 Similarity = Callable[[str, str], float]
 
 
-def rouge_f1(candidate: str, reference: str) -> float:
-    """Return F1 of ROUGE-L."""
-    return rouge_l(candidate, reference).f1
+ROUGES: dict[str, Callable[[str, str], Overlap]] = {
+    "1": partial(rouge_n, n=1),
+    "2": partial(rouge_n, n=2),
+    "l": rouge_l,
+}
 
 
-def rouge_recall(candidate: str, reference: str) -> float:
-    """Return recall of ROUGE-L."""
-    return rouge_l(candidate, reference).recall
+def rouge_f1(kind: str, candidate: str, reference: str) -> float:
+    """Return F1 of ROUGE; ``kind``: 1, 2 or l."""
+    return ROUGES[kind](candidate, reference).f1
+
+
+def rouge_recall(kind: str, candidate: str, reference: str) -> float:
+    """Return recall of ROUGE; ``kind``: 1, 2 or l."""
+    return ROUGES[kind](candidate, reference).recall
 
 
 @frozen(kw_only=True)
@@ -114,7 +122,10 @@ class LongAnswer:
 
     @cached_property
     def _similarities(self) -> dict[str, Similarity]:
-        found: dict[str, Similarity] = {ROUGE: rouge_f1, RECALL: rouge_recall}
+        found: dict[str, Similarity] = {}
+        for kind in ROUGES:
+            found[f"{ROUGE}{kind}"] = partial(rouge_f1, kind)
+            found[f"{ROUGE}{kind}{RECALL}"] = partial(rouge_recall, kind)
         if self.encoder is not None:
             vectors = Vectors(encoder=self.encoder)
             found |= {BERTSCORE: vectors.bertscore, COSINE: vectors.cosine}

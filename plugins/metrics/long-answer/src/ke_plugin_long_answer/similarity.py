@@ -2,6 +2,7 @@
 
 Let c be the words of the candidate, r those of the reference, and L the length of their longest common subsequence.
 ROUGE-L (Lin 2004, equations 2 to 4, beta = 1): P = L / |c|, R = L / |r|, F1 = 2 P R / (P + R).
+ROUGE-N (equation 1): the same with the n-grams of both texts, and the number that both contain in place of L.
 
 BERTScore (Zhang et al. 2020, equation 1), for token vectors x of the reference and y of the candidate, of length 1:
 R = mean over x of max over y of x.y, P = mean over y of max over x of x.y, F1 = 2 P R / (P + R).
@@ -9,6 +10,7 @@ R = mean over x of max over y of x.y, P = mean over y of max over x of x.y, F1 =
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +40,19 @@ def rouge_l(candidate: str, reference: str) -> Overlap:
         return Overlap(0.0, 0.0)
     common = common_subsequence(said, wanted)
     return Overlap(common / len(said), common / len(wanted))
+
+
+def rouge_n(candidate: str, reference: str, n: int) -> Overlap:
+    """Return ROUGE-N over words, with ``n`` words in an n-gram. Both are 0 if a text has no n-gram."""
+    said, wanted = _ngrams(words(candidate), n), _ngrams(words(reference), n)
+    if not said or not wanted:
+        return Overlap(0.0, 0.0)
+    common = (said & wanted).total()
+    return Overlap(common / said.total(), common / wanted.total())
+
+
+def _ngrams(text: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(text[place : place + n]) for place in range(len(text) - n + 1))
 
 
 def common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
