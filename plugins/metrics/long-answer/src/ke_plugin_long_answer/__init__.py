@@ -43,15 +43,12 @@ def build(config: LongAnswerConfig) -> Metric:
     return LongAnswer(encoder=load_encoder(config.encoder))
 
 
-def _columns(suffix: str, what: str = "{}") -> dict[str, str]:
-    return {aspect + suffix: what.format(column) for aspect, column in GROUPS.items()}
+def _columns(suffix: str, what: str = "") -> dict[str, str]:
+    return {aspect + suffix: column + what for aspect, column in GROUPS.items()}
 
 
-def _rouge(kinds: str, suffix: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
-    for kind in kinds:
-        found |= _columns(f"{ROUGE}{kind}{suffix}", "{} (" + kind.upper() + ")")
-    return found
+def _words_and_pairs(suffix: str = "") -> dict[str, str]:
+    return _columns(f"{ROUGE}1{suffix}", " (1)") | _columns(f"{ROUGE}2{suffix}", " (2)")
 
 
 @hookimpl
@@ -64,10 +61,11 @@ def ke_metrics() -> list[MetricSpec]:
             config=LongAnswerConfig,
             build=build,
             cite="Lin 2004, ROUGE; Zhang et al. 2020, BERTScore, arXiv:1904.09675; Deng et al. 2025, UnKE",
-            columns=_columns(f"{ROUGE}l", "{} (ROUGE-L)"),
+            columns=_columns(f"{ROUGE}l", " (ROUGE-L)"),
             tables={
-                "F1 of ROUGE-1 and ROUGE-2": _rouge("12"),
-                "recall of ROUGE-1, ROUGE-2 and ROUGE-L: rewards long answers": _rouge("12l", RECALL),
+                "F1 of ROUGE-1 and ROUGE-2": _words_and_pairs(),
+                "recall of ROUGE-L: rewards long answers": _columns(f"{ROUGE}l{RECALL}"),
+                "recall of ROUGE-1 and ROUGE-2: rewards long answers": _words_and_pairs(RECALL),
                 "BERTScore F1": _columns(BERTSCORE),
                 "cosine of sentence embeddings": _columns(COSINE),
                 "fluency: entropy of bigrams and trigrams": _columns(ENTROPY),
