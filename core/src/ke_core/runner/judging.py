@@ -195,8 +195,8 @@ def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
 def open_judge(chosen: ResolvedComponent[JudgeSpec], catalog: Catalog, asking: JudgeModel | None) -> OpenJudge:
     """Build a judge, and load its model.
 
-    Raises BadConfig if a model is missing, or is given to a judge that asks none. There is no fallback to another rule
-    (pitfall V15).
+    Raises BadConfig if a model is missing, or is given to a judge that asks none. There is no fallback to another
+    rule.
     """
     name, scored = chosen.spec.name, chosen.spec.scored
     if not chosen.spec.needs_model:

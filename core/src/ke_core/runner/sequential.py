@@ -4,7 +4,7 @@ Requests that are recorded are not sent again. While the run goes on, the state 
 ``editor-state`` of the run, one file for each process. The file's name holds the process, the last step whose edits are
 in it, and the digest of the edited model. A run that was killed loads this file and applies the remaining edits. If the
 editor saves no state, the run applies every edit again, in order: without the edits of a finished batch it would be
-another experiment (pitfall E8). The folder is removed when all requests are recorded.
+another experiment. The folder is removed when all requests are recorded.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ NO_TEXT = "there is no text answer: "
 
 
 class NoValue(Exception):
-    """Raised by a metric that cannot compute a value. Its text is the reason of the missing value (V9)."""
+    """Raised by a metric that cannot compute a value. Its text is the reason of the missing value."""
 
 
 def measured(aspect: str, measure: Callable[[], float], *, why: str = "", **fields: Any) -> Value:

@@ -19,7 +19,7 @@ CONDITION = "condition"
 
 
 def _spaced(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """A continuation begins with exactly one space (E1) or in a script without spaces. A whole text follows nothing."""
+    """A continuation begins with exactly one space or in a script without spaces. A whole text follows nothing."""
     for text in value:
         if not (instance.is_whole_text or re.match(rf" \S|[{UNSPACED}]", text)):
             raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")

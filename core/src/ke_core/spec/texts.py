@@ -22,7 +22,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def holds(text: str, names: Iterable[str]) -> bool:
-    """Return whether ``text`` contains one of ``names`` as whole words. A name without words is never found (V4)."""
+    """Return whether ``text`` contains one of ``names`` as whole words. A name without words is never found."""
     said = words(text)
     return any(_within(words(name), said) for name in names)
 

@@ -180,7 +180,7 @@ def sub_questions(cases: Iterable[Case]) -> dict[str, Mapping[Phase, tuple[SubQu
     question is its own only sub-question.
 
     Omitted: questions whose answer is not that of their last hop (a set operation follows), and questions without a
-    pre-edit answer, because their gold answer would reveal the edited world (V16).
+    pre-edit answer, because their gold answer would reveal the edited world.
     """
     found: dict[str, Mapping[Phase, tuple[SubQuestion, ...]]] = {}
     for case in cases:

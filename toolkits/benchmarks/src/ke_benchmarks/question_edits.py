@@ -61,7 +61,7 @@ def text_edit(question: str, text: str, *, old: str = "") -> Edit:
 
 
 def _template(question: str, subject: str) -> str | None:
-    """Return the question with a slot at the first mention of its subject (E2), or None if it does not name it."""
+    """Return the question with a slot at the first mention of its subject, or None if it does not name it."""
     if subject not in question or SLOT in question:
         return None
     return question.replace(subject, SLOT, 1)

@@ -71,7 +71,7 @@ def hops_of(record: MquakeRecord) -> Iterator[tuple[SingleHop, Triple, Triple]]:
 
 
 def template(text: str, subject: str) -> str | None:
-    """Return ``text`` with ``{}`` for its subject, or None unless the subject occurs exactly once (E2)."""
+    """Return ``text`` with ``{}`` for its subject, or None unless the subject occurs exactly once."""
     return text.replace(subject, SLOT) if text.count(subject) == 1 and SLOT not in text else None
 
 
@@ -81,7 +81,7 @@ def edit_id(triple: Triple) -> str:
 
 
 def non_blank(aliases: Iterable[str]) -> tuple[str, ...]:
-    """Return the non-blank aliases: a blank alias would match every answer (V4)."""
+    """Return the non-blank aliases: a blank alias would match every answer."""
     return tuple(alias for alias in aliases if alias.strip())
 
 
@@ -196,7 +196,7 @@ class CaseBuilder:
         )
 
     def _multi_hop(self, record: MquakeRecord, new: tuple[Query, ...], old: tuple[Query, ...]) -> tuple[Query, ...]:
-        """Return each wording as a query that lists the other wordings; any number of wordings works (V14)."""
+        """Return each wording as a query that lists the other wordings; any number of wordings works."""
         orig = record.orig
         wordings = tuple(dict.fromkeys(record.questions))
         answer = self.gold(record.new_answer, record.new_answer_alias, orig.new_triples[-1][2])

@@ -250,7 +250,7 @@ def _entity(answer: RippleTarget, key: str | None, bare: Ids) -> Entity | None:
 
 
 def _spelled(aliases: Sequence[str], bare: Ids) -> tuple[str, ...]:
-    """Return the non-blank aliases: a blank alias would match every answer (V4)."""
+    """Return the non-blank aliases: a blank alias would match every answer."""
     return tuple(alias for alias in aliases if alias.strip() and alias not in bare)
 
 

@@ -23,7 +23,7 @@ consistency            cosine similarity (tf-idf) of these texts and reference t
 The probability of an object is the geometric mean over its tokens, or (``compare=sum``) their product.
 
 For a control (its edits are withheld) the old object is the right one. Teacher-forced accuracy is not included: it
-gives a model that misses the first token of an object credit for the rest (V1).
+gives a model that misses the first token of an object credit for the rest.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Se
 
 
 def _written_texts(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> list[str]:
-    """Return the generated text after each opening (V3). A failure has an empty text."""
+    """Return the generated text after each opening. A failure has an empty text."""
     replies = [outcome_of(record, phase, style, query.id).reply for query in probe.queries]
     return [reply.text or reply.raw if isinstance(reply, Answer) else "" for reply in replies]
 

@@ -37,7 +37,7 @@ class ObservedProbe:
     missing: str = ""
 
     def value(self, aspect: str, value: float) -> Value:
-        """Return an observation; missing with the reason if there is no verdict (V9)."""
+        """Return an observation; missing with the reason if there is no verdict."""
         return Value(
             aspect=aspect,
             value=None if self.missing else float(value),

@@ -177,7 +177,7 @@ class ObservedCase:
         )
 
     def missing(self, why: str) -> Iterator[Value]:
-        """Return the missing values of a question without a judgment (V9)."""
+        """Return the missing values of a question without a judgment."""
         yield from (self.value(aspect, None, why) for aspect in EACH)
 
     def edit_wise(self, probe: Probe) -> Iterator[Value]:

@@ -36,7 +36,7 @@ class OpenedGraph:
 def open_graph(source: str, *, relations: Path | None = None, skip_unlabeled: bool = False) -> OpenedGraph:
     """Open the graph ``source``; ``relations`` is a table of its relations (``ke_benchmarks.graph.relations``).
 
-    ``skip_unlabeled``: skip facts of entities without a label, instead of rejecting them (pitfall X7). Raises BadData
+    ``skip_unlabeled``: skip facts of entities without a label, instead of rejecting them. Raises BadData
     with file and record, BadConfig if pyoxigraph is not installed.
     """
     if source == ATLAS:
