@@ -18,7 +18,15 @@ import ke_core as ke
 from ke_core.api import Model, Table
 from ke_core.api.editing import edits_of
 from ke_core.api.models import installed_catalog, likelihood
-from ke_core.spec.errors import BadConfig, BadData, EditFailed, UnknownComponent, UnsupportedChange, UnsupportedEdit
+from ke_core.spec.errors import (
+    BadConfig,
+    BadData,
+    EditFailed,
+    KEError,
+    UnknownComponent,
+    UnsupportedChange,
+    UnsupportedEdit,
+)
 from ke_plugin_hf import fingerprint
 from ke_plugin_hf.testing import INNER, saved, tiny_model
 from ke_weights import EditInputs
@@ -60,7 +68,10 @@ def test_an_edit_raises_the_probability_of_its_target_and_is_undone(model: Model
     ("given", "reason"),
     [
         ({"editors": "memit"}, "editors is 'memit'"),
-        ({"editors": []}, "editors is"),
+        ({"editors": []}, "editors is empty"),
+        ({"editors": ["none"], "metrics": "cost"}, "metrics is 'cost', not a list"),
+        ({"editors": ["none"], "edits_per_batch": "all"}, "edits_per_batch is 'all', not a whole number"),
+        ({"editors": ["none"], "options": {"k": 3}}, "options..k.. is 3, not the options of a component"),
         ({"editors": ["none"], "eval_every": 2}, "do not fit together: eval_every"),
         ({"editors": ["none"], "num_edited": 2, "sequential": True}, "do not fit together: sequential"),
     ],
@@ -68,6 +79,24 @@ def test_an_edit_raises_the_probability_of_its_target_and_is_undone(model: Model
 def test_arguments_that_have_no_effect_are_refused(model: Model, given: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadConfig, match=reason):
         ke.evaluate(model, dataset="atlas", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "hint"),
+    [
+        ({"model": "tiny"}, "model is 'tiny', not a model in memory", "load it: ke.load('tiny')"),
+        ({"options": {"ft": {"steps": 2}}}, "takes the options of ft themselves", "such as options="),
+        ({"target": ""}, "target is missing", "the new object of the fact"),
+        ({"editor": "ftt"}, "no editor called 'ftt'", "did you mean 'ft'?"),
+    ],
+)
+def test_a_traceback_of_a_wrong_argument_contains_the_hint(
+    model: Model, given: dict[str, Any], reason: str, hint: str
+) -> None:
+    words: dict[str, Any] = {"model": model, "prompt": PROMPT, "subject": "A", "target": "B", "editor": "ft", **given}
+    with pytest.raises(KEError, match=reason) as caught, ke.edit(**words):
+        pass
+    assert caught.value.__notes__[0].startswith(f"hint: {hint}")
 
 
 def test_a_continuation_in_a_script_without_spaces_gets_no_space() -> None:

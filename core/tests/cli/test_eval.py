@@ -54,7 +54,7 @@ def test_a_finished_run_started_again_asks_nothing(ke, monkeypatch):
     status, out, err = ke(*RUN, "-o", "sayer.word=Rome")
     assert status == 0
     assert "-> runs/" in err
-    assert ", resuming\n" in err
+    assert ", finished before\n" in err
     assert "50 (0-100)" in out
 
 

@@ -272,7 +272,14 @@ def edit(
     ...     edited.generate("The capital of Peru is")
     'Cusco.'
     """
+    Model.check(model)
     batch = edits_of(prompt, subject, target, edits)
+    for name, value in (options or {}).items():
+        if isinstance(value, Mapping):
+            raise BadConfig(
+                f"options[{name!r}] is {value!r}, and ke.edit takes the options of {editor} themselves",
+                hint='such as options={"layers": [4, 5]}',
+            )
     spec = installed_catalog().spec("editor", editor)
     chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(options or {})})
     refuse_weightless(chosen.spec, model.model)

@@ -20,7 +20,7 @@ from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import Plugins, discover
 from ke_core.runner.session import ModelChoice, open_session
-from ke_core.spec.errors import EditFailed, ModelUnavailable
+from ke_core.spec.errors import BadConfig, EditFailed, ModelUnavailable
 from ke_core.spec.facts import continued
 from ke_core.spec.prompts import Decoding, Parse, Prompt
 from ke_core.spec.protocols import Edited, LanguageModel, Material, Progress, Session
@@ -155,6 +155,12 @@ class Model(Answers):
         if found is None:
             raise ModelUnavailable(f"{self.model.id} is behind a server: its module is not in this process")
         return found
+
+    @classmethod
+    def check(cls, given: object) -> None:
+        """Raise BadConfig for anything else than a model, such as its name."""
+        if not isinstance(given, cls):
+            raise BadConfig(f"model is {given!r}, not a model in memory", hint=f"load it: ke.load({given!r})")
 
     def session(self, *, seed: int = 0, material: Mapping[str, Material] | None = None) -> Session[Any]:
         """Return the session that editors and judges get, for tests and experiments with plugin code."""

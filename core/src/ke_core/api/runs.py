@@ -101,8 +101,13 @@ def evaluate(
     >>> len(run.paths)
     2
     """
-    if isinstance(editors, str) or not editors:
-        raise BadConfig(f"editors is {editors!r}", hint='give a list of names, such as ["memit"]')
+    Model.check(model)
+    _check_arguments(
+        {"editors": editors, "styles": styles, "metrics": metrics},
+        {"limit": limit, "edits_per_batch": edits_per_batch, "num_edited": num_edited, "eval_every": eval_every,
+         "eval_limit": eval_limit},
+        options or {},
+    )  # fmt: skip
     plan = _plan(
         protocol="partition" if num_edited is None else "sample",
         limit=limit,
@@ -130,6 +135,24 @@ def evaluate(
             folders.append(RunFolder.create(run_folder(Path(out), run.spec), run.spec, run.files))
             evaluate_run(run, folders[-1])
     return Evaluation(folders=tuple(folders))
+
+
+def _check_arguments(lists: Mapping[str, Any], counts: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise BadConfig for arguments of another type. ``lists`` are lists of names, ``counts`` numbers or None."""
+    for name, value in lists.items():
+        if isinstance(value, str):
+            raise BadConfig(f"{name} is {value!r}, not a list of names", hint=f"{name}=[{value!r}]")
+    if not lists["editors"]:
+        raise BadConfig("editors is empty", hint='give a list of names, such as ["memit"]')
+    for name, value in counts.items():
+        if not isinstance(value, int | None) or isinstance(value, bool):
+            raise BadConfig(f"{name} is {value!r}, not a whole number", hint="leave it out, or None for all")
+    for name, value in options.items():
+        if not isinstance(value, Mapping):
+            raise BadConfig(
+                f"options[{name!r}] is {value!r}, not the options of a component",
+                hint='group them by component, such as options={"memit": {"layers": [4, 5]}}',
+            )
 
 
 def _plan(**given: Any) -> Plan:

@@ -80,8 +80,9 @@ class BarProgress(TracksItems):
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("left", style="dim"),
+            TextColumn("elapsed,", style="dim"),
             TimeRemainingColumn(),
+            TextColumn("left", style="dim"),
             console=console,
             transient=True,
         )

@@ -113,9 +113,11 @@ def print_report(
     if full and page is None:
         err().print(literal("no plugin for --full is installed: pip install ke-plugin-analysis", "yellow"))
     full = page is not None
-    parts = [literal(f"{lead}\n") if lead else None, page or short_page(runs), literal(note, "dim") if note else None]
-    console.print(*filter(None, parts), sep="\n", width=None if full else min(console.width, WIDTH))
-    if full:
+    width = console.width if full or console.is_terminal else WIDTH
+    page = page or short_page(runs, max(width, WIDTH))
+    parts = [literal(f"{lead}\n") if lead else None, page, literal(note, "dim") if note else None]
+    console.print(*filter(None, parts), sep="\n", width=width)
+    if full or app.quiet:
         return
     command = shlex.join(["ke", "report", *map(str, paths)])
     more = [f"{command} --full", f"{command} --html report.html"][: 2 if "html" in app.report_formats else 1]

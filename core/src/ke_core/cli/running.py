@@ -86,7 +86,8 @@ def evaluate_editors(
         finished: list[Finished] = []
         for run, place in zip(runs, folders, strict=True):
             begun = any(True for _record in place.read())
-            console.print(literal(_summary(run, place, begun=begun)), soft_wrap=True)
+            known = ", finished before" if place.finished else ", resuming" if begun else ""
+            console.print(literal(_summary(run, place) + known), soft_wrap=True)
             for words in () if begun or (folder and alone) else _changed_code(place):
                 console.print(literal(words, "yellow"), soft_wrap=True)
             finished.append(evaluate(run, place, prices=prices))
@@ -138,13 +139,13 @@ def _usage(run: ResolvedRun, prices: Prices) -> Usage | None:
     return None if usage is None else Usage(**usage.counts(), price_in=prices.prompt, price_out=prices.generated)
 
 
-def _summary(run: ResolvedRun, folder: RunFolder, *, begun: bool) -> str:
+def _summary(run: ResolvedRun, folder: RunFolder) -> str:
     """Describe the run in one line."""
     spec = run.spec
     what = f"{spec.editor.name} on {count_noun(len(run.cases), 'case')} of {spec.dataset.component.name}"
     model = "without a model" if without_model(spec) else f"with {spec.model.id}"
     how = f"{plan_words(spec)}, prompts {', '.join(spec.styles)}, {model}"
-    return f"{what} ({how}) -> {folder.path}" + (", resuming" if begun else "")
+    return f"{what} ({how}) -> {folder.path}"
 
 
 def _changed_code(folder: RunFolder) -> Iterator[str]:

@@ -25,7 +25,8 @@ def one_line_reason(error: BaseException) -> str:
     """Return an exception in one line. For errors of attrs' validators, only the message."""
     if isinstance(error, KEError):
         return " ".join(error.message.split())
-    said = error.args[0] if error.args and isinstance(error.args[0], str) and len(error.args) > 1 else error
+    first = error.args[0] if len(error.args) > 1 and not isinstance(error, SyntaxError) else None
+    said = first if isinstance(first, str) else error
     return " ".join(f"{type(error).__name__}: {said}".split())
 
 

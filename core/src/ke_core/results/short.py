@@ -1,4 +1,4 @@
-"""The short report: the main table, one sentence with counts, and warnings, in 80 columns.
+"""The short report: the main table, one sentence with counts, and warnings, in at least 80 columns.
 
 ``ke eval``, ``ke demo`` and ``ke report`` print it. ke-plugin-analysis draws the full report.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 from rich.cells import cell_len
-from rich.console import Group
+from rich.console import Group, RenderableType
 
 from ke_core.results.footer import judge_warnings, losses, unfinished
 from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, literal
@@ -29,27 +29,35 @@ PRECISE = 1000
 GAP = "  "
 
 
-def short_page(runs: Sequence[Reported]) -> Group:
-    """Return the main table of the first metric, the sentence of ``summary``, and the warnings."""
-    grid = score_grids(runs)[0]
-    lines = [literal(grid.title, "bold"), *map(literal, _table(grid)), literal("")]
-    lines += [literal(textwrap.fill(words, WIDTH)) for words in [summary(runs)] if words]
-    return Group(*lines, *(literal(words, "yellow") for words in warnings(runs)))
+def short_page(runs: Sequence[Reported], width: int = WIDTH) -> Group:
+    """Return the main table of the first metric and the sentence of ``summary`` for each dataset, and the warnings."""
+    lines: list[RenderableType] = []
+    for dataset in dict.fromkeys(run.spec.dataset.component.name for run in runs):
+        some = [run for run in runs if run.spec.dataset.component.name == dataset]
+        grid = score_grids(some)[0]
+        lines += [literal(""), literal(grid.title, "bold"), *map(literal, _table(grid, width)), literal("")]
+        lines += [literal(textwrap.fill(words, WIDTH)) for words in [summary(some)] if words]
+    return Group(*lines[1:], *(literal(words, "yellow") for words in warnings(runs)))
 
 
-def _table(grid: Grid) -> Iterator[str]:
-    """Yield the lines of the table with as many columns as fit, at least one. Words of headings are not broken."""
+def _table(grid: Grid, width: int) -> Iterator[str]:
+    """Yield the lines of the table with as many columns as fit, at least one, and a line that names the others.
+
+    Words of headings are not broken.
+    """
     rows = [*grid.thinned()]
     if len(rows) > MOST_ROWS:
         rows = [row for row in rows if row[0][0]]
     columns = [_name_column(name, [names[at] for names, _line in rows]) for at, name in enumerate(grid.names)]
     fixed = len(columns) + 1
     columns += [_score_column(grid, at, [line for _names, line in rows]) for at in range(len(grid.heads))]
-    while len(columns) > fixed and sum(column.width + len(GAP) for column in columns) - len(GAP) > WIDTH:
+    while len(columns) > fixed and sum(column.width + len(GAP) for column in columns) - len(GAP) > width:
         columns.pop()
     height = max(len(column.head) for column in columns)
     for row in zip(*(column.text(height) for column in columns), strict=True):
         yield GAP.join(row).rstrip()
+    if missing := [head.words for head in grid.heads[len(columns) - len(grid.names) :]]:
+        yield from textwrap.wrap(f"not shown here: {', '.join(missing)}", WIDTH)
 
 
 @frozen(kw_only=True)

@@ -78,6 +78,8 @@ def edits_of(prompt: str = "", subject: str = "", target: str = "", edits: Edits
     rows: Any = read_edits(Path(edits)) if isinstance(edits, str | Path) else edits
     rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
     found = [_sourced(row, number) for number, row in enumerate(rows, start=1)]
+    if prompt and not target:
+        raise BadData("target is missing", hint='the new object of the fact, such as target="Cusco"')
     if prompt:
         raw = {"prompt": prompt, "subject": subject, "target_new": target}
         found.append(edit_from(raw, SourceLine(file="ke.edit")))

@@ -51,7 +51,8 @@ def prepare(
     """Resolve and validate everything, and load the model unless it is given. Nothing is written. Raises KEErrors."""
     with measured_phase("reading the dataset") as reading:
         run = resolve_run(request, catalog)
-    with measured_phase("loading the model", progress=progress if model is None else None) as loading:
+    loads = model is None and run.editor_spec.needs_model
+    with measured_phase("loading the model", progress=progress if loads else None) as loading:
         run = load_model(run, request, catalog, progress, model=model)
     return evolve(run, before=(reading, loading))
 

@@ -200,5 +200,5 @@ def _too_many(reply: Reply) -> TooManyFailures:
     assert isinstance(reply, Failure)
     return TooManyFailures(
         f"the same failure {LIMIT} times in a row: {reply.error}: {' '.join(reply.message.split())}",
-        hint="fix the cause and start the same run again: it resumes",
+        hint="fix the cause and start the same run again: it resumes, or with a new --out if code of a plugin changed",
     )

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 
 class KEError(Exception):
-    """A problem that the user can fix: one sentence, and a hint that says what to do."""
+    """A problem that the user can fix: one sentence, and a hint that says what to do, also shown in tracebacks."""
 
     def __init__(self, message: str, *, hint: str = "", details: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.details = details
+        if hint:
+            self.add_note(f"hint: {hint}")
 
     def __str__(self) -> str:
         return "\n  ".join((self.message, *self.details))
