@@ -9,29 +9,7 @@ from ke_core.engine.passthrough import PassthroughModel, put
 from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_core.spec.codec import canonical, digest, from_json, json_type_only, noun, refuse_other_types, to_json
 from ke_core.spec.dataset_info import DataFile, DatasetInfo, PublishedAudit, Victims
-from ke_core.spec.errors import (
-    BadConfig,
-    BadData,
-    BadPatch,
-    BadRun,
-    ContentRefused,
-    ContextOverflow,
-    EditFailed,
-    KEError,
-    KEWarning,
-    ModelUnavailable,
-    NeedsWeights,
-    NoLikelihood,
-    PluginBroken,
-    PluginConflict,
-    ProcessLost,
-    ServerDown,
-    ServerFailed,
-    ServerRefused,
-    UnknownComponent,
-    UnsupportedChange,
-    UnsupportedEdit,
-)
+from ke_core.spec.errors import *  # noqa: F403  all errors
 from ke_core.spec.facts import (
     NO_SUBJECT,
     SLOT,
@@ -196,7 +174,7 @@ from ke_core.storage.json_reading import (
 
 hookimpl = pluggy.HookimplMarker("ke")
 
-__all__ = [
+__all__ = [  # noqa: F405  errors
     "CHOOSE_WRITABLE", "CONDITION", "CONTINUATION_FORMAT", "COUNTERFACTUALS_PERPLEXITY", "DEFAULT_LOADING",
     "DEFAULT_SOURCE", "EDITS_WITHHELD", "EFFICACY", "FACTS_PERPLEXITY", "FLUENCY", "JUDGE_UNSURE", "LOCALITY",
     "NAME_PATTERN", "NOT_ON_RECORD", "NO_SUBJECT", "PARAPHRASE", "PHASES", "PORTABILITY", "PROBABILITY", "QUERY_TAG",

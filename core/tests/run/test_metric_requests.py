@@ -15,8 +15,8 @@ from ke_core.runner.recorder import LIMIT
 from ke_core.runner.requests import RequestBuilder
 from ke_core.runner.run import Measure
 from ke_core.runner.scoring import asks_of, records_of
-from ke_core.runner.tables import Counts, highest, models, read
-from ke_core.runner.usage import Meter, resident
+from ke_core.runner.tables import highest, models, read
+from ke_core.runner.usage import measured_phase, resident
 from ke_core.spec.codec import from_json, to_json
 from ke_core.spec.errors import NoLikelihood, PluginBroken, TooManyFailures
 from ke_core.spec.queries import Probe
@@ -121,7 +121,6 @@ def test_log_probabilities_are_recorded_and_not_judged(fakes, tmp_path):
         judgment.verdict for line in records(folder, Judged) for q, judgment in line.judgments.items() if q == "scored"
     }
     assert found == {Verdict.UNSURE}
-    assert {"phase": "after", "style": "direct", "outcome": "scored", "n": 2} in folder.scores()["outcomes"]
     assert end.failures == 0
 
 
@@ -147,7 +146,6 @@ def test_declined_log_probabilities_count_as_wrong_if_others_are_given(fakes, tm
     assert [(one.reply.error, one.reply.unscored, one.judgment.verdict) for one in counted] == [
         ("LikelihoodDeclined", False, Verdict.WRONG)
     ]
-    assert {"phase": "after", "style": "direct", "outcome": "failure", "n": 1} in folder.scores()["outcomes"]
     assert tally_of(folder).failed == 1
 
 
@@ -162,7 +160,6 @@ def test_editors_without_log_probabilities_do_not_fail(fakes, tmp_path, says):
     folder, end = finished(job, tmp_path)
     assert set(replies(folder, "scored").values()) == {reply}
     assert end.failures == 0
-    assert {"phase": "after", "style": "direct", "outcome": "unscored", "n": 12} in folder.scores()["outcomes"]
 
 
 def Wordy(fakes):  # noqa: N802
@@ -355,10 +352,10 @@ def test_memory_of_answering_is_recorded_and_the_peak_counts(fakes, tmp_path):
         for name in ("batch-1", "batch-2")
     }
     (measure,) = job.measures
-    counts = Counts()
+    memory = {}
     for line in records(folder, Replied):
-        counts.add(line)
-    found = models(read(folder), measure, counts.memory)
+        memory[line.batch] = highest(memory.get(line.batch, Peak()), line.memory)
+    found = models(read(folder), measure, memory)
     assert {one.batch: one.answering.host for one in found} == of
 
 
@@ -381,14 +378,14 @@ def test_a_meter_measures_only_its_own_block():
     rises = []
     gc.collect()  # so that garbage of other tests is not freed in the meantime
     for size in (64, 8, 32):
-        with Meter(object()) as meter:
+        with measured_phase("x", object()) as meter:
             held = bytearray(size * megabyte)
             held[::4096] = b"x" * len(held[::4096])
             time.sleep(0.02)
             del held
-        rises.append(meter.peak.host / megabyte)
+        rises.append(meter.rise.host / megabyte)
     assert rises == pytest.approx([64, 8, 32], abs=4)
-    assert meter.peak.device is None
+    assert meter.rise.device is None
 
 
 def test_a_meter_measures_the_devices_of_the_model():
@@ -401,10 +398,12 @@ def test_a_meter_measures_the_devices_of_the_model():
         def rise(self):
             return 7 * self.started
 
+        peak = rise
+
     class Model:
         def device_meter(self):
             return Device()
 
-    with Meter(Model()) as meter:
+    with measured_phase("x", Model()) as meter:
         pass
-    assert meter.peak.device == 7
+    assert meter.rise.device == 7

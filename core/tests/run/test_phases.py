@@ -40,6 +40,8 @@ def test_a_phase_measures_the_devices_of_the_model():
         def peak(self):
             return 7 if self.started else 0
 
+        rise = peak
+
     class Model:
         def device_meter(self):
             return Device()

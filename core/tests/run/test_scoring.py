@@ -63,7 +63,6 @@ def test_deleted_scores_are_computed_again_with_the_same_bytes(fakes, tmp_path):
     assert raw["run"] == folder.id
     assert raw["judge"]["name"] == "exact"
     assert raw["metrics"][0]["component"]["name"] == "share"
-    assert {"phase": "after", "style": "direct", "outcome": "answered", "n": 12} in raw["outcomes"]
 
 
 def test_scores_are_sliced_by_the_metrics_tags(fakes, tmp_path):
@@ -81,7 +80,6 @@ def test_skipped_cases_are_counted_with_their_reason(fakes, tmp_path):
     (after,) = [s for s in end.scores if s.phase == "after" and s.style == "" and not s.tags]
     reason = f"edit {refused} refused: no such tower"
     assert (after.skipped, dict(after.skipped_because)) == (1, {reason: 1})
-    assert folder.scores()["skipped"] == {reason: 1}
     assert end.skipped == 1
 
 
@@ -90,7 +88,6 @@ def test_failures_are_wrong_for_every_judge(fakes, tmp_path):
     folder, end = finished(fakes.make_job(2, editor, editor_spec=fakes.NOTES), tmp_path)
     (score,) = [s for s in end.scores if s.style == "own" and not s.tags]
     assert score.n == 4  # two failures, in n
-    assert {"phase": "after", "style": "own", "outcome": "failure", "n": 2} in folder.scores()["outcomes"]
     found = [line for line in folder.read() if isinstance(line, Judged) and line.style == "own" and line.case == "1"]
     assert {j.verdict for j in found[0].judgments.values()} == {Verdict.WRONG}
     assert {j.findings[0].item for j in found[0].judgments.values()} == {"ServerGone"}

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from attrs import define, evolve, field, frozen
 
 from ke_core.api.tables import Table
-from ke_core.cli.console import TracksItems, err, progress
+from ke_core.cli.console import err, progress
 from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, known_models
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugins.catalog import Catalog, read_catalog
@@ -116,7 +116,7 @@ def likelihood(prompt: str, continuations: Sequence[str]) -> Likelihood:
 
 
 @define
-class CallProgress(TracksItems):
+class CallProgress(Progress):
     """Progress that is displayed during calls of the API, and not between them."""
 
     _shown: Progress | None = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import click
 from attrs import define
@@ -22,7 +22,6 @@ from ke_core.spec.protocols import Progress
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-T = TypeVar("T")
 WIDTH = 100  # columns of a table that goes to a file or a pipe
 QUIET_SECONDS = 20.0  # between two lines of progress without a terminal
 
@@ -49,20 +48,7 @@ def _console(*, stderr: bool) -> Console:
     return console
 
 
-class TracksItems:
-    """The method ``track`` of a progress, in terms of ``advance``."""
-
-    def track(self: Progress, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """Yield ``items`` and count them."""
-        if total is None and isinstance(items, Sized):
-            total = len(items)
-        self.advance(label, 0, total)
-        for done, item in enumerate(items, start=1):
-            yield item
-            self.advance(label, done, total)
-
-
-class BarProgress(TracksItems):
+class BarProgress(Progress):
     """Progress bars on a terminal, one for each label. A full bar disappears."""
 
     def __init__(self, console: Console) -> None:
@@ -128,7 +114,7 @@ class _Work:
         return f"{self.label}: {self.done}/{self.total}, about {f'{left} s' if left < 100 else duration(left)} left"
 
 
-class LineProgress(TracksItems):
+class LineProgress(Progress):
     """Progress lines for files and pipes: one at the start of each label, and one every 20 s.
 
     A line names the outermost and the innermost work. Work that ends within ``after`` seconds has no line.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -15,11 +14,11 @@ from ke_core.cli.app import App
 from ke_core.cli.console import err, out, progress
 from ke_core.cli.options import component_options, json_option, print_json
 from ke_core.engine.models import find_model
-from ke_core.plugins.catalog import KINDS, Catalog, Registration
+from ke_core.plugins.catalog import KINDS, Registration
 from ke_core.plugins.options import describe, option_path, reject_unused, split_options
 from ke_core.results.formatting import literal, plain_table, titled
 from ke_core.runner.prepare import refuse_weightless
-from ke_core.runner.resolve import ResolvedComponent, resolve_component
+from ke_core.runner.resolve import Options, resolve_component
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadConfig, KEError
@@ -58,7 +57,8 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
         raise click.UsageError("-o sets options of an editor for --model MODEL")
     offer = app.catalog.offer(kind, name)
     if model:
-        found = _hyperparameters(app, name, model, options)
+        with progress(err()) as shown:
+            found = _hyperparameters(app, name, ModelChoice(reference=model), split_options(options), shown)
         if as_json:
             values = {"hyperparameters": to_json(found.settings), "error": found.refusal and found.refusal.message}
             print_json({"editor": name, "model": model, **values})
@@ -71,16 +71,6 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
         print_json({**about, "cite": offer.spec.cite, "options": options_of})
     else:
         out().print(Group(*_description(kind, offer)))
-
-
-def _hyperparameters(app: App, name: str, model: str, options: tuple[str, ...]) -> ResolvedSettings:
-    given = split_options(options)
-    editor = resolve_component(app.catalog, "editor", name, given)
-    reject_unused(given, [editor.spec])
-    with progress(err()) as shown:
-        return settings_for(
-            editor, ModelChoice(reference=model), app.catalog, shown, facts_of=app.plugins.manager.hook.ke_model_facts
-        )
 
 
 def _settings_page(title: str, found: ResolvedSettings) -> Group:
@@ -156,10 +146,6 @@ def _traits(spec: Spec[Any]) -> list[str]:
             return []
 
 
-FactsOf = Callable[..., ModelFacts | None]
-"""The hook ``ke_model_facts``: called with ``session=``."""
-
-
 @frozen
 class ResolvedSettings:
     """Hyperparameters. ``refusal``: why the editor cannot edit the model; None if it can, or without weights."""
@@ -168,16 +154,19 @@ class ResolvedSettings:
     refusal: KEError | None
 
 
-def settings_for(
-    editor: ResolvedComponent[Any], choice: ModelChoice, catalog: Catalog, progress: Progress, *, facts_of: FactsOf
+def _hyperparameters(
+    app: App, name: str, choice: ModelChoice, options: Options, progress: Progress
 ) -> ResolvedSettings:
     """Return the hyperparameters that depend on the model, with their reasons.
 
     The model's weights are read only if a value depends on them. Published values need only its shape. Raises
     BadConfig for an editor that has no such hyperparameters.
     """
+    catalog = app.catalog
+    editor = resolve_component(catalog, "editor", name, options)
     spec = editor.spec
-    if not isinstance(spec, EditorSpec) or spec.settings is None:
+    reject_unused(options, [spec])
+    if spec.settings is None:
         raise BadConfig(f"no option of {spec.name} depends on the model", hint=f"ke show {spec.name} lists its options")
     source, request = find_model(choice.reference, choice.how, catalog)
 
@@ -189,7 +178,7 @@ def settings_for(
 
     @cache
     def opened() -> ModelFacts:
-        found = facts_of(session=session())
+        found: ModelFacts | None = app.plugins.manager.hook.ke_model_facts(session=session())
         if found is None:
             raise BadConfig(
                 f"no installed plugin knows the facts of {choice.reference} that hyperparameters are derived from",

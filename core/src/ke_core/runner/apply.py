@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from time import perf_counter
 from typing import Any, Self
 
 from attrs import define, evolve, field, frozen
 
 from ke_core.interrupts import UninterruptibleContext
 from ke_core.runner.run import ResolvedRun
-from ke_core.runner.usage import Meter
+from ke_core.runner.usage import measured_phase
 from ke_core.spec.errors import UnsupportedChange, WeightsNotRestored
 from ke_core.spec.facts import Edit
 from ke_core.spec.protocols import Edited, Editor, LanguageModel, Session, SupportsSave
@@ -88,14 +87,8 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
     def add(self, edits: Sequence[Edit]) -> AppliedEdits:
         """Apply ``edits`` and measure the cost."""
         before = self._passes()
-        self.session.progress.advance(EDITING, 0)
-        try:
-            with Meter(self.session.model) as meter:
-                started = perf_counter()
-                details = self.make(edits)
-                seconds = perf_counter() - started
-        finally:
-            self.session.progress.advance(EDITING, 1, 1)
+        with measured_phase(EDITING, self.session.model, self.session.progress) as phase:
+            details = self.make(edits)
         after = self._passes()
         if self.opens:
             self.session.model.state()  # update the digest: it is part of the key of every completion
@@ -103,8 +96,8 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
         return AppliedEdits(
             edited=self.edited,
             details=details,
-            seconds=round(seconds, 3),
-            peak=meter.peak,
+            seconds=round(phase.seconds, 3),
+            peak=phase.rise,
             passes=None if before is None or after is None else after - before,
         )
 

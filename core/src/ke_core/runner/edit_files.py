@@ -112,12 +112,13 @@ def edit_from(raw: Mapping[str, Any], place: SourceLine, own: Collection[str] = 
     """
     flat = _named(_unnested(raw, place), place, own)
     if "statement" in flat and "prompt" not in flat:
-        return _bare(flat, place)
-    new = text_field(flat, "target_new", place, needed=True)
-    old = text_field(flat, "target_old", place)
-    if old and old == new:
-        raise place.wrong("target_new", f"is {new!r}, which is also the old object: there is nothing to edit")
-    about = _about_subject(flat, new, old, place) if "subject" in flat else _free_form(flat, new, old, place)
+        about = _bare(flat, place)
+    else:
+        new = text_field(flat, "target_new", place, needed=True)
+        old = text_field(flat, "target_old", place)
+        if old and old == new:
+            raise place.wrong("target_new", f"is {new!r}, which is also the old object: there is nothing to edit")
+        about = _about_subject(flat, new, old, place) if "subject" in flat else _free_form(flat, new, old, place)
     return SourcedEdit(
         edit=evolve(
             about, id=text_field(flat, "id", place) or about.id, question=text_field(flat, "question", place) or None
@@ -162,7 +163,7 @@ def normalize_statement(statement: str) -> str:
     return " ".join(statement.split()).rstrip(" .")
 
 
-def _bare(flat: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
+def _bare(flat: Mapping[str, Any], place: SourceLine) -> Edit:
     """Return an edit with only a statement, which editors that need no subject accept."""
     for name in flat:
         if name not in ("statement", "id", "source", "date"):
@@ -170,11 +171,7 @@ def _bare(flat: Mapping[str, Any], place: SourceLine) -> SourcedEdit:
     statement = normalize_statement(text_field(flat, "statement", place, needed=True))
     if not statement:
         raise place.wrong("statement", "is missing or empty")
-    return SourcedEdit(
-        edit=Edit(id=text_field(flat, "id", place) or digest([statement])[:12], statement=statement),
-        source=text_field(flat, "source", place) or str(place),
-        date=_date(text_field(flat, "date", place), place),
-    )
+    return Edit(id=digest([statement])[:12], statement=statement)
 
 
 def _unnested(raw: Mapping[str, Any], place: SourceLine) -> dict[str, Any]:
@@ -226,7 +223,7 @@ def _date(given: str, place: SourceLine) -> str:
     if not given:
         return date.today().isoformat()  # noqa: DTZ011  the day where the user is
     try:
-        return date.fromisoformat(given[:10]).isoformat() if len(given) > 10 else date.fromisoformat(given).isoformat()
+        return date.fromisoformat(given[:10]).isoformat()
     except ValueError as error:
         raise place.wrong("date", f"is {given!r}", hint="write it as 2026-01-31") from error
 

@@ -94,7 +94,7 @@ def ask_models(run: ResolvedRun, folder: RunFolder, *, prices: Prices = FREE) ->
                     runner.ask_unedited()
             with phase(folder, "edited model", model, facts=recorder.edit_costs):
                 if run.stages:
-                    ask_in_sequence(runner, SavedState.of(folder, run, world().rank))
+                    ask_in_sequence(runner, SavedState(run_folder=folder, run=run, rank=world().rank))
                 else:
                     for groups in concurrent_groups(runner):
                         _ask_edited(runner, groups)

@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from ke_core.plugins.catalog import Catalog
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index, key_of
-from ke_core.runner.requests import in_form
+from ke_core.runner.requests import asked_by_id, in_form
 from ke_core.runner.resolve import ResolvedComponent
 from ke_core.runner.run import OpenJudge
 from ke_core.runner.session import ModelChoice, open_session
@@ -19,7 +19,7 @@ from ke_core.runner.tables import not_in_dataset, refuse_empty
 from ke_core.runner.usage import FREE, Prices, since_last
 from ke_core.spec.errors import BadConfig, PluginBroken
 from ke_core.spec.protocols import Progress
-from ke_core.spec.queries import Case, Phase, Probe, Query, expected
+from ke_core.spec.queries import Case, Phase, Query, expected
 from ke_core.spec.records import Judged, Replied, Usage
 from ke_core.spec.results import Failure, Finding, Item, Judgment, Scored, Verdict
 from ke_core.spec.runspec import RunSpec
@@ -78,12 +78,9 @@ def _lines(judge: OpenJudge, some: Sequence[tuple[Replied, dict[str, Item]]]) ->
 
 def gold_of(case: Case, phase: Phase, spec: RunSpec, *, edited: bool) -> Mapping[str, Query]:
     """Return the queries of ``case`` in that phase, with the answers that are right then."""
-    found: dict[str, Query] = {}
-    for query, probe in _with_probe(case, phase):
-        if query.id not in found:
-            right = query if probe is None else expected(query, probe, phase, edited=edited)
-            found[query.id] = in_form(right, phase, spec.edited_form, edited=edited)
-    return found
+    asked = asked_by_id(case, phase).values()
+    right = (query if probe is None else expected(query, probe, phase, edited=edited) for query, probe in asked)
+    return {query.id: in_form(query, phase, spec.edited_form, edited=edited) for query in right}
 
 
 def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
@@ -98,15 +95,6 @@ def held(case: Case, phase: Phase, *, edited: bool) -> tuple[str, ...]:
     # sentences of the file come before sentences that are made from labels
     said = own or ([*of_edits, *behind] if new else [*behind, *of_edits])
     return tuple(dict.fromkeys(sentence.strip() for sentence in said if sentence.strip()))
-
-
-def _with_probe(case: Case, phase: Phase) -> Iterator[tuple[Query, Probe | None]]:
-    """Yield each query with the probe that determines its right answer. A condition keeps its own gold answer."""
-    for probe in case.probes:
-        if probe.asked(phase):
-            yield from ((query, probe) for query in probe.queries)
-        if phase == "before":
-            yield from ((query, None) for query in probe.given)
 
 
 def waiting_items(

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from ke_core.engine.models import NO_MODEL, NoModel
+from ke_core.engine.passthrough import put
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.runner.plan import groups, select
@@ -21,11 +22,12 @@ from ke_core.runner.session import allowed, open_session
 from ke_core.spec.errors import BadConfig, NeedsWeights, NoLikelihood, ServerFailed, UnsupportedEdit
 from ke_core.spec.facts import Edit
 from ke_core.spec.protocols import Editor, HasDependencies, LanguageModel, Progress, RemoteModel, Session
-from ke_core.spec.requests import Likelihood, Procedure, Score
-from ke_core.spec.results import Failure, Scored
+from ke_core.spec.requests import Likelihood
+from ke_core.spec.results import Failure
 from ke_core.spec.runspec import DataRef, RunSpec
 from ke_core.spec.specs import DatasetSpec, EditorSpec
 
+TRIED = Likelihood(id="", case="", prompt="The capital of France is", continuations=(" Paris",))
 EDIT_ID = re.compile(r"edit '([^']+)'")
 """Finds another edit's id in the reason why an edit cannot be made."""
 
@@ -158,7 +160,7 @@ def _refuse_unscored(run: ResolvedRun) -> None:
     model, wanting = run.session.model, _wanting_scores(run)
     if not (wanting and isinstance(model, RemoteModel)):
         return
-    tried = run.session.engine.run({"scores": _try_score()})["scores"]
+    tried = run.session.engine.run({"scores": put(TRIED)})["scores"]
     if isinstance(tried, Failure) and tried.passing:
         raise ServerFailed(
             f"{wanting} needs log-probabilities, and {model.id} could not be tried: {tried.message}",
@@ -181,8 +183,3 @@ def _wanting_scores(run: ResolvedRun) -> str:
         return ""
     deriving = next((measure.component.name for measure in run.measures if measure.spec.probes is not None), "")
     return f"metric {deriving}" if deriving else f"dataset {run.spec.dataset.component.name}"
-
-
-def _try_score() -> Procedure[Scored]:
-    scored: Scored = yield Score(prompt="The capital of France is", continuations=(" Paris",))
-    return scored

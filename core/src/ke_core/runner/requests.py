@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
 from ke_core.spec.protocols import Dataset
-from ke_core.spec.queries import Case, Form, Phase, Query
+from ke_core.spec.queries import Case, Form, Phase, Probe, Query
 from ke_core.spec.records import OWN
 from ke_core.spec.requests import Ask, Likelihood, Question
 from ke_core.spec.runspec import RunSpec
@@ -122,13 +122,18 @@ class RequestBuilder:
 
 def queries_of(case: Case, phase: Phase) -> Iterator[Query]:
     """Yield the queries of that phase, each id once. The unedited model also gets the conditions of the probes."""
-    seen: set[str] = set()
+    return (query for query, _probe in asked_by_id(case, phase).values())
+
+
+def asked_by_id(case: Case, phase: Phase) -> dict[str, tuple[Query, Probe | None]]:
+    """Return the queries of that phase by id, with the probe that determines the right answer: None for conditions."""
+    found: dict[str, tuple[Query, Probe | None]] = {}
     for probe in case.probes:
-        own = probe.queries if probe.asked(phase) else ()
-        for query in (*own, *(probe.given if phase == "before" else ())):
-            if query.id not in seen:
-                seen.add(query.id)
-                yield query
+        for query in probe.queries if probe.asked(phase) else ():
+            found.setdefault(query.id, (query, probe))
+        for query in probe.given if phase == "before" else ():
+            found.setdefault(query.id, (query, None))
+    return found
 
 
 def in_form(query: Query, phase: Phase, edited_form: Form, *, edited: bool) -> Query:

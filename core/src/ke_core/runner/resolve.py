@@ -104,7 +104,8 @@ def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedCompo
     options = {name: value for name, value in to_json(config).items() if name != DATA_DIR}
     files: dict[str, str] = {}
     for name in naming_files(type(config)):
-        if options[name] and options[name] not in _words(type(config), name):
+        words = fields_dict(type(config))[name].metadata.get("words", ())  # no file names, even if a file is called so
+        if options[name] and options[name] not in words:
             path = Path(str(options[name])).expanduser()
             options[name] = _content(path) or options[name]  # or a name that the component knows
             if str(options[name]).startswith(CONTENT):
@@ -123,12 +124,6 @@ def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedCompo
 def naming_files(config: type) -> list[str]:
     """Return the options that may name a file or a folder."""
     return [name for name, attribute in fields_dict(config).items() if attribute.metadata.get("file")]
-
-
-def _words(config: type, name: str) -> tuple[object, ...]:
-    """Return the values that are not file names, even if a file of that name exists."""
-    words: tuple[object, ...] = fields_dict(config)[name].metadata.get("words", ())
-    return words
 
 
 def _found_again(content: str, path: str, data_dir: str, *, option: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -19,13 +18,13 @@ from ke_core.runner.judging import metrics_of
 from ke_core.runner.resolve import Options, ResolvedComponent, choose_again, resolve_component
 from ke_core.runner.run import Measure
 from ke_core.runner.steps import UNEDITED_BATCH
-from ke_core.runner.tables import CaseLines, Counts, case_lines, judge_of, models, read
+from ke_core.runner.tables import CaseLines, case_lines, highest, judge_of, models, read
 from ke_core.spec.codec import digest, to_json
 from ke_core.spec.errors import BadConfig, PluginBroken
 from ke_core.spec.protocols import Metric
 from ke_core.spec.queries import Case
 from ke_core.spec.requests import Ask, Likelihood
-from ke_core.spec.results import CaseRecord, MetricScore, ModelRecord
+from ke_core.spec.results import CaseRecord, MetricScore, ModelRecord, Peak
 from ke_core.spec.runspec import SCHEMA, Component, DataRef, Plan
 from ke_core.spec.specs import DatasetSpec, JudgeSpec, MetricSpec
 
@@ -55,8 +54,7 @@ def score_run(
     """
     index = read(folder)
     key = judge_of(index, folder, judge)
-    counts, scores = _scores(folder, index, cases, measures, key)
-    skipped = Counter(reason for batch in index.batches.values() for reason in batch.skipped.values())
+    scores = _scores(folder, index, cases, measures, key)
     folder.write_scores(
         {
             "schema": SCHEMA,
@@ -66,9 +64,6 @@ def score_run(
                 {"component": to_json(measure.component), "scores": to_json(own, list[MetricScore])}
                 for measure, own in zip(measures, scores, strict=True)
             ],
-            "outcomes": counts.endings(),
-            "costs": counts.costs(),
-            "skipped": dict(sorted(skipped.items())),
         }
     )
     return [score for own in scores for score in own]
@@ -76,18 +71,18 @@ def score_run(
 
 def _scores(
     folder: RunFolder, index: Index, cases: Iterable[Case], measures: Sequence[Measure], judge: str
-) -> tuple[Counts, list[list[MetricScore]]]:
+) -> list[list[MetricScore]]:
     """Return the counts of the replies and the scores of each measure.
 
     The last answers of a case count. A sequential run asks cases repeatedly, so it also has scores of each step.
     """
     plan, seed = folder.spec.plan, folder.spec.seed
-    names, counts, population = Names(), Counts(), Population()
+    names, memory, population = Names(), dict[str, Peak](), Population()
     whole = [Values.of(measure.metric, measure.spec, names=names) for measure in measures]
     steps = Steps.of(index, measures, names) if plan.sequential else None
     for own in case_lines(index, _tagged(cases, plan), judge, folder):
         for line in own.lines:
-            counts.add(line)
+            memory[line.batch] = highest(memory.get(line.batch, Peak()), line.memory)
         if own.within:
             record = own.last()
             population.add(record)
@@ -97,12 +92,12 @@ def _scores(
                 steps.add(own)
     found = []
     for number, (measure, values) in enumerate(zip(measures, whole, strict=True)):
-        seen = models(index, measure, counts.memory, sequential=plan.sequential)
+        seen = models(index, measure, memory, sequential=plan.sequential)
         values.add_models(_last([*seen]) if plan.sequential else seen)
         by = tuple(dict.fromkeys((*population.tags, *measure.spec.by)))
         own_scores = [*values.scores(by, shares=population.shares(), seed=seed)]
-        found.append([*own_scores, *(steps.scores(number, measure, counts, seed=seed) if steps else ())])
-    return counts, found
+        found.append([*own_scores, *(steps.scores(number, measure, memory, seed=seed) if steps else ())])
+    return found
 
 
 def _last(records: Sequence[ModelRecord]) -> Sequence[ModelRecord]:
@@ -177,7 +172,7 @@ class Steps:
             for values in self._values:
                 values.add(record, tags)
 
-    def scores(self, number: int, measure: Measure, counts: Counts, *, seed: int) -> Iterator[MetricScore]:
+    def scores(self, number: int, measure: Measure, memory: Mapping[str, Peak], *, seed: int) -> Iterator[MetricScore]:
         """Yield the scores of one metric: of each step, then over all steps by the number of later edits.
 
         The latter show whether earlier edits last. They are omitted if every case was asked only right after its own
@@ -185,7 +180,7 @@ class Steps:
         """
         values = self._values[number]
         cases = values.columns.by_batch()
-        values.add_models(models(self.index, measure, counts.memory, sequential=True))
+        values.add_models(models(self.index, measure, memory, sequential=True))
         rows = values.columns.by_batch()
         for batch, made in self._made.items():
             shares = self._population.shares(batch)

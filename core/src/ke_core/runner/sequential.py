@@ -29,28 +29,25 @@ from ke_core.spec.results import Failure
 from ke_core.storage.files import file_errors, write_atomic
 
 
-def ask_in_sequence(runner: Runner, saved: SavedState | None = None) -> None:
+def ask_in_sequence(runner: Runner, saved: SavedState) -> None:
     """Apply the edits of every stage and ask its cases. The model is restored at the end."""
     stages = runner.run.stages
     last = max((stage.step for stage in stages if runner.is_open(stage.asked)), default=0)
     if not last:
-        if saved:
-            saved.remove()
+        saved.remove()
         return
     with untouched(runner.run.session.model, runner.before), EditApplier.of(runner.run) as applier:
         progress = _Progress(runner=runner, applier=applier)
-        made = saved.restore(applier, _restorable(runner, stages)) if saved else 0
+        made = saved.restore(applier, _restorable(runner, stages))
         for stage in stages[:made]:
             progress.recall(stage)
         if made:
             progress.ask(stages[made - 1])
         for stage in stages[made:last]:
             progress.add(stage)
-            if saved:
-                saved.write(stage.step, applier)
+            saved.write(stage.step, applier)
             progress.ask(stage)
-    if saved:
-        saved.remove()
+    saved.remove()
 
 
 def _restorable(runner: Runner, stages: Sequence[Stage]) -> frozenset[int]:
@@ -145,11 +142,6 @@ class SavedState:
     rank: int
     next: float = field(default=0.0, init=False)
 
-    @classmethod
-    def of(cls, run_folder: RunFolder, run: ResolvedRun, rank: int) -> SavedState | None:
-        """Create it for a run. None if edited models of the editor cannot be loaded."""
-        return None if run.editor_spec.load is None else cls(run_folder=run_folder, run=run, rank=rank)
-
     @property
     def folder(self) -> Path:
         """The folder of the saved states."""
@@ -181,7 +173,7 @@ class SavedState:
     def write(self, step: int, applier: EditApplier) -> None:
         """Save the edited model of ``step``, unless saving has cost too much of the time so far."""
         edited, started = applier.saveable, perf_counter()
-        if edited is None or started < self.next:
+        if edited is None or started < self.next or self.run.editor_spec.load is None:
             return
         old = [path for path, _step, _digest in self._files()]
         path = self.folder / f"{self.rank}.{step}.{self.run.session.model.digest}"

@@ -23,7 +23,7 @@ from ke_core.runner.plan import Group, Share
 from ke_core.runner.recorder import Recorder
 from ke_core.runner.requests import RequestBuilder, RequestGroup
 from ke_core.runner.run import Measure, ResolvedRun
-from ke_core.runner.usage import Meter
+from ke_core.runner.usage import measured_phase
 from ke_core.runner.world import World
 from ke_core.spec.errors import EditFailed
 from ke_core.spec.facts import Edit, EditBank, distinct
@@ -287,12 +287,12 @@ class Runner:
         """
         asks = [ask for _batch, units in asked for unit in units for ask in unit.questions]
         engine = self.run.session.engine
-        with Meter(self.run.session.model) as meter:
-            started, hits = perf_counter(), engine.hits
+        hits = engine.hits
+        with measured_phase("answers", self.run.session.model) as phase:
             replies = iter(answer(asks))
-            each, cached = (perf_counter() - started) / max(1, len(asks)), engine.hits > hits
+        each, cached = phase.seconds / max(1, len(asks)), engine.hits > hits
         for batch, units in asked:
-            self.recorder.add(batch, units, replies, each=each, memory=meter.peak, cached=cached)
+            self.recorder.add(batch, units, replies, each=each, memory=phase.rise, cached=cached)
 
     def advance(self, label: str, cases: int) -> None:
         """Count ``cases`` as finished and show the progress."""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index
 from ke_core.results.lines import RESTORE_HINT
 from ke_core.runner.run import Measure
 from ke_core.runner.steps import NOTHING, UNEDITED_BATCH
-from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadRun
 from ke_core.spec.queries import Case, Phase
 from ke_core.spec.records import Batch, Judged, Replied
-from ke_core.spec.results import Answer, CaseRecord, Failure, ModelRecord, Outcome, Peak, Reply
+from ke_core.spec.results import CaseRecord, ModelRecord, Outcome, Peak, Reply
 
 UNFINISHED = "not asked yet: the run is not finished"
 
@@ -154,38 +151,6 @@ def not_in_dataset(folder: RunFolder, what: str) -> BadRun:
     return BadRun(f"{folder.path} has {what}, which the dataset does not have", hint=hint)
 
 
-@define
-class Counts:
-    """Count how answers ended and their cost, by phase and style. ``memory``: the peak by batch."""
-
-    memory: dict[str, Peak] = field(factory=dict)
-    _endings: Counter[tuple[str, str, str]] = field(factory=Counter)
-    _costs: dict[tuple[str, str], Counter[str]] = field(factory=dict)
-
-    def add(self, line: Replied) -> None:
-        """Count one line."""
-        self.memory[line.batch] = highest(self.memory.get(line.batch, Peak()), line.memory)
-        cost = self._costs.setdefault((line.phase, line.style), Counter())
-        for reply in line.replies.values():
-            self._endings[line.phase, line.style, _ending(reply)] += 1
-            if isinstance(reply, Answer):
-                cost.update({"answers": 1, **to_json(reply.cost)})
-
-    def endings(self) -> list[dict[str, Any]]:
-        """Return the counts of ``answered``, ``unparsed``, ``hop-cap``, ``length`` and ``failure``.
-
-        ``scored`` are log-probabilities, ``unscored`` requests for them to a model that has none.
-        """
-        return [
-            {"phase": phase, "style": style, "outcome": outcome, "n": n}
-            for (phase, style, outcome), n in sorted(self._endings.items())
-        ]
-
-    def costs(self) -> list[dict[str, Any]]:
-        """Return the sums of model calls, prompt tokens and generated tokens."""
-        return [{"phase": phase, "style": style, **dict(of)} for (phase, style), of in sorted(self._costs.items())]
-
-
 def models(
     index: Index, measure: Measure, memory: Mapping[str, Peak], *, sequential: bool = False
 ) -> Iterator[ModelRecord]:
@@ -229,12 +194,6 @@ def _unfinished(case: Case, outcomes: Mapping[tuple[Phase, str, str], Outcome]) 
     """Return the reason why a case of an unfinished run has no answers of the edited model, or None."""
     waits = any(probe.asked("after") for probe in case.probes)
     return UNFINISHED if waits and not any(phase == "after" for phase, _style, _query in outcomes) else None
-
-
-def _ending(reply: Reply) -> str:
-    if isinstance(reply, Failure):
-        return "unscored" if reply.unscored else "failure"
-    return reply.outcome if isinstance(reply, Answer) else "scored"
 
 
 def _how(folder: RunFolder, judge: str) -> str:

@@ -13,7 +13,7 @@ from time import perf_counter, process_time
 from typing import Any, Self
 from uuid import uuid4
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from ke_core.spec.protocols import Progress
 from ke_core.spec.records import Usage
@@ -37,6 +37,7 @@ class Phase:
     host: int | None = None
     device: int | None = None
     ended: str = "done"
+    rise: Peak = field(factory=Peak)
 
     def line(self) -> dict[str, Any]:
         """Return the fields of the log."""
@@ -54,7 +55,7 @@ class HostMemory:
     """The highest resident memory of this process in a block. ``highest`` is None if the system does not report it."""
 
     def __enter__(self) -> Self:
-        self.highest = resident()
+        self._before = self.highest = resident()
         self._over = Event()
         self._thread = Thread(target=self._watch, name="ke-memory", daemon=True)
         self._thread.start()
@@ -64,6 +65,11 @@ class HostMemory:
         self._over.set()
         self._thread.join()
         self._read()
+
+    @property
+    def rise(self) -> int | None:
+        """The highest memory minus that at the start."""
+        return None if self.highest is None or self._before is None else self.highest - self._before
 
     def _watch(self) -> None:
         while self.highest is not None and not self._over.wait(EVERY):
@@ -91,6 +97,7 @@ def measured_phase(name: str, model: object = None, progress: Progress | None = 
     """
     if progress is not None:
         progress.advance(name, 0)
+    _release_memory()
     phase, device, host = Phase(name=name), _device_meter(model), HostMemory()
     wall, cpu = perf_counter(), process_time()
     try:
@@ -101,34 +108,11 @@ def measured_phase(name: str, model: object = None, progress: Progress | None = 
         raise
     finally:
         phase.seconds, phase.cpu_seconds = perf_counter() - wall, process_time() - cpu
-        phase.host = host.highest
+        phase.host, phase.rise = host.highest, Peak(host=host.rise)
         if device is not None:
-            phase.device = device.peak()
+            phase.device, phase.rise = device.peak(), Peak(host=host.rise, device=device.rise())
         if progress is not None:
             progress.advance(name, 1, 1)
-
-
-class Meter:
-    """``with Meter(model) as meter: ...``; afterwards ``meter.peak`` is the rise of memory within the block."""
-
-    def __init__(self, model: object) -> None:
-        self._model = model
-        self._host = HostMemory()
-        self.peak = Peak()
-
-    def __enter__(self) -> Self:
-        _release_memory()
-        self._before = self._host.__enter__().highest
-        self._device = _device_meter(self._model)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._host.__exit__(*error)
-        highest = self._host.highest
-        self.peak = Peak(
-            host=None if self._before is None or highest is None else highest - self._before,
-            device=None if self._device is None else self._device.rise(),
-        )
 
 
 def resident() -> int | None:

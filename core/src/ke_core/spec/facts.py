@@ -249,12 +249,8 @@ class EditBank(dict[str, Edit]):
     def __init__(self, edits: Iterable[Edit]) -> None:
         super().__init__((edit.id, edit) for edit in edits)
 
-    def about(self, place: Place) -> Mapping[str, frozenset[str]]:
-        """Return the edits of that subject and relation: their ids and the keys of their objects."""
-        return self._about.get(place, {})
-
     @cached_property
-    def _about(self) -> dict[Place, dict[str, frozenset[str]]]:
+    def about(self) -> dict[Place, dict[str, frozenset[str]]]:
         """The index. It is built at the first use, because most runs hide no edits."""
         found: dict[Place, dict[str, frozenset[str]]] = {}
         for edit in self.values():
@@ -272,7 +268,7 @@ def contradicting(path: Iterable[Fact], bank: Mapping[str, Edit]) -> frozenset[s
     held = {_place(fact): _object_keys(fact) for fact in path}
     by_place = bank if isinstance(bank, EditBank) else EditBank(bank.values())
     return frozenset(
-        name for place, objects in held.items() for name, new in by_place.about(place).items() if new != objects
+        name for place, objects in held.items() for name, new in by_place.about.get(place, {}).items() if new != objects
     )
 
 

@@ -96,7 +96,6 @@ def ke_full_report(runs: Sequence[Any], slices: bool) -> object | None:  # noqa:
     :param slices: include the breakdowns by tag.
     :return: an object that rich can print, or None to leave it to another plugin.
     """
-    return None
 
 
 @hookspec(firstresult=True)
@@ -109,7 +108,6 @@ def ke_save_edit(edited: Any, what: str, path: Path, force: bool) -> bool | None
     :param force: replace an existing one.
     :return: True if it was saved, or None to leave it to another plugin.
     """
-    return None
 
 
 @hookspec(firstresult=True)
@@ -120,7 +118,6 @@ def ke_compare_runs(folders: Sequence[Any], catalog: Any) -> Sequence[Mapping[st
     :param catalog: the installed components, ``ke_core.app.Catalog``.
     :return: the rows of the comparison, or None to leave it to another plugin.
     """
-    return None
 
 
 @hookspec
@@ -140,7 +137,6 @@ def ke_model_facts(session: Session[Any]) -> ModelFacts | None:
     :param session: the session of the loaded model.
     :return: the facts, or None if this plugin does not know such models.
     """
-    return None
 
 
 @hookspec(firstresult=True)
@@ -153,7 +149,6 @@ def ke_composed_component(kind: str, name: str, catalog: Any, plugins: Any) -> A
     :param plugins: the installed plugins, to call hooks of your own with ``ke_core.app.registered_specs``.
     :return: a ``ke_core.app.Registration``, or None if the name is unknown. A KEError says why it cannot be composed.
     """
-    return None
 
 
 @hookspec

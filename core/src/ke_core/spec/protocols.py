@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -35,32 +35,26 @@ class LanguageModel(Protocol):
     @property
     def id(self) -> str:
         """``source:id@revision``, for display."""
-        ...
 
     @property
     def context(self) -> int:
         """The context length: prompt and continuation together, in tokens."""
-        ...
 
     @property
     def digest(self) -> str:
         """Identifies the current weights, edits included. Cached results are stored under it."""
-        ...
 
     def state(self) -> Mapping[str, object]:
         """Return values that change whenever the model changes. Empty for a remote model.
 
         It reads the weights again, so ``digest`` is right even if they were changed without ``patch``.
         """
-        ...
 
     def generate(self, requests: Sequence[Generate]) -> list[Generated | Exception]:
         """Return one result per request, in order. The error of a request takes the place of its result."""
-        ...
 
     def score(self, requests: Sequence[Score]) -> list[Scored | Exception]:
         """Return one result per request, in order. Raises NoLikelihood if the server returns no log-probabilities."""
-        ...
 
 
 @runtime_checkable
@@ -83,7 +77,6 @@ class ContinuousModel(LanguageModel, Protocol):
         Each result is passed to ``following``, in the caller's thread. The positions of the requests that it returns
         continue the earlier ones. Raises interrupts and exceptions of ``following``, and sends no more then.
         """
-        ...
 
 
 @runtime_checkable
@@ -92,7 +85,6 @@ class RemoteModel(ContinuousModel, Protocol):
 
     def limit_retries(self, *, attempts: int, seconds: float) -> None:
         """Try each request at most ``attempts`` times, and wait at most ``seconds`` in total."""
-        ...
 
 
 class Progress(Protocol):
@@ -100,11 +92,15 @@ class Progress(Protocol):
 
     def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
         """Yield ``items`` and count them."""
-        ...
+        if total is None and isinstance(items, Sized):
+            total = len(items)
+        self.advance(label, 0, total)
+        for done, item in enumerate(items, start=1):
+            yield item
+            self.advance(label, done, total)
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:
         """Report that ``done`` of ``total`` steps of ``label`` are done."""
-        ...
 
 
 class Engine(Protocol):
@@ -113,19 +109,15 @@ class Engine(Protocol):
     @property
     def hits(self) -> int:
         """The number of requests that the completion cache has answered so far."""
-        ...
 
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
         """Run each procedure to its end. Their ids seed sampled requests, so ids must not depend on batches."""
-        ...
 
     def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
         """Call ``solve`` for each request. Return the replies in order, with the cost of each answer."""
-        ...
 
     def keep_answering(self, solve: Callable[[Any], Procedure[Reply]], exchange: Exchange) -> None:
         """Answer requests that join those under way, until ``exchange`` returns none and all are answered."""
-        ...
 
 
 class Artifacts(Protocol):
@@ -136,7 +128,6 @@ class Artifacts(Protocol):
 
         ``key`` contains everything that determines the content, as JSON values.
         """
-        ...
 
 
 @frozen(kw_only=True)
@@ -178,15 +169,12 @@ class Edited(Protocol):
     @property
     def details(self) -> Details:
         """Details of the edit that the editor records, as JSON values."""
-        ...
 
     def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
         """Return one reply per request, in order."""
-        ...
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Remove edits and then add others, all or none of them. Raises UnsupportedChange."""
-        ...
 
 
 @runtime_checkable
@@ -198,11 +186,9 @@ class Editor(Protocol):
 
         It is called without edits before the first request: raises a KEError if it cannot edit this model at all.
         """
-        ...
 
     def edit(self, session: Session[Any], edits: Sequence[Edit]) -> AbstractContextManager[Edited]:
         """Apply ``edits`` while the context is open. Its exit restores the model."""
-        ...
 
 
 @runtime_checkable
@@ -211,27 +197,21 @@ class Dataset(Protocol):
 
     def cases(self) -> Iterator[Case]:
         """Yield every case in the published order. Repeated calls yield equal cases."""
-        ...
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """Return the prompt for ``query.texts[0]`` in that style, or None if the query has none."""
-        ...
 
     def split(self, k: int, seed: int) -> Mapping[str, str] | None:
         """Return the dataset's split for ``k`` edited cases (case id to ``edited``, ``unedited``), or None."""
-        ...
 
     def hides(self, case: Case, bank: Mapping[str, Edit], *, edited: bool) -> frozenset[str]:
         """Return the ids of the edits in ``bank`` that are hidden from ``case`` (dynamic masking)."""
-        ...
 
     def material(self) -> Mapping[str, Material]:
         """Return demonstrations, aliases, oracle answers and so on, by name."""
-        ...
 
     def info(self) -> DatasetInfo:
         """Return license, source, checksum and published counts."""
-        ...
 
 
 @runtime_checkable
@@ -240,7 +220,6 @@ class Judge(Protocol):
 
     def judge(self, session: Session[Any] | None, items: Sequence[Item]) -> list[Judgment]:
         """Return one judgment per item, in order. Items have no ``Failure``, and ``Scored`` only with ``scored``."""
-        ...
 
 
 @runtime_checkable
@@ -249,7 +228,6 @@ class Metric(Protocol):
 
     def values(self, record: CaseRecord) -> Iterable[Value]:
         """Yield every observation of this case. A missing one is a Value of None with the reason."""
-        ...
 
 
 @runtime_checkable
@@ -258,7 +236,6 @@ class ModelMetric(Protocol):
 
     def model_values(self, record: ModelRecord) -> Iterable[Value]:
         """Yield every observation of this model. A missing one is a Value of None with the reason."""
-        ...
 
 
 @runtime_checkable
@@ -270,7 +247,6 @@ class SupportsConcurrentSolve(Edited, Protocol):
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
         """Return the procedure that answers one request."""
-        ...
 
 
 @runtime_checkable
@@ -282,7 +258,6 @@ class SupportsSave(Edited, Protocol):
 
     def save(self, path: Path) -> None:
         """Write everything that the editor added to the model to the file ``path``."""
-        ...
 
 
 @runtime_checkable
@@ -291,4 +266,3 @@ class HasDependencies(Protocol):
 
     def dependencies(self, session: Session[Any]) -> Mapping[str, str]:
         """Return digests by name. They are part of a run's specification, so a run is resumed only with equal ones."""
-        ...

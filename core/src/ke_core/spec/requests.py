@@ -46,11 +46,9 @@ class Encoder(Protocol):
     @property
     def id(self) -> str:
         """Identifies the weights and the pooling. It is part of the cache key of embeddings."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors, float32 [n, d]."""
-        ...
 
 
 class Memory(Protocol):
@@ -58,7 +56,6 @@ class Memory(Protocol):
 
     def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
         """Return the ``k`` nearest rows for each text, best first, without the hidden ids of that text."""
-        ...
 
 
 @frozen(kw_only=True)

@@ -28,15 +28,12 @@ class Training(Protocol):
 
     def advance(self) -> TrainStep:
         """Take one step. Raises EditFailed if the loss is not finite."""
-        ...
 
     def tensors(self) -> Mapping[str, Any]:
         """Return NumPy arrays by name: everything that the next step and the editor need, optimizer state included."""
-        ...
 
     def finished(self) -> bool:
         """Return whether the training has reached its own limit of steps, if it has one."""
-        ...
 
 
 @runtime_checkable
@@ -48,17 +45,14 @@ class Trainer(Protocol):
 
     def place(self, session: Session[Any]) -> Mapping[str, Any]:
         """Return what the result is valid for, as JSON values, such as ``{"model": digest}``. Each has its folder."""
-        ...
 
     def recipe(self, session: Session[Any]) -> Mapping[str, Any]:
         """Return every setting that the result depends on, as JSON values with defaults resolved."""
-        ...
 
     def start(
         self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
         """Start, or resume from the arrays of ``tensors``. Raises BadData if the examples are not sufficient."""
-        ...
 
 
 @frozen(kw_only=True)

@@ -125,7 +125,10 @@ def flush(path: Path) -> None:
 
 def write_value(path: Path, content: Any) -> None:
     """Write a JSON value with its checksum, completely or not at all."""
-    write_atomic(path, _bytes({"content": content, "sha256": _digest(content)}))
+    whole = canonical({"content": content, "sha256": digest(content)})
+    write_atomic(
+        path, whole.encode("utf-8", "backslashreplace")
+    )  # half of a surrogate pair, which a model may generate
 
 
 def read_value(path: Path, *, hint: str) -> Any:
@@ -134,7 +137,7 @@ def read_value(path: Path, *, hint: str) -> Any:
         return None
     try:
         raw = loads(path.read_bytes(), surrogates=True)
-        whole = raw.keys() == {"content", "sha256"} and _digest(raw["content"]) == raw["sha256"]
+        whole = raw.keys() == {"content", "sha256"} and digest(raw["content"]) == raw["sha256"]
     except (AttributeError, OSError, ValueError):
         whole = False
     if not whole:
@@ -145,15 +148,6 @@ def read_value(path: Path, *, hint: str) -> Any:
 def warn(error: BadData) -> None:
     """Warn in one line that an artifact is damaged, with the hint of ``error``."""
     warnings.warn(DamagedArtifact(f"{error.message}; {error.hint}"), stacklevel=3)
-
-
-def _bytes(value: Any) -> bytes:
-    """Return canonical JSON. Half of a surrogate pair, which a model may generate, is written as an escape."""
-    return canonical(value).encode("utf-8", "backslashreplace")
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(_bytes(content)).hexdigest()
 
 
 @frozen

@@ -67,10 +67,7 @@ def parse_object(
     content: str | bytes, of: str | Path, *, error: Callable[..., KEError] = BadData, hint: str = ""
 ) -> dict[str, Any]:
     """Parse one JSON object. Raises ``error`` as ``parse_json`` does."""
-    value = parse_json(content, of, error=error, hint=hint)
-    if not isinstance(value, dict):
-        raise error(f"{of} is not a JSON object", hint=hint)
-    return value
+    return _object(parse_json(content, of, error=error, hint=hint), of, error, hint)
 
 
 def read_json(path: Path, *, error: Callable[..., KEError] = BadData, hint: str = "") -> Any:
@@ -198,7 +195,7 @@ def parse_lines(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], Sour
         listed = parse_json(text, of, hint=HINT)
         for number, raw in enumerate(listed, start=1):
             place = SourceLine(file=of, line=number, unit="record")
-            yield _object(raw, place), place
+            yield _object(raw, place, BadData, HINT), place
         return
     for number, line in enumerate(text.split("\n"), start=1):  # only line feeds: JSON allows U+2028 in strings
         if line.strip():
@@ -209,13 +206,9 @@ def parse_lines(text: str, *, of: str) -> Iterator[tuple[Mapping[str, Any], Sour
 def text_field(raw: Mapping[str, Any], name: str, place: SourceLine, *, needed: bool = False) -> str:
     """Return a text (or a whole number, such as an id), stripped. Empty if it is missing and not needed."""
     value = raw.get(name)
-    if value is None:
-        if needed:
-            raise place.wrong(name, "is missing or empty")
-        return ""
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if isinstance(value, bool) or not isinstance(value, str | int | None):
         raise place.wrong(name, f"is {json.dumps(value)[:60]}, not a text")
-    text = str(value).strip()
+    text = "" if value is None else str(value).strip()
     if needed and not text:
         raise place.wrong(name, "is missing or empty")
     return text
@@ -228,7 +221,7 @@ def texts_field(raw: Mapping[str, Any], name: str, place: SourceLine) -> tuple[s
     return tuple(text_field({name: one}, name, place, needed=True) for one in listed)
 
 
-def _object(raw: Any, place: SourceLine) -> Mapping[str, Any]:
-    if not isinstance(raw, dict):
-        raise BadData(f"{place} is not a JSON object", hint=HINT)
-    return raw
+def _object(value: Any, of: object, error: Callable[..., KEError], hint: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise error(f"{of} is not a JSON object", hint=hint)
+    return value
