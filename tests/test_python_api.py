@@ -71,6 +71,7 @@ def test_an_edit_raises_the_probability_of_its_target_and_is_undone(model: Model
         ({"editors": []}, "editors is empty"),
         ({"editors": ["none"], "metrics": "cost"}, "metrics is 'cost', not a list"),
         ({"editors": ["none"], "edits_per_batch": "all"}, "edits_per_batch is 'all', not a whole number"),
+        ({"editors": ["none"], "seed": -1}, "seed is -1, not a whole number from 0"),
         ({"editors": ["none"], "options": {"k": 3}}, "options..k.. is 3, not the options of a component"),
         ({"editors": ["none"], "eval_every": 2}, "do not fit together: eval_every"),
         ({"editors": ["none"], "num_edited": 2, "sequential": True}, "do not fit together: sequential"),
@@ -143,6 +144,12 @@ def test_a_refused_edit_raises_an_error_with_the_reason(model: Model) -> None:
     ):
         pass
     assert "names no subject" in caught.value.details[0]
+
+
+def test_a_model_answers_in_several_threads(model: Model) -> None:
+    with ThreadPoolExecutor(1) as other:
+        answers = [model.generate("a", max_tokens=1), other.submit(model.generate, "a", max_tokens=1).result()]
+    assert answers[0] == answers[1]
 
 
 def test_an_unknown_editor_raises_an_error(model: Model) -> None:

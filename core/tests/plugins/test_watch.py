@@ -181,7 +181,17 @@ def test_the_time_limit_restores_the_handler_of_alarms():
     with pytest.raises(OutOfTime), time_limit(0.05):
         time.sleep(60)
     assert signal.getsignal(signal.SIGALRM) == before
-    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+@pytest.mark.parametrize(("due", "least", "most"), [(0.0, 0, 0), (100.0, 90, 100)])
+def test_the_time_limit_leaves_the_timer_of_the_program(due, least, most):
+    of_the_test = signal.setitimer(signal.ITIMER_REAL, due)
+    try:
+        with time_limit(5.0):
+            pass
+        assert least <= signal.getitimer(signal.ITIMER_REAL)[0] <= most
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *of_the_test)
 
 
 def test_other_threads_load_plugins_without_a_limit(point):

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from ke_core.results import redaction
 from ke_core.results.lines import from_line, to_bytes, to_line
-from ke_core.results.redaction import refuse_secrets
+from ke_core.results.redaction import redacted, refuse_secrets
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.records import Replied
 from ke_core.spec.results import Answer, Failure
@@ -16,11 +15,8 @@ from ke_core.spec.results import Answer, Failure
 def secret(monkeypatch):
     def put(value, name="DB_PASSWORD"):
         monkeypatch.setenv(name, value)
-        redaction._secrets.cache_clear()
 
-    yield put
-    monkeypatch.undo()
-    redaction._secrets.cache_clear()
+    return put
 
 
 def replied(text):
@@ -71,4 +67,4 @@ def test_only_string_values_of_options_are_refused(secret):
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY_2", "TOKEN1", "DB_PASSWORD"])
 def test_names_may_end_in_a_number_and_values_in_a_newline(secret, name):
     secret("abcdefgh-secret\n", name)
-    assert redaction.redacted(["Bearer abcdefgh-secret"]) == [f"Bearer [{name}]"]
+    assert redacted(["Bearer abcdefgh-secret"]) == [f"Bearer [{name}]"]

@@ -3,6 +3,7 @@
 import json
 from datetime import date, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from ke_core.runner.edit_files import edits_of, read_edits
@@ -212,6 +213,13 @@ def test_an_edit_without_a_subject_has_a_free_form(tmp_path):
     assert (found.prompt, found.target, found.old) == (prompt, target, "They do not.")
     (again,) = read_edits(lines(tmp_path, {"prompt": prompt, "target_new": target, "id": "mine", "subject": ""}))
     assert (again.edit.id, again.edit.free_form) == ("mine", FreeForm(prompt=prompt, target=target))
+
+
+def test_values_of_numpy_and_dates_are_read():
+    extra = {"paraphrases": np.array(["Danielle Darrieux speaks", "She speaks"]), "date": date(2026, 1, 31)}
+    (found,) = edits_of(edits=[{**GOOD, **extra, "source": float("nan")}])
+    assert found.date == "2026-01-31"
+    assert found.source == "edits, line 1"
 
 
 def test_multi_line_targets_are_kept(tmp_path):

@@ -216,26 +216,20 @@ def test_moving_a_model_folder_keeps_the_run_id(catalog, fakes, tmp_path):
 
 
 def test_run_files_contain_no_secrets_of_the_environment(catalog, fakes, tmp_path, monkeypatch):
-    from ke_core.results import redaction
-
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
-    redaction._secrets.cache_clear()
-    try:
-        reply = lambda ask: fakes.Failure(
-            error="HTTPError", message=f"401 for {fakes.tower_of(ask)}: Bearer hf_abcdefghijkl"
-        )
-        job = prepared(catalog, editor="notes")
-        job = evolve(job, method=fakes.as_method(fakes.Notes([], reply), job.editor_spec))
-        evaluate(job, RunFolder.create(tmp_path / "run", job.spec))
-        for file in (tmp_path / "run").iterdir():
-            assert b"hf_abcdefghijkl" not in file.read_bytes()
-        assert b"Bearer [HF_TOKEN]" in (tmp_path / "run" / "records.jsonl").read_bytes()
-        job = prepared(catalog, data_dir="", model=ModelChoice(reference="fake:x-hf_abcdefghijkl"))
-        with pytest.raises(BadConfig, match="environment variable HF_TOKEN"):
-            RunFolder.create(tmp_path / "other", job.spec)
-        assert not (tmp_path / "other").exists()
-    finally:
-        redaction._secrets.cache_clear()
+    reply = lambda ask: fakes.Failure(
+        error="HTTPError", message=f"401 for {fakes.tower_of(ask)}: Bearer hf_abcdefghijkl"
+    )
+    job = prepared(catalog, editor="notes")
+    job = evolve(job, method=fakes.as_method(fakes.Notes([], reply), job.editor_spec))
+    evaluate(job, RunFolder.create(tmp_path / "run", job.spec))
+    for file in (tmp_path / "run").iterdir():
+        assert b"hf_abcdefghijkl" not in file.read_bytes()
+    assert b"Bearer [HF_TOKEN]" in (tmp_path / "run" / "records.jsonl").read_bytes()
+    job = prepared(catalog, data_dir="", model=ModelChoice(reference="fake:x-hf_abcdefghijkl"))
+    with pytest.raises(BadConfig, match="environment variable HF_TOKEN"):
+        RunFolder.create(tmp_path / "other", job.spec)
+    assert not (tmp_path / "other").exists()
 
 
 def test_dependencies_of_an_editor_are_part_of_the_specification(catalog, fakes, tmp_path, monkeypatch):

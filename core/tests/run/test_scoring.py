@@ -76,7 +76,7 @@ def test_scores_are_sliced_by_the_metrics_tags(fakes, tmp_path):
 def test_skipped_cases_are_counted_with_their_reason(fakes, tmp_path):
     refused = fakes.tower(2).edits[0].id
     job = fakes.make_job(3, fakes.Overwrite(refuses=frozenset({refused})))
-    folder, end = finished(job, tmp_path)
+    _folder, end = finished(job, tmp_path)
     (after,) = [s for s in end.scores if s.phase == "after" and s.style == "" and not s.tags]
     reason = f"edit {refused} refused: no such tower"
     assert (after.skipped, dict(after.skipped_because)) == (1, {reason: 1})

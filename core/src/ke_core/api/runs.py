@@ -105,7 +105,7 @@ def evaluate(
     _check_arguments(
         {"editors": editors, "styles": styles, "metrics": metrics},
         {"limit": limit, "edits_per_batch": edits_per_batch, "num_edited": num_edited, "eval_every": eval_every,
-         "eval_limit": eval_limit},
+         "eval_limit": eval_limit, "seed": seed},
         options or {},
     )  # fmt: skip
     plan = _plan(
@@ -145,8 +145,8 @@ def _check_arguments(lists: Mapping[str, Any], counts: Mapping[str, Any], option
     if not lists["editors"]:
         raise BadConfig("editors is empty", hint='give a list of names, such as ["memit"]')
     for name, value in counts.items():
-        if not isinstance(value, int | None) or isinstance(value, bool):
-            raise BadConfig(f"{name} is {value!r}, not a whole number", hint="leave it out, or None for all")
+        if not isinstance(value, int | None) or isinstance(value, bool) or (value or 0) < 0:
+            raise BadConfig(f"{name} is {value!r}, not a whole number from 0", hint="leave it out, or None for all")
     for name, value in options.items():
         if not isinstance(value, Mapping):
             raise BadConfig(

@@ -65,6 +65,8 @@ class App:
             group = root.commands.get(parent)
             if isinstance(group, LazyCommand):
                 group.extra[child] = command
+            elif isinstance(group, click.Group):
+                group.commands.setdefault(child, command)
             elif not parent:
                 root.add_command(command, name)
 

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
 from ke_core.spec.codec import canonical, digest, from_json, to_json
 from ke_core.spec.errors import ContentRefused, KEError
@@ -44,10 +45,10 @@ def key_of(model: str, request: Generate | Score) -> str:
 
 
 class CompletionCache:
-    """``path``: the file, or None to keep everything in memory."""
+    """``path``: the file, or None to keep everything in memory. Any thread may use it."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+        self._path, self._lock = path, RLock()
         with self._repaired():
             self._open()
 
@@ -82,16 +83,17 @@ class CompletionCache:
         if self._path is not None:
             with file_errors(f"cannot write {self._path}"):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._base = sqlite3.connect(self._path or ":memory:", timeout=PATIENCE)
+        self._base = sqlite3.connect(self._path or ":memory:", timeout=PATIENCE, check_same_thread=False)
         self._inode = self._path.stat().st_ino if self._path else 0
         with self._base:
             self._base.execute(TABLE)
 
     @contextmanager
     def _repaired(self) -> Iterator[None]:
-        """Replace a damaged file with an empty one. Other errors propagate."""
+        """Exclude other threads, and replace a damaged file with an empty one. Other errors propagate."""
         try:
-            yield
+            with self._lock:
+                yield
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", None) not in DAMAGED or self._path is None:
                 raise KEError(

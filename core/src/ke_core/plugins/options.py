@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -149,11 +150,18 @@ def _convert(text: str, hint: Any, path: str) -> Any:  # noqa: PLR0911  one retu
             raise BadConfig(f"{path} cannot be {text!r}", hint="true or false")
         return text.lower() in TRUE
     if hint in (int, float):
-        try:
-            return hint(text)
-        except ValueError as error:
-            raise BadConfig(f"{path} cannot be {text!r}", hint=f"a {type_name(hint)}") from error
+        return _number(text, hint, path)
     return text
+
+
+def _number(text: str, kind: type[int] | type[float], path: str) -> float:
+    try:
+        number = kind(text)
+        if not math.isfinite(number):  # JSON has no such numbers
+            raise ValueError(text)  # noqa: TRY301  as for a text
+    except ValueError as error:
+        raise BadConfig(f"{path} cannot be {text!r}", hint=f"a {type_name(kind)}") from error
+    return number
 
 
 def _is_union(hint: Any) -> bool:

@@ -26,6 +26,8 @@ from ke_core.spec.errors import BadData
 from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation, SourcedEdit, continued
 from ke_core.storage.json_reading import SourceLine, read_lines, text_field, texts_field
 
+MISSING = frozenset({"nan", "NaT", "<NA>"})
+"""How pandas prints an empty cell."""
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "prompt": ("prompt", "cloze", "sentence", "src"),
     "subject": ("subject",),
@@ -95,8 +97,14 @@ def _sourced(row: Any, number: int) -> SourcedEdit:
         row = to_json(row)
     if not isinstance(row, Mapping):
         raise BadData(f"edit {number} of edits is a {type(row).__name__}", hint="use dicts or dataclasses")
-    filled = {name: value for name, value in row.items() if value == value}  # noqa: PLR0124  pandas' NaN: an empty cell
+    filled = {name: _plain(value) for name, value in row.items() if isinstance(value, str) or str(value) not in MISSING}
     return edit_from(filled, SourceLine(file="edits", line=number))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of NumPy, and a date, as a value of JSON."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
