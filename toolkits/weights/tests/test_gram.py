@@ -317,5 +317,5 @@ def test_single_text_too_large_for_memory_is_a_clear_error(tmp_path: Path, monke
         raise MemoryError
 
     monkeypatch.setattr(gram, "see_keys", full)
-    with pytest.raises(KEError, match=r"^out of memory for a single text of the corpus$"):
+    with pytest.raises(KEError, match=r"(?m)^out of memory for a single text of the corpus$"):
         moments_of(modules, rows, [0], tmp_path)

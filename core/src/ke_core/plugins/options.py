@@ -154,7 +154,7 @@ def _convert(text: str, hint: Any, path: str) -> Any:  # noqa: PLR0911  one retu
     return text
 
 
-def _number(text: str, kind: type[int] | type[float], path: str) -> float:
+def _number(text: str, kind: type[int | float], path: str) -> float:
     try:
         number = kind(text)
         if not math.isfinite(number):  # JSON has no such numbers

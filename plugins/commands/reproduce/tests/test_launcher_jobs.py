@@ -91,11 +91,11 @@ def test_an_exception_in_a_job_is_a_failure_and_a_missing_result_is_a_lost_job(
         (tmp_path / number).mkdir()
     paths = submitit.LocalJob(folder=tmp_path / "%j", job_id="7").paths
     submitit.core.utils.cloudpickle_dump(("error", TRACE), paths.result_pickle)
-    with pytest.raises(KEError, match=f"job {here}:7 failed: .*ImportError: no module ke$") as caught:
+    with pytest.raises(KEError, match=f"(?m)job {here}:7 failed: .*ImportError: no module ke$") as caught:
         found.result(f"{here}:7")
     assert caught.value.hint == f"its log: {paths.stderr}"
     (tmp_path / "8/8_0_log.err").write_text("x" * 300 + "\nslurmstepd: error: Detected 1 oom_kill event\n")
-    with pytest.raises(LostJob, match=r"Detected 1 oom_kill event$"):
+    with pytest.raises(LostJob, match=r"(?m)Detected 1 oom_kill event$"):
         found.result(f"{here}:8")
 
 
@@ -141,7 +141,7 @@ def test_an_exception_in_a_task_of_ray_is_a_failure_and_a_dead_worker_is_a_lost_
     errors = [ray.exceptions.RayTaskError("run_cell", TRACE, ImportError("no module ke")),
               ray.exceptions.WorkerCrashedError()]  # fmt: skip
     monkeypatch.setattr(ray, "get", lambda _task: (_ for _ in ()).throw(errors.pop(0)))
-    with pytest.raises(KEError, match=r"task t of ray failed: .*ImportError: no module ke$"):
+    with pytest.raises(KEError, match=r"(?m)task t of ray failed: .*ImportError: no module ke$"):
         found.result("t")
     with pytest.raises(LostJob, match="The worker died unexpectedly"):
         found.result("t")

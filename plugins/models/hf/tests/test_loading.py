@@ -16,6 +16,7 @@ from ke_core.plugin import ContextOverflow, Generate, LanguageModel, ModelReques
 from ke_plugin_hf import loading
 from ke_plugin_hf.loading import load
 from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.spec import build
 from ke_plugin_hf.testing import saved, tiny_model, tiny_tokenizer
 from ke_weights.plugin import OpenModel
 
@@ -33,7 +34,7 @@ def folder(tmp_path):
 
 
 def loaded(folder, **settings) -> HFModel:
-    return load(ModelRequest(id=str(folder), **{"device": "cpu", **settings}), str(folder))
+    return build(ModelRequest(id=str(folder), **{"device": "cpu", **settings}))
 
 
 def test_a_saved_model_is_loaded_unchanged(folder):

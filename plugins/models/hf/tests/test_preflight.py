@@ -103,7 +103,7 @@ def test_cuda_without_cuda_names_the_devices_that_exist(monkeypatch):
 
     monkeypatch.setattr(loading.torch, "empty", absent)
     monkeypatch.setattr(loading.torch.cuda, "device_count", lambda: 0)
-    with pytest.raises(ModelUnavailable, match=r"^no device 'cuda' here: torch finds cpu$") as caught:
+    with pytest.raises(ModelUnavailable, match=r"(?m)^no device 'cuda' here: torch finds cpu$") as caught:
         load(ModelRequest(id="org/model", device="cuda"), "org/model")
     assert "omit --device" in caught.value.hint
 

@@ -83,7 +83,6 @@ def shape(request: ModelRequest, where: str) -> Shape:
 
 def _common(request: ModelRequest, where: str) -> dict[str, Any]:
     """Return the arguments of every ``from_pretrained``. Raises ModelUnavailable."""
-    _look(where)
     common: dict[str, Any] = {"revision": request.revision, "trust_remote_code": request.trust_remote_code}
     if not Path(where).is_dir() and without_hub(where, request):
         common["local_files_only"] = True
@@ -125,17 +124,6 @@ def _accelerator() -> torch.device:
             hint="start as many processes per machine as it has accelerators, or pass --device cpu",
         )
     return torch.device("cuda", number)
-
-
-def _look(where: str) -> None:
-    """Check that a folder exists and contains a model's configuration; other references are left to the hub."""
-    folder = Path(where)
-    if folder.is_dir() and not (folder / "config.json").is_file():
-        raise ModelUnavailable(f"no config.json in {where}", hint="pass the folder that save_pretrained wrote")
-    if not folder.is_dir() and (folder.is_absolute() or where.startswith((".", "~"))):
-        raise ModelUnavailable(
-            f"no such folder: {where}", hint="pass a path, a name from 'ke models list', or a hub id"
-        )
 
 
 def _attempt(request: ModelRequest, part: str, make: Any) -> Any:

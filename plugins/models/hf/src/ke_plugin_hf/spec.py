@@ -53,6 +53,7 @@ def wrap(module: Any, tokenizer: Any, name: str, chat: bool) -> LanguageModel:  
 def _where(request: ModelRequest) -> str:
     source = SOURCES.get(request.id)
     if source is None or Path(request.id).is_dir():  # a folder of that name takes precedence
+        check_folder(request.id)
         return request.id
     if source.model.kind != "language-model":
         raise ModelUnavailable(
@@ -65,6 +66,21 @@ def _where(request: ModelRequest) -> str:
             hint=f"use {request.id} without a revision",
         )
     return str(pull(request.id))
+
+
+def check_folder(where: str) -> None:
+    """Raise ModelUnavailable for a folder that is missing, or without a configuration. A hub id has one slash at most.
+
+    Importing torch takes seconds, so the path is checked before.
+    """
+    folder = Path(where)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelUnavailable(f"no config.json in {where}", hint="pass the folder that save_pretrained wrote")
+    elif folder.is_absolute() or where.startswith((".", "~")) or where.count("/") > 1:
+        raise ModelUnavailable(
+            f"no such folder: {where}", hint="pass a path, a name from 'ke models list', or a hub id"
+        )
 
 
 hf_spec = ModelSpec(
