@@ -90,6 +90,7 @@ def test_two_kinds_can_share_a_name():
 
 def test_hint_suggests_a_similar_installed_name():
     assert hint(catalog(one=plugin("swapper")), "editor", "swaper") == "did you mean 'swapper'?"
+    assert hint(catalog(), "editor", "memit,ice") == "repeat the option for each: --editor memit --editor ice"
 
 
 def test_hint_has_the_pip_command_of_a_known_name():

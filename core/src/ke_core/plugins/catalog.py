@@ -106,6 +106,8 @@ class Catalog:
         elsewhere = {entry.name: entry.distribution for entry in directory_entries(kind)}
         if name in elsewhere:
             return f"pip install {elsewhere[name]}"
+        if "," in name:
+            return f"repeat the option for each: {' '.join(f'--{kind} {one.strip()}' for one in name.split(','))}"
         for near in get_close_matches(name, [*self.offers[kind], *elsewhere], n=1, cutoff=0.6):
             missing = near not in self.offers[kind]
             return f"did you mean {near!r}?" + (f" pip install {elsewhere[near]}" if missing else "")
