@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import fromstring
 
+from ke_weights.bounds import bounds
 from ke_weights.completions import Completion
 from ke_weights.report.verify_files import junit, markdown
 from ke_weights.suites import Check
-from ke_weights.verify import bounds, compare_answers
+from ke_weights.verify import compare_answers
 
 SUITE = (
     Check(id="peru", kind="changed", prompt="The capital of Peru is", expect=("Cusco",), wrong=()),

@@ -123,8 +123,9 @@ def test_different_cases_are_an_error_without_shared(ke, two):
     ke(*RUN, "--editor", "sayer", "--limit", "1", "--out", "one")
     status, _out, err = ke("compare", "a", "one")
     assert status == 2
-    assert "a and one are over different cases: 1 and 0 are in only one of them, such as case" in err
-    assert "--shared compares the 1 common cases" in err
+    assert "a and one have different cases: 2 cases and 1 case, of which 1 is in both; case '" in err
+    assert "' is only in a\n" in err
+    assert "ke compare --shared, on the command line, compares the common cases" in err
     assert found(ke, "a", "one", "--shared")["cases"] == 1
 
 
@@ -169,10 +170,23 @@ def test_an_unfinished_run_is_compared_on_the_common_cases_with_a_note(ke, two, 
     assert {row["n"] for row in other["differences"] if row["aspect"] == "efficacy"} == {1}
 
 
+def test_a_folder_of_runs_is_compared_like_its_runs(ke, two, tmp_path):
+    def rows(*paths):
+        return [one["differences"] for one in found(ke, *paths)["against_first"]]
+
+    assert rows(".") == rows("a", "b")
+    assert rows("b", ".") == rows("b", "a")
+    (tmp_path / "a" / "scores.json").unlink()
+    status, _out, err = ke("compare", ".")
+    assert status == 2
+    assert "skipped: a has not been scored" in err
+    assert "ke compare needs two or more runs: . has 1" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("a",), "ke compare needs two or more runs"),
+        (("a",), "ke compare needs two or more runs\n"),
         (("a", "a"), "a run is listed twice"),
         (("a", "nowhere"), "does not exist"),
     ],

@@ -69,6 +69,22 @@ def test_show_prints_that_a_run_was_interrupted(ke):
     assert "running since 20" in ke("runs", "show", "here")[1]
 
 
+def test_show_tells_a_run_that_was_not_started_from_one_without_a_log(ke, evaluated):
+    for name in ("scores.json", "records.seal.json", "log.jsonl"):
+        (evaluated / name).unlink()
+    out = ke("runs", "show", "done")[1]
+    assert "without a log: 2" in out
+    assert "to resume: start the same command again" in out
+    (evaluated / RECORDS).unlink()
+    assert "not started: 0" in ke("runs", "show", "done")[1]
+
+
+def test_show_of_a_folder_with_runs_lists_them(ke, evaluated):
+    status, _out, err = ke("runs", "show", ".")
+    assert status == 2
+    assert err == "error: . is not a run folder: it contains 1 run\nhint:  show one of them: done\n"
+
+
 def test_prune_lists_unfinished_and_damaged_runs_and_deletes_with_yes(ke, evaluated):
     ke(*RUN, "-o", "sayer.word=ctrl-c", "--out", "begun")
     ke(*RUN, "--out", "broken")

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec
 from ke_core.plugin import MetricScore, MetricSpec
-from ke_plugin_reproduce.leaderboard import Leaderboard, ranked
+from ke_plugin_reproduce.leaderboard import OWN_EDITS_NOTE, SKIPPED_NOTE, Leaderboard, notes, ranked
 from ke_plugin_reproduce.leaderboard_files import leaderboard_csv, leaderboard_html
 
 CF = DataRef(component=Component(name="cf", distribution="d", version="1"), sha256="0")
@@ -63,6 +63,19 @@ def test_a_run_whose_editor_was_given_own_edits_is_marked():
         "parrot (given own edits)",
         "memit",
     ]
+
+
+def test_notes_explain_own_edits_and_skipped_values_only_if_they_occur():
+    plain = run("memit", {"right": 0.4})
+    given = evolve(plain, spec=evolve(plain.spec, own_edits=True))
+    partial = evolve(plain, scores=tuple(evolve(score, skipped=2) for score in plain.scores))
+
+    def noted(one):
+        return [words for words, _kind in notes(Leaderboard(tables=(ranked(CF, one.spec.model, [one], by=""),)))]
+
+    assert noted(plain) == []
+    assert noted(given) == [OWN_EDITS_NOTE]
+    assert noted(partial) == [SKIPPED_NOTE]
 
 
 def test_training_cases_do_not_count_in_ranks():

@@ -81,6 +81,14 @@ def test_a_cell_that_does_not_fit_its_dataset_is_reported_and_skipped(sweep):
     assert len(specs("runs/words")) == 1
 
 
+def test_a_cell_whose_batch_is_larger_than_the_limit_is_reported_and_skipped(sweep):
+    status, out, err = sweep(HEAD + "k = [1, 9]\nlimit = 2\n")
+    assert status == 1
+    assert "k=9 failed: 9 cases cannot be edited together: there are 2\n  use a smaller k, or k = " in err
+    assert "9 cases edited together" not in out
+    assert [one.plan.size for one in specs("runs/words")] == [1]
+
+
 def test_ctrl_c_exits_with_130_and_the_same_command_resumes(sweep, ke, monkeypatch):
     calls = []
     whole = EchoModel.generate

@@ -2,7 +2,7 @@
 
 ::
 
-    work = prepare_edit(...)           # resolves names, loads the model, checks the edits
+    work = prepare_edit(...)           # loads the model, checks the edits
     made = make_edit(work, write)      # queries, edits, queries again, calls `write`
 
 The patch is what a weight editor adds to the weights while its context is active. The patch is then applied to the
@@ -29,26 +29,11 @@ from ke_core.app import (
     EditedModel,
     Model,
     ModelChoice,
-    Options,
     ResolvedComponent,
-    directory_entries,
     open_session,
-    reject_unused,
-    resolve_component,
     untouched,
 )
-from ke_core.plugin import (
-    BadConfig,
-    Details,
-    EditFailed,
-    EditorSpec,
-    NeedsWeights,
-    Progress,
-    Session,
-    SourcedEdit,
-    SupportsSave,
-    find_model,
-)
+from ke_core.plugin import Details, EditFailed, NeedsWeights, Progress, Session, SourcedEdit, SupportsSave, find_model
 from ke_plugin_hf.guard import Delta
 from ke_plugin_hf.model import HFModel
 from ke_weights.completions import PromptComparison, compare, compare_prompts, complete_prompts
@@ -136,23 +121,18 @@ def with_history(session: Session[HFModel], choice: ModelChoice, catalog: Catalo
 
 
 def prepare_edit(
-    editor: str,
+    chosen: ResolvedComponent[Any],
     choice: ModelChoice,
     edits: Sequence[SourcedEdit],
     catalog: Catalog,
     progress: CallProgress,
     *,
-    options: Options,
     seed: int,
 ) -> EditJob:
-    """Resolve, load, and check the edits. Nothing is changed.
+    """Load the model, and check the edits. Nothing is changed. ``chosen``: from ``choose_editor``.
 
-    Raises KEErrors: unknown names, an editor that changes no weights, edits that cannot be made (each with its reason).
+    Raises KEErrors: wrong options, an unknown model, edits that cannot be made (each with its reason).
     """
-    chosen = resolve_component(catalog, "editor", editor, options)
-    reject_unused(options, [chosen.spec])
-    assert isinstance(chosen.spec, EditorSpec)
-    refuse_unsaveable(chosen.spec, catalog)
     _ = chosen.built  # raises for wrong options before the model is loaded
     job = edit_job(chosen, choice, open_model_for_edits(choice, catalog, progress, seed=seed), edits, progress)
     job.edited.check(edits)
@@ -170,29 +150,6 @@ def edit_job(
     model = Model(model=loaded.model, choice=choice, progress=progress)
     edited = EditedModel(model=model, editor=chosen, session=loaded.session)
     return EditJob(loaded=loaded, edited=edited, edits=tuple(edits))
-
-
-def refuse_unsaveable(spec: EditorSpec, catalog: Catalog) -> None:
-    """Raise BadConfig for an editor whose edits cannot be saved, before a model is loaded."""
-    if not spec.needs_weights:
-        raise BadConfig(
-            f"editor {spec.name} changes no weights, so there is nothing to save",
-            hint=f"ke serve --editor {spec.name} keeps edits active; "
-            f"weight editors: {', '.join(weight_editors(catalog)) or 'none installed'}",
-        )
-    if spec.adaptor and spec.load is None:
-        raise BadConfig(
-            f"editor {spec.name} is an adaptor that cannot be saved: its EditorSpec has no load",
-            hint="use it with ke eval or ke serve",
-        )
-
-
-def weight_editors(catalog: Catalog) -> list[str]:
-    """Return the installed editors that change weights, in the order of the directory, then by name."""
-    listed = [entry.name for entry in directory_entries("editor")]
-    specs = (catalog.spec("editor", name) for name in catalog.names("editor"))
-    found = [spec.name for spec in specs if isinstance(spec, EditorSpec) and spec.editor_kind == "weight editor"]
-    return sorted(found, key=lambda name: (listed.index(name) if name in listed else len(listed), name))
 
 
 def make_edit(work: EditJob, write: Callable[[StoredPatch, Mapping[str, Any]], None]) -> EditResult:

@@ -30,6 +30,7 @@ from ke_core.app import (
     refuse_weightless,
 )
 from ke_core.plugin import EditFailed, Generate, KEError, Progress, ServerRefused, SourcedEdit
+from ke_weights.bounds import Bound
 from ke_weights.completions import Completion
 from ke_weights.editing import LoadedModel, active_patch, with_history
 from ke_weights.low_rank import refuse_without_adapter
@@ -37,7 +38,6 @@ from ke_weights.patches.adapter import write_adapter
 from ke_weights.patches.place import whole_folder
 from ke_weights.push import NOT_FOUND, Adapters, Pushed, open_server, push_adapter
 from ke_weights.suites import edit_checks
-from ke_weights.verify import Bound
 
 NAME = re.compile(r"ke-[0-9a-f]{6}-\d{6}")
 UNUSED = "ke-000000"

@@ -14,7 +14,7 @@ from typing import Any
 
 from ke_core.app import Catalog, ResolvedComponent, resolve_component
 from ke_core.plugin import BadConfig, EditorSpec, KEError
-from ke_weights.editing import weight_editors
+from ke_weights.editor_choice import weight_editors
 
 WHY = "a LoRA adapter holds only low-rank updates of weights"
 

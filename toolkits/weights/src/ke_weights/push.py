@@ -36,10 +36,11 @@ from ke_core.plugin import (
     Session,
     loads,
 )
+from ke_weights.bounds import Bound
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts, greedy_request
 from ke_weights.patches.adapter import CONFIG
 from ke_weights.suites import Check
-from ke_weights.verify import Bound, Verification, compare_answers, suite_prompts
+from ke_weights.verify import Verification, compare_answers, suite_prompts
 
 API = "/v1"
 NOT_FOUND = 404

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
 
-from attrs import evolve, frozen
+from attrs import evolve
 from torch import Tensor
 
 from ke_core.app import Catalog, EditedModel, ModelChoice, installed_catalog
@@ -19,67 +17,40 @@ from ke_weights.patches.apply import applied
 from ke_weights.patches.checkpoint import read_history, reverted, write_checkpoint
 from ke_weights.patches.format import StoredPatch, read_patch, write_patch
 from ke_weights.patches.identity import weights_digest
-from ke_weights.patches.place import refuse_existing, refuse_unwritable, whole_folder
+from ke_weights.patches.place import whole_folder
+from ke_weights.save_targets import SaveTargets
 
-Format = Literal["merged", "peft"]
+
+def write_edit(
+    targets: SaveTargets, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Tensor]
+) -> list[str]:
+    """Write everything, with ``loaded``'s model edited by ``patch``. Return a line per file or folder.
+
+    The patch is written first: it contains the complete edit, even if writing the folder fails.
+    """
+    lines: list[str] = []
+    if targets.patch is not None:
+        write_patch(patch, targets.patch)
+        lines.append(f"patch {patch.id}: {targets.patch}")
+    if targets.out is not None:
+        try:
+            lines.append(_write_folder(targets, targets.out, loaded, patch, originals))
+        except KEError as error:
+            if targets.patch is not None:
+                error.details += (f"the patch {patch.id} was written: {targets.patch}",)
+            raise
+    return lines
 
 
-@frozen(kw_only=True)
-class SaveTargets:
-    """``out``: a folder, a checkpoint or an adapter by ``format``. ``patch``: a patch file. Either, both or none."""
-
-    out: Path | None = None
-    format: Format = "merged"
-    patch: Path | None = None
-    force: bool = False
-
-    def check(self, model: ModelChoice) -> None:
-        """Raise BadConfig for paths that cannot be written, before anything is computed."""
-        if self.out is not None and self.patch is not None and _overlap(self.out, self.patch):
-            raise BadConfig(
-                f"--out {self.out} and --patch {self.patch} overlap", hint="write the patch outside of the folder"
-            )
-        if self.out is not None:
-            _refuse_inside(self.out, model)
-        if self.patch is not None and self.patch.is_dir():
-            raise BadConfig(f"--patch {self.patch} is a folder", hint="use a file name such as facts.safetensors")
-        for path in filter(None, (self.out, self.patch)):
-            refuse_unwritable(path)
-            refuse_existing(path, force=self.force)
-
-    def write(self, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Tensor]) -> list[str]:
-        """Write everything, with ``loaded``'s model edited by ``patch``. Return a line per file or folder.
-
-        The patch is written first: it contains the complete edit, even if writing the folder fails.
-        """
-        lines: list[str] = []
-        if self.patch is not None:
-            write_patch(patch, self.patch)
-            lines.append(f"patch {patch.id}: {self.patch}")
-        if self.out is not None:
-            try:
-                lines.append(self._write_folder(self.out, loaded, patch, originals))
-            except KEError as error:
-                if self.patch is not None:
-                    error.details += (f"the patch {patch.id} was written: {self.patch}",)
-                raise
-        return lines
-
-    def write_adaptor(self, folder: Path) -> list[str]:
-        """Copy the saved edit in ``folder``. Return a line about it."""
-        if self.out is None:
-            return []
-        with whole_folder(self.out, force=self.force) as work:
-            shutil.copytree(folder, work, dirs_exist_ok=True)
-        return [f"adaptor: {self.out}"]
-
-    def _write_folder(self, to: Path, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Tensor]) -> str:
-        if self.format == "merged":
-            write_merged(loaded, [patch], originals, to, force=self.force)
-            return f"checkpoint: {to}"
-        with whole_folder(to, force=self.force) as folder:
-            rank = write_adapter(patch, loaded.model.module, folder)
-        return f"adapter of rank {rank}: {to}"
+def _write_folder(
+    targets: SaveTargets, to: Path, loaded: LoadedModel, patch: StoredPatch, originals: Mapping[str, Tensor]
+) -> str:
+    if targets.format == "merged":
+        write_merged(loaded, [patch], originals, to, force=targets.force)
+        return f"checkpoint: {to}"
+    with whole_folder(to, force=targets.force) as folder:
+        rank = write_adapter(patch, loaded.model.module, folder)
+    return f"adapter of rank {rank}: {to}"
 
 
 def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool) -> None:
@@ -115,20 +86,7 @@ def save_active_edit(edited: EditedModel, what: str, path: Path, *, force: bool)
             targets.write_adaptor(Path(folder))
         return
     with active_patch(edited, loaded) as (patch, originals):
-        targets.write(loaded, patch, originals)
-
-
-def _refuse_inside(out: Path, model: ModelChoice) -> None:
-    """Raise BadConfig if ``out`` is the folder that the model is loaded from, or inside it."""
-    folder = Path(model.reference.removeprefix("hf:")).expanduser().resolve()
-    if folder.is_dir() and out.resolve().is_relative_to(folder):
-        raise BadConfig(f"--out {out} is the model's own folder {folder}, or inside it", hint="choose another folder")
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    """Return whether two paths are equal, or one is inside the other."""
-    first, second = one.resolve(), other.resolve()
-    return first.is_relative_to(second) or second.is_relative_to(first)
+        write_edit(targets, loaded, patch, originals)
 
 
 def write_merged(

@@ -653,5 +653,5 @@ def test_checkpoint_is_not_written_into_the_folder_of_the_model(ke, base, folder
         for words in (("patch", "apply", "p.safetensors"), ("edit", LINE, *SUBJECT)):
             status, _out, err = ke(*words, *base, "--out", str(out), "--force")
             assert status == 2
-            assert f"--out {out} is the model's own folder {folder}, or inside it" in err
+            assert f"{out} is the model's own folder {folder}, or inside it" in err
     assert listing(folder) == before

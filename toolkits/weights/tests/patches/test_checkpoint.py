@@ -26,7 +26,7 @@ from ke_weights.patches import (
 )
 from ke_weights.patches.apply import add
 from ke_weights.patches.checkpoint import check_unchanged
-from ke_weights.patches.compare import compare
+from ke_weights.patches.compare import compare_patches
 
 DTYPES = ["float32", "bfloat16", "float16"]
 
@@ -267,7 +267,7 @@ def test_comparison_counts_facts_and_measures_cosines(opened, kit):
     two = kit.make_patch(
         model, {first: kit.low_rank(seed=1), second: kit.dense()}, edits=(kit.fact(), kit.fact("Bo", "Danish"))
     )
-    found = compare(one, two)
+    found = compare_patches(one, two)
     assert found.same_base
     assert found.only == (0, 1)
     assert found.weights[0].cosine == pytest.approx(1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from ke_core.app import Catalog, Component, RunFolder, RunSpec, first_difference, measures_of
+from ke_core.app import Catalog, Component, RunFolder, RunSpec, count_noun, first_difference, measures_of
 from ke_core.plugin import (
     PHASES,
     Answer,
@@ -208,21 +208,31 @@ def _refuse(first: OpenRun, other: OpenRun, *, shared: bool) -> None:
             f"{names} were judged differently: {first_difference(first.judge, other.judge)}",
             hint=f"judge both alike: ke judge {other.folder.path}",
         )
-    only = [{*one.planned} - {*two.planned} for one, two in ((first, other), (other, first))]
-    if any(only) and not shared:
-        raise BadRun(
-            f"{names} are over different cases: {len(only[0])} and {len(only[1])} are in only one of them, "
-            f"such as case {min(next(filter(None, only)), key=lambda case: (len(case), case))}",
-            hint=f"--shared compares the {len(first.planned.keys() & other.planned.keys())} common cases; or {SAME}",
-        )
-    if not first.planned.keys() & other.planned.keys():
+    both = first.planned.keys() & other.planned.keys()
+    if not both:
         raise BadRun(f"{names} have no case in common", hint=SAME)
+    if not shared:
+        _refuse_different_cases(first, other, len(both))
     if first.known is not other.known:
-        both = first.planned.keys() & other.planned.keys()
         theirs = {case.id: digest(to_json(case)) for case in other.known.cases if case.id in both}
         for case in first.known.cases:
             if case.id in both and theirs[case.id] != digest(to_json(case)):
                 raise BadRun(f"case {case.id} is not the same in {names}", hint=SAME)
+
+
+def _refuse_different_cases(first: OpenRun, other: OpenRun, both: int) -> None:
+    """Raise BadRun unless two runs plan the same cases. ``both``: the number of common cases."""
+    for one, two in ((first, other), (other, first)):
+        only = one.planned.keys() - two.planned.keys()
+        if not only:
+            continue
+        counts = f"{count_noun(len(first.planned), 'case')} and {count_noun(len(other.planned), 'case')}"
+        example = min(only, key=lambda case: (len(case), case))
+        raise BadRun(
+            f"{first.folder.path} and {other.folder.path} have different cases: {counts}, of which {both} "
+            f"{'is' if both == 1 else 'are'} in both; case {example!r} is only in {one.folder.path}",
+            hint=f"ke compare --shared, on the command line, compares the common cases; or {SAME}",
+        )
 
 
 def _changes(first: CaseRecord, second: CaseRecord) -> Iterator[ChangedAnswer]:

@@ -18,7 +18,8 @@ from ke_plugin_facts.locks import new_lock, now, without_edits
 from ke_plugin_facts.planning import ModelPlan, Target
 from ke_plugin_facts.pushing import VersionServer
 from ke_plugin_facts.unrelated import passage_replies, perplexity_rise
-from ke_plugin_facts.versions import MODEL, PATCH, EditCost, Lock, ManagedFolder
+from ke_plugin_facts.versions import BASE, MODEL, PATCH, EditCost, Lock, ManagedFolder
+from ke_weights.bounds import Bound, bounds, needed
 from ke_weights.completions import complete_prompts
 from ke_weights.editing import LoadedModel, active_patch, open_model_for_edits
 from ke_weights.patches import (
@@ -32,13 +33,12 @@ from ke_weights.patches import (
 )
 from ke_weights.push import Pushed
 from ke_weights.report.edits import verify_json
-from ke_weights.saving import Format
+from ke_weights.save_targets import Format
 from ke_weights.suites import Check, edit_checks
-from ke_weights.verify import Bound, Verification, bounds, compare_answers, needed, suite_prompts
+from ke_weights.verify import Verification, compare_answers, suite_prompts
 
 DEFAULT_LEAST = ("efficacy=0.9",)
 """The bound on efficacy, unless another one is given."""
-BASE = "base"
 
 
 @frozen(kw_only=True)

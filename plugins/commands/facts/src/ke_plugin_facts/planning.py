@@ -27,9 +27,10 @@ from ke_core.plugin import BadConfig
 from ke_plugin_facts.fact_file import FactFile, ManagedFact, file_digest, require_facts
 from ke_plugin_facts.versions import Lock, LockedFact, ManagedFolder
 from ke_weights.completions import Completion, PromptWithObjects, complete_prompts
-from ke_weights.editing import EditJob, LoadedModel, edit_job, open_model_for_edits, refuse_unsaveable
+from ke_weights.editing import EditJob, LoadedModel, edit_job, open_model_for_edits
+from ke_weights.editor_choice import refuse_unsaveable
 from ke_weights.low_rank import refuse_without_adapter
-from ke_weights.saving import Format
+from ke_weights.save_targets import Format
 
 Action = Literal["held", "unchanged", "add", "change", "remove", "refuse"]
 CHANGES: tuple[Action, ...] = ("add", "change", "remove")

@@ -14,9 +14,9 @@ from attrs import frozen
 from ke_core.app import Catalog
 from ke_core.plugin import KEError, ModelRequest, Progress
 from ke_plugin_facts.versions import MODEL, ManagedFolder
+from ke_weights.bounds import Bound
 from ke_weights.push import Adapters, Pushed, open_server, push_adapter
 from ke_weights.suites import Check
-from ke_weights.verify import Bound
 
 UNUSED = "0000"
 """Not the number of a version."""

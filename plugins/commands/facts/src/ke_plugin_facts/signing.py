@@ -29,7 +29,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from ke_core.plugin import BadConfig, BadData, canonical, file_errors, read_object, sha256_of, write_atomic
 from ke_plugin_facts.versions import LOCK, PATCH
-from ke_weights.patches import read_patch
+from ke_weights.patches import read_info
+from ke_weights.patches.header import patch_id
 
 FORMAT, SUFFIX = "ke-signature", ".sig"
 PASSPHRASE = "KE_SIGNING_PASSPHRASE"  # noqa: S105  a name
@@ -87,7 +88,7 @@ def check_version(folder: Path, key: Path) -> str:
     named = read_object(folder / LOCK).get("patch")
     if named or (folder / PATCH).exists():
         check_signature(folder / PATCH, key)
-        found = read_patch(folder / PATCH).id
+        found = patch_id(read_info(folder / PATCH))
         if found != named:
             raise BadData(
                 f"{folder / PATCH} is patch {found}, and {LOCK} names {named}", hint="do not use this version"

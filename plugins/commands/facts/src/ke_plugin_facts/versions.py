@@ -37,9 +37,11 @@ from ke_core.plugin import (
 )
 from ke_weights.patches import whole_folder
 from ke_weights.patches.info import PatchBase
-from ke_weights.saving import Format
+from ke_weights.save_targets import Format
 
 LOCK, PATCH, MODEL, CURRENT, VERSIONS = "facts.lock.json", "patch.safetensors", "model", "current", "versions"
+BASE = "base"
+"""The name of the model without edits, in place of the number of a version."""
 REMOVED = ".removed"
 """The file with the last number of a removed version. It is not used again: a server may cache its model by name."""
 SCHEMA = 1

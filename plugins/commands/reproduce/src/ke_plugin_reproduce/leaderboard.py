@@ -39,18 +39,23 @@ from ke_plugin_reproduce.sweep import failed_in
 REASON = 100  # characters of an error
 HEADINGS = ("rank", "run", "prompt", "95% interval", "n")
 """The headings. The column that runs are ranked by comes after the third."""
+OWN_EDITS_NOTE = "given own edits: the editor gets each question's own edits, which a deployed editor does not know."
+SKIPPED_NOTE = (
+    "skipped: observations without a value, which n does not include. ke report RUN --json lists the reasons."
+)
 COLORS = {"hint": "", WARNING: "yellow", "error": "red"}
 
 
 @frozen(kw_only=True)
 class LeaderboardEntry:
-    """A run with one prompt style, and its rank."""
+    """A run with one prompt style, and its rank. ``own_edits``: the editor was given each question's own edits."""
 
     rank: Rank
     name: str
     style: str
     score: MetricScore
     path: str
+    own_edits: bool = False
 
 
 @frozen(kw_only=True)
@@ -119,6 +124,11 @@ def notes(found: Leaderboard) -> Iterator[tuple[str, str]]:
     """Yield the lines below the tables, each with its kind: hint, warning or error."""
     if any(place.rank.tied for table in found.tables for place in table.places):
         yield ("A rank such as 2-4 means that 95% intervals overlap. ke compare pairs the same questions.", "hint")
+    places = [place for table in found.tables for place in table.places]
+    if any(place.own_edits for place in places):
+        yield OWN_EDITS_NOTE, "hint"
+    if any(place.score.skipped for place in places):
+        yield SKIPPED_NOTE, "hint"
     if not all(table.alike for table in found.tables):
         yield "Different cases: --limit, --eval-limit or seeds differ between the runs of a table.", WARNING
     yield from ((f"{WARNING}: {words}", WARNING) for words in found.warnings)
@@ -176,21 +186,23 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
         return None
     less = any(column.place in run.less for run in runs)
     rows = [
-        (f"{name} (given own edits)" if run.spec.own_edits else name, style, score, run.path)
+        (f"{name} (given own edits)" if run.spec.own_edits else name, style, score, run)
         for name, run in zip(run_labels(runs), runs, strict=True)
         for style in run.styles(AFTER)
         if (score := _score(run, column, style)) is not None and score.value is not None
     ]
     rows.sort(key=lambda row: (row[2].value or 0.0) if less else -(row[2].value or 0.0))
-    order = ranks([score.interval for _name, _style, score, _path in rows], more_is_better=not less)
+    order = ranks([score.interval for _name, _style, score, _run in rows], more_is_better=not less)
     samples = {(run.spec.plan.limit, run.spec.plan.eval_limit, _drawn_with(run)) for run in runs}
     return LeaderboardTable(
         dataset=dataset,
         model=model,
         column=column,
         places=tuple(
-            LeaderboardEntry(rank=rank, name=name, style=style, score=score, path=path)
-            for rank, (name, style, score, path) in zip(order, rows, strict=True)
+            LeaderboardEntry(
+                rank=rank, name=name, style=style, score=score, path=run.path, own_edits=run.spec.own_edits
+            )
+            for rank, (name, style, score, run) in zip(order, rows, strict=True)
         ),
         less=less,
         alike=len(samples) == 1,

@@ -23,7 +23,17 @@ from ke_core.app import (
     resolve_run,
     to_bytes,
 )
-from ke_core.plugin import EditorSpec, KEError, ModelRequest, digest, find_model, loads, to_json, write_atomic
+from ke_core.plugin import (
+    BadConfig,
+    EditorSpec,
+    KEError,
+    ModelRequest,
+    digest,
+    find_model,
+    loads,
+    to_json,
+    write_atomic,
+)
 from ke_plugin_reproduce.cells import Cell, Result, finished
 from ke_plugin_reproduce.sweep_file import SweepFile
 
@@ -101,11 +111,21 @@ def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[PlannedCell]:
     for cell in cells:
         try:
             found = resolve_run(cell.request, catalog, read=read)
+            _refuse_large_batch(found)
         except KEError as error:
             yield PlannedCell(cell=cell, error=error)
             continue
         done = finished(found, cell.folder)
         yield PlannedCell(cell=cell, found=found, done=done, begun=not done and RunFolder.is_one(cell.folder))
+
+
+def _refuse_large_batch(found: ResolvedRun) -> None:
+    """Raise BadConfig if fewer cases are edited together than the cell's ``k`` says."""
+    size, there = found.spec.plan.size, len(found.cases)
+    if size is not None and size > there:
+        raise BadConfig(
+            f"{size} cases cannot be edited together: there are {there}", hint='use a smaller k, or k = "all"'
+        )
 
 
 def identity(request: EvalRequest) -> str:

@@ -23,8 +23,12 @@ from ke_core.app import (
     split_options,
 )
 from ke_core.app import options as shared
+from ke_weights.bounds import bounds, needed
 from ke_weights.cli.bounds import least_option, most_option
+from ke_weights.editor_choice import choose_editor, weight_editors
+from ke_weights.save_targets import SaveTargets
 from ke_weights.sentences import edit_from_sentence
+from ke_weights.suites import edit_checks, open_suite
 
 if TYPE_CHECKING:
     from ke_core.app import ModelChoice
@@ -89,28 +93,28 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
     """  # fmt: skip
     facts = _facts(sentence, subject, object_, edits)
     _refuse_useless(given)
-    from ke_weights.editing import make_adaptor_edit, make_edit, prepare_edit, weight_editors  # noqa: PLC0415  torch
-    from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415  as above
-    from ke_weights.report.push import push_json, push_report  # noqa: PLC0415  as above
-    from ke_weights.saving import SaveTargets  # noqa: PLC0415  as above
-
     targets = SaveTargets(out=given["out"], format=given["format_"], patch=given["patch"], force=given["force"])
     model = model_choice(given)
     targets.check(model)
     editor = given["editor"] or next(iter(weight_editors(app.catalog)), "")
     shared.require(app, "editor", editor)
     _refuse_weight_options(app, editor, given)
-    options, written = split_options(given["options"]), list[str]()
-    console, shown, pushed = err(), CallProgress(), None
+    chosen = choose_editor(editor, split_options(given["options"]), app.catalog)
+    from ke_weights.editing import make_adaptor_edit, make_edit, prepare_edit  # noqa: PLC0415  torch
+    from ke_weights.report.edits import edit_json, edit_report  # noqa: PLC0415  as above
+    from ke_weights.report.push import push_json, push_report  # noqa: PLC0415  as above
+    from ke_weights.saving import write_edit  # noqa: PLC0415  as above
+
+    written, console, shown, pushed = list[str](), err(), CallProgress(), None
     with shown.shown():
         push = _push(app, facts, model, given, shown)
-        work = prepare_edit(editor, model, facts, app.catalog, shown, options=options, seed=given["seed"])
+        work = prepare_edit(chosen, model, facts, app.catalog, shown, seed=given["seed"])
         what = f"{count_noun(len(facts), 'edit')} by {editor} in {work.loaded.model.id}"
         console.print(literal(what), soft_wrap=True)
         if work.adaptor:
             made = make_adaptor_edit(work, lambda folder: written.extend(targets.write_adaptor(folder)))
         else:
-            made = make_edit(work, lambda patch, base: written.extend(targets.write(work.loaded, patch, base)))
+            made = make_edit(work, lambda *edit: written.extend(write_edit(targets, work.loaded, *edit)))
         pushed = push and push()
     if given["as_json"]:
         shared.print_json(edit_json(made, written) | ({"push": push_json(pushed)} if pushed else {}))
@@ -125,7 +129,7 @@ def command(app: App, /, *, sentence: str, subject: str, object_: str, edits: Pa
 
 
 def _refuse_useless(given: dict[str, Any]) -> None:
-    """Raise UsageError for options without effect."""
+    """Raise UsageError for options without effect, and BadConfig for bounds that are wrong."""
     if given["out"] is None and given["format_"] != "merged":
         raise click.UsageError("--format peft needs --out FOLDER")
     if given["push"] and given["format_"] != "peft":
@@ -133,6 +137,7 @@ def _refuse_useless(given: dict[str, Any]) -> None:
     named = {"--suite": given["suite"], "--min": given["least"], "--max": given["most"]}
     for option in (option for option, value in named.items() if value and not given["push"]):
         raise click.UsageError(f"{option} is for --push URL; without it, use ke verify")
+    bounds(given["least"], given["most"])
 
 
 def _push(
@@ -142,8 +147,6 @@ def _push(
     if not given["push"]:
         return None
     from ke_weights.push import EFFICACY, open_server, push_adapter  # noqa: PLC0415  torch
-    from ke_weights.suites import edit_checks, open_suite  # noqa: PLC0415
-    from ke_weights.verify import bounds, needed  # noqa: PLC0415  torch
 
     own = tuple(one for fact in facts for one in edit_checks(fact))
     suite = open_suite(given["suite"], app.plugins) if given["suite"] else own

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from ke_core.app import App, err, literal, out, progress
+from ke_core.app import App, ModelChoice, err, literal, out, progress
 from ke_core.app import options as shared
 from ke_core.plugin import ModelRequest, to_json
+from ke_weights.patches.header import patch_id, read_info
+from ke_weights.save_targets import SaveTargets
 from ke_weights.saved_edits import recorded_model_choice
 
 patch_argument = click.argument("patch", type=click.Path(path_type=Path), metavar="PATCH")
@@ -39,14 +41,14 @@ def info(*, patch: Path, as_json: bool) -> None:
     \b
     Example: ke patch info facts.safetensors
     """
-    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
     from ke_weights.report.patches import info_json, info_report  # noqa: PLC0415
 
-    found, size = read_patch(patch), patch.stat().st_size
+    found = read_info(patch)
+    name, size = patch_id(found), patch.stat().st_size
     if as_json:
-        shared.print_json(info_json(found.id, found.info, size))
+        shared.print_json(info_json(name, found, size))
     else:
-        out().print(info_report(found.id, found.info, size))
+        out().print(info_report(name, found, size))
 
 
 @command.command("apply")
@@ -64,11 +66,11 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
     \b
     Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
     """
-    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
-    from ke_weights.saving import apply_patch  # noqa: PLC0415
-
-    base = read_patch(patch).info.base
+    base = read_info(patch).base
     choice = recorded_model_choice(context, given, base.model, folder=base.folder)
+    SaveTargets(out=out, force=force).check(choice)
+    from ke_weights.saving import apply_patch  # noqa: PLC0415  torch
+
     with progress(err()) as shown:
         apply_patch(patch, choice, out, context.obj.catalog, shown, force=force)
     _say(f"checkpoint: {out}")
@@ -93,10 +95,11 @@ def revert(app: App, /, *, folder: Path, patch: str, all_: bool, out: Path, forc
     \b
     Example: ke patch revert ./edited --all --out ./base
     """
-    from ke_weights.saving import revert_patch  # noqa: PLC0415
-
     if bool(patch) == all_:
         raise click.UsageError("no patch is given: add its file or id, or --all")
+    SaveTargets(out=out, force=force).check(ModelChoice(reference=str(folder)))
+    from ke_weights.saving import revert_patch  # noqa: PLC0415  torch
+
     with progress(err()) as shown:
         gone, weights = revert_patch(
             folder, patch, out, app.catalog, shown, force=force, how=ModelRequest(id="", **how)
@@ -114,11 +117,13 @@ def diff(*, one: Path, other: Path, as_json: bool) -> None:
     \b
     Example: ke patch diff spring.safetensors summer.safetensors
     """
-    from ke_weights.patches import compare, read_patch  # noqa: PLC0415  torch
+    for path in (one, other):
+        read_info(path)
+    from ke_weights.patches import compare_patches, read_patch  # noqa: PLC0415  torch
     from ke_weights.report.patches import diff_report  # noqa: PLC0415
 
     both = read_patch(one), read_patch(other)
-    found = compare(*both)
+    found = compare_patches(*both)
     if as_json:
         shared.print_json(to_json(found))
     else:

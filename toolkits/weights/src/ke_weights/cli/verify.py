@@ -11,8 +11,11 @@ import click
 from ke_core.app import DONE, FAILED, err, out, progress
 from ke_core.app import options as shared
 from ke_core.plugin import write_atomic
+from ke_weights.bounds import bounds, needed
 from ke_weights.cli.bounds import least_option, most_option
+from ke_weights.patches.header import read_info
 from ke_weights.saved_edits import is_saved_edit, read_saved_edit, recorded_model_choice
+from ke_weights.suites import open_suite
 
 if TYPE_CHECKING:
     from ke_core.plugin import Progress
@@ -56,13 +59,14 @@ def command(
     \b
     Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
     """  # fmt: skip
-    from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415  torch
-    from ke_weights.report.verify_files import junit, markdown  # noqa: PLC0415  torch
-    from ke_weights.suites import open_suite  # noqa: PLC0415
-    from ke_weights.verify import bounds, needed, verify  # noqa: PLC0415
-
     wanted, checks = bounds(least, most), open_suite(suite, context.obj.plugins)
     needed(wanted, checks)
+    if not is_saved_edit(patch):
+        read_info(patch)
+    from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415  torch
+    from ke_weights.report.verify_files import junit, markdown  # noqa: PLC0415  torch
+    from ke_weights.verify import verify  # noqa: PLC0415  torch
+
     with progress(err()) as shown:
         found = verify(_answers(context, patch, given, shown), checks, wanted)
     for option, render in (("junit", junit), ("markdown", markdown)):
@@ -78,7 +82,7 @@ def command(
 def _answers(context: click.Context, path: Path, given: dict[str, Any], shown: Progress) -> Answers:
     """Return the function that gets the answers of both models, for a patch or a saved adaptor."""
     from ke_weights.editing import open_model_for_edits  # noqa: PLC0415  torch
-    from ke_weights.patches import read_patch  # noqa: PLC0415  torch
+    from ke_weights.patches.format import read_patch  # noqa: PLC0415  torch
     from ke_weights.verify import adaptor_answers, patch_answers  # noqa: PLC0415
 
     catalog = context.obj.catalog

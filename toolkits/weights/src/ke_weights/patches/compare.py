@@ -36,7 +36,7 @@ class PatchComparison:
     clashes: tuple[PromptConflict, ...]
 
 
-def compare(one: StoredPatch, other: StoredPatch) -> PatchComparison:
+def compare_patches(one: StoredPatch, other: StoredPatch) -> PatchComparison:
     """Compare two patches by their files only."""
     shared = [name for name in one.deltas if name in other.deltas]
     facts = [{edit.prompt: edit.target for edit in patch.info.edits} for patch in (one, other)]

@@ -8,24 +8,30 @@ first twelve digits of that hash are the patch's id.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from attrs import frozen
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ke_core.plugin import BadPatch, canonical, from_json, loads, parse_json, to_json, write_atomic
+from ke_core.plugin import BadPatch, canonical, loads, to_json, write_atomic
 from ke_plugin_hf.guard import Delta, Dense, LowRank
 from ke_weights.patches.delta import shape_of
-from ke_weights.patches.info import PATCH_SCHEMA, PatchInfo, WeightChange
-
-FORMAT = "ke-patch"
-AGAIN = "copy the file again from its source"
+from ke_weights.patches.header import (
+    AGAIN,
+    FORMAT,
+    changed_update,
+    check_names,
+    info_from,
+    patch_id,
+    readable_patch,
+    sha256,
+)
+from ke_weights.patches.info import PatchInfo, WeightChange
 
 
 @frozen(kw_only=True, eq=False)
@@ -38,7 +44,7 @@ class StoredPatch:
     @property
     def id(self) -> str:
         """Twelve hex digits that identify edits, updates and base weights."""
-        return _hash(canonical(to_json(self.info)).encode())[:12]
+        return patch_id(self.info)
 
 
 def tensors_of(name: str, delta: Delta) -> dict[str, Tensor]:
@@ -50,14 +56,14 @@ def tensors_of(name: str, delta: Delta) -> dict[str, Tensor]:
 
 def hashes(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Return SHA-256 of each tensor's bytes."""
-    return {name: _hash(tensor.view(torch.uint8).numpy().tobytes()) for name, tensor in tensors.items()}
+    return {name: sha256(tensor.view(torch.uint8).numpy().tobytes()) for name, tensor in tensors.items()}
 
 
 def write_patch(patch: StoredPatch, to: Path) -> None:
     """Write the file completely or not at all. Raises KEError on a full disk."""
     tensors = {key: one for name, delta in patch.deltas.items() for key, one in tensors_of(name, delta).items()}
     text = canonical(to_json(patch.info))
-    about = {"format": FORMAT, "patch": text, "sha256": _hash(text.encode())}
+    about = {"format": FORMAT, "patch": text, "sha256": sha256(text.encode())}
     write_atomic(to, lambda path: _save(tensors, about, path))
 
 
@@ -79,44 +85,21 @@ def _save(tensors: Mapping[str, Tensor], about: Mapping[str, str], path: Path) -
 def read_patch(path: Path) -> StoredPatch:
     """Return the patch in ``path``, with every byte checked. Raises BadPatch for anything else."""
     tensors, about = _opened(path)
-    info = _info(path, about)
+    info = info_from(path, about)
     deltas = {change.name: _delta(path, change, tensors) for change in info.weights}
-    expected = {key for change in info.weights for key in change.sha256}
-    if tensors.keys() != expected or len(deltas) != len(info.weights):
-        raise BadPatch(f"{path} contains tensors that its metadata does not list", hint=AGAIN)
+    check_names(path, info, tensors)
     return StoredPatch(info=info, deltas=deltas)
 
 
 def _opened(path: Path) -> tuple[dict[str, Tensor], Mapping[str, str]]:
-    if not path.is_file():
-        what = "is a folder, not a patch file" if path.is_dir() else "does not exist"
-        raise BadPatch(f"{path} {what}", hint="use a file written by ke edit --patch")
-    try:
-        with safe_open(path, framework="pt") as stream:
-            return {name: stream.get_tensor(name) for name in stream.keys()}, stream.metadata() or {}  # noqa: SIM118  not a mapping
-    except (SafetensorError, OSError, ValueError) as error:
-        why = " ".join(str(error).split()).rstrip(".")
-        raise BadPatch(f"{path} is truncated, or not a safetensors file: {why}", hint=AGAIN) from error
-
-
-def _info(path: Path, about: Mapping[str, str]) -> PatchInfo:
-    if about.get("format") != FORMAT or "patch" not in about:
-        raise BadPatch(f"{path} is not a patch file of ke", hint="use a file written by ke edit --patch")
-    if _hash(about["patch"].encode()) != about.get("sha256"):
-        raise BadPatch(f"{path} is damaged: its metadata was changed", hint=AGAIN)
-    raw = parse_json(about["patch"], f"{path} is damaged: its description", error=BadPatch, hint=AGAIN)
-    schema = raw.get("schema") if isinstance(raw, dict) else None
-    if not isinstance(schema, int) or schema > PATCH_SCHEMA:
-        raise BadPatch(
-            f"{path} has format {schema}, and this ke reads up to {PATCH_SCHEMA}", hint="install a newer ke-core"
-        )
-    return from_json(raw, PatchInfo, of=f"the description in {path}", error=BadPatch, hint=AGAIN)
+    with readable_patch(path), safe_open(path, framework="pt") as stream:
+        return {name: stream.get_tensor(name) for name in stream.keys()}, stream.metadata() or {}  # noqa: SIM118  not a mapping
 
 
 def _delta(path: Path, change: WeightChange, tensors: Mapping[str, Tensor]) -> Delta:
     own = {key: tensors[key] for key in change.sha256 if key in tensors}
     if hashes(own) != change.sha256:
-        raise BadPatch(f"{path} is damaged: the update of {change.name} was changed", hint=AGAIN)
+        raise changed_update(path, change.name)
     if not all(bool(one.is_floating_point() and one.isfinite().all()) for one in own.values()):
         raise BadPatch(f"the update of {change.name} in {path} contains NaN or infinity", hint="make the edit again")
     delta: Delta | None = None
@@ -129,7 +112,3 @@ def _delta(path: Path, change: WeightChange, tensors: Mapping[str, Tensor]) -> D
     if delta is None or shape_of(delta) != change.shape:
         raise BadPatch(f"the update of {change.name} in {path} does not have the shape {change.shape}", hint=AGAIN)
     return delta
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -20,7 +20,7 @@ PARTS = (
     "ke_edit.json", "ke_state.safetensors",
 )  # fmt: skip
 """Names of the files that saving writes. All other files in a folder belong to the user."""
-FORCE = "choose another path, or replace it with --force"
+FORCE = "choose another path, or replace it with --force (force=True in Python)"
 KEPT = "choose another path; ke does not replace this folder"
 
 

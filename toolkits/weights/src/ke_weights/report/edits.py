@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ke_core.app import count_noun, duration, literal, one_line, plain_table
+from ke_weights.bounds import Bound
 from ke_weights.completions import Completion, PromptComparison
 from ke_weights.editing import EditResult
-from ke_weights.verify import Bound, CheckOutcome, Proportion, Verification, failed, prefers_wrong
+from ke_weights.verify import CheckOutcome, Proportion, Verification, failed, prefers_wrong
 
 ROWS = 20
 """Edits in the table; the counts and --json cover all."""

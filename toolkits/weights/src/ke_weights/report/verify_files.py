@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ke_core.app import one_line
+from ke_weights.bounds import Bound
 from ke_weights.report.edits import limit, number_rows
-from ke_weights.verify import Bound, CheckOutcome, Verification, failed
+from ke_weights.verify import CheckOutcome, Verification, failed
 
 WITHIN = "failed, and all bounds hold"
 

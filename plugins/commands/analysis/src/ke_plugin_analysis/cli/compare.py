@@ -1,4 +1,4 @@
-"""``ke compare A B [C...]``: compare runs query by query."""
+"""``ke compare RUN...``: compare runs query by query."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from ke_core.app import App, RunFolder, completion, options, out
+from ke_core.app import App, RunFolder, completion, err, literal, options, out
 from ke_plugin_analysis.cli.judge import last_judge_option
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="A B [C...]",
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...",
                 shell_complete=completion.run)  # fmt: skip
 @options.metric_option
 @last_judge_option
@@ -26,7 +26,8 @@ def command(
 ) -> None:  # fmt: skip
     """Compare runs query by query, with significance tests.
 
-    The runs must have the same dataset, cases and judge. Each run is compared with the first one. The command prints
+    RUN is a run folder, or a folder that contains runs, such as that of a sweep. The runs must have the same dataset,
+    cases and judge. Each run is compared with the first one. The command prints
     the difference of every score with a 95% interval (paired bootstrap over clusters of dependent observations),
     McNemar's exact test of the queries that only one run answers correctly, and examples of these queries.
 
@@ -34,14 +35,18 @@ def command(
     Examples:
       ke compare runs/memit-atlas-1a2b3c4d runs/mello-atlas-5e6f7a8b
       ke compare runs/none-* runs/memit-* runs/rome-* --json > compared.json
+      ke compare runs/layers
     """
     from ke_plugin_analysis.comparing import compare_runs  # noqa: PLC0415
+    from ke_plugin_analysis.opening import opened_runs  # noqa: PLC0415
     from ke_plugin_analysis.report.compare import comparison_json, comparison_page  # noqa: PLC0415
 
-    if len(runs) < 2:
-        raise click.UsageError("ke compare needs two or more runs")
+    folders = [*opened_runs(runs, _skipped)]
+    if len(folders) < 2:
+        there = "" if all(map(RunFolder.is_one, runs)) else f": {', '.join(map(str, runs))} has {len(folders)}"
+        raise click.UsageError(f"ke compare needs two or more runs{there}")
     found = compare_runs(
-        [RunFolder.open(path) for path in runs],
+        folders,
         app.catalog,
         metrics=metrics,
         judge=judge,
@@ -53,3 +58,7 @@ def command(
         options.print_json(comparison_json(found))
     else:
         out().print(comparison_page(found, cases=cases))
+
+
+def _skipped(why: str) -> None:
+    err().print(literal(f"skipped: {why}", "yellow"), soft_wrap=True)

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
-from ke_core.app import App, RunFolder, count_noun, err, literal, out, progress_json
+from ke_core.app import App, RunFolder, count_noun, err, literal, out, progress_json, runs_in
 from ke_core.app import options as shared
 from ke_core.plugin import BadRun
 from ke_plugin_analysis.pruning import removable
 from ke_plugin_analysis.report.run import progress_page
+
+LISTED = 10
+"""Runs in an error message."""
 
 
 @click.command("show")
@@ -23,11 +26,23 @@ def show(app: App, *, run: Path, as_json: bool) -> None:
     \b
     Example: ke runs show runs/memit-atlas-1a2b3c4d
     """
-    folder = RunFolder.open(run)
+    folder = _opened(run)
     if as_json:
         shared.print_json(progress_json(folder, app.catalog))
     else:
         out().print(progress_page(folder, app.catalog))
+
+
+def _opened(path: Path) -> RunFolder:
+    """Open a run. The error for a folder that contains runs lists them."""
+    inside = [] if RunFolder.is_one(path) or not path.is_dir() else [str(place) for place, _run in runs_in(path)]
+    if not inside:
+        return RunFolder.open(path)
+    more = f" and {len(inside) - LISTED} more; ke runs {path} lists all" if len(inside) > LISTED else ""
+    raise BadRun(
+        f"{path} is not a run folder: it contains {count_noun(len(inside), 'run')}",
+        hint=f"show one of them: {', '.join(inside[:LISTED])}{more}",
+    )
 
 
 @click.command("prune")

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ke_core.app import (
+    IMPORTED,
     PART,
     SCORES,
     Catalog,
@@ -41,6 +42,7 @@ def progress_page(folder: RunFolder, catalog: Catalog) -> Group:
     run, scores = _scores(folder, catalog)
     counted = tally_of(folder) if run is None else run.tally
     parts: list[RenderableType] = [_facts(folder), literal(""), _progress(folder, lines, counted)]
+    parts += _resuming(folder)
     parts += _waiting(folder)
     parts += _losses(counted, lines)
     if phases := [line for line in lines if line["event"] == "phase"]:
@@ -85,9 +87,16 @@ def _progress(folder: RunFolder, lines: list[Mapping[str, Any]], counted: Tally)
     cases = f"{counted.done}/{counted.total} cases" if counted.total else f"{counted.done} cases"
     judge = f"judged by {counted.judge.name}" if counted.judge else "not judged"
     scored = "scored" if (folder.path / SCORES).exists() else "not scored"
-    words = f"{_state(folder, lines)}: {cases}, {counted.edits:,} edits, {counted.answers:,} answers, {judge}, {scored}"
+    state = _state(folder, lines, counted)
+    words = f"{state}: {cases}, {counted.edits:,} edits, {counted.answers:,} answers, {judge}, {scored}"
     words += f"; server usage: {spent_words(counted.spent)}" if counted.spent else ""
     return literal(words, "bold")
+
+
+def _resuming(folder: RunFolder) -> Iterator[RenderableType]:
+    """Yield how to resume the run. Its command line is not recorded."""
+    if not folder.complete and folder.spec.model.source != IMPORTED:
+        yield literal("to resume: start the same command again", "dim")
 
 
 def _waiting(folder: RunFolder) -> Iterator[RenderableType]:
@@ -97,12 +106,14 @@ def _waiting(folder: RunFolder) -> Iterator[RenderableType]:
         yield literal(words, "yellow")
 
 
-def _state(folder: RunFolder, lines: list[Mapping[str, Any]]) -> str:
+def _state(folder: RunFolder, lines: list[Mapping[str, Any]], counted: Tally) -> str:
     if folder.finished:
         return "finished"
     last = next((line for line in reversed(lines) if line["event"] in ("start", "end")), None)
     if last is None:
-        return "without a log (it was imported)"
+        if folder.spec.model.source == IMPORTED:
+            return "imported"
+        return "without a log" if counted.done or counted.edits or counted.answers else "not started"
     if last["event"] == "start":
         return f"running since {last['at']}, or killed"
     return f"{last.get('ended')} at {last['at']}"

@@ -21,6 +21,7 @@ from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import BadConfig, BadData, to_json
 from ke_plugin_facts.cli.settings import model_of, options_of
+from ke_plugin_facts.fact_file import read_facts
 
 CANDIDATES = ("memit", "rag", "lora", "grace")
 
@@ -79,10 +80,9 @@ def command(
     \b
     Example: ke advise --facts facts.toml --candidate memit --candidate rag --sizes 5,20
     """  # fmt: skip
-    from ke_plugin_facts.advising import Candidates, add_trial, chart, numbers, read_trials, trials  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
-
     file, catalog = read_facts(facts), context.obj.catalog
+    from ke_plugin_facts.advising import Candidates, add_trial, chart, numbers, read_trials, trials  # noqa: PLC0415  torch
+
     tried = candidates or tuple(name for name in CANDIDATES if name in catalog.names("editor"))
     reject_unused(split_options(given["options"]), [catalog.spec("editor", name) for name in tried])
     if not file.facts:

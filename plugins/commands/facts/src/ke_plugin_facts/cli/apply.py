@@ -24,6 +24,7 @@ from ke_plugin_facts.cli.settings import (
     runs_option,
     target_of,
 )
+from ke_plugin_facts.fact_file import read_facts
 
 
 @click.command("apply")
@@ -58,14 +59,13 @@ def command(
       ke apply facts.toml --format peft --push http://127.0.0.1:8000
       ke serve --editor none --model edited/current/model
     """  # fmt: skip
+    found, shown = read_facts(file), CallProgress()
     from ke_plugin_facts.applying import Application, apply_plan, serve_current  # noqa: PLC0415  torch
     from ke_plugin_facts.calibration import DecaySources, edit_budget  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.pushing import open_version_server  # noqa: PLC0415  torch
     from ke_plugin_facts.report import apply_json, apply_report, plan_report  # noqa: PLC0415  torch
 
-    found, shown = read_facts(file), CallProgress()
     folder, target = managed_folder(out, found, keep=given["keep"]), target_of(context, found, given)
     url, catalog = given["push"], context.obj.catalog
     if url and target.format != "peft":

@@ -11,6 +11,7 @@ from ke_core.app import DONE, completion, err, model_choice, progress
 from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_plugin_facts.cli.settings import CHANGES
+from ke_plugin_facts.fact_file import read_facts
 
 
 @click.command("diff")
@@ -36,11 +37,10 @@ def command(context: click.Context, /, *, first: str, second: str, facts: Path, 
     \b
     Example: ke diff smollm2-135m edited/current/model --facts facts.toml
     """  # fmt: skip
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
+    asked = read_facts(facts).facts
     from ke_plugin_facts.model_diff import compare_models  # noqa: PLC0415  torch
     from ke_plugin_facts.report import model_diff_json, model_diff_report  # noqa: PLC0415  torch
 
-    asked = read_facts(facts).facts
     one, other = (model_choice({**given, "model": name}) for name in (first, second))
     with progress(err()) as shown:
         found = compare_models(one, other, asked, context.obj.catalog, shown)

@@ -23,6 +23,7 @@ from ke_plugin_facts.cli.settings import (
     runs_option,
     target_of,
 )
+from ke_plugin_facts.fact_file import read_facts
 
 
 @click.command("plan")
@@ -44,14 +45,13 @@ def command(context: click.Context, /, *, file: Path, out: Path | None, runs: Pa
     \b
     Example: ke plan facts.toml
     """  # fmt: skip
+    found, shown = read_facts(file), CallProgress()
     from ke_plugin_facts.advice import expectation, recorded_editors  # noqa: PLC0415
     from ke_plugin_facts.calibration import DecaySources, edit_budget  # noqa: PLC0415  torch
-    from ke_plugin_facts.fact_file import read_facts  # noqa: PLC0415  only for this command
     from ke_plugin_facts.planning import make_plan  # noqa: PLC0415  torch
     from ke_plugin_facts.report import budget_json, budget_report, plan_json, plan_report  # noqa: PLC0415  torch
-    from ke_weights.editing import weight_editors  # noqa: PLC0415  torch
+    from ke_weights.editor_choice import weight_editors  # noqa: PLC0415  only for this command
 
-    found, shown = read_facts(file), CallProgress()
     folder, target = managed_folder(out, found), target_of(context, found, given)
     with shown.shown():
         plan = make_plan(found, target, folder, context.obj.catalog, shown)

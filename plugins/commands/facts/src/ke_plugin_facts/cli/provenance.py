@@ -63,7 +63,7 @@ def log(out: Path, *, as_json: bool) -> int:
     \b
     Example: ke patch log --out edited
     """  # fmt: skip
-    from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  torch
+    from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  only for this command
 
     shared.print_rows(version_rows([*managed_folder(out).chain()]), as_json=as_json)
     return 0

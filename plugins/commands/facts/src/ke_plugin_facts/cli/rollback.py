@@ -12,6 +12,8 @@ from ke_core.app import options as shared
 from ke_core.app import out as output
 from ke_core.plugin import BadData
 from ke_plugin_facts.cli.settings import author_option, folder_option, keep_option, managed_folder, push_option
+from ke_plugin_facts.versions import BASE
+from ke_weights.saved_edits import recorded_model_choice
 
 if TYPE_CHECKING:
     from ke_core.app import ModelChoice
@@ -42,14 +44,14 @@ def command(context: click.Context, /, *, out: Path, to: str, author: str, **giv
     \b
     Example: ke rollback --out edited
     """  # fmt: skip
-    from ke_plugin_facts.applying import roll_back  # noqa: PLC0415  torch
-    from ke_plugin_facts.pushing import open_version_server  # noqa: PLC0415  torch
-    from ke_plugin_facts.report import apply_report, rollback_json  # noqa: PLC0415  torch
-    from ke_weights.plugin import recorded_model_choice  # noqa: PLC0415  torch
-
     folder, shown = managed_folder(out, keep=given["keep"]), CallProgress()
     if folder.current() is None:
         raise BadData(f"{out} has no version", hint="make one with ke apply, or name its folder with --out")
+    if to and to != BASE:
+        folder.earlier(to)
+    from ke_plugin_facts.applying import roll_back  # noqa: PLC0415  torch
+    from ke_plugin_facts.pushing import open_version_server  # noqa: PLC0415  torch
+    from ke_plugin_facts.report import apply_report, rollback_json  # noqa: PLC0415  torch
 
     def choice(lock: Lock) -> ModelChoice:
         return recorded_model_choice(context, given, lock.base.model, folder=lock.base.folder)

@@ -72,7 +72,7 @@ limit_option = click.option("--max-rise", "limit", type=click.FloatRange(min=0),
 
 def managed_folder(out: Path | None, file: FactFile | None = None, *, keep: int = 1) -> ManagedFolder:
     """Return the folder of the managed model. A relative path in a file starts at the file's folder."""
-    from ke_plugin_facts.versions import ManagedFolder  # noqa: PLC0415  torch
+    from ke_plugin_facts.versions import ManagedFolder  # noqa: PLC0415  only for commands with a folder
 
     if out is None and file is not None and "out" in file.settings:
         out = file.path.parent / str(file.settings["out"])
