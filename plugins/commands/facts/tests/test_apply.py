@@ -257,6 +257,8 @@ def test_what_a_killed_process_left_is_removed(facts: Path, ke: Run) -> None:
 
 def test_a_damaged_folder_is_an_error(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert ke("rollback", "--out", "nowhere") == 2
+    assert ke("patch", "log", "--out", "nowhere") == 2
+    assert "error: nowhere has no version" in capsys.readouterr().err
     assert not Path("nowhere").exists()
     assert ke("apply") == 0
     assert ke("rollback", "--to", "../../x") == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,12 @@ def test_json_names_the_versions_that_are_still_served() -> None:
     plan = ModelPlan(loaded=None, current=None, facts=(), job=None, component=EDITOR)  # type: ignore[arg-type]  # not used
     assert apply_json(plan, made)["still_served"] == rollback_json(made)["still_served"] == ["edited-0001"]
     assert apply_json(plan, None)["still_served"] == []
+
+
+@pytest.mark.parametrize("words", [("patch", "log"), ("rollback",)])
+def test_a_folder_without_versions_is_an_error_before_torch_is_imported(words: tuple[str, ...], tmp_path: Path) -> None:
+    code = "import sys; from ke_core.cli.main import main; print(main(sys.argv[1:]), 'torch' in sys.modules)"
+    command = [sys.executable, "-c", code, *words, "--out", "nowhere"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.stdout == "2 False\n"
+    assert "error: nowhere has no version" in done.stderr

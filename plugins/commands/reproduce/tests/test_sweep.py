@@ -145,7 +145,7 @@ def test_time_is_estimated_from_earlier_runs(sweep):
     sweep(HEAD)
     out = sweep(HEAD + "seeds = [0, 1]\n", "--dry-run")[1]
     assert "2 cells: 1 finished, 0 cannot be run, 1 to run" in out
-    assert "estimated time from earlier runs: 0.0" in out
+    assert "estimated time from earlier runs: 0." in out
     assert "?" not in out
 
 

@@ -40,9 +40,7 @@ REASON = 100  # characters of an error
 HEADINGS = ("rank", "run", "prompt", "95% interval", "n")
 """The headings. The column that runs are ranked by comes after the third."""
 OWN_EDITS_NOTE = "given own edits: the editor gets each question's own edits, which a deployed editor does not know."
-SKIPPED_NOTE = (
-    "skipped: observations without a value, which n does not include. ke report RUN --json lists the reasons."
-)
+SKIPPED_NOTE = "skipped: observations without a value; n does not include them. ke report RUN --json lists the reasons."
 COLORS = {"hint": "", WARNING: "yellow", "error": "red"}
 
 

@@ -9,6 +9,7 @@ import click
 from ke_core.app import literal
 from ke_core.app import options as shared
 from ke_core.app import out as output
+from ke_core.plugin import BadData
 from ke_plugin_facts.cli.settings import folder_option, managed_folder
 
 files_argument = click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
@@ -65,5 +66,8 @@ def log(out: Path, *, as_json: bool) -> int:
     """  # fmt: skip
     from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  only for this command
 
-    shared.print_rows(version_rows([*managed_folder(out).chain()]), as_json=as_json)
+    versions = [*managed_folder(out).chain()]
+    if not versions:
+        raise BadData(f"{out} has no version", hint="make one with ke apply, or name its folder with --out")
+    shared.print_rows(version_rows(versions), as_json=as_json)
     return 0
