@@ -4,9 +4,9 @@
     python benchmarks/budget_table.py --ship
 
 Reads ``budget.json`` (``benchmarks/budget.py``) and ``lifelong.json`` (``benchmarks/lifelong.py``), and prints the
-tables of docs/facts-as-code-results.md: early points predict late ones, and the other editors predict an editor that was left
-out. D is the natural logarithm of the ratio of the perplexities after and before editing. ``--ship`` writes the
-measurements to the plugin's calibration file.
+tables of docs/facts-as-code-results.md: early points predict late ones, and the other editors predict an editor that
+was left out. D is the natural logarithm of the ratio of the perplexities after and before editing. ``--ship`` writes
+the measurements to the plugin's calibration file.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from published import add_data_dir
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import discover
 from ke_core.runner.resolve import resolve_component
-from ke_core.runner.usage import Meter
+from ke_core.runner.usage import measured_phase
 from ke_core.spec.errors import KEError
 from ke_plugin_hf.model import HFModel
 from ke_testing.fakes import make_session
@@ -151,16 +151,15 @@ def memory(model: HFModel, given: argparse.Namespace) -> Result:
             own = {("layer" if name in ONE_LAYER else "layers"): layer, "tokens": str(given.sizes["tokens"])}
             options = {name: {**own, "clamp": large.SMALL} if name in LOCATE else {}}
             editor = resolve_component(catalog, "editor", name, options).build()
-            began = time.perf_counter()
-            with Meter(model) as meter:
+            with measured_phase(name, model) as phase:
                 try:
                     with editor.edit(session, large.made_up(1)):
                         pass
                 except KEError as refused:
                     print(f"  {name}: {refused}", flush=True)
                     continue
-            peak = meter.peak.device if given.device.startswith("cuda") else meter.peak.host
-            found[name] = {"gib": (peak or 0) / GIB, "seconds": time.perf_counter() - began}
+            peak = phase.rise.device if given.device.startswith("cuda") else phase.rise.host
+            found[name] = {"gib": (peak or 0) / GIB, "seconds": phase.seconds}
             print(f"  {name:12} {found[name]['gib']:7.2f} GiB {found[name]['seconds']:7.1f} s", flush=True)
     return {"editors": found}
 

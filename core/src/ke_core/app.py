@@ -13,7 +13,7 @@ from ke_core.cli.console import err, out, progress
 from ke_core.cli.errors import DONE, FAILED
 from ke_core.cli.main import main
 from ke_core.cli.options import component_options, json_option, print_json, print_rows, server_options
-from ke_core.cli.report import print_report
+from ke_core.cli.report import opened_runs, print_report
 from ke_core.cli.running import model_choice
 from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.models import NO_MODEL, NoModel, known_models, open_model
@@ -136,9 +136,10 @@ __all__ = [
     "known_models", "literal", "load_model", "load_report", "load_runs", "losses", "main", "measured_phase",
     "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict", "naming_files",
     "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
-    "open_writer", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words", "print_json",
-    "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of", "read_catalog",
-    "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_run", "records_of",
+    "open_writer", "opened_runs", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words",
+    "print_json", "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of",
+    "read_catalog", "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores",
+    "recorded_run", "records_of",
     "refuse_edits", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component",
     "resolve_run", "run_labels", "runs_in", "sanitize", "save_check", "score_folder", "score_grids", "score_run",
     "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "started", "summary",

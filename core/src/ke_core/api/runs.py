@@ -108,21 +108,14 @@ def evaluate(
          "eval_limit": eval_limit, "seed": seed},
         options or {},
     )  # fmt: skip
-    plan = _plan(
-        protocol="partition" if num_edited is None else "sample",
-        limit=limit,
-        size=edits_per_batch if num_edited is None else num_edited,
-        sequential=sequential,
-        eval_every=eval_every,
-        eval_set=eval_set,
-        eval_limit=eval_limit,
-    )
+    protocol, size = ("partition", edits_per_batch) if num_edited is None else ("sample", num_edited)
+    how = {"sequential": sequential, "eval_every": eval_every, "eval_set": eval_set, "eval_limit": eval_limit}
     request = EvalRequest(
         editor=editors[0],
         dataset=dataset,
         model=model.choice,
         options={name: option_texts(values) for name, values in (options or {}).items()},
-        plan=plan,
+        plan=_plan(protocol=protocol, limit=limit, size=size, **how),
         styles=tuple(styles),
         judge=judge,
         metrics=tuple(metrics),

@@ -187,7 +187,7 @@ def test_a_folder_of_runs_is_compared_like_its_runs(ke, two, tmp_path):
     ("arguments", "says"),
     [
         (("a",), "ke compare needs two or more runs\n"),
-        (("a", "a"), "a run is listed twice"),
+        (("a", "a"), "needs two or more runs"),
         (("a", "nowhere"), "does not exist"),
     ],
 )

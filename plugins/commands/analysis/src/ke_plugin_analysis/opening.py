@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import tee
-from pathlib import Path
 from typing import cast
 
 from attrs import define, field, frozen
 
 from ke_core.app import (
     IMPORTED,
-    SCORES,
     UNFINISHED,
     Catalog,
     Component,
@@ -20,10 +18,9 @@ from ke_core.app import (
     groups,
     recorded_run,
     records_of,
-    runs_in,
     select,
 )
-from ke_core.plugin import BadRun, Case, CaseRecord
+from ke_core.plugin import Case, CaseRecord
 
 
 @frozen
@@ -89,30 +86,6 @@ class RecordsInOrder:
     def __iter__(self) -> Iterator[CaseRecord]:
         """Yield the records in the order of ``order``."""
         return self.run.again(self.order)
-
-
-def opened_runs(paths: Sequence[Path], skipped: Callable[[str], object]) -> Iterator[RunFolder]:
-    """Yield the runs at ``paths``, and those under a path that is no run folder, except the runs listed before.
-
-    ``skipped``: called with the reason for a run under a folder that is damaged or has not been scored. Raises BadRun
-    for a path that is neither a run nor a folder.
-    """
-    seen: set[Path] = set()
-    for path in paths:
-        if RunFolder.is_one(path) or not path.is_dir():
-            seen.add(path.resolve())
-            yield RunFolder.open(path)
-            continue
-        for place, run in runs_in(path):
-            if place.resolve() in seen:
-                continue
-            seen.add(place.resolve())
-            if isinstance(run, BadRun):
-                skipped(run.message)
-            elif not (place / SCORES).exists():
-                skipped(f"{place} has not been scored")
-            else:
-                yield run
 
 
 def open_runs(folders: Sequence[RunFolder], catalog: Catalog, *, judge: str, data_dir: str) -> list[OpenRun]:

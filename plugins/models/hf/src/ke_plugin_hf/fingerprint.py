@@ -47,7 +47,7 @@ def checksum(tensor: Tensor) -> Checksum:
     step = ROWS if device.type == "cpu" else ROWS_DEVICE
     columns = torch.zeros(WORDS, dtype=torch.int64, device=device)
     rows, scratch = whole.new_empty(len(whole)), whole.new_empty((min(step, len(whole)), WORDS))
-    for part, sums in zip(whole.split(step), rows.split(step), strict=True):
+    for part, sums in zip(torch.split(whole, step), torch.split(rows, step), strict=True):
         mixed = torch.bitwise_right_shift(part, 29, out=scratch[: len(part)])
         torch.sum(mixed.bitwise_xor_(part), 1, out=sums)
         columns += mixed.sum(0)

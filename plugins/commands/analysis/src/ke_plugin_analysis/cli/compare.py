@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from ke_core.app import App, RunFolder, completion, err, literal, options, out
+from ke_core.app import SCORES, App, RunFolder, completion, err, literal, opened_runs, options, out
 from ke_plugin_analysis.cli.judge import last_judge_option
 
 
@@ -38,10 +39,9 @@ def command(
       ke compare runs/layers
     """
     from ke_plugin_analysis.comparing import compare_runs  # noqa: PLC0415
-    from ke_plugin_analysis.opening import opened_runs  # noqa: PLC0415
     from ke_plugin_analysis.report.compare import comparison_json, comparison_page  # noqa: PLC0415
 
-    folders = [*opened_runs(runs, _skipped)]
+    folders = [*_with_scores(runs)]
     if len(folders) < 2:
         there = "" if all(map(RunFolder.is_one, runs)) else f": {', '.join(map(str, runs))} has {len(folders)}"
         raise click.UsageError(f"ke compare needs two or more runs{there}")
@@ -60,5 +60,11 @@ def command(
         out().print(comparison_page(found, cases=cases))
 
 
-def _skipped(why: str) -> None:
-    err().print(literal(f"skipped: {why}", "yellow"), soft_wrap=True)
+def _with_scores(paths: Sequence[Path]) -> Iterator[RunFolder]:
+    """Yield the runs at and under ``paths``. A run under a folder is skipped if it has no scores yet."""
+    named = {path.resolve() for path in paths}
+    for run in opened_runs(paths):
+        if run.path.resolve() in named or (run.path / SCORES).exists():
+            yield run
+        else:
+            err().print(literal(f"skipped: {run.path} has not been scored", "yellow"), soft_wrap=True)
