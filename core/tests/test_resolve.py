@@ -46,6 +46,7 @@ def test_an_existing_folder_takes_precedence(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("hf:odd@name", "smollm2-135m", "x@y"):
         (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
         assert parse_reference(name) == Reference("hf", name)
     assert parse_reference("hf:x@y") == Reference("hf", "x@y")
     monkeypatch.setattr(spec, "pull", None)  # a folder with the name of a known model is not downloaded
@@ -55,6 +56,7 @@ def test_an_existing_folder_takes_precedence(tmp_path, monkeypatch):
 def test_names_inside_a_path_have_no_meaning(tmp_path):
     for name in ("t5-gpt", "openai", "smollm2-135m"):
         (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
         assert parse_reference(str(tmp_path / name)) == Reference("hf", str(tmp_path / name))
 
 

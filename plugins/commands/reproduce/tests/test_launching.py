@@ -1,7 +1,6 @@
 """Cells as jobs of a launcher: submitted, waited for, resubmitted and cancelled. The launcher here runs no process."""
 
 import json
-import os
 import pickle
 import signal
 import sys
@@ -154,7 +153,7 @@ def test_an_interrupt_while_a_job_is_submitted_cancels_that_job(world, monkeypat
     submit = type(world.launcher).submit
 
     def interrupted(self, job):
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         return submit(self, job)
 
     monkeypatch.setattr(type(world.launcher), "submit", interrupted)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import signal
 import sys
 import zlib
@@ -112,7 +111,7 @@ def test_each_run_records_its_own_usage(ke, serve):
 def test_an_interrupted_run_repeats_no_request(ke, serve, rude):
     def answer(n, body):
         if n == 7:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return rude.completion(f" {body['prompt'][-3:]}")
 
     server = serve(answer)

@@ -22,6 +22,7 @@ from ke_core.plugin import (
     Answer,
     Ask,
     BadConfig,
+    BadData,
     Generated,
     NoLikelihood,
     Phase,
@@ -76,7 +77,7 @@ class SubQuestionWalk:
     cap: int | None = None
 
     def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Answer one question hop by hop. Raises NoLikelihood, and LookupError without sub-questions."""
+        """Answer one question hop by hop. Raises NoLikelihood, and BadData without sub-questions."""
         if not isinstance(ask, Question):
             raise NoLikelihood("decomposition=oracle returns text answers, no log-probabilities")
         hops, procedure = self._of(ask), self.hop_procedure(ask)
@@ -96,7 +97,7 @@ class SubQuestionWalk:
         """Return the hops after the edits, or before them for a case tested without its edits (``uses_own_edits``)."""
         name = f"{ask.case}/{ask.query}"
         if name not in self.hops:
-            raise LookupError("the dataset has no sub-questions for this question")
+            raise BadData("the dataset has no sub-questions for this question")
         return self.hops[name]["after" if ask.own else "before"]
 
 

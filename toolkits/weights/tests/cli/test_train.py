@@ -1,7 +1,6 @@
 """``ke train`` with an editor that counts: output, files, resuming and errors."""
 
 import json
-import os
 import signal
 import time
 
@@ -40,7 +39,7 @@ class Counting:
         time.sleep(0.002)
         self.step, self.weight = self.step + 1, self.weight * self.config.rate
         if self.step == 3 and self.config.at == "ctrl-c":
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         if self.step == 3 and self.config.at == "fails":
             raise EditFailed("the numbers went wrong", hint="lower the rate")
         return TrainStep(step=self.step, loss=self.weight, numbers={"pairs": float(len(self.examples))})
@@ -280,9 +279,9 @@ def test_bad_examples_create_no_folder(ke, tmp_path):
 
 def test_second_ctrl_c_interrupts():
     with pytest.raises(KeyboardInterrupt), first_ctrl_c() as stopped:  # noqa: PT012  both are of one process
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         assert stopped()
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize(
