@@ -1,5 +1,6 @@
 """Request bodies, conversion of answers to continuations, and concurrency."""
 
+import os
 import signal
 import threading
 import time
@@ -334,7 +335,7 @@ def test_an_interrupt_saves_what_is_under_way_and_continues_no_procedure(serve, 
         if n < 2:
             both.wait(60)
         if n == 0:
-            signal.raise_signal(signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
             model.client._halted.wait(60)  # what the interrupt does
         return say.completion(f" {sent['prompt']}")
 
@@ -418,9 +419,9 @@ def test_a_second_interrupt_does_not_wait_for_a_silent_server(serve, ask, say):
 
     def silent(n, _body):
         if n == 0:
-            signal.raise_signal(signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
             model.client._halted.wait(60)  # what the first one does
-            signal.raise_signal(signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
         over.wait(60)
         return say.completion()
 
