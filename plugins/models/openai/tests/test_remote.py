@@ -102,7 +102,7 @@ def test_cached_answers_count_as_cost_but_not_as_usage(ke, serve):
     assert all((cost["calls"], cost["prompt_tokens"]) == (1, 5) for _phase, cost in first)
     assert spent("elsewhere") == Counter()
     assert "server usage" not in ke("report", "elsewhere", "--full")[1]
-    calls = sum(cost["calls"] for cost in first)
+    calls = sum(cost["calls"] for _phase, cost in first)
     in_all = f"{calls} model calls, {5 * calls} prompt tokens and {2 * calls} generated"
     assert in_all in " ".join(ke("report", "elsewhere", "--full")[1].split())
 
