@@ -24,8 +24,13 @@ def ngram_entropy(text: str) -> float | None:
     return math.fsum(weight * _entropy(said, n) for n, weight in NGRAM_WEIGHTS.items())
 
 
+def ngram_counts(said: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    """Return how often each sequence of ``n`` words occurs."""
+    return Counter(zip(*(said[start:] for start in range(n)), strict=False))
+
+
 def _entropy(said: Sequence[str], n: int) -> float:
-    counts = Counter(zip(*(said[start:] for start in range(n)), strict=False))
+    counts = ngram_counts(said, n)
     total = counts.total()
     return -math.fsum(count / total * math.log2(count / total) for count in counts.values())
 

@@ -10,12 +10,12 @@ R = mean over x of max over y of x.y, P = mean over y of max over x of x.y, F1 =
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from attrs import frozen
 
+from ke_benchmarks import ngram_counts
 from ke_core.plugin import words
 
 
@@ -44,15 +44,11 @@ def rouge_l(candidate: str, reference: str) -> Overlap:
 
 def rouge_n(candidate: str, reference: str, n: int) -> Overlap:
     """Return ROUGE-N over words, with ``n`` words in an n-gram. Both are 0 if a text has no n-gram."""
-    said, wanted = _ngrams(words(candidate), n), _ngrams(words(reference), n)
+    said, wanted = ngram_counts(words(candidate), n), ngram_counts(words(reference), n)
     if not said or not wanted:
         return Overlap(0.0, 0.0)
     common = (said & wanted).total()
     return Overlap(common / said.total(), common / wanted.total())
-
-
-def _ngrams(text: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    return Counter(tuple(text[place : place + n]) for place in range(len(text) - n + 1))
 
 
 def common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:

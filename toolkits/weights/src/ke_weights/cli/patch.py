@@ -10,7 +10,7 @@ import click
 from ke_core.app import App, ModelChoice, err, literal, out, progress
 from ke_core.app import options as shared
 from ke_core.plugin import ModelRequest, to_json
-from ke_weights.patches.header import patch_id, read_info
+from ke_weights.patches.header import patch_id, read_header, read_info
 from ke_weights.save_targets import SaveTargets
 from ke_weights.saved_edits import recorded_model_choice
 
@@ -66,7 +66,7 @@ def apply(context: click.Context, /, *, patch: Path, out: Path, force: bool, **g
     \b
     Example: ke patch apply facts.safetensors --model smollm2-135m --out ./edited
     """
-    base = read_info(patch).base
+    base = read_header(patch).base
     choice = recorded_model_choice(context, given, base.model, folder=base.folder)
     SaveTargets(out=out, force=force).check(choice)
     from ke_weights.saving import apply_patch  # noqa: PLC0415  torch
@@ -118,7 +118,7 @@ def diff(*, one: Path, other: Path, as_json: bool) -> None:
     Example: ke patch diff spring.safetensors summer.safetensors
     """
     for path in (one, other):
-        read_info(path)
+        read_header(path)
     from ke_weights.patches import compare_patches, read_patch  # noqa: PLC0415  torch
     from ke_weights.report.patches import diff_report  # noqa: PLC0415
 

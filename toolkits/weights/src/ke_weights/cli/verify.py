@@ -13,7 +13,7 @@ from ke_core.app import options as shared
 from ke_core.plugin import write_atomic
 from ke_weights.bounds import bounds, needed
 from ke_weights.cli.bounds import least_option, most_option
-from ke_weights.patches.header import read_info
+from ke_weights.patches.header import read_header
 from ke_weights.saved_edits import is_saved_edit, read_saved_edit, recorded_model_choice
 from ke_weights.suites import open_suite
 
@@ -62,7 +62,7 @@ def command(
     wanted, checks = bounds(least, most), open_suite(suite, context.obj.plugins)
     needed(wanted, checks)
     if not is_saved_edit(patch):
-        read_info(patch)
+        read_header(patch)
     from ke_weights.report.edits import verify_json, verify_report  # noqa: PLC0415  torch
     from ke_weights.report.verify_files import junit, markdown  # noqa: PLC0415  torch
     from ke_weights.verify import verify  # noqa: PLC0415  torch

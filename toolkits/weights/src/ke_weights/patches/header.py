@@ -21,17 +21,21 @@ def read_info(path: Path) -> PatchInfo:
 
     Shapes and values are not checked; ``read_patch`` does that. Raises BadPatch for anything else than a patch file.
     """
+    info = read_header(path)
     with readable_patch(path):
-        with safe_open(path, framework="np") as stream:
-            about = stream.metadata() or {}
         tensors = dict(deserialize(path.read_bytes()))  # type: ignore[no-untyped-call]  # in the compiled module
-    info = info_from(path, about)
     found = {name: sha256(tensor["data"]) for name, tensor in tensors.items()}
     for change in info.weights:
         if any(found.get(key) != digest for key, digest in change.sha256.items()):
             raise changed_update(path, change.name)
     check_names(path, info, found)
     return info
+
+
+def read_header(path: Path) -> PatchInfo:
+    """Return the metadata of the patch in ``path`` without reading its updates. Raises BadPatch."""
+    with readable_patch(path), safe_open(path, framework="np") as stream:
+        return info_from(path, stream.metadata() or {})
 
 
 def patch_id(info: PatchInfo) -> str:
