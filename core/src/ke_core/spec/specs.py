@@ -19,7 +19,6 @@ from ke_core.spec.queries import Case, Form, Probe
 from ke_core.spec.requests import Ask, Encoder
 from ke_core.spec.results import no_percentage
 from ke_core.spec.settings import ModelFacts, Setting, Shape
-from ke_core.spec.training import Trainer
 
 if TYPE_CHECKING:
     from attrs import Attribute
@@ -66,9 +65,13 @@ class Spec(Generic[T]):
 
 @frozen(kw_only=True)
 class TrainerSpec:
-    """How an editor is trained. ``build`` gets the editor's config. ``needs_model`` is false if no model is loaded."""
+    """How ``ke train`` of ``ke-weights`` trains an editor.
 
-    build: Callable[[Any], Trainer]
+    ``build`` gets the editor's config and returns a ``ke_weights.trainers.Trainer``. ``needs_model`` is false if no
+    model is loaded.
+    """
+
+    build: Callable[[Any], Any]
     needs_model: bool = True
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import TrainingExample
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_malmen import MalmenConfig, RLEditConfig
 from ke_plugin_malmen.training import MalmenTrainer, SequenceTraining
@@ -16,6 +15,7 @@ from ke_testing.examples import BERLIN, GATE, MADRID, PARIS, ROME, TOWER, city_e
 from ke_testing.fakes import make_session
 from ke_weights import Checkpoint, trained_folder
 from ke_weights.trained import write_checkpoint
+from ke_weights.trainers import TrainingExample
 
 SHARED: Any = {
     "modules": ("down:2-3",), "rank": 8, "batch": 2, "locality_length": 12, "lr": 3e-3, "step_init": 1e-2,

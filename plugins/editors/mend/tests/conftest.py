@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import TrainingExample
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend.training import MendTrainer, MendTraining
@@ -17,6 +16,7 @@ from ke_testing.examples import BERLIN, GATE, MADRID, PARIS, ROME, TOWER, city_e
 from ke_testing.fakes import make_session
 from ke_weights import Checkpoint, trained_folder
 from ke_weights.trained import write_checkpoint
+from ke_weights.trainers import TrainingExample
 
 CONFIG = MendConfig(rank=8, batch=2, locality_length=12, lr=3e-3, step_lr=1e-3)
 EXAMPLES = tuple(

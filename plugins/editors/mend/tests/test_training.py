@@ -10,7 +10,7 @@ import pytest
 import torch
 from attrs import evolve
 
-from ke_core.plugin import BadData, EditFailed, TrainingExample
+from ke_core.plugin import BadData, EditFailed
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_mend import MendConfig, settings
 from ke_plugin_mend.profiles import resolve_profile
@@ -20,6 +20,7 @@ from ke_testing.fakes import make_session
 from ke_weights import read_checkpoint
 from ke_weights.hypernetwork import setting_values, usable_examples
 from ke_weights.hypernetwork import training as training_module
+from ke_weights.trainers import TrainingExample
 
 
 @pytest.mark.integration

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from ke_core.plugin import Edit, TrainingExample
+from ke_core.plugin import Edit
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.training import ScopeTrainer, ScopeTraining
 from ke_testing.fakes import EchoModel, make_session
 from ke_weights import Checkpoint, trained_folder
 from ke_weights.trained import write_checkpoint
+from ke_weights.trainers import TrainingExample
 
 CITIES = ("Rome", "Oslo", "Lima", "Bonn", "Kyiv", "Bern")
 FACTS = (("{} is located in", "In which city is {}?", "Where does one find {}?"),

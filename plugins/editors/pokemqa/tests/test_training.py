@@ -10,7 +10,7 @@ import pytest
 import torch
 from attrs import asdict, evolve
 
-from ke_core.plugin import BadConfig, BadData, EditFailed, TrainingExample
+from ke_core.plugin import BadConfig, BadData, EditFailed
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa import training as training_module
 from ke_plugin_pokemqa.editor import Pokemqa
@@ -21,6 +21,7 @@ from ke_plugin_pokemqa.words import count_words
 from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import EchoModel, ScriptedModel, WordEncoder, make_session
 from ke_weights import read_checkpoint
+from ke_weights.trainers import TrainingExample
 
 # --- losses ------------------------------------------------------------------------------------------------
 

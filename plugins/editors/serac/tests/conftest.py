@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Session, TrainingExample
+from ke_core.plugin import Session
 from ke_plugin_hf.testing import saved, tiny_model
 from ke_plugin_serac import SeracConfig
 from ke_plugin_serac.training import SeracTrainer, SeracTraining
@@ -17,6 +17,7 @@ from ke_testing.examples import FOUR_MOVES
 from ke_testing.fakes import EchoModel, make_session
 from ke_weights import Checkpoint, trained_folder
 from ke_weights.trained import write_checkpoint
+from ke_weights.trainers import TrainingExample
 
 EXAMPLES = tuple(
     TrainingExample(

@@ -33,7 +33,8 @@ from ke_core.app import (
     texts_field,
     with_flag,
 )
-from ke_core.plugin import SLOT, BadData, Dataset, Edit, TrainingExample, digest
+from ke_core.plugin import SLOT, BadData, Dataset, Edit, digest
+from ke_weights.trainers import TrainingExample
 
 FORM = 'a line is {"prompt": "... {} ...", "subject", "target", "paraphrases"} or {"edit", "questions"}'
 

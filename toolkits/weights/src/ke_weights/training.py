@@ -42,9 +42,6 @@ from ke_core.plugin import (
     EditorSpec,
     LanguageModel,
     Progress,
-    Trainer,
-    Training,
-    TrainStep,
     canonical,
     digest,
     file_errors,
@@ -64,6 +61,7 @@ from ke_weights.trained import (
     trained_folder,
     write_checkpoint,
 )
+from ke_weights.trainers import Trainer, Training, TrainStep
 
 SAVE_SECONDS = 60.0
 EMPTY: Options = {}

@@ -11,12 +11,13 @@ from attrs import field, frozen
 import ke_plugin_hf
 from ke_core import builtin
 from ke_core.app import ModelChoice, empty_manager, read_catalog
-from ke_core.plugin import BadData, BadRun, EditFailed, EditorSpec, ModelSpec, TrainerSpec, TrainStep, hookimpl, locked
+from ke_core.plugin import BadData, BadRun, EditFailed, EditorSpec, ModelSpec, TrainerSpec, hookimpl, locked
 from ke_testing.fakes import EchoModel, SilentProgress
 from ke_testing.toy import toy_spec
 from ke_weights import hookimpls, training
 from ke_weights.cli.train import first_ctrl_c, sparkline
 from ke_weights.trained import read_checkpoint
+from ke_weights.trainers import TrainStep
 
 ADA = {"prompt": "{} speaks the language of", "subject": "Ada", "target": "French"}
 

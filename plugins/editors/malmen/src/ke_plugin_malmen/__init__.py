@@ -12,8 +12,9 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, Trainer, TrainerSpec, hookimpl, option
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, TrainerSpec, hookimpl, option
 from ke_weights import derived, not_negative, positive
+from ke_weights.trainers import Trainer
 
 CITE = (
     "Tan, Zhang, Fu: Massive Editing for Large Language Models via Meta Learning. ICLR 2024, "

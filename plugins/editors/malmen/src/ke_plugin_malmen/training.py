@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ke_core.plugin import Session, Training, TrainingExample
+from ke_core.plugin import Session
 from ke_plugin_malmen import MalmenConfig
 from ke_plugin_malmen.network import OF_MATRICES, MalmenNetwork, new_network
 from ke_plugin_malmen.objective import SequenceWeights, sequence_step
@@ -25,6 +25,7 @@ from ke_weights.hypernetwork import (
     setting_values,
 )
 from ke_weights.plugin import OpenModel, find_parts, model_facts, named_maps
+from ke_weights.trainers import Training, TrainingExample
 
 SHIFT, GRADIENT = "shift.", "gradient."
 

@@ -7,8 +7,9 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, Trainer, TrainerSpec, hookimpl, option
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, TrainerSpec, hookimpl, option
 from ke_weights import derived, not_negative, positive
+from ke_weights.trainers import Trainer
 
 CITE = (
     "Mitchell, Lin, Bosselut, Finn, Manning: Fast Model Editing at Scale. ICLR 2022, https://arxiv.org/abs/2110.11309"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ke_core.plugin import Session, Training, TrainingExample
+from ke_core.plugin import Session
 from ke_plugin_mend import MendConfig
 from ke_plugin_mend.branches import targets
 from ke_plugin_mend.network import MendNetwork, new_network
@@ -22,6 +22,7 @@ from ke_weights.hypernetwork import (
     setting_values,
 )
 from ke_weights.plugin import OpenModel, find_parts
+from ke_weights.trainers import Training, TrainingExample
 
 
 class MendTrainer:

@@ -6,8 +6,9 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import QUESTION_ENTITIES, Editor, EditorSpec, Trainer, TrainerSpec, hookimpl, option
+from ke_core.plugin import QUESTION_ENTITIES, Editor, EditorSpec, TrainerSpec, hookimpl, option
 from ke_memory import decomposition_option, prompts_option, sub_questions_material, uses_dataset_sub_questions
+from ke_weights.trainers import Trainer
 
 CITE = (
     "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "

@@ -12,7 +12,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from ke_core.plugin import BadData, TrainingExample
+from ke_core.plugin import BadData
+from ke_weights.trainers import TrainingExample
 
 Numbers = NDArray[np.int64]
 TRAIN_FRACTION = 0.8

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ke_core.plugin import EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
+from ke_core.plugin import EditFailed, Encoder, Session
 from ke_memory.plugin import read_arrays, write_arrays
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.examples import Numbers, ScopeExamples, negatives, order, scope_examples
@@ -21,6 +21,7 @@ from ke_plugin_pokemqa.learner import Learner
 from ke_plugin_pokemqa.networks import Head, Whole, fine_tunable
 from ke_plugin_pokemqa.profiles import Recipe, recipe_of
 from ke_plugin_pokemqa.words import WordCounts, count_words
+from ke_weights.trainers import Training, TrainingExample, TrainStep
 
 RIVALS = 10
 """Number of other edits to validate the disambiguator with, per question."""

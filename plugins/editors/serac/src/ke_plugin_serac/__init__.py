@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, Trainer, TrainerSpec, hookimpl, option
+from ke_core.plugin import Editor, EditorSpec, TrainerSpec, hookimpl, option
 from ke_memory import encoder_option
+from ke_weights.trainers import Trainer
 
 CITE = (
     "Mitchell, Lin, Bosselut, Manning, Finn: Memory-Based Model Editing at Scale. ICML 2022, "

@@ -16,13 +16,14 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import BadData, EditFailed, Encoder, Session, Training, TrainingExample, TrainStep
+from ke_core.plugin import BadData, EditFailed, Encoder, Session
 from ke_memory.plugin import sentence
 from ke_plugin_serac import SeracConfig
 from ke_plugin_serac.scope import scope_key
 from ke_plugin_serac.trained import LOG_WEIGHTS, PREFIX, load_weights, open_counterfactual
 from ke_weights.hypernetwork import NetworkOptimizer
 from ke_weights.plugin import OpenModel, ScoredTokens, encode, find_parts, forward, scored_tokens, target_ids
+from ke_weights.trainers import Training, TrainingExample, TrainStep
 
 MIN_MISS = 1e-6
 """Lower bound of 1 - s: log(1 - s) of a negative that equals an edit's input is minus infinity."""

@@ -10,10 +10,11 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from ke_core.plugin import BadData, TrainingExample, UnsupportedEdit
+from ke_core.plugin import BadData, UnsupportedEdit
 from ke_weights.rewrites import rewrite
 from ke_weights.scored_tokens import ScoredTokens, scored_tokens
 from ke_weights.subject import encode, padded, target_ids
+from ke_weights.trainers import TrainingExample
 
 Wordings = Literal["paraphrases", "all"]
 Row = tuple[list[int], tuple[int, ...]]

@@ -12,12 +12,13 @@ from attrs import frozen
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from ke_core.plugin import EditFailed, Session, TrainingExample, TrainStep
+from ke_core.plugin import EditFailed, Session
 from ke_plugin_hf.model import HFModel
 from ke_weights.corpus import read_corpus
 from ke_weights.hooks import frozen_module
 from ke_weights.hypernetwork.examples import ExampleSampler, Wordings, usable_examples
 from ke_weights.hypernetwork.network import PREFIX, Hypernetwork, load_network
+from ke_weights.trainers import TrainingExample, TrainStep
 
 N = TypeVar("N", bound=Hypernetwork)
 SKIPS = 20

@@ -7,8 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from ke_core.spec.facts import Edit
-from ke_core.spec.protocols import Session
+from ke_core.plugin import Edit, Session
 
 
 @frozen(kw_only=True)
@@ -40,7 +39,7 @@ class Training(Protocol):
 class Trainer(Protocol):
     """Trains what an editor needs before it can edit: a hypernetwork, a scope detector.
 
-    The core keeps the time, draws the curve and writes the checkpoints (``ke train``).
+    ``ke train`` keeps the time, draws the curve and writes the checkpoints.
     """
 
     def place(self, session: Session[Any]) -> Mapping[str, Any]:
