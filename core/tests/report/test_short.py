@@ -48,6 +48,12 @@ def test_columns_that_do_not_fit_are_omitted_and_no_word_is_broken():
     assert "long-heading-h of many words" in others.replace("\n", " ")
 
 
+def test_abbreviated_headings_are_explained():
+    own = {"logical-generalization": "LG", "edits": "edits"}
+    some = evolve(reported(*(score(0.5, 10, name) for name in own)), columns={"multi": own}, counts={})
+    assert page([some]).splitlines()[5] == "LG: logical generalization"
+
+
 def test_many_rows_become_one_for_each_run():
     runs = [reported(score(0.5, 6), score(0.1, 6, style="cot"), editor=f"editor{number}") for number in range(6)]
     text = page(runs)

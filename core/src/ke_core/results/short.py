@@ -43,7 +43,7 @@ def short_page(runs: Sequence[Reported], width: int = WIDTH) -> Group:
 def _table(grid: Grid, width: int) -> Iterator[str]:
     """Yield the lines of the table with as many columns as fit, at least one, and a line that names the others.
 
-    Words of headings are not broken.
+    Words of headings are not broken. Abbreviations are explained by the aspects they stand for.
     """
     rows = [*grid.thinned()]
     if len(rows) > MOST_ROWS:
@@ -56,6 +56,9 @@ def _table(grid: Grid, width: int) -> Iterator[str]:
     height = max(len(column.head) for column in columns)
     for row in zip(*(column.text(height) for column in columns), strict=True):
         yield GAP.join(row).rstrip()
+    if short := [one for one in grid.group[: len(columns) - len(grid.names)] if one.heading.isupper()]:
+        words = ", ".join(f"{one.heading}: {one.aspect.replace('-', ' ')}" for one in short)
+        yield from textwrap.wrap(words, WIDTH)
     if missing := [head.words for head in grid.heads[len(columns) - len(grid.names) :]]:
         yield from textwrap.wrap(f"not shown here: {', '.join(missing)}", WIDTH)
 
