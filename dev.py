@@ -83,7 +83,7 @@ def install(installer: list[str], settings: Mapping[str, str] = MappingProxyType
 
     ``installer`` is a module and its arguments, ``settings`` are further environment variables.
     """
-    print(f"installing with {installer[0]}", flush=True)
+    print(f"installing with {installer[0]}: a few minutes without output, because PyTorch is large", flush=True)
     command = [str(PYTHON), "-m", *installer, "--quiet", "-c", "constraints.txt"]
     environment = dict(settings) | os.environ
     return run(*command, "-r", "requirements-dev.txt", environment=environment) or run(
