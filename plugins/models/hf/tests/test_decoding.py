@@ -317,6 +317,17 @@ def test_the_size_of_a_failed_batch_is_remembered():
     assert size.fit([100] * 9) == 2
 
 
+def test_the_size_of_a_failed_batch_is_forgotten_once_more_memory_is_free(monkeypatch):
+    size = sized(1000)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 10_000)
+    size.failed([100] * 4)
+    size.begin()
+    assert size.fit([100] * 9) == 2
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 30_000)
+    size.begin()
+    assert size.fit([100] * 9) == 9
+
+
 def test_a_padding_token_in_a_prompt_is_read(model):
     """Chat templates end turns with the padding token, so masks must not depend on its id."""
     end = model.tokenizer.eos_token

@@ -111,8 +111,9 @@ def cached_width(config: Any) -> int:
 class RowBatchSize:
     """The number of rows to run together, each as large as the largest: caches are padded to the longest.
 
-    ``limit``: the maximum bytes known not to fail; None until something failed. ``last``: the maximum of rows run
-    together since the last call began. ``spare``: bytes that may be kept between calls.
+    ``limit``: the maximum bytes known not to fail; None until something failed, and again once twice as much memory is
+    free as then. ``last``: the maximum of rows run together since the last call began. ``spare``: bytes that may be
+    kept between calls.
     """
 
     device: torch.device
@@ -120,12 +121,15 @@ class RowBatchSize:
     last: int = field(default=0, init=False)
     spare: int = field(default=0, init=False)
     _free: int = field(default=0, init=False)
+    _free_then: int = field(default=0, init=False)
 
     def begin(self) -> None:
         """Start a call: its batches depend on the memory that is free now, and on nothing later."""
         free = smallest(free_bytes(self.device)) if SPLIT else free_bytes(self.device)
         self._free, self.spare = int(free * SHARE), int(free * SPARE)
         self.last = 0
+        if free > 2 * self._free_then:  # for example, because another process has ended
+            self.limit = None
 
     def fit(self, sizes: Iterable[int], running: Sequence[int] = ()) -> int:
         """Return how many rows of these bytes, in order, fit next to those ``running``; at least one if none is."""
@@ -143,7 +147,7 @@ class RowBatchSize:
         """Record that rows of these bytes did not fit together."""
         tried = len(sizes) * max(sizes) // 2
         self.limit = tried if self.limit is None else min(self.limit, tried)
-        self.last = 0
+        self.last, self._free_then = 0, free_bytes(self.device)
 
 
 @define(kw_only=True, eq=False)
