@@ -80,8 +80,10 @@ def edits_of(data: Path) -> list[SourcedEdit]:
 
 def perplexity(answering: Model | EditedModel) -> float:
     """Return the perplexity of the unrelated text."""
-    asks = [ask for ask in read(OWN) if ask.id.startswith(PASSAGE)]
-    return math.exp(nll({ask.id: reply for ask, reply in zip(asks, answering.replies(asks), strict=True)}))
+    requests = [request for request in read(OWN) if request.id.startswith(PASSAGE)]
+    return math.exp(
+        nll({request.id: reply for request, reply in zip(requests, answering.replies(requests), strict=True)})
+    )
 
 
 class Sizes:

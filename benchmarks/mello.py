@@ -26,7 +26,7 @@ from published import add_data_dir
 from together import Prepared, prepared
 
 from ke_core.engine.batching import BatchingEngine
-from ke_core.spec.requests import Ask, Encoder, Question
+from ke_core.spec.requests import EditorRequest, Encoder, Question
 from ke_core.spec.results import Answer, Reply
 from ke_memory.plugin import MemoryEditedModel, sentence
 from ke_plugin_hf.model import HFModel
@@ -82,21 +82,21 @@ def published(model: HFModel, encoder: Encoder, facts: Sequence[str], start: str
     return Alone(text=state[len(start) :], calls=calls, embedding=embedding, asking=watch.now() - began)
 
 
-def ours(made: Prepared, asks: Sequence[Ask]) -> tuple[list[Reply], BatchingEngine]:
+def ours(made: Prepared, requests: Sequence[EditorRequest]) -> tuple[list[Reply], BatchingEngine]:
     """Fill the memory once and answer all questions."""
     engine = BatchingEngine(made.session.model)
     with made.editor.edit(evolve(made.session, engine=engine), made.edits) as edited:
-        return list(edited.answer(asks)), engine
+        return list(edited.answer(requests)), engine
 
 
-def start_of(made: Prepared, ask: Ask) -> str:
+def start_of(made: Prepared, request: EditorRequest) -> str:
     """Return the prompt of the first model call."""
-    assert isinstance(ask, Question)
+    assert isinstance(request, Question)
     with made.editor.edit(made.session, []) as edited:
         assert isinstance(edited, MemoryEditedModel)
-        request = next(edited.solve(ask))
-    assert hasattr(request, "prompt")
-    return str(request.prompt)
+        first = next(edited.solve(request))
+    assert hasattr(first, "prompt")
+    return str(first.prompt)
 
 
 def read_options() -> argparse.Namespace:
@@ -119,19 +119,19 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
     """Answer with both variants, print and compare."""
     watch = Stopwatch(model.device)
     made = prepared(model, given, "mello", {"mello": PAPER})
-    asks, facts = made.asks, [edit.statement for edit in made.edits]
+    requests, facts = made.requests, [edit.statement for edit in made.edits]
     encoder = made.session.encoder("")
-    ours(evolve(made, edits=made.edits[:2]), asks[:2])  # neither way pays for what happens once in a process
-    some = range(0, len(asks), max(1, len(asks) // given.published))[: given.published]
+    ours(evolve(made, edits=made.edits[:2]), requests[:2])  # neither way pays for what happens once in a process
+    some = range(0, len(requests), max(1, len(requests) // given.published))[: given.published]
 
     before = model.passes()
-    (replies, engine), fast = watch.timed(lambda: ours(made, asks))
+    (replies, engine), fast = watch.timed(lambda: ours(made, requests))
     passes = model.passes() - before
-    alone = [published(model, encoder, facts, start_of(made, asks[at]), watch) for at in some]
+    alone = [published(model, encoder, facts, start_of(made, requests[at]), watch) for at in some]
     texts = [reply.raw if isinstance(reply, Answer) else str(reply) for reply in (replies[at] for at in some)]
     same = sum(mine == one.text for mine, one in zip(texts, alone, strict=True))
 
-    count, tried, unit = len(asks), len(alone), watch.unit
+    count, tried, unit = len(requests), len(alone), watch.unit
     embedding, asking = (
         sum(part) / tried for part in zip(*((one.embedding, one.asking) for one in alone), strict=True)
     )
@@ -147,7 +147,7 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
     show_rates(model, passes, fast)
     if given.profile:  # of the first call alone: the profiler keeps every operation
         first = prepared(model, given, "mello", {"mello": {**PAPER, "max_calls": "1", "max_tokens": "32"}})
-        show_profile(lambda: ours(evolve(first, edits=first.edits[:2]), first.asks[:PROFILED]), model.module)
+        show_profile(lambda: ours(evolve(first, edits=first.edits[:2]), first.requests[:PROFILED]), model.module)
     if same < tried and given.dtype == "float32":
         sys.exit("transcripts differ")
     work = f"MeLLo, {count} questions, {len(facts):,} edits in memory, plain loop without its embedding"

@@ -35,7 +35,7 @@ from ke_core.runner.session import allowed
 from ke_core.spec.facts import Edit, distinct
 from ke_core.spec.protocols import Editor, Session
 from ke_core.spec.queries import Case
-from ke_core.spec.requests import Ask
+from ke_core.spec.requests import EditorRequest
 from ke_core.spec.results import Answer, Cost, ForwardCalls, Reply
 from ke_core.spec.specs import DatasetSpec, EditorSpec
 from ke_memory.plugin import MemoryEditedModel, load_encoder
@@ -53,7 +53,7 @@ class Prepared:
     editor: Editor
     session: Session[Any]
     edits: Sequence[Edit]
-    asks: Sequence[Ask]
+    requests: Sequence[EditorRequest]
 
 
 @frozen(kw_only=True)
@@ -78,7 +78,7 @@ def in_turns(model: HFModel) -> Any:
 
 
 def advanced(
-    edited: MemoryEditedModel, groups: Sequence[Sequence[Ask]], watch: Stopwatch, *, turns: bool = False
+    edited: MemoryEditedModel, groups: Sequence[Sequence[EditorRequest]], watch: Stopwatch, *, turns: bool = False
 ) -> Timed:
     """Answer group after group, the questions of each group concurrently."""
     model = edited.session.model
@@ -87,14 +87,14 @@ def advanced(
     return Timed(replies=replies, seconds=seconds, passes=model.passes() - before)
 
 
-def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[Ask]:
+def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[EditorRequest]:
     """Return the first wording of each case's multi-hop question."""
     bank = {edit.id: edit for edit in edits}
-    found: list[Ask] = []
+    found: list[EditorRequest] = []
     for case in cases:
         query = next(probe.queries[0].id for probe in case.probes if probe.aspect == "multi-hop")
         (unit,) = asker.after(case, bank, edited=True)
-        found += [ask for ask in unit.questions if ask.query == query]
+        found += [request for request in unit.questions if request.query == query]
     return found
 
 
@@ -120,7 +120,7 @@ def prepared(
         dataset=dataset, styles=data.spec.styles[:1], edited_form="question", own_prompt=editor.spec.own_prompt
     )
     edits = list(distinct(edit for case in every for edit in case.edits))
-    return Prepared(editor=editor.build(), session=session, edits=edits, asks=questions(cases, asker, edits))
+    return Prepared(editor=editor.build(), session=session, edits=edits, requests=questions(cases, asker, edits))
 
 
 def way(reply: Reply) -> object:
@@ -159,15 +159,15 @@ def main() -> None:
     model = opened(given)
     watch = Stopwatch(model.device)
     made = prepared(model, given, given.editor, {**USUAL, **split_options(given.options)})
-    asks = made.asks
+    requests = made.requests
     with made.editor.edit(made.session, made.edits) as edited:
         assert isinstance(edited, MemoryEditedModel)
-        advanced(edited, [asks[:2]], watch)  # neither way pays for what happens once in a process
-        together = advanced(edited, [asks], watch)
-        turns = advanced(edited, [asks], watch, turns=True)
-        alone = advanced(edited, [[ask] for ask in asks], watch)
+        advanced(edited, [requests[:2]], watch)  # neither way pays for what happens once in a process
+        together = advanced(edited, [requests], watch)
+        turns = advanced(edited, [requests], watch, turns=True)
+        alone = advanced(edited, [[request] for request in requests], watch)
     triples = zip(together.replies, turns.replies, alone.replies, strict=True)
-    agreeing, count = sum(way(one) == way(two) == way(three) for one, two, three in triples), len(asks)
+    agreeing, count = sum(way(one) == way(two) == way(three) for one, two, three in triples), len(requests)
     cost = total(together.replies)
 
     calls = max(1, cost.calls)

@@ -18,7 +18,7 @@ from attrs import evolve
 pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-plugin-openai")
 
 from ke_core.runner.requests import RequestBuilder
-from ke_core.spec.requests import Ask, Generate, Generated
+from ke_core.spec.requests import EditorRequest, Generate, Generated
 from ke_core.spec.results import Answer
 from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.dataset import Atlas
@@ -82,7 +82,7 @@ def _read(written: Generated, request: Generate) -> Generated:
     return endpoints.read({"choices": [choice], "usage": usage}, request, chat=True)
 
 
-def asks(*, own_prompt: bool) -> list[Ask]:
+def asks(*, own_prompt: bool) -> list[EditorRequest]:
     """Return the first multi-hop question of each case."""
     asker = RequestBuilder(dataset=DATASET, styles=("direct",), edited_form="question", own_prompt=own_prompt)
     bank, found = {edit.id: edit for case in CASES for edit in case.edits}, []

@@ -15,7 +15,19 @@ import pytest
 from attrs import evolve, frozen
 
 from ke_core.app import installed_catalog
-from ke_core.plugin import Answer, Ask, Edit, EditorSpec, Failure, Likelihood, Question, Reply, Score, Scored, Session
+from ke_core.plugin import (
+    Answer,
+    Edit,
+    EditorRequest,
+    EditorSpec,
+    Failure,
+    Likelihood,
+    Question,
+    Reply,
+    Score,
+    Scored,
+    Session,
+)
 from ke_core.plugins.catalog import Catalog, Registration
 from ke_core.plugins.manager import Installed
 from ke_core.results.folder import RunFolder
@@ -45,7 +57,7 @@ class Guessing:
         self.session = session
         self.edits = list(edits)
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, asks: Sequence[EditorRequest]) -> list[Reply]:
         return [self.scores(ask) if isinstance(ask, Likelihood) else Answer(text=self.guess(ask)) for ask in asks]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
@@ -81,7 +93,7 @@ class RoleFromIds(Guessing):
         places = re.findall(r"\d+", ask.query) if role == "hop" else []
         return new(self.edits[min(int(places[0]), len(self.edits)) - 1]) if places else super().guess(ask)
 
-    def role(self, ask: Ask) -> str:
+    def role(self, ask: EditorRequest) -> str:
         for text in (ask.query, ask.id, ask.case):
             for role in ROLES:
                 guesses = [role, *(f"{self.session.seed}/{role}{end}" for end in ("", "-1", "-scored"))]
@@ -106,9 +118,9 @@ class SeesTheHops(Guessing):
 
     def __init__(self, session: Session[Any], edits: Sequence[Edit]) -> None:
         super().__init__(session, edits)
-        self.seen: list[Ask] = []
+        self.seen: list[EditorRequest] = []
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, asks: Sequence[EditorRequest]) -> list[Reply]:
         self.seen += asks
         return super().answer(asks)
 
@@ -141,7 +153,7 @@ def new(edit: Edit) -> str:
     return edit.after.objects[0].label if edit.after and edit.after.objects else ""
 
 
-def name_in(ask: Ask) -> str:
+def name_in(ask: EditorRequest) -> str:
     """Return the last name in a question, without its first word."""
     found = NAMES.findall(ask.texts[0].partition(" ")[2])
     return found[-1].rstrip("?.") if found else ""

@@ -65,7 +65,7 @@ def test_check_reports_that_every_check_passed(new: Callable[[str], Path], tmp_p
 
 def test_check_reports_problem_place_and_advice(new: Callable[[str], Path], tmp_path: Path) -> None:
     folder = new("memory")
-    change(folder, "editor.py", "hidden=ask.hidden", "hidden=frozenset()")
+    change(folder, "editor.py", "hidden=request.hidden", "hidden=frozenset()")
     change(folder, "editor.py", '"k": self.config.k,', '"k": 1 // (self.config.k - 1),')
     change(folder, "__init__.py", ', metadata={"help": "the words before the facts"}', "")
     status, said = check("memory", tmp_path)
@@ -73,7 +73,7 @@ def test_check_reports_problem_place_and_advice(new: Callable[[str], Path], tmp_
     assert re.search(r"editor made-memory: \d\d passed, \d failed\n", said)
     for told in (
         "failed: hidden edits are not used",
-        "do:    ignore the edits in ask.hidden (pass them to Nearest), or set masks=False",
+        "do:    ignore the edits in request.hidden (pass them to Nearest), or set masks=False",
         "failed: every option has help",
         "failed: details are json",
         "found: ZeroDivisionError",

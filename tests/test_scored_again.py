@@ -19,9 +19,9 @@ from ke_core.app import installed_catalog
 from ke_core.engine.passthrough import PassthroughModel
 from ke_core.plugin import (
     Answer,
-    Ask,
     Case,
     Edit,
+    EditorRequest,
     EditorSpec,
     ModelSpec,
     Question,
@@ -86,7 +86,7 @@ class Told:
     def details(self) -> Mapping[str, object]:
         return {}
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, asks: Sequence[EditorRequest]) -> list[Reply]:
         return [
             self._one(ask) if isinstance(ask, Question) else PassthroughModel(self.session).answer([ask])[0]
             for ask in asks

@@ -8,11 +8,11 @@ from attrs import field, frozen
 
 from ke_core.plugin import (
     Answer,
-    Ask,
     Details,
     Edit,
     Edited,
     Editor,
+    EditorRequest,
     EditorSpec,
     PassthroughModel,
     Question,
@@ -58,16 +58,18 @@ class Memory:
         self.config = config
         self.details: Details = {"edits": len(edits)}
 
-    def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> Sequence[Reply]:
         """Answer from memory where possible. Send the rest to the model in one call, so that it is batched."""
-        recalled = [self.recall(ask) if isinstance(ask, Question) else None for ask in asks]
-        asked = iter(self.model.answer([ask for ask, found in zip(asks, recalled, strict=True) if found is None]))
+        recalled = [self.recall(request) if isinstance(request, Question) else None for request in requests]
+        asked = iter(
+            self.model.answer([request for request, found in zip(requests, recalled, strict=True) if found is None])
+        )
         return [found or next(asked) for found in recalled]
 
-    def recall(self, ask: Question) -> Answer | None:
+    def recall(self, request: Question) -> Answer | None:
         """Return the new object of the first edit whose subject the question names. Skip hidden edits."""
         for edit in self.edits.values():
-            if edit.id not in ask.hidden and edit.after and self.names(ask.texts[0], edit.after.subject.label):
+            if edit.id not in request.hidden and edit.after and self.names(request.texts[0], edit.after.subject.label):
                 return Answer(
                     text=edit.after.objects[0].label,
                     steps=(Step(kind="recalled", text=edit.statement, retrieved=(edit.id,)),),

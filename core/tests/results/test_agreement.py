@@ -7,7 +7,7 @@ from ke_core.spec.errors import DamagedArtifact
 from ke_core.spec.runspec import Component, ModelRef
 
 MODEL = ModelRef(source="hf", id="small", digest="0" * 64)
-JUDGE = Component(name="llm", distribution="d", version="1", options={"asks": "both"}, model=MODEL)
+JUDGE = Component(name="llm", distribution="d", version="1", options={"label": "both"}, model=MODEL)
 RULE = Component(name="alias", distribution="d", version="1")
 
 
@@ -20,8 +20,8 @@ def test_saved_check_is_found_by_judge_options_and_model(ke_cache_dir):
     save_check(check(JUDGE, 0.96))
     assert kept(JUDGE).agreements["facts"].kappa == 0.96
     other = ModelRef(source="hf", id="small", digest="1" * 64)
-    for changed in ({"options": {"asks": "facts"}}, {"model": other}, {"version": "2"}):
-        fields = {"name": "llm", "distribution": "d", "version": "1", "options": {"asks": "both"}, "model": MODEL}
+    for changed in ({"options": {"label": "facts"}}, {"model": other}, {"version": "2"}):
+        fields = {"name": "llm", "distribution": "d", "version": "1", "options": {"label": "both"}, "model": MODEL}
         assert kept(Component(**(fields | changed))) is None
 
 

@@ -282,7 +282,7 @@ def test_questions_that_a_metric_derives_are_asked_judged_and_scored_again(catal
     asked = [line.replies.get("again/question") for line in folder.read() if isinstance(line, Replied)]
     assert len([reply for reply in asked if reply is not None]) == 2 * len(job.spec.styles)
     assert all(case.probes[-1].queries[0].texts[0].startswith("One of 5: ") for case in job.cases)
-    (ref,) = job.spec.asks
+    (ref,) = job.spec.requests
     assert ref.component.name == "again"
     before = json.loads((folder.path / "scores.json").read_text())
     assert judge_folder(folder, catalog.catalog) == 0

@@ -14,7 +14,7 @@ from ke_core.runner.evaluate import evaluate
 from ke_core.runner.recorder import LIMIT
 from ke_core.runner.requests import RequestBuilder
 from ke_core.runner.run import Measure
-from ke_core.runner.scoring import asks_of, records_of
+from ke_core.runner.scoring import records_of, requests_of
 from ke_core.runner.tables import highest, models, read
 from ke_core.runner.usage import measured_phase, resident
 from ke_core.spec.codec import from_json, to_json
@@ -51,7 +51,7 @@ def spec_of(fakes, **changes):
             "name": "weather",
             "summary": "of one passage",
             "build": lambda _config: ModelShare(),
-            "asks": lambda _config: (PASSAGE,),
+            "requests": lambda _config: (PASSAGE,),
             "measures": {"nll": "", "seconds": "s"},
             **changes,
         }
@@ -60,8 +60,10 @@ def spec_of(fakes, **changes):
 
 def asking(fakes, job):
     """Create a run with a metric that asks every model for one passage."""
-    measure = Measure(component=fakes.component("weather"), spec=spec_of(fakes), metric=ModelShare(), asks=(PASSAGE,))
-    spec = evolve(job.spec, asks=(DataRef(component=measure.component, sha256="0"),))
+    measure = Measure(
+        component=fakes.component("weather"), spec=spec_of(fakes), metric=ModelShare(), requests=(PASSAGE,)
+    )
+    spec = evolve(job.spec, requests=(DataRef(component=measure.component, sha256="0"),))
     return evolve(job, spec=spec, measures=(*job.measures, measure))
 
 
@@ -287,7 +289,7 @@ def test_a_dead_server_stops_the_run_during_metric_requests(fakes, tmp_path):
     many = evolve(PASSAGE, query="again")
     twelve = tuple(evolve(many, query=f"again-{n}") for n in range(12))
     wide = asking(fakes, job)
-    wide = evolve(wide, measures=(*job.measures, evolve(wide.measures[-1], asks=twelve)))
+    wide = evolve(wide, measures=(*job.measures, evolve(wide.measures[-1], requests=twelve)))
     with pytest.raises(TooManyFailures):
         finished(wide, tmp_path / "many")
 
@@ -310,14 +312,14 @@ def test_metric_requests_that_met_a_dead_server_are_sent_again(fakes, tmp_path):
 
 def test_metric_requests_without_distinct_queries_raise_plugin_broken(fakes):
     for asks in ((PASSAGE, PASSAGE), (evolve(PASSAGE, query=""),)):
-        chosen = type("Chosen", (), {"spec": spec_of(fakes, asks=lambda _config, asks=asks: asks), "config": None})
-        with pytest.raises(PluginBroken, match="metric weather has asks without a query of their own"):
-            asks_of(chosen)
+        chosen = type("Chosen", (), {"spec": spec_of(fakes, requests=lambda _config, asks=asks: asks), "config": None})
+        with pytest.raises(PluginBroken, match="metric weather has requests without a query of their own"):
+            requests_of(chosen)
 
 
 def test_metrics_without_requests_do_not_change_the_run_id(fakes):
     spec = fakes.make_job(2).spec
-    assert "asks" not in to_json(spec)
+    assert "requests" not in to_json(spec)
     asked = asking(fakes, fakes.make_job(2)).spec
     assert asked.id != spec.id
     for one in (spec, asked):

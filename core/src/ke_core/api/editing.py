@@ -188,10 +188,10 @@ class EditedModel(Answers):
 
     def _rows(self, model: Answers) -> list[dict[str, Any]]:
         """Return the answer to each edit's prompt, and the log-probabilities of its objects, in one call."""
-        asks: list[Question | Likelihood] = [question(one.prompt) for one in self.edits]
+        requests: list[Question | Likelihood] = [question(one.prompt) for one in self.edits]
         if self.editor.spec.needs_weights:
-            asks += [likelihood(one.prompt, [one.target, *([one.old] if one.old else [])]) for one in self.edits]
-        replies = model.replies(asks)
+            requests += [likelihood(one.prompt, [one.target, *([one.old] if one.old else [])]) for one in self.edits]
+        replies = model.replies(requests)
         answers, scores = replies[: len(self.edits)], replies[len(self.edits) :]
         rows = [{"answer": answer.text.strip()} for answer in answers]
         values = [reply.logprobs for reply in scores] or [(None, None)] * len(rows)

@@ -83,12 +83,12 @@ class Answers(ABC):
         """
         if isinstance(prompt, str):
             return self.logprobs([prompt], [cast("Sequence[str]", continuations)])[0]
-        asks = [likelihood(*pair) for pair in zip(prompt, continuations, strict=True)]
-        return [[float(value) for value in reply.logprobs] for reply in self.replies(asks)]
+        requests = [likelihood(*pair) for pair in zip(prompt, continuations, strict=True)]
+        return [[float(value) for value in reply.logprobs] for reply in self.replies(requests)]
 
-    def replies(self, asks: Sequence[Question | Likelihood]) -> list[Any]:
+    def replies(self, requests: Sequence[Question | Likelihood]) -> list[Any]:
         """Return the replies to several requests, which are sent together. Raises EditFailed if one fails."""
-        found = [*self._answering().answer(asks)]
+        found = [*self._answering().answer(requests)]
         for reply in found:
             if isinstance(reply, Failure):
                 raise EditFailed(f"no answer: {reply.message}")

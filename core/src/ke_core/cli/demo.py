@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ke_core.runner.run import ResolvedRun
     from ke_core.spec.facts import Edit
     from ke_core.spec.queries import Case
-    from ke_core.spec.requests import Ask
+    from ke_core.spec.requests import EditorRequest
 
 CHOSEN = loads(files("ke_core.cli").joinpath("demo.json").read_text(encoding="utf-8"))
 
@@ -102,7 +102,7 @@ def first_edit(run: ResolvedRun) -> str:
     return "\n".join(f'{name:<8}"{text}" {words}' for name, text, words in rows)
 
 
-def _edited_facts(run: ResolvedRun) -> Iterator[tuple[Case, Edit, Ask]]:
+def _edited_facts(run: ResolvedRun) -> Iterator[tuple[Case, Edit, EditorRequest]]:
     """Yield each fact that the run edits, with its case and the request that asks for it."""
     from ke_core.runner.requests import RequestBuilder, queries_of  # noqa: PLC0415  as above
 

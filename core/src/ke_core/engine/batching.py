@@ -13,7 +13,7 @@ from ke_core.engine.model_requests import ModelRequests
 from ke_core.engine.running import Running, failure
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Exchange, LanguageModel, Progress
-from ke_core.spec.requests import Ask, Procedure
+from ke_core.spec.requests import EditorRequest, Procedure
 from ke_core.spec.results import Answer, Failure, Reply
 
 T = TypeVar("T")
@@ -44,15 +44,15 @@ class BatchingEngine:
         """
         return {name: each.result for name, each in self._run(procedures).items()}
 
-    def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, solve: Callable[[Any], Procedure[Reply]], requests: Sequence[EditorRequest]) -> list[Reply]:
         """Call ``solve`` for each request. Return the replies in order, with the cost of each answer.
 
         Raises ValueError if two requests have the same id, because they would have the same seed.
         """
-        twice = [name for name, count in Counter(ask.id for ask in asks).items() if count > 1]
+        twice = [name for name, count in Counter(request.id for request in requests).items() if count > 1]
         if twice:
             raise ValueError(f"two requests have the id {twice[0]!r}")
-        ended = self._run({ask.id: solve(ask) for ask in asks})
+        ended = self._run({request.id: solve(request) for request in requests})
         return [_with_cost(each) for each in ended.values()]
 
     def keep_answering(self, solve: Callable[[Any], Procedure[Reply]], exchange: Exchange) -> None:
@@ -61,11 +61,11 @@ class BatchingEngine:
         ``solve`` is called for each request. Two requests under way must not have the same id.
         """
 
-        def started(ask: Ask) -> Procedure[Reply]:  # an error of ``solve`` is one of this procedure
-            return (yield from solve(ask))
+        def started(request: EditorRequest) -> Procedure[Reply]:  # an error of ``solve`` is one of this procedure
+            return (yield from solve(request))
 
         self._drive(lambda ended: {
-            ask.id: started(ask) for ask in exchange({each.id: _with_cost(each) for each in ended})
+            request.id: started(request) for request in exchange({each.id: _with_cost(each) for each in ended})
         })  # fmt: skip
 
     def _run(self, procedures: Mapping[str, Procedure[Any]]) -> dict[str, Running[Any]]:

@@ -9,7 +9,7 @@ from ke_core.spec.errors import UnsupportedChange
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Parse
 from ke_core.spec.protocols import Edited, Session
-from ke_core.spec.requests import Ask, Generate, Generated, Likelihood, Procedure, Question, Score
+from ke_core.spec.requests import EditorRequest, Generate, Generated, Likelihood, Procedure, Question, Score
 from ke_core.spec.results import Answer, Details, Reply, Scored
 
 
@@ -25,13 +25,13 @@ class PassthroughModel:
         """Details of the edit that the editor records."""
         return self._details
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply per request, in order."""
-        return self.engine.answer(self.solve, asks)
+        return self.engine.answer(self.solve, requests)
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
-        """Send the prompt of ``ask`` unchanged."""
-        return put(ask)
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
+        """Send the prompt of ``request`` unchanged."""
+        return put(request)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Raise UnsupportedChange: the weights contain all edits together."""
@@ -49,25 +49,27 @@ def asks_only_the_model(edited: Edited, session: Session[Any]) -> bool:
     return kind.answer is PassthroughModel.answer and kind.solve is PassthroughModel.solve
 
 
-def put(ask: Ask) -> Procedure[Reply]:
-    """Send the prompt of ``ask`` to the model."""
-    if isinstance(ask, Likelihood):
-        scored: Scored = yield Score(prompt=ask.prompt, prompts=ask.prompts, continuations=ask.continuations)
+def put(request: EditorRequest) -> Procedure[Reply]:
+    """Send the prompt of ``request`` to the model."""
+    if isinstance(request, Likelihood):
+        scored: Scored = yield Score(
+            prompt=request.prompt, prompts=request.prompts, continuations=request.continuations
+        )
         return scored
-    return (yield from question(ask))
+    return (yield from question(request))
 
 
-def question(ask: Question) -> Procedure[Answer]:
+def question(request: Question) -> Procedure[Answer]:
     """Generate with the prompt's decoding, and extract the answer with its parser."""
-    decoding = ask.prompt.decoding
+    decoding = request.prompt.decoding
     written: Generated = yield Generate(
-        prompt=ask.prompt.text,
+        prompt=request.prompt.text,
         max_tokens=decoding.max_tokens,
         stop=decoding.stop,
         temperature=decoding.temperature,
         top_k=decoding.top_k,
     )
-    return read(ask.prompt.parse, written)
+    return read(request.prompt.parse, written)
 
 
 def read(parse: Parse, written: Generated) -> Answer:

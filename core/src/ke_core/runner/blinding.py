@@ -33,7 +33,7 @@ from ke_core.spec.codec import canonical, to_json
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Edited, Material, Session
 from ke_core.spec.queries import Case, Query
-from ke_core.spec.requests import Ask, Likelihood
+from ke_core.spec.requests import EditorRequest, Likelihood
 from ke_core.spec.results import Failure, Reply, Scored
 
 T = TypeVar("T")
@@ -45,8 +45,8 @@ ID_LENGTH = 32
 class Blinded:
     """A request as an editor sees it. ``order``: for each of its continuations, the place of the real one."""
 
-    real: Ask
-    seen: Ask
+    real: EditorRequest
+    seen: EditorRequest
     order: tuple[int, ...] = ()
 
     def restore(self, reply: Reply) -> Reply:
@@ -122,26 +122,30 @@ class Blinder:
         made.session = evolve(run.session, material=made._by_opaque_id(run.session.material))
         return made
 
-    def answer(self, edited: Edited, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, edited: Edited, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
         if asks_only_the_model(edited, self.session):
-            return PassthroughModel(self.session).answer(asks)
-        return self.put(asks, lambda some: edited.answer([blinded.seen for blinded in some]))
+            return PassthroughModel(self.session).answer(requests)
+        return self.put(requests, lambda some: edited.answer([blinded.seen for blinded in some]))
 
-    def put(self, asks: Sequence[Ask], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]) -> list[Reply]:
+    def put(
+        self, requests: Sequence[EditorRequest], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]
+    ) -> list[Reply]:
         """Return the replies of ``answer``, a function that gets blinded requests and is called once for each turn.
 
         A likelihood request with a prompt for each continuation reaches the editor as one request for each of them.
         """
-        parts = [ask.parts() if isinstance(ask, Likelihood) else (ask,) for ask in asks]
+        parts = [request.parts() if isinstance(request, Likelihood) else (request,) for request in requests]
         replies = iter(self._put([part for some in parts for part in some], answer))
         return [joined(list(islice(replies, len(some)))) for some in parts]
 
-    def _put(self, asks: Sequence[Ask], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]) -> list[Reply]:
+    def _put(
+        self, requests: Sequence[EditorRequest], answer: Callable[[Sequence[Blinded]], Sequence[Reply]]
+    ) -> list[Reply]:
         replies: dict[int, Reply] = {}
         turns: dict[int, list[tuple[int, Blinded]]] = {}
-        for place, ask in enumerate(asks):
-            turns.setdefault(self._turn(ask), []).append((place, self.blind(ask)))
+        for place, request in enumerate(requests):
+            turns.setdefault(self._turn(request), []).append((place, self.blind(request)))
         for _turn, members in sorted(turns.items()):
             members.sort(key=lambda member: member[1].seen.id)
             said = answer([blinded for _place, blinded in members])
@@ -152,25 +156,25 @@ class Blinder:
                 )
             for (place, blinded), reply in zip(members, said, strict=True):
                 replies[place] = blinded.restore(reply)
-        return [replies[place] for place in range(len(asks))]
+        return [replies[place] for place in range(len(requests))]
 
-    def blind(self, ask: Ask) -> Blinded:
+    def blind(self, request: EditorRequest) -> Blinded:
         """Return the request as the editor sees it."""
-        key = self._secret(ask.case).key
+        key = self._secret(request.case).key
 
         def opaque(label: str) -> str:
-            content = f"{self.seed}/{label}/{ask.id}".encode("utf-8", "surrogatepass")
+            content = f"{self.seed}/{label}/{request.id}".encode("utf-8", "surrogatepass")
             return hmac.digest(key, content, "sha256").hex()[:ID_LENGTH]
 
         case, query = opaque("case"), opaque("query")
         if any(isinstance(piece.value, ByOpaqueId) for piece in self.session.material.values()):
-            self._names |= {case: ask.case, query: ask.query}
-        seen = evolve(ask, id=opaque("id"), case=case, query=query, own=ask.own if self.own_edits else ())
+            self._names |= {case: request.case, query: request.query}
+        seen = evolve(request, id=opaque("id"), case=case, query=query, own=request.own if self.own_edits else ())
         if not isinstance(seen, Likelihood):
-            return Blinded(real=ask, seen=seen)
+            return Blinded(real=request, seen=seen)
         order = tuple(sorted(range(len(seen.continuations)), key=lambda place: opaque(f"continuation {place}")))
         shuffled = evolve(seen, continuations=tuple(seen.continuations[place] for place in order))
-        return Blinded(real=ask, seen=shuffled, order=order)
+        return Blinded(real=request, seen=shuffled, order=order)
 
     def _by_opaque_id(self, material: Mapping[str, Material]) -> dict[str, Material]:
         return {
@@ -180,8 +184,8 @@ class Blinder:
             for name, piece in material.items()
         }
 
-    def _turn(self, ask: Ask) -> int:
-        return self._secret(ask.case).turns.get(ask.query, 0)
+    def _turn(self, request: EditorRequest) -> int:
+        return self._secret(request.case).turns.get(request.query, 0)
 
     def _secret(self, name: str) -> _Secret:
         """Return the secret of the case of that name.

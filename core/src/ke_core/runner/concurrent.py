@@ -19,7 +19,7 @@ from ke_core.runner.requests import RequestGroup
 from ke_core.runner.steps import CHUNK, EDITED, PendingBatch, Runner
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import SupportsConcurrentSolve
-from ke_core.spec.requests import Ask, Procedure
+from ke_core.spec.requests import EditorRequest, Procedure
 from ke_core.spec.results import Reply
 
 ENOUGH = CHUNK
@@ -76,19 +76,19 @@ def ask_together(runner: Runner, active: Sequence[ActiveBatch]) -> None:
         runner.advance(EDITED, len(one.pending.cases))
 
 
-def _answers(runner: Runner, active: Sequence[ActiveBatch], asks: Sequence[Ask]) -> list[Reply]:
-    """Return one reply for each of ``asks``, in order, from the edited model of its group."""
+def _answers(runner: Runner, active: Sequence[ActiveBatch], requests: Sequence[EditorRequest]) -> list[Reply]:
+    """Return one reply for each of ``requests``, in order, from the edited model of its group."""
     session = runner.run.session
     if all(asks_only_the_model(one.edited, session) for one in active):
-        return PassthroughModel(session).answer(asks)
-    edited = {ask.id: one.edited for one in active for unit in one.units for ask in unit.questions}
+        return PassthroughModel(session).answer(requests)
+    edited = {request.id: one.edited for one in active for unit in one.units for request in unit.questions}
 
     def answer(some: Sequence[Blinded]) -> list[Reply]:
         of = {blinded.seen.id: edited[blinded.real.id] for blinded in some}
 
-        def solve(ask: Ask) -> Procedure[Reply]:
-            return of[ask.id].solve(ask)
+        def solve(request: EditorRequest) -> Procedure[Reply]:
+            return of[request.id].solve(request)
 
         return session.engine.answer(solve, [blinded.seen for blinded in some])
 
-    return runner.blinder.put(asks, answer)
+    return runner.blinder.put(requests, answer)

@@ -59,7 +59,7 @@ def resolve_run(request: EvalRequest, catalog: Catalog, *, read: Datasets | None
         joint=not editor.spec.one_at_a_time,
         oracle=tuple(sorted(editor.spec.oracle(editor.config))),
         seed=request.seed,
-        asks=tuple(ref for ref in (asked_by(metric, cases) for metric in metrics) if ref is not None),
+        requests=tuple(ref for ref in (asked_by(metric, cases) for metric in metrics) if ref is not None),
         own_edits=editor.spec.given_own_edits(editor.config),
     )
     return ResolvedRun(
@@ -177,7 +177,7 @@ def _refuse_unscored(run: ResolvedRun) -> None:
 def _wanting_scores(run: ResolvedRun) -> str:
     """Return the name of what needs log-probabilities. Empty if nothing does."""
     for measure in run.asking:
-        if any(isinstance(ask, Likelihood) for ask in measure.asks):
+        if any(isinstance(request, Likelihood) for request in measure.requests):
             return f"metric {measure.component.name}"
     if not any(query.continuations for case in run.cases for probe in case.probes for query in probe.queries):
         return ""

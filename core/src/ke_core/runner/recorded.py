@@ -108,7 +108,7 @@ def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Rec
         )
     metrics = [
         choose_again(catalog, "metric", ref.component, files=folder.files)
-        for ref in folder.spec.asks
+        for ref in folder.spec.requests
         if _derives(catalog, ref.component.name)
     ]
     if metrics:

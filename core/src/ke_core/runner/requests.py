@@ -11,7 +11,7 @@ from ke_core.spec.prompts import Prompt
 from ke_core.spec.protocols import Dataset
 from ke_core.spec.queries import Case, Form, Phase, Probe, Query
 from ke_core.spec.records import OWN
-from ke_core.spec.requests import Ask, Likelihood, Question
+from ke_core.spec.requests import EditorRequest, Likelihood, Question
 from ke_core.spec.runspec import RunSpec
 from ke_core.spec.specs import EditorSpec
 
@@ -23,7 +23,7 @@ class RequestGroup:
     case: str
     phase: Phase
     style: str
-    questions: tuple[Ask, ...]
+    questions: tuple[EditorRequest, ...]
 
 
 @frozen(kw_only=True)
@@ -76,7 +76,7 @@ class RequestBuilder:
         own: tuple[str, ...] = (),
         hidden: frozenset[str] = frozenset(),
     ) -> RequestGroup:
-        questions: list[Ask] = []
+        questions: list[EditorRequest] = []
         for query in queries_of(case, phase):
             put = in_form(query, phase, self.edited_form, edited=edited)
             prompt = self._prompt(put, style)

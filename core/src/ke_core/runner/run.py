@@ -14,7 +14,7 @@ from ke_core.runner.session import ModelChoice
 from ke_core.runner.usage import Phase
 from ke_core.spec.protocols import Dataset, Editor, Judge, Metric, ModelMetric, Session
 from ke_core.spec.queries import Case, Form
-from ke_core.spec.requests import Ask
+from ke_core.spec.requests import EditorRequest
 from ke_core.spec.results import MetricScore
 from ke_core.spec.runspec import Component, Plan, RunSpec
 from ke_core.spec.specs import EditorSpec, MetricSpec
@@ -61,7 +61,7 @@ class Measure:
     component: Component
     spec: MetricSpec
     metric: Metric | ModelMetric
-    asks: tuple[Ask, ...] = ()
+    requests: tuple[EditorRequest, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -110,7 +110,7 @@ class ResolvedRun:
     @property
     def asking(self) -> tuple[Measure, ...]:
         """The metrics that send requests of their own to every model."""
-        return tuple(measure for measure in self.measures if measure.asks)
+        return tuple(measure for measure in self.measures if measure.requests)
 
 
 @frozen(kw_only=True)

@@ -23,7 +23,7 @@ from ke_core.spec.codec import digest, to_json
 from ke_core.spec.errors import BadConfig, PluginBroken
 from ke_core.spec.protocols import Metric
 from ke_core.spec.queries import Case
-from ke_core.spec.requests import Ask, Likelihood
+from ke_core.spec.requests import EditorRequest, Likelihood
 from ke_core.spec.results import CaseRecord, MetricScore, ModelRecord, Peak
 from ke_core.spec.runspec import SCHEMA, Component, DataRef, Plan
 from ke_core.spec.specs import DatasetSpec, JudgeSpec, MetricSpec
@@ -232,20 +232,21 @@ def dataset_metrics(
 def build_metrics(chosen: Sequence[ResolvedComponent[MetricSpec]]) -> tuple[Measure, ...]:
     """Build the chosen metrics."""
     return tuple(
-        Measure(component=each.component, spec=each.spec, metric=each.build(), asks=asks_of(each)) for each in chosen
+        Measure(component=each.component, spec=each.spec, metric=each.build(), requests=requests_of(each))
+        for each in chosen
     )
 
 
-def asks_of(chosen: ResolvedComponent[MetricSpec]) -> tuple[Ask, ...]:
+def requests_of(chosen: ResolvedComponent[MetricSpec]) -> tuple[EditorRequest, ...]:
     """Return the metric's requests to every model. Raises PluginBroken if two of them have the same query."""
-    asks = chosen.spec.asks(chosen.config)
-    names = [ask.query for ask in asks]
+    requests = chosen.spec.requests(chosen.config)
+    names = [request.query for request in requests]
     if len(set(names)) < len(names) or "" in names:
         raise PluginBroken(
-            f"metric {chosen.spec.name} has asks without a query of their own",
+            f"metric {chosen.spec.name} has requests without a query of their own",
             hint=f"tell the author of {chosen.spec.name}",
         )
-    return asks
+    return requests
 
 
 def asked_by(chosen: ResolvedComponent[MetricSpec], cases: Iterable[Case]) -> DataRef | None:
@@ -254,16 +255,16 @@ def asked_by(chosen: ResolvedComponent[MetricSpec], cases: Iterable[Case]) -> Da
     They are its requests to every model, and the probes that it has added to ``cases``. The metric's code is not part
     of it: it also computes scores, and a run may be scored with newer code.
     """
-    content = [_content(ask) for ask in asks_of(chosen)]
+    content = [_content(request) for request in requests_of(chosen)]
     if chosen.spec.probes is not None:
         name = chosen.spec.name
         content += [to_json(probe) for case in cases for probe in case.probes if probe.metric == name]
     return DataRef(component=evolve(chosen.component, code=""), sha256=digest(content)) if content else None
 
 
-def _content(ask: Ask) -> object:
-    kind = "likelihood" if isinstance(ask, Likelihood) else "question"
-    return {"kind": kind, **to_json(ask), "hidden": sorted(ask.hidden)}
+def _content(request: EditorRequest) -> object:
+    kind = "likelihood" if isinstance(request, Likelihood) else "question"
+    return {"kind": kind, **to_json(request), "hidden": sorted(request.hidden)}
 
 
 def measures_of(
@@ -280,7 +281,7 @@ def measures_of(
     Without ``metrics``: the metrics that belong to ``judge``, else the dataset's and those with requests in this run.
     A metric with requests keeps the options that these were made with, unless ``options`` has others for it.
     """
-    asked = {ask.component.name: ask.component for ask in folder.spec.asks}
+    asked = {request.component.name: request.component for request in folder.spec.requests}
     names = tuple(metrics) or metrics_of(catalog, judge) or (*dataset.metrics, *asked)
     chosen = dataset_metrics(catalog, dataset, names, options)
     reject_unused(options, [each.spec for each in chosen])

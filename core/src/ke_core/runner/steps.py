@@ -30,10 +30,10 @@ from ke_core.spec.facts import Edit, EditBank, distinct
 from ke_core.spec.protocols import Edited
 from ke_core.spec.queries import Case, Phase
 from ke_core.spec.records import Batch, Probed
-from ke_core.spec.requests import Ask
+from ke_core.spec.requests import EditorRequest
 from ke_core.spec.results import Failure, Reply
 
-Answering = Callable[[Sequence[Ask]], Sequence[Reply]]
+Answering = Callable[[Sequence[EditorRequest]], Sequence[Reply]]
 """A model as a function: it returns one reply for each request, in order."""
 UNEDITED_BATCH = "base"
 """The batch of the requests to the unedited model."""
@@ -167,7 +167,7 @@ class Runner:
                 batch=group.id,
                 metric=measure.component.name,
                 phase="after",
-                replies={ask.query: failure for ask in measure.asks},
+                replies={request.query: failure for request in measure.requests},
             )
             for measure in self.unprobed(group.id)
         ]
@@ -186,12 +186,14 @@ class Runner:
             self._probe(measure, group.id, "after", partial(self.blinder.answer, edited))
 
     def _probe(
-        self, measure: Measure, batch: str, phase: Phase, answer: Callable[[Sequence[Ask]], Sequence[Reply]]
+        self, measure: Measure, batch: str, phase: Phase, answer: Callable[[Sequence[EditorRequest]], Sequence[Reply]]
     ) -> None:
         """Send the metric's own requests to one model and record the replies."""
         name, started = measure.component.name, perf_counter()
-        replies = answer([evolve(ask, id=f"{batch}/{phase}/{name}/{ask.query}", case=name) for ask in measure.asks])
-        named = {ask.query: reply for ask, reply in zip(measure.asks, replies, strict=True)}
+        replies = answer(
+            [evolve(request, id=f"{batch}/{phase}/{name}/{request.query}", case=name) for request in measure.requests]
+        )
+        named = {request.query: reply for request, reply in zip(measure.requests, replies, strict=True)}
         seconds = round(perf_counter() - started, 4)
         self.recorder.add_probed(Probed(batch=batch, metric=name, phase=phase, replies=named, seconds=seconds))
 
@@ -285,12 +287,12 @@ class Runner:
 
         Raises PluginBroken if there are more or fewer replies.
         """
-        asks = [ask for _batch, units in asked for unit in units for ask in unit.questions]
+        requests = [request for _batch, units in asked for unit in units for request in unit.questions]
         engine = self.run.session.engine
         hits = engine.hits
         with measured_phase("answers", self.run.session.model) as phase:
-            replies = iter(answer(asks))
-        each, cached = phase.seconds / max(1, len(asks)), engine.hits > hits
+            replies = iter(answer(requests))
+        each, cached = phase.seconds / max(1, len(requests)), engine.hits > hits
         for batch, units in asked:
             self.recorder.add(batch, units, replies, each=each, memory=phase.rise, cached=cached)
 

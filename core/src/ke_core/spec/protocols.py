@@ -13,7 +13,7 @@ from ke_core.spec.dataset_info import DatasetInfo
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
 from ke_core.spec.queries import Case, Query
-from ke_core.spec.requests import Ask, Encoder, Generate, Generated, Procedure, Score
+from ke_core.spec.requests import EditorRequest, Encoder, Generate, Generated, Procedure, Score
 from ke_core.spec.results import CaseRecord, Details, Failure, Item, Judgment, ModelRecord, Reply, Scored, Value
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ NextRequests = Callable[[Mapping[int, Completed], bool], Sequence[Generate | Sco
 
 A model also calls it without results while it works, because further requests may have arrived.
 """
-Exchange = Callable[[Mapping[str, Reply]], Sequence[Ask]]
+Exchange = Callable[[Mapping[str, Reply]], Sequence[EditorRequest]]
 """Gets replies by the ids of their requests, each once, and returns requests that have arrived."""
 
 
@@ -113,7 +113,7 @@ class Engine(Protocol):
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
         """Run each procedure to its end. Their ids seed sampled requests, so ids must not depend on batches."""
 
-    def answer(self, solve: Callable[[Any], Procedure[Reply]], asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, solve: Callable[[Any], Procedure[Reply]], requests: Sequence[EditorRequest]) -> list[Reply]:
         """Call ``solve`` for each request. Return the replies in order, with the cost of each answer."""
 
     def keep_answering(self, solve: Callable[[Any], Procedure[Reply]], exchange: Exchange) -> None:
@@ -170,7 +170,7 @@ class Edited(Protocol):
     def details(self) -> Details:
         """Details of the edit that the editor records, as JSON values."""
 
-    def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> Sequence[Reply]:
         """Return one reply per request, in order."""
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
@@ -242,10 +242,10 @@ class ModelMetric(Protocol):
 class SupportsConcurrentSolve(Edited, Protocol):
     """An edited model that does not change the weights, so several of them can answer concurrently.
 
-    Its ``answer`` is ``session.engine.answer(self.solve, asks)``.
+    Its ``answer`` is ``session.engine.answer(self.solve, requests)``.
     """
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Return the procedure that answers one request."""
 
 

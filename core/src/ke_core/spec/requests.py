@@ -3,7 +3,7 @@
 A method that uses a model is a generator: it yields a request and receives the result. The engine advances hundreds
 of such procedures concurrently and runs their requests in batches::
 
-    def solve(self, ask: Question) -> Procedure[Answer]:
+    def solve(self, request: Question) -> Procedure[Answer]:
         written: Generated = yield Generate(prompt=..., stop=("\\n",), max_tokens=64)
         hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=written.text)
         return Answer(text=...)
@@ -191,4 +191,4 @@ class Likelihood:
         )
 
 
-Ask = Question | Likelihood
+EditorRequest = Question | Likelihood

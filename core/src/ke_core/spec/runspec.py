@@ -103,8 +103,8 @@ class RunSpec:
     """The specification of a run. ``edited_form``: whether the fact of an edit is asked as a cloze or as a question.
 
     ``joint`` is false if the editor accepts one edit at a time: the edits of a batch are then made one after another.
-    ``oracle``: gold material that the method gets. ``asks``: metrics with requests of their own, with the SHA-256 of
-    these requests. ``own_edits``: each request names the edits of its own case to the editor.
+    ``oracle``: gold material that the method gets. ``requests``: metrics with requests of their own, with the SHA-256
+    of these requests. ``own_edits``: each request names the edits of its own case to the editor.
     """
 
     schema: int = SCHEMA
@@ -118,7 +118,7 @@ class RunSpec:
     joint: bool = True
     oracle: tuple[str, ...] = ()
     seed: int = 0
-    asks: tuple[DataRef, ...] = field(default=(), metadata=OMITTED)
+    requests: tuple[DataRef, ...] = field(default=(), metadata=OMITTED)
     own_edits: bool = field(default=False, metadata=OMITTED)
 
     @property

@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen, has, validators
 from ke_core.spec.facts import NO_SUBJECT, Edit
 from ke_core.spec.protocols import Dataset, Edited, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress, Session
 from ke_core.spec.queries import Case, Form, Probe
-from ke_core.spec.requests import Ask, Encoder
+from ke_core.spec.requests import EditorRequest, Encoder
 from ke_core.spec.results import no_percentage
 from ke_core.spec.settings import ModelFacts, Setting, Shape
 
@@ -209,8 +209,8 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     - ``shared``: from an aspect with one value per query (tagged ``QUERY_TAG``) to the aspect that is its mean over the
       queries of a case. ``ke compare`` also averages over the queries that all runs have.
     - ``contrary``: aspects for which the opposite of ``higher_is_better`` holds.
-    - ``asks``: requests to the unedited model and to every edited one, from the config. Each has its own ``query``; the
-      run sets ``id`` and ``case``.
+    - ``requests``: requests to the unedited model and to every edited one, from the config. Each has its own ``query``;
+      the run sets ``id`` and ``case``.
     - ``probes``: further probes of a case, from the config and all cases of the dataset. A run asks them after the
       case's own. The ids of probes and queries begin with the metric's name.
     - ``labels``: aspects that exclude each other, of which one is 1 for each answer. ``ke annotate`` asks people for
@@ -226,7 +226,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     shared: Mapping[str, str] = field(factory=dict)
     higher_is_better: bool = True
     contrary: frozenset[str] = frozenset()
-    asks: Callable[[Any], tuple[Ask, ...]] = field(default=lambda _config: ())
+    requests: Callable[[Any], tuple[EditorRequest, ...]] = field(default=lambda _config: ())
     probes: Callable[[Any, Iterable[Case]], DeriveProbes] | None = None
     labels: tuple[str, ...] = ()
 

@@ -211,19 +211,19 @@ class Held:
     """The questions of an editor, which answers them after ``go`` is set."""
 
     def __init__(self, served):
-        self.asks, self.busy, self.go = [], threading.Event(), threading.Event()
+        self.requests, self.busy, self.go = [], threading.Event(), threading.Event()
         self._solve, self._served = served.edited.solve, served
         served.edited.solve = self.solve
 
     def solve(self, ask):
-        self.asks.append((ask, tuple(self._served.bank.edits)))
+        self.requests.append((ask, tuple(self._served.bank.edits)))
         self.busy.set()
         assert self.go.wait(20)
         return self._solve(ask)
 
     @property
     def texts(self):
-        return [ask.texts[0] for ask, _in_force in self.asks]
+        return [ask.texts[0] for ask, _in_force in self.requests]
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_top_k_is_passed_to_the_model(site, hold, given, meant):
     with hold(site) as held:
         held.go.set()
         site.said("Peru?", temperature=1, top_k=given)
-    ((ask, _in_force),) = held.asks
+    ((ask, _in_force),) = held.requests
     assert ask.prompt.decoding.top_k == meant
 
 

@@ -114,8 +114,8 @@ def test_queued_questions_use_the_edits_active_at_their_turn(facts, start, hold)
             second = clients.submit(site.said, "second")
             threading.Event().wait(0.3)
         assert (change.result()[0], bool(first.result()), bool(second.result())) == (200, True, True)
-    assert [ask.own for ask, _in_force in held.asks] == [in_force for _ask, in_force in held.asks]
-    assert len({in_force for _ask, in_force in held.asks}) == 2
+    assert [ask.own for ask, _in_force in held.requests] == [in_force for _ask, in_force in held.requests]
+    assert len({in_force for _ask, in_force in held.requests}) == 2
 
 
 def test_others_are_answered_while_a_long_list_is_checked(site, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 
 from ke_benchmarks import ReproductionSpec
 from ke_core.app import Plan, select
-from ke_core.plugin import Ask, Case, Entity
+from ke_core.plugin import Case, EditorRequest, Entity
 from ke_core.results import intervals
 from ke_plugin_compke import COMPKE, ke_reproductions
 from ke_plugin_reproduce.filled import FilledTable
@@ -87,7 +87,7 @@ def filled(atlas: Mapping[str, Case], tmp_path_factory: pytest.TempPathFactory) 
 def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) -> dict[str, FilledTable]:
     """ROME answers with the new set, MEMIT with the added objects, MeLLo with the retained ones, PokeMQA with none."""
 
-    def say(editor: str, ask: Ask) -> str:
+    def say(editor: str, ask: EditorRequest) -> str:
         asked = next(q for probe in atlas[ask.case].probes for q in probe.queries if q.id == ask.query)
         old = {entity.key for entity in asked.stale.entities} if asked.stale else set()
         chosen: dict[str, list[Entity]] = {

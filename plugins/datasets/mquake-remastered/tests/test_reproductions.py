@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import Ask
+from ke_core.plugin import EditorRequest
 from ke_plugin_mquake_remastered import ke_reproductions
 from ke_plugin_reproduce.filled import CellPart, Status
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried
@@ -136,7 +136,7 @@ def data(tmp_path: Path, made: Callable[..., Any]) -> Path:
     return folder
 
 
-def answers(editor: str, ask: Ask) -> str:
+def answers(editor: str, ask: EditorRequest) -> str:
     """GWalk returns the new answer, PokeMQA the old one, MeLLo each once."""
     if editor == "gwalk" or (editor == "mello" and ask.case == "1"):
         return "BOVILLE"

@@ -10,7 +10,7 @@ import pytest
 
 from ke_benchmarks import ReproductionSpec
 from ke_core.app import Plan, select
-from ke_core.plugin import Answer, Ask, Case, Dataset, Phase, Step, expected
+from ke_core.plugin import Answer, Case, Dataset, EditorRequest, Phase, Step, expected
 from ke_plugin_mquake import ke_reproductions
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
 
@@ -84,10 +84,10 @@ def gold(case: Case, query: str, phase: Phase) -> str:
 
 
 @pytest.fixture
-def says(atlas: dict[str, Case]) -> Callable[[str, Ask], str]:
+def says(atlas: dict[str, Case]) -> Callable[[str, EditorRequest], str]:
     """MEMIT answers everything correctly, ROME only the edited facts, MeLLo two-hop questions, FT and MEND nothing."""
 
-    def say(editor: str, ask: Ask) -> str:
+    def say(editor: str, ask: EditorRequest) -> str:
         case = atlas[ask.case]
         right = gold(case, ask.query, "after")
         facts = {query.id for probe in case.probes if probe.aspect == "efficacy" for query in probe.queries}
@@ -127,7 +127,10 @@ def specs() -> list[ReproductionSpec]:
 
 @pytest.mark.integration
 def test_cells_are_the_results_of_their_runs(
-    specs: list[ReproductionSpec], says: Callable[[str, Ask], str], unedited: Callable[[str], str], tmp_path: Path
+    specs: list[ReproductionSpec],
+    says: Callable[[str, EditorRequest], str],
+    unedited: Callable[[str], str],
+    tmp_path: Path,
 ) -> None:
     filled = tried(specs, says, root=tmp_path / "runs", limit=12, fallback="mquake-atlas", model=unedited)
     picked = {"after": "multi-hop.multi-hop", "before": "multi-hop.pre-edit-multi-hop"}
@@ -173,7 +176,7 @@ def test_retrieval_accuracy(atlas: dict[str, Case], tmp_path: Path) -> None:
     known = sorted(atlas)[::2]
     taken = select(list(atlas.values()), Plan(limit=40), seed=0)
 
-    def say(_editor: str, ask: Ask) -> Answer:
+    def say(_editor: str, ask: EditorRequest) -> Answer:
         found = ask.own if ask.case in known else ask.own[:1]
         steps = tuple(Step(kind="subquestion", text="", retrieved=(edit,)) for edit in found)
         return Answer(text="", raw="", steps=steps)

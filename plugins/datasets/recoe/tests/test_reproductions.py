@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ke_core.app import Plan, select
-from ke_core.plugin import Answer, Ask, Case, Gold, Likelihood, Query, Reply, Scored
+from ke_core.plugin import Answer, Case, EditorRequest, Gold, Likelihood, Query, Reply, Scored
 from ke_core.results import intervals
 from ke_plugin_recoe import GROUPS, RELEASED, ke_reproductions
 from ke_plugin_reproduce.filled import FilledTable, Status
@@ -116,7 +116,7 @@ def run(atlas: Mapping[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """
     monkeypatch.setattr(intervals, "RESAMPLES", 20)  # intervals are not tested here
 
-    def say(editor: str, ask: Ask) -> Reply:
+    def say(editor: str, ask: EditorRequest) -> Reply:
         if isinstance(ask, Likelihood):
             return scored(editor, ask)
         case = atlas[ask.case]

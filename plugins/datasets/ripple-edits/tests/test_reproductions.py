@@ -12,7 +12,7 @@ import pytest
 from ke_benchmarks import ReproductionSpec
 from ke_benchmarks.files import download
 from ke_core.app import Plan, select
-from ke_core.plugin import Ask, BadData, Case
+from ke_core.plugin import BadData, Case, EditorRequest
 from ke_core.results import intervals
 from ke_plugin_reproduce.filled import FilledTable
 from ke_plugin_reproduce.testing import cell, sound, tables_of, tried, unrun
@@ -133,7 +133,7 @@ def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) ->
         for query in probe.given
     }
 
-    def say(editor: str, ask: Ask) -> str:
+    def say(editor: str, ask: EditorRequest) -> str:
         found = [(probe.aspect, q) for probe in atlas[ask.case].probes for q in probe.queries if q.id == ask.query]
         aspects = {aspect for aspect, _query in found}
         knows = {

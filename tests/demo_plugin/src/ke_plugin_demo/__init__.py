@@ -6,7 +6,18 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ke_core.plugin import Answer, Ask, Details, Edit, Edited, EditorSpec, Reply, Session, UnsupportedChange, hookimpl
+from ke_core.plugin import (
+    Answer,
+    Details,
+    Edit,
+    Edited,
+    EditorRequest,
+    EditorSpec,
+    Reply,
+    Session,
+    UnsupportedChange,
+    hookimpl,
+)
 
 
 @frozen(kw_only=True)
@@ -39,7 +50,7 @@ class OneWord:
         self.word = word
         self.details: Details = {}
 
-    def answer(self, asks: Sequence[Ask]) -> Sequence[Reply]:
+    def answer(self, asks: Sequence[EditorRequest]) -> Sequence[Reply]:
         """The word."""
         return [Answer(text=self.word) for _ in asks]
 

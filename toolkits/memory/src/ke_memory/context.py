@@ -14,10 +14,10 @@ from attrs import evolve, frozen
 
 from ke_core.plugin import (
     Answer,
-    Ask,
     BadConfig,
     Details,
     Edit,
+    EditorRequest,
     Hit,
     Likelihood,
     Nearest,
@@ -56,18 +56,18 @@ def sentence(fact: str) -> str:
     return fact if fact.endswith(ENDS) else f"{fact}."
 
 
-def wording(ask: Ask) -> str:
+def wording(request: EditorRequest) -> str:
     """Return the text to search facts with: the question, or the scored text if there is no prompt."""
-    if isinstance(ask, Likelihood):
-        return next(filter(None, (*ask.texts[:1], ask.prompt)), ask.continuations[0])
-    return ask.texts[0] if ask.texts else ask.prompt.text
+    if isinstance(request, Likelihood):
+        return next(filter(None, (*request.texts[:1], request.prompt)), request.continuations[0])
+    return request.texts[0] if request.texts else request.prompt.text
 
 
-def before_prompt(ask: Ask, text: str) -> Ask:
-    """Return ``ask`` with ``text`` before the benchmark's own prompt."""
-    if isinstance(ask, Likelihood):
-        return evolve(ask, prompt=f"{text}{ask.prompt}")
-    return evolve(ask, prompt=evolve(ask.prompt, text=f"{text}{ask.prompt.text}"))
+def before_prompt(request: EditorRequest, text: str) -> EditorRequest:
+    """Return ``request`` with ``text`` before the benchmark's own prompt."""
+    if isinstance(request, Likelihood):
+        return evolve(request, prompt=f"{text}{request.prompt}")
+    return evolve(request, prompt=evolve(request.prompt, text=f"{text}{request.prompt.text}"))
 
 
 def one_line(package: str, file: str, chosen: str, *, option: str) -> str:
@@ -95,19 +95,19 @@ class InContextModel(ABC):
         self.change(add=tuple(edits))
 
     @abstractmethod
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Answer one request with the method."""
 
-    def question_context(self, ask: Ask) -> Procedure[QuestionContext]:
+    def question_context(self, request: EditorRequest) -> Procedure[QuestionContext]:
         """Return the facts for this request: in the order of the edits, or retrieved ones nearest first."""
         if self.memory is not None:
-            text = wording(ask)
-            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
+            text = wording(request)
+            hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=request.hidden)
             found = lookup_step(text, hits, kind="retrieved")
             return QuestionContext(facts=tuple(self.facts[hit.id] for hit in hits), steps=(found,))
-        wanted: Iterable[str] = {"own": ask.own, "all": self.facts}.get(self.choice, ())
+        wanted: Iterable[str] = {"own": request.own, "all": self.facts}.get(self.choice, ())
         return QuestionContext(
-            facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in ask.hidden)
+            facts=tuple(self.facts[name] for name in wanted if name in self.facts and name not in request.hidden)
         )
 
     def fact_text(self, edit: Edit) -> str:
@@ -120,9 +120,9 @@ class InContextModel(ABC):
         found = {} if self.memory is None else {"k": self.k, "encoder": self.memory.encoder.id}
         return {"facts": len(self.facts), "shown": self.choice, **found}
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply per request, in order; all advance concurrently."""
-        return self.session.engine.answer(self.solve, asks)
+        return self.session.engine.answer(self.solve, requests)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Remove facts and append others, in the given order."""

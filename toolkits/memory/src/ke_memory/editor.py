@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session
+from ke_core.plugin import Details, Edit, Edited, EditorRequest, Procedure, Reply, Session
 from ke_memory.memory import FactMemory
 
 
@@ -28,7 +28,7 @@ class MemoryEditedModel(ABC):
         self.change(add=edits)
 
     @abstractmethod
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Answer one request with the method."""
 
     @property
@@ -36,9 +36,9 @@ class MemoryEditedModel(ABC):
         """Size and encoder of the memory. A method adds what its answers depend on."""
         return {"facts": len(self.memory), "encoder": self.memory.encoder.id}
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply per request, in order; all advance concurrently."""
-        return self.session.engine.answer(self.solve, asks)
+        return self.session.engine.answer(self.solve, requests)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Remove facts and append others, in the given order."""

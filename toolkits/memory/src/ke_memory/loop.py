@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from ke_core.plugin import (
     Answer,
-    Ask,
+    EditorRequest,
     Generate,
     Generated,
     Hit,
@@ -41,7 +41,7 @@ class SubQuestionLoop(ABC):
     max_tokens: int
 
     @abstractmethod
-    def first_prompt(self, ask: Question) -> str:
+    def first_prompt(self, request: Question) -> str:
         """Return the worked examples and the question."""
 
     @abstractmethod
@@ -64,27 +64,27 @@ class SubQuestionLoop(ABC):
     def hop_answer(self, text: str) -> str:
         """Parse the answer to a sub-question of the dataset from the model's line; empty if there is none."""
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Answer one question. Raises NoLikelihood; other failures are outcomes of the answer."""
-        state = Transcript(self.start(ask))
+        state = Transcript(self.start(request))
         for _call in range(self.calls):
             written: Generated = yield self.ask_model(state.text)
             asked = state.add_turn(self.read(written), written)
             if isinstance(asked, Answer):
                 return asked
-            hits: tuple[Hit, ...] = yield self.look_up(asked, ask)
+            hits: tuple[Hit, ...] = yield self.look_up(asked, request)
             state.add_fact(asked, hits, self.fact_line(hits))
         return state.out_of_calls()
 
-    def start(self, ask: Ask) -> str:
+    def start(self, request: EditorRequest) -> str:
         """Return the prompt of the first call. Raises NoLikelihood."""
-        if not isinstance(ask, Question):
+        if not isinstance(request, Question):
             raise NoLikelihood(f"{self.name} returns text answers, no log-probabilities")
-        return self.first_prompt(ask)
+        return self.first_prompt(request)
 
-    def look_up(self, subquestion: str, ask: Ask) -> Nearest:
+    def look_up(self, subquestion: str, request: EditorRequest) -> Nearest:
         """Return the request for the nearest fact."""
-        return Nearest(memory=self.memory, text=subquestion, k=1, hidden=ask.hidden)
+        return Nearest(memory=self.memory, text=subquestion, k=1, hidden=request.hidden)
 
     def dataset_walk(self, session: Session[Any]) -> SubQuestionWalk:
         """Return the walk over the dataset's sub-questions. Raises BadConfig if the dataset has none."""
@@ -92,14 +92,14 @@ class SubQuestionLoop(ABC):
             hops=dataset_sub_questions(session, editor=self.name), hop_procedure=self._hop_procedure, cap=self.calls
         )
 
-    def _hop_procedure(self, ask: Question) -> HopProcedure:
-        start = self.start(ask)
+    def _hop_procedure(self, request: Question) -> HopProcedure:
+        start = self.start(request)
 
         def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
-            hits: tuple[Hit, ...] = yield self.look_up(given.question, ask)
+            hits: tuple[Hit, ...] = yield self.look_up(given.question, request)
             text = self.hop_lines(given, hits)
-            request = self.ask_model(f"{start}{earlier}{text}")
-            written: Generated = yield evolve(request, stop=("\n",))
+            turn = self.ask_model(f"{start}{earlier}{text}")
+            written: Generated = yield evolve(turn, stop=("\n",))
             found = lookup_step(given.question, hits)
             return SubQuestionResult.read(found, written, self.hop_answer(written.text), text + written.text)
 

@@ -20,9 +20,9 @@ from attrs import frozen
 from ke_core.plugin import (
     SUB_QUESTIONS,
     Answer,
-    Ask,
     BadConfig,
     BadData,
+    EditorRequest,
     Generated,
     NoLikelihood,
     Phase,
@@ -76,11 +76,11 @@ class SubQuestionWalk:
     hop_procedure: Callable[[Question], HopProcedure]
     cap: int | None = None
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Answer one question hop by hop. Raises NoLikelihood, and BadData without sub-questions."""
-        if not isinstance(ask, Question):
+        if not isinstance(request, Question):
             raise NoLikelihood("decomposition=oracle returns text answers, no log-probabilities")
-        hops, procedure = self._of(ask), self.hop_procedure(ask)
+        hops, procedure = self._of(request), self.hop_procedure(request)
         if self.cap is not None and len(hops) > self.cap:
             end = Step(kind="hop-cap", text=f"{len(hops)} sub-questions")
             return Answer(text="", steps=(end,), outcome="hop-cap")
@@ -93,12 +93,12 @@ class SubQuestionWalk:
         last = [step.answer for step in steps if step.kind == "subquestion"][-1]
         return Answer(text=last, raw=raw, steps=(*steps, Step(kind="final", text=last)))
 
-    def _of(self, ask: Question) -> Sequence[SubQuestion]:
+    def _of(self, request: Question) -> Sequence[SubQuestion]:
         """Return the hops after the edits, or before them for a case tested without its edits (``uses_own_edits``)."""
-        name = f"{ask.case}/{ask.query}"
+        name = f"{request.case}/{request.query}"
         if name not in self.hops:
             raise BadData("the dataset has no sub-questions for this question")
-        return self.hops[name]["after" if ask.own else "before"]
+        return self.hops[name]["after" if request.own else "before"]
 
 
 def dataset_sub_questions(session: Session[Any], *, editor: str) -> Hops:

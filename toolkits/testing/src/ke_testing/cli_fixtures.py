@@ -18,12 +18,12 @@ from attrs import frozen
 from ke_core.app import Plugins, builtin, empty_manager, main
 from ke_core.plugin import (
     Answer,
-    Ask,
     CaseRecord,
     DatasetSpec,
     Details,
     Edit,
     Edited,
+    EditorRequest,
     EditorSpec,
     Failure,
     Item,
@@ -65,15 +65,18 @@ class ToyModel:
         self.word = word
         self.details: Details = {}
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply for each request."""
         if self.word == "ctrl-c":
             raise KeyboardInterrupt
         if self.word == "boom":
             raise ZeroDivisionError("a bug")
         if self.word == "fail":
-            return [Failure(error="ServerGone", message=f"no answer [red]at {n}[/red]") for n, _ask in enumerate(asks)]
-        return [Answer(text=self.word, raw=self.word) for _ask in asks]
+            return [
+                Failure(error="ServerGone", message=f"no answer [red]at {n}[/red]")
+                for n, _request in enumerate(requests)
+            ]
+        return [Answer(text=self.word, raw=self.word) for _request in requests]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Raise: the word does not depend on edits."""

@@ -45,15 +45,15 @@ class EditorContract(EditorPitfalls):
         with editor.edit(session, self.edits) as edited:
             together = texts(edited.answer(QUESTIONS))
             reversed_ = texts(edited.answer(QUESTIONS[::-1]))[::-1]
-            alone = [texts(edited.answer([ask]))[0] for ask in QUESTIONS]
+            alone = [texts(edited.answer([request]))[0] for request in QUESTIONS]
         assert together == reversed_ == alone
 
     def test_a_likelihood_is_scored_or_declined(self, editor: Editor, session: Session[Any]) -> None:
-        ask = Likelihood(id="l", case="1", query="l", prompt="The tower is in", continuations=(" Rome", " Paris"))
+        request = Likelihood(id="l", case="1", query="l", prompt="The tower is in", continuations=(" Rome", " Paris"))
         with editor.edit(session, [MOVE_TOWER]) as edited:
-            (reply,) = edited.answer([ask])
+            (reply,) = edited.answer([request])
         if isinstance(reply, Scored):
-            assert len(reply.logprobs) == len(reply.tokens) == len(ask.continuations)
+            assert len(reply.logprobs) == len(reply.tokens) == len(request.continuations)
         else:
             assert isinstance(reply, Failure)
             assert reply.unscored
@@ -65,7 +65,9 @@ class EditorContract(EditorPitfalls):
         if spec.given_own_edits(config):
             pytest.skip("its spec sets uses_own_edits, so each question names its case's own edits")
         with editor.edit(session, self.edits) as edited:
-            assert texts(edited.answer(QUESTIONS)) == texts(edited.answer([evolve(ask, own=()) for ask in QUESTIONS]))
+            assert texts(edited.answer(QUESTIONS)) == texts(
+                edited.answer([evolve(request, own=()) for request in QUESTIONS])
+            )
 
     def test_no_requests_no_replies(self, editor: Editor, session: Session[Any]) -> None:
         with editor.edit(session, [MOVE_TOWER]) as edited:

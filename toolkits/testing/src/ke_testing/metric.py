@@ -128,10 +128,10 @@ class ModelMetricContract(ComponentContract):
         assert all(value.value is None for value in values)
 
     def test_requests_have_stable_unique_queries(self, spec: MetricSpec, config: Any) -> None:
-        asks = spec.asks(config)
-        assert len(asks) == len({ask.query for ask in asks})
-        assert asks == spec.asks(config)
-        assert all(ask.query for ask in asks)
+        requests = spec.requests(config)
+        assert len(requests) == len({request.query for request in requests})
+        assert requests == spec.requests(config)
+        assert all(request.query for request in requests)
 
 
 def _units(values: Iterable[Value]) -> set[tuple[str, str, str]]:

@@ -95,20 +95,20 @@ class EditorPitfalls(EditorKit):
     def test_hidden_edits_are_not_used(self, editor: Editor, spec: EditorSpec, session: Session[Any]) -> None:
         if not spec.masks:
             pytest.skip("its spec sets masks=False, so no edit is hidden from it")
-        asks = [evolve(ask, hidden=frozenset({MOVE_TOWER.id})) for ask in QUESTIONS]
+        requests = [evolve(request, hidden=frozenset({MOVE_TOWER.id})) for request in QUESTIONS]
         for others in ([], [MOVE_GATE]):
             with editor.edit(session, [MOVE_TOWER, *others]) as edited:
-                hidden = texts(edited.answer(asks))
+                hidden = texts(edited.answer(requests))
             with editor.edit(session, others) as edited:
-                assert texts(edited.answer(asks)) == hidden
+                assert texts(edited.answer(requests)) == hidden
 
     def test_model_failure_is_not_an_answer(self, editor: Editor, spec: EditorSpec, tmp_path: Path) -> None:
         if spec.needs_weights:
             pytest.skip("the model that it accesses does not fail")
-        for ask in QUESTIONS:
+        for request in QUESTIONS:
             model = FailingModel()
             with editor.edit(self.on(model, tmp_path), [MOVE_TOWER]) as edited:
-                (reply,) = edited.answer([ask])
+                (reply,) = edited.answer([request])
             assert isinstance(reply, Failure) or not model.requests
 
     def test_another_process_gives_the_same_answers(

@@ -137,7 +137,7 @@ runspecs = st.builds(
     joint=st.booleans(),
     oracle=few(names),
     seed=counts,
-    asks=few(st.builds(DataRef, component=components, sha256=words)),
+    requests=few(st.builds(DataRef, component=components, sha256=words)),
 )
 batches = st.builds(
     Batch,

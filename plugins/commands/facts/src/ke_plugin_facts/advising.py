@@ -70,10 +70,12 @@ class Candidates:
     editors: Mapping[str, ResolvedComponent[Any]]
     seed: int = 0
 
-    def key(self, name: str, edited: Sequence[ManagedFact], asks: Sequence[Question], suite: Sequence[Check]) -> str:
+    def key(
+        self, name: str, edited: Sequence[ManagedFact], requests: Sequence[Question], suite: Sequence[Check]
+    ) -> str:
         """Return a digest of a trial. The seed 0 and short answers add nothing to it, so earlier keys stay valid."""
         options = _options(self.editors[name]) if name in self.editors else {}
-        long = [one.texts[0] for one in asks if one.prompt.decoding != SHORT]
+        long = [one.texts[0] for one in requests if one.prompt.decoding != SHORT]
         more = [*([self.seed] if self.seed else []), *long]
         tried = (self.model.model.digest, name, options, [one.given.edit for one in edited], suite, *more)
         return digest(to_json(tried))[:16]
@@ -122,20 +124,20 @@ def trials(
     for size in sizes:
         edited = facts[:size]
         suite = suite_of(edited, keep)
-        asks = questions(suite)
+        requests = questions(suite)
         before: Mapping[str, Completion] = {}
         for name in (UNEDITED, *candidates.editors):
-            key = candidates.key(name, edited, asks, suite)
+            key = candidates.key(name, edited, requests, suite)
             if key in known:
                 yield known[key]
                 continue
             if name != UNEDITED and not before:
                 with candidates.active(UNEDITED, ()) as unedited:
-                    before = _answers(unedited, asks, suite)
+                    before = _answers(unedited, requests, suite)
             started = perf_counter()
             with candidates.active(name, edited) as answering:
                 made = perf_counter()
-                after = _answers(answering, asks, suite)
+                after = _answers(answering, requests, suite)
                 asked = perf_counter()
             before = before or after
             found = compare_answers(before, after, suite, ())
@@ -163,10 +165,10 @@ def questions(suite: Sequence[Check]) -> list[Question]:
     ]
 
 
-def _answers(answering: Edited, asks: Sequence[Question], suite: Sequence[Check]) -> dict[str, Completion]:
+def _answers(answering: Edited, requests: Sequence[Question], suite: Sequence[Check]) -> dict[str, Completion]:
     """Return the completions by the ids of the checks. Raises EditFailed if a request fails."""
     found = {}
-    for one, reply in zip(suite, answering.answer(asks), strict=True):
+    for one, reply in zip(suite, answering.answer(requests), strict=True):
         if isinstance(reply, Failure):
             raise EditFailed(f"the model cannot complete the prompt of {one.id!r}: {reply.message}")
         assert isinstance(reply, Answer)

@@ -60,7 +60,7 @@ def _matched(fact: ManagedFact, named: Named, graph: Graph) -> MatchedFact:
     match = MatchedFact(fact=fact, about=frozenset(entity.key for entity in (*subjects, *targets)))
     if not subjects:
         return evolve(match, reason=f"the graph has no entity called {name!r}" if name else "it names no subject")
-    places = [(one, key) for one in subjects for key in graph.links if _asks(fact, one, key, graph)]
+    places = [(one, key) for one in subjects for key in graph.links if _requests(fact, one, key, graph)]
     if not places:
         own = [key for key, link in graph.links.items() if any(link.subject == graph.kind(one) for one in subjects)]
         return evolve(match, reason=f"no relation has its prompt: set relation to one of {', '.join(own)}")
@@ -85,7 +85,7 @@ def _new(name: str, kind: str) -> Entity:
     return Entity(label=name, id=f"{kind}:{name}" if kind in LITERALS else f"{OWN}{name}")
 
 
-def _asks(fact: ManagedFact, subject: Entity, key: str, graph: Graph) -> bool:
+def _requests(fact: ManagedFact, subject: Entity, key: str, graph: Graph) -> bool:
     """Return whether the fact is about this relation of the subject: it names it, or has the prompt of its cloze."""
     link = graph.links[key]
     if link.subject != graph.kind(subject):

@@ -17,8 +17,8 @@ def passage_replies(model: Model) -> Mapping[str, Reply]:
     The metric also scores many next words after each passage, for its divergence; they are left out.
     """
     drift = resolve_component(installed_catalog(), "metric", METRIC, {})
-    asks = [one for one in drift.spec.asks(drift.config) if len(one.continuations) == 1]
-    return {one.query: reply for one, reply in zip(asks, model.replies(asks), strict=True)}
+    requests = [one for one in drift.spec.requests(drift.config) if len(one.continuations) == 1]
+    return {one.query: reply for one, reply in zip(requests, model.replies(requests), strict=True)}
 
 
 def perplexity_rise(before: Mapping[str, Reply], after: Mapping[str, Reply]) -> float:

@@ -20,7 +20,7 @@ from ke_core.app import (
     runs_in,
     stages,
 )
-from ke_core.plugin import Answer, Ask, BadRun, Case, Likelihood
+from ke_core.plugin import Answer, BadRun, Case, EditorRequest, Likelihood
 
 
 @frozen(kw_only=True)
@@ -73,12 +73,12 @@ def workload_of(found: ResolvedRun, model: str, seen: set[int]) -> Workload:
     plan, made = found.spec.plan, found.groups
     asked = [stage.asked for stage in stages(made, plan)] if plan.sequential else made
     builder = RequestBuilder.of(found.spec, found.editor_spec, found.dataset)
-    own = sum(len(measure.asks) for measure in found.measures)
+    own = sum(len(measure.requests) for measure in found.measures)
     models = len(asked) if plan.sequential else len(made)
     unedited = 0
     if found.editor_spec.needs_model:
-        for ask in _before(builder, made):
-            key = hash((model, *_content(ask)))
+        for request in _before(builder, made):
+            key = hash((model, *_content(request)))
             unedited += key not in seen
             seen.add(key)
         unedited += own + (_count(builder.control, made) if found.editor_spec.own_before else 0)
@@ -90,7 +90,7 @@ def workload_of(found: ResolvedRun, model: str, seen: set[int]) -> Workload:
     )
 
 
-def _before(builder: RequestBuilder, made: Sequence[Group]) -> Iterator[Ask]:
+def _before(builder: RequestBuilder, made: Sequence[Group]) -> Iterator[EditorRequest]:
     for group in made:
         for case in group.cases:
             for unit in builder.before(case):
@@ -105,10 +105,10 @@ def _count(units_of: Callable[[Case], list[RequestGroup]], made: Sequence[Group]
     return sum(len(unit.questions) for group in made for case in group.cases for unit in units_of(case))
 
 
-def _content(ask: Ask) -> tuple[Any, ...]:
-    if isinstance(ask, Likelihood):
-        return (ask.prompt, *ask.prompts, *ask.continuations)
-    return (ask.prompt.text,)
+def _content(request: EditorRequest) -> tuple[Any, ...]:
+    if isinstance(request, Likelihood):
+        return (request.prompt, *request.prompts, *request.continuations)
+    return (request.prompt.text,)
 
 
 @define

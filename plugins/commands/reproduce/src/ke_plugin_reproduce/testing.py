@@ -2,7 +2,8 @@
 
 ::
 
-    filled = tried(specs, lambda editor, ask: gold[ask.case, ask.query], root=tmp_path, fallback="mquake-atlas")
+    says = lambda editor, request: gold[request.case, request.query]
+    filled = tried(specs, says, root=tmp_path, fallback="mquake-atlas")
     sound(filled)
     assert cell(filled["mquake/table-3"], "MEMIT", "Multi-hop")[0].value == 100.0
 """
@@ -19,7 +20,7 @@ from attrs import evolve, field, frozen, make_class
 
 from ke_benchmarks.reproductions import ReproductionSpec
 from ke_core.app import OWN, ByOpaqueId, Catalog, Installed, ModelChoice, Registration, installed_catalog
-from ke_core.plugin import Answer, Ask, Edit, Editor, EditorSpec, ModelSpec, Reply, Session, UnsupportedChange
+from ke_core.plugin import Answer, Edit, Editor, EditorRequest, EditorSpec, ModelSpec, Reply, Session, UnsupportedChange
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Status
 from ke_plugin_reproduce.reading import RunNumber, cells
 from ke_plugin_reproduce.reading import read as read_table
@@ -28,8 +29,8 @@ from ke_plugin_reproduce.running import RequiredRuns, planned
 from ke_plugin_reproduce.table import Reproduction
 from ke_testing.fakes import ScriptedModel, SilentProgress
 
-ReplyFunction = Callable[[str, Ask], Reply | str]
-"""Returns the reply of an editor to a request. The test knows the gold answers of ``ask.case`` and ``ask.query``."""
+ReplyFunction = Callable[[str, EditorRequest], Reply | str]
+"""Returns the reply of an editor to a request. The test knows the gold answers by case and query."""
 SOURCE = "stand-in"
 ANSWERS = "answers"
 NOTHING = (" has no ", "no editor is named")
@@ -72,10 +73,13 @@ class StandInModel:
     answers: ByOpaqueId[str]
     details: Mapping[str, Any] = field(factory=dict)
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return the test's reply. A text becomes an ``Answer``."""
         real = self.answers.name
-        replies = (self.reply(self.name, evolve(ask, case=real(ask.case), query=real(ask.query))) for ask in asks)
+        replies = (
+            self.reply(self.name, evolve(request, case=real(request.case), query=real(request.query)))
+            for request in requests
+        )
         return [Answer(text=reply, raw=reply) if isinstance(reply, str) else reply for reply in replies]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from attrs import define, evolve, field
 
-from ke_core.plugin import Ask, Edited, Engine, PluginBroken, Question, Reply, SupportsConcurrentSolve
+from ke_core.plugin import Edited, EditorRequest, Engine, PluginBroken, Question, Reply, SupportsConcurrentSolve
 
 T = TypeVar("T")
 Waiting = tuple[Question, "asyncio.Future[Reply]"]
@@ -143,7 +143,7 @@ class Round:
         for _question, waiting in (self._active or self.batcher.next(self.batcher.most, {})).values():
             _set(waiting, error)
 
-    def _exchange(self, replies: Mapping[str, Reply]) -> Sequence[Ask]:
+    def _exchange(self, replies: Mapping[str, Reply]) -> Sequence[EditorRequest]:
         """Send replies to their clients, and return the questions that join."""
         self._reply(replies)
         batcher = self.batcher

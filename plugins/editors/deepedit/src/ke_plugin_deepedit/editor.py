@@ -9,7 +9,19 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Hit, Nearest, Procedure, Question, Reply, Session, SubQuestion
+from ke_core.plugin import (
+    Details,
+    Edit,
+    Edited,
+    EditorRequest,
+    Hit,
+    Nearest,
+    Procedure,
+    Question,
+    Reply,
+    Session,
+    SubQuestion,
+)
 from ke_memory.plugin import (
     HopProcedure,
     MemoryEditedModel,
@@ -42,9 +54,9 @@ class DeepEditModel(MemoryEditedModel):
         )
         self.dataset_walk = _dataset_walk(self.search, session) if config.decomposition == "oracle" else None
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Run the published search, or the walk over the benchmark's sub-questions."""
-        return (self.dataset_walk or self.search).solve(ask)
+        return (self.dataset_walk or self.search).solve(request)
 
     @property
     def details(self) -> Details:
@@ -74,9 +86,9 @@ class DeepEdit(MemoryEditor):
         return DeepEditModel(self.config, session, edits)
 
 
-def hop_procedure(search: DeepEditSearch, ask: Question) -> HopProcedure:
-    """Return the procedure for the hops of ``ask``, with ``search.calls`` model calls for all of them."""
-    hidden, conversation = search.hidden(ask), search.new_conversation()
+def hop_procedure(search: DeepEditSearch, request: Question) -> HopProcedure:
+    """Return the procedure for the hops of ``request``, with ``search.calls`` model calls for all of them."""
+    hidden, conversation = search.hidden(request), search.new_conversation()
 
     def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
         """Use the fact that replaces the given thought, or the thought."""

@@ -17,7 +17,7 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from ke_core.plugin import Answer, Ask, Hit, Nearest, NoLikelihood, Procedure, Question, Reply, Step
+from ke_core.plugin import Answer, EditorRequest, Hit, Nearest, NoLikelihood, Procedure, Question, Reply, Step
 from ke_memory.plugin import FactMemory, lookup_step
 from ke_plugin_deepedit.conversation import Conversation, OutOfCalls
 from ke_plugin_deepedit.prompts import SlotTemplate
@@ -90,11 +90,11 @@ class DeepEditSearch:
     calls: int
     max_tokens: int
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Answer one question. Raises NoLikelihood; other failures are outcomes of the answer."""
-        if not isinstance(ask, Question):
+        if not isinstance(request, Question):
             raise NoLikelihood("deepedit returns text answers, no log-probabilities")
-        question, hidden, conversation = ask.texts[0], self.hidden(ask), self.new_conversation()
+        question, hidden, conversation = request.texts[0], self.hidden(request), self.new_conversation()
         state, ended = SearchState(new_entity="", last_thought=question), Answer(text="")
         try:
             stack = [SearchState(new_entity=(yield from conversation.entity(question)), last_thought=question)]
@@ -121,11 +121,11 @@ class DeepEditSearch:
         """Return a new conversation about one question."""
         return Conversation(prompts=self.prompts, calls=self.calls, retries=self.profile.retries)
 
-    def hidden(self, ask: Question) -> frozenset[str]:
+    def hidden(self, request: Question) -> frozenset[str]:
         """Return the ids of the facts that this question must not see."""
         if not self.own_only:
-            return ask.hidden
-        return ask.hidden | {name for name, _text in self.memory.facts if name not in ask.own}
+            return request.hidden
+        return request.hidden | {name for name, _text in self.memory.facts if name not in request.own}
 
     def _after(
         self, state: SearchState, thought: str, conversation: Conversation, hidden: frozenset[str]

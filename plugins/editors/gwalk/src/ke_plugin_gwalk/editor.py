@@ -11,10 +11,10 @@ from typing import Any
 from attrs import astuple, field, frozen
 
 from ke_core.plugin import (
-    Ask,
     Details,
     Edit,
     Edited,
+    EditorRequest,
     Encoder,
     Procedure,
     Question,
@@ -49,13 +49,13 @@ class GwalkModel:
         """Size of the graph, the threshold with its source, and the digest of the prompts."""
         return {**self.walk.graph.size, "encoder": self.walk.graph.relations.encoder.id, **self._record}
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply per request, in order; all advance concurrently."""
-        return self.session.engine.answer(self.solve, asks)
+        return self.session.engine.answer(self.solve, requests)
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Run the walk, or the walk over the benchmark's sub-questions."""
-        return (self.dataset_walk or self.walk).solve(ask)
+        return (self.dataset_walk or self.walk).solve(request)
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Remove edges and add others."""
@@ -121,9 +121,9 @@ class Gwalk(MemoryEditor):
         return prompt_text("ke_plugin_gwalk", f"{name}.txt", self.config.prompts, option="gwalk.prompts")
 
 
-def hop_procedure(walk: Walk, ask: Question) -> HopProcedure:
-    """Return the procedure for the hops of ``ask``."""
-    unseen = walk.unseen(ask.hidden)
+def hop_procedure(walk: Walk, request: Question) -> HopProcedure:
+    """Return the procedure for the hops of ``request``."""
+    unseen = walk.unseen(request.hidden)
 
     def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
         """Use the edge that answers the sub-question, if the graph has one."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import evolve, frozen
 
-from ke_core.plugin import Answer, Ask, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
+from ke_core.plugin import Answer, EditorRequest, Generate, Generated, NoLikelihood, Procedure, Question, Reply, Step
 from ke_memory.plugin import sentence
 from ke_plugin_gwalk import reading
 from ke_plugin_gwalk.graph import EditGraph, EditTriple, HiddenEdges
@@ -108,19 +108,19 @@ class Walk:
     least: Thresholds
     max_hops: int
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Answer one question. Raises NoLikelihood; other failures are outcomes of the answer."""
-        if not isinstance(ask, Question):
+        if not isinstance(request, Question):
             raise NoLikelihood(WORDS_ONLY)
         steps: list[Step] = []
-        raw, unseen = "", self.unseen(ask.hidden)
+        raw, unseen = "", self.unseen(request.hidden)
         try:
-            entity = yield from self.start(ask.texts[:WORDINGS])
+            entity = yield from self.start(request.texts[:WORDINGS])
             steps.append(Step(kind="subject", text=entity))
-            phrases = yield from self.relations(ask.texts[0], entity)
+            phrases = yield from self.relations(request.texts[0], entity)
             steps.append(Step(kind="relations", text=", ".join(phrases)))
             for phrase in phrases:
-                text = f"{self.prompts.walk}\n\nQuestion: {ask.texts[0]}{raw}"
+                text = f"{self.prompts.walk}\n\nQuestion: {request.texts[0]}{raw}"
                 try:
                     hop = yield from self._hop(text, entity, phrase, unseen)
                 except MalformedAnswer as end:

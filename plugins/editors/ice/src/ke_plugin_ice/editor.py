@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session, UnsupportedEdit, put
+from ke_core.plugin import Details, Edit, Edited, EditorRequest, Procedure, Reply, Session, UnsupportedEdit, put
 from ke_memory.plugin import InContextModel, MemoryEditor, QuestionContext, before_prompt, one_line
 from ke_plugin_ice import IceConfig
 
@@ -31,11 +31,11 @@ class IceModel(InContextModel):
         super().__init__(session, edits, choice=config.facts, k=config.k, encoder=config.encoder)
         self.opening = one_line("ke_plugin_ice", "opening.txt", config.prompts, option="ice.prompts")
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Send the prompt with the facts before it, or the prompt only if there are no facts."""
-        shown: QuestionContext = yield from self.question_context(ask)
+        shown: QuestionContext = yield from self.question_context(request)
         prefix = f"{self.opening} {shown.sentences}\n" if shown.facts else ""
-        reply: Reply = yield from put(before_prompt(ask, prefix))
+        reply: Reply = yield from put(before_prompt(request, prefix))
         return shown.with_steps(reply)
 
     def fact_text(self, edit: Edit) -> str:

@@ -9,11 +9,11 @@ from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     Answer,
-    Ask,
     Decoding,
     Details,
     Edit,
     Edited,
+    EditorRequest,
     Likelihood,
     Procedure,
     Prompt,
@@ -69,36 +69,42 @@ class IkeModel(InContextModel):
         """Beginning of the next demonstration, which ends an answer."""
         return "\n" + self.context.layout.fact.partition(FACT)[0].rstrip()
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Ask the whole question, or walk over the benchmark's sub-questions."""
-        return self.ask_whole(ask) if self.dataset_walk is None else self.dataset_walk.solve(ask)
+        return self.ask_whole(request) if self.dataset_walk is None else self.dataset_walk.solve(request)
 
-    def ask_whole(self, ask: Ask) -> Procedure[Reply]:
+    def ask_whole(self, request: EditorRequest) -> Procedure[Reply]:
         """Ask with the context of the question's facts; without facts, send the benchmark's own prompt."""
-        shown = yield from self.question_context(ask)
+        shown = yield from self.question_context(request)
         if shown.facts:
-            query = ask.texts[0] if ask.texts else ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
-            text = yield from self.context.before(shown.facts, self.subject_filter.without(ask.hidden), query)
-            ask = with_prompt(ask, text, self.until)
-        return shown.with_steps((yield from put(ask)))
+            query = (
+                request.texts[0]
+                if request.texts
+                else request.prompt
+                if isinstance(request, Likelihood)
+                else request.prompt.text
+            )
+            text = yield from self.context.before(shown.facts, self.subject_filter.without(request.hidden), query)
+            request = with_prompt(request, text, self.until)
+        return shown.with_steps((yield from put(request)))
 
-    def hop_procedure(self, ask: Question) -> HopProcedure:
-        """Return the procedure for the hops of ``ask``: each is a separate question with its own context.
+    def hop_procedure(self, request: Question) -> HopProcedure:
+        """Return the procedure for the hops of ``request``: each is a separate question with its own context.
 
         The given answer is shown as the answer without a fact. If no fact is shown, the given answer is used.
         """
 
         def hop(given: SubQuestion, earlier: str) -> Procedure[SubQuestionResult]:
             del earlier  # hops are independent
-            shown = yield from self.question_context(evolve(ask, texts=(given.question,)))
+            shown = yield from self.question_context(evolve(request, texts=(given.question,)))
             (found,) = shown.steps or (Step(kind="", text=given.question),)
             found = evolve(found, kind="subquestion")
             if not shown.facts:
                 return SubQuestionResult(steps=(evolve(found, answer=given.answer),))
             text = yield from self.context.before(
-                shown.facts, self.subject_filter.without(ask.hidden), given.question, given.answer
+                shown.facts, self.subject_filter.without(request.hidden), given.question, given.answer
             )
-            reply = yield from put(with_prompt(ask, text, self.until))
+            reply = yield from put(with_prompt(request, text, self.until))
             assert isinstance(reply, Answer), "a question has a text answer"
             text = f"\n{given.question} {reply.raw.strip()}"
             return SubQuestionResult(steps=(evolve(found, answer=reply.text),), text=text, outcome=reply.outcome)
@@ -121,18 +127,18 @@ class IkeModel(InContextModel):
         self.subject_filter.change(add=add, remove=remove)
 
 
-def with_prompt(ask: Ask, text: str, until: str) -> Ask:
-    """Return ``ask`` with ``text`` as its prompt.
+def with_prompt(request: EditorRequest, text: str, until: str) -> EditorRequest:
+    """Return ``request`` with ``text`` as its prompt.
 
     An answer is one line. If the benchmark asks for several lines, it ends at ``until``. Likelihood requests score
     whole continuations, not tokens.
     """
-    if isinstance(ask, Likelihood):
-        return evolve(ask, prompt=text)
-    if ask.prompt.several_lines:
-        return evolve(ask, prompt=across_lines(evolve(ask.prompt, text=text), until=until))
-    decoding = Decoding(max_tokens=ask.prompt.decoding.max_tokens, stop=("\n",))
-    return evolve(ask, prompt=Prompt(text=text, decoding=decoding))
+    if isinstance(request, Likelihood):
+        return evolve(request, prompt=text)
+    if request.prompt.several_lines:
+        return evolve(request, prompt=across_lines(evolve(request.prompt, text=text), until=until))
+    decoding = Decoding(max_tokens=request.prompt.decoding.max_tokens, stop=("\n",))
+    return evolve(request, prompt=Prompt(text=text, decoding=decoding))
 
 
 @frozen(kw_only=True)

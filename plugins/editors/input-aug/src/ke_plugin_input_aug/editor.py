@@ -17,11 +17,11 @@ from typing import Any
 from attrs import evolve, frozen
 
 from ke_core.plugin import (
-    Ask,
     Decoding,
     Details,
     Edit,
     Edited,
+    EditorRequest,
     Likelihood,
     NoLikelihood,
     Parse,
@@ -75,36 +75,40 @@ class InputAugModel(InContextModel):
             "ke_plugin_input_aug", f"{config.mode}.txt", config.prompts, option="input-aug.prompts"
         )
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Ask with the facts before the question."""
-        shown: QuestionContext = yield from self.question_context(ask)
+        shown: QuestionContext = yield from self.question_context(request)
         facts = f"Facts: {shown.sentences or NO_FACTS}\n"
-        request = self._likelihood(ask, facts) if isinstance(ask, Likelihood) else self._question(ask, facts)
-        reply: Reply = yield from put(request)
+        extended = (
+            self._likelihood(request, facts) if isinstance(request, Likelihood) else self._question(request, facts)
+        )
+        reply: Reply = yield from put(extended)
         return shown.with_steps(reply)
 
-    def question_context(self, ask: Ask) -> Procedure[QuestionContext]:
+    def question_context(self, request: EditorRequest) -> Procedure[QuestionContext]:
         """Return ReCoE's sentences instead of the case's edits, if one of these is active."""
-        shown: QuestionContext = yield from super().question_context(ask)
+        shown: QuestionContext = yield from super().question_context(request)
         if self.sentences is None or not shown.facts:
             return shown
-        return QuestionContext(facts=tuple(self.sentences[ask.case]))
+        return QuestionContext(facts=tuple(self.sentences[request.case]))
 
-    def _question(self, ask: Question, facts: str) -> Ask:
-        text = f"{self.examples}\n\n{facts}Question: {ask.texts[0]}\n{self.mode.begins}"
+    def _question(self, request: Question, facts: str) -> EditorRequest:
+        text = f"{self.examples}\n\n{facts}Question: {request.texts[0]}\n{self.mode.begins}"
         # By default, a benchmark that asks for lists gets them complete.
-        tokens = self.max_tokens or max(self.mode.decoding.max_tokens, ask.prompt.decoding.max_tokens)
+        tokens = self.max_tokens or max(self.mode.decoding.max_tokens, request.prompt.decoding.max_tokens)
         decoding = evolve(self.mode.decoding, max_tokens=tokens)
         prompt = Prompt(text=text, decoding=decoding, parse=self.mode.parse)
-        return evolve(ask, prompt=across_lines(prompt, until="\nFacts:") if ask.prompt.several_lines else prompt)
+        return evolve(
+            request, prompt=across_lines(prompt, until="\nFacts:") if request.prompt.several_lines else prompt
+        )
 
-    def _likelihood(self, ask: Likelihood, facts: str) -> Ask:
+    def _likelihood(self, request: Likelihood, facts: str) -> EditorRequest:
         """Return the benchmark's own prompt, preceded by the facts. Raises NoLikelihood after a chain of thought."""
         if self.mode.parse.after:
             raise NoLikelihood(
                 "input-aug returns no log-probabilities after a chain of thought", hint="use -o input-aug.mode=direct"
             )
-        return before_prompt(ask, facts)
+        return before_prompt(request, facts)
 
     @property
     def details(self) -> Details:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.plugin import Ask, Details, Edit, Edited, Procedure, Reply, Session, prompt_text
+from ke_core.plugin import Details, Edit, Edited, EditorRequest, Procedure, Reply, Session, prompt_text
 from ke_memory.plugin import MemoryEditedModel, MemoryEditor
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.loop import MelloLoop
@@ -37,9 +37,9 @@ class MelloModel(MemoryEditedModel):
         )
         self.dataset_walk = self.loop.dataset_walk(session) if config.decomposition == "oracle" else None
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Run the paper's loop, or the walk over the dataset's sub-questions."""
-        return (self.dataset_walk or self.loop).solve(ask)
+        return (self.dataset_walk or self.loop).solve(request)
 
     @property
     def details(self) -> Details:

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from attrs import frozen
 
-from ke_core.plugin import Ask, Generate, Generated, Hit, Nearest, Question, SubQuestion
+from ke_core.plugin import EditorRequest, Generate, Generated, Hit, Nearest, Question, SubQuestion
 from ke_memory.plugin import SubQuestionLoop, Turn, sentence
 from ke_plugin_mello.profiles import MelloProfile
 from ke_plugin_mello.turns import FACT, SUBQUESTION, TENTATIVE, checked_answer
@@ -36,9 +36,9 @@ class MelloLoop(SubQuestionLoop):
     examples: str
     profile: MelloProfile
 
-    def first_prompt(self, ask: Question) -> str:
+    def first_prompt(self, request: Question) -> str:
         """Return the worked examples and the question."""
-        return f"{self.examples}\n\n{self.profile.question} {ask.texts[0]}"
+        return f"{self.examples}\n\n{self.profile.question} {request.texts[0]}"
 
     def ask_model(self, text: str) -> Generate:
         """Return the request for the next turn."""
@@ -49,9 +49,9 @@ class MelloLoop(SubQuestionLoop):
         """Parse a turn as the profile does."""
         return self.profile.read(written)
 
-    def look_up(self, subquestion: str, ask: Ask) -> Nearest:
+    def look_up(self, subquestion: str, request: EditorRequest) -> Nearest:
         """Return the request for the nearest fact; there is no threshold."""
-        return super().look_up(self.profile.lookup.replace("{}", subquestion), ask)
+        return super().look_up(self.profile.lookup.replace("{}", subquestion), request)
 
     def fact_line(self, hits: Sequence[Hit]) -> str:
         """Return the retrieved fact, with one period if the profile has one."""

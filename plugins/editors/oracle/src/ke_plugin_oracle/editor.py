@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ke_core.plugin import Answer, Ask, BadConfig, Details, Edit, Edited, Failure, Question, Reply, Session
+from ke_core.plugin import Answer, BadConfig, Details, Edit, Edited, EditorRequest, Failure, Question, Reply, Session
 from ke_plugin_oracle import ANSWERS
 
 
@@ -21,17 +21,17 @@ class OracleModel:
         """Number of answers."""
         return {"answers": len(self._answers)}
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return the gold answer to each question; a failure if the dataset has none."""
-        return [self._one(ask) for ask in asks]
+        return [self._one(request) for request in requests]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Do nothing: the answers do not depend on the active edits."""
 
-    def _one(self, ask: Ask) -> Reply:
-        if not isinstance(ask, Question):
+    def _one(self, request: EditorRequest) -> Reply:
+        if not isinstance(request, Question):
             return Failure(error="NoLikelihood", message="oracle has no model and returns no log-probabilities")
-        answer = self._answers.get(f"{ask.case}/{ask.query}")
+        answer = self._answers.get(f"{request.case}/{request.query}")
         if answer is None:
             return Failure(error="LookupError", message="the dataset has no gold answer to this question")
         return Answer(text=answer)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ke_core.plugin import Answer, Ask, Details, Edit, Edited, Failure, Question, Reply, Session, distinct
+from ke_core.plugin import Answer, Details, Edit, Edited, EditorRequest, Failure, Question, Reply, Session, distinct
 
 
 class ParrotModel:
@@ -24,25 +24,25 @@ class ParrotModel:
         """Number of edits."""
         return {"edits": len(self._edits)}
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return the same answer for every question of a case; a failure for a likelihood request."""
-        return [self._one(ask) for ask in asks]
+        return [self._one(request) for request in requests]
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
         """Remove and add edits."""
         self._edits = {name: edit for name, edit in self._edits.items() if name not in remove}
         self._edits |= {edit.id: edit for edit in add}
 
-    def _one(self, ask: Ask) -> Reply:
-        if not isinstance(ask, Question):
+    def _one(self, request: EditorRequest) -> Reply:
+        if not isinstance(request, Question):
             return Failure(error="NoLikelihood", message="parrot has no model and returns no log-probabilities")
-        return Answer(text=self._object(ask))
+        return Answer(text=self._object(request))
 
-    def _object(self, ask: Question) -> str:
+    def _object(self, request: Question) -> str:
         """Return the new object of the case's last active edit; empty if there is none."""
-        for name in reversed(ask.own):
+        for name in reversed(request.own):
             edit = self._edits.get(name)
-            if edit is not None and name not in ask.hidden:
+            if edit is not None and name not in request.hidden:
                 return edit.after.objects[0].label if edit.after and edit.after.objects else edit.target
         return ""
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ke_core.plugin import (
     QUESTION_ENTITIES,
-    Ask,
     BadConfig,
     Details,
     Edit,
     Edited,
+    EditorRequest,
     Procedure,
     Reply,
     Session,
@@ -61,9 +61,9 @@ class PokemqaModel(MemoryEditedModel):
         )
         self.dataset_walk = self.loop.dataset_walk(session) if config.decomposition == "oracle" else None
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Run the paper's loop, or the walk over the dataset's sub-questions."""
-        return (self.dataset_walk or self.loop).solve(ask)
+        return (self.dataset_walk or self.loop).solve(request)
 
     @property
     def details(self) -> Details:

@@ -41,10 +41,10 @@ class PokemqaLoop(SubQuestionLoop):
     entities: Mapping[str, str] = field(factory=dict)
     profile: LoopProfile
 
-    def first_prompt(self, ask: Question) -> str:
+    def first_prompt(self, request: Question) -> str:
         """Return the worked examples and the question."""
-        question = f"{QUESTION} {ask.texts[0]}"
-        known = self.entities.get(ask.texts[0])
+        question = f"{QUESTION} {request.texts[0]}"
+        known = self.entities.get(request.texts[0])
         return (
             f"{self.knowledge_examples}\n\n{question}\n{ENTITY} {known}" if known else f"{self.examples}\n\n{question}"
         )

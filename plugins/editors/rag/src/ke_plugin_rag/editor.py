@@ -18,11 +18,11 @@ from typing import Any
 from attrs import field, frozen
 
 from ke_core.plugin import (
-    Ask,
     BadConfig,
     Details,
     Edit,
     Edited,
+    EditorRequest,
     Hit,
     Nearest,
     Procedure,
@@ -57,15 +57,15 @@ class RagModel(MemoryEditedModel):
         super().__init__(session, edits, encoder=encoder)
         self.k, self.opening, self.gate = k, opening, gate
 
-    def solve(self, ask: Ask) -> Procedure[Reply]:
+    def solve(self, request: EditorRequest) -> Procedure[Reply]:
         """Send the prompt with the edits before it, or the prompt only if no edit passes."""
-        text = wording(ask)
-        hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=ask.hidden)
+        text = wording(request)
+        hits: tuple[Hit, ...] = yield Nearest(memory=self.memory, text=text, k=self.k, hidden=request.hidden)
         passed = yield from self.gate.choose(text, hits)
         steps = (lookup_step(text, passed.hits, kind="retrieved"), *passed.steps)
         shown = QuestionContext(facts=tuple(hit.text for hit in passed.hits), steps=steps)
         prefix = f"{self.opening} {shown.sentences}\n" if shown.facts else ""
-        reply: Reply = yield from put(before_prompt(ask, prefix))
+        reply: Reply = yield from put(before_prompt(request, prefix))
         return shown.with_steps(reply)
 
     @property

@@ -19,10 +19,10 @@ import numpy as np
 from attrs import evolve, frozen
 
 from ke_core.plugin import (
-    Ask,
     Details,
     Edit,
     Edited,
+    EditorRequest,
     Engine,
     Failure,
     Hit,
@@ -41,19 +41,19 @@ from ke_plugin_serac.trained import TrainedSerac, load_trained
 HALF = 0.5
 
 
-def with_edit(ask: Ask, statement: str) -> Ask:
-    """Return ``ask`` for the counterfactual model: the edit, then the prompt from the line of the question on.
+def with_edit(request: EditorRequest, statement: str) -> EditorRequest:
+    """Return ``request`` for the counterfactual model: the edit, then the prompt from the line of the question on.
 
     Worked examples before that line are only kept, before the edit, if they show a marker that the parser needs.
     """
-    prompt = ask.prompt if isinstance(ask, Likelihood) else ask.prompt.text
-    question = max(prompt.rfind(wording(ask)), 0)
+    prompt = request.prompt if isinstance(request, Likelihood) else request.prompt.text
+    question = max(prompt.rfind(wording(request)), 0)
     start = prompt.rfind("\n", 0, question) + 1
-    examples = prompt[:start] if isinstance(ask, Question) and ask.prompt.parse.after else ""
+    examples = prompt[:start] if isinstance(request, Question) and request.prompt.parse.after else ""
     text = f"{examples}{sentence(statement)}\n{prompt[start:]}"
-    if isinstance(ask, Likelihood):
-        return evolve(ask, prompt=text)
-    return evolve(ask, prompt=evolve(ask.prompt, text=text))
+    if isinstance(request, Likelihood):
+        return evolve(request, prompt=text)
+    return evolve(request, prompt=evolve(request.prompt, text=text))
 
 
 def mixed(s: float, base: Scored, small: Scored) -> Scored:
@@ -75,15 +75,15 @@ class Route:
     The weight is s for scores. A generated text comes from one model, so its weight is 0 or 1.
     """
 
-    ask: Ask
+    request: EditorRequest
     hits: tuple[Hit, ...]
     weight: float
 
     @classmethod
-    def of(cls, ask: Ask, hits: tuple[Hit, ...]) -> Route:
+    def of(cls, request: EditorRequest, hits: tuple[Hit, ...]) -> Route:
         """Create it for a request and the edit with the highest s."""
         s = hits[0].score if hits else 0.0
-        return cls(ask=ask, hits=hits, weight=s if isinstance(ask, Likelihood) else float(s > HALF))
+        return cls(request=request, hits=hits, weight=s if isinstance(request, Likelihood) else float(s > HALF))
 
     def reply(self, base: Reply | None, small: Reply | None) -> Reply:
         """Join the replies of both models, of which one may be missing, and record an edit in scope."""
@@ -91,7 +91,7 @@ class Route:
             return mixed(self.weight, base, small)
         both = [reply for reply in (base, small) if reply is not None]
         chosen = next((reply for reply in both if isinstance(reply, Failure)), both[0])
-        step = lookup_step(wording(self.ask), self.hits if self.weight > HALF else (), kind="retrieved")
+        step = lookup_step(wording(self.request), self.hits if self.weight > HALF else (), kind="retrieved")
         return QuestionContext(facts=(), steps=(step,)).with_steps(chosen)
 
 
@@ -117,16 +117,18 @@ class SeracModel:
         for edit in add:
             self.statements.setdefault(edit.id, edit.statement)
 
-    def answer(self, asks: Sequence[Ask]) -> list[Reply]:
+    def answer(self, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply per request, in order. Each model gets all of its requests together."""
-        found = self.memory.search([wording(ask) for ask in asks], k=1, hidden=[ask.hidden for ask in asks])
-        routes = [Route.of(ask, hits) for ask, hits in zip(asks, found, strict=True)]
-        base = _replies(self.session.engine, [route.ask for route in routes if route.weight < 1])
+        found = self.memory.search(
+            [wording(request) for request in requests], k=1, hidden=[request.hidden for request in requests]
+        )
+        routes = [Route.of(request, hits) for request, hits in zip(requests, found, strict=True)]
+        base = _replies(self.session.engine, [route.request for route in routes if route.weight < 1])
         small = _replies(
             self.trained.small.engine,
-            [with_edit(route.ask, self.statements[route.hits[0].id]) for route in routes if route.weight > 0],
+            [with_edit(route.request, self.statements[route.hits[0].id]) for route in routes if route.weight > 0],
         )
-        return [route.reply(base.get(route.ask.id), small.get(route.ask.id)) for route in routes]
+        return [route.reply(base.get(route.request.id), small.get(route.request.id)) for route in routes]
 
 
 class Serac(MemoryEditor):
@@ -151,6 +153,6 @@ class Serac(MemoryEditor):
         return self._trained
 
 
-def _replies(engine: Engine, asks: Sequence[Ask]) -> dict[str, Reply]:
+def _replies(engine: Engine, requests: Sequence[EditorRequest]) -> dict[str, Reply]:
     """Return the reply of the engine's model to each prompt, by the id of the request."""
-    return dict(zip([ask.id for ask in asks], engine.answer(put, asks), strict=True))
+    return dict(zip([request.id for request in requests], engine.answer(put, requests), strict=True))

@@ -17,7 +17,7 @@ RIGHT, PRE_EDIT, WRONG, ABSTAINED, ANSWER_UNSURE = "right", "pre-edit", "wrong",
 class LLMConfig:
     """Options: what to label, and the prompts. The temperature is 0."""
 
-    asks: Literal["both", "facts", "support"] = option(
+    label: Literal["both", "facts", "support"] = option(
         "facts: label for each fact in the thoughts whether the case's facts agree; support: "
         "label whether the thoughts support the answer",
         "both",

@@ -63,14 +63,14 @@ class LLMJudge:
         splits = {
             f"{at}/split": self._split(thought)
             for at, (item, thought) in enumerate(zip(items, thoughts, strict=True))
-            if self.config.asks != "support" and thought and item.facts
+            if self.config.label != "support" and thought and item.facts
         }
         facts = answers(session, splits, judge=NAME, unsure=_unsure)
         asked: dict[str, Procedure[Finding]] = {}
         for at, (item, thought) in enumerate(zip(items, thoughts, strict=True)):
             for number, fact in enumerate(_listed(facts.get(f"{at}/split"))):
                 asked[f"{at}/fact/{number}"] = self._fact(fact, item.facts)
-            if self.config.asks != "facts" and thought and answered(item):
+            if self.config.label != "facts" and thought and answered(item):
                 asked[f"{at}/support"] = self._support(item, thought)
         found = answers(session, asked, judge=NAME, unsure=_unsure)
         return [
@@ -108,7 +108,7 @@ class LLMJudge:
             found = (split, *found)
         if not thoughts:
             found = (Finding(item=reply.text, label=NO_THOUGHTS),)
-        elif not answered(item) and self.config.asks != "facts":
+        elif not answered(item) and self.config.label != "facts":
             found = (*found, Finding(item=reply.outcome, label=NOT_SUPPORT, note="the thoughts have no answer"))
         return Judgment(verdict=Verdict.UNSURE if answered(item) else Verdict.WRONG, findings=found)
 

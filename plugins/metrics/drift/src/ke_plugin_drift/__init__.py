@@ -19,7 +19,7 @@ class DriftConfig:
     )
 
 
-def asks(config: DriftConfig) -> tuple[Likelihood, ...]:
+def requests(config: DriftConfig) -> tuple[Likelihood, ...]:
     """Return the scoring requests for each passage and its next word. Raises BadConfig for a file without passages."""
     from ke_plugin_drift.passages import read  # noqa: PLC0415  the files are read when a run needs them
 
@@ -49,6 +49,6 @@ def ke_metrics() -> list[MetricSpec]:
             },
             measures={"perplexity": "", "perplexity-ratio": "", "next-word-kl": "nats"},
             higher_is_better=False,
-            asks=asks,
+            requests=requests,
         )
     ]

@@ -30,10 +30,12 @@ def read(source: str) -> tuple[Likelihood, ...]:
     found = [" ".join(line.split()) for line in _lines(source) if line.strip()]
     if not found:
         raise BadConfig(f"drift.text: {source} contains no passage", hint="write one passage per line")
-    return tuple(ask for number, passage in enumerate(found, start=1) for ask in _asks(number, passage, source))
+    return tuple(
+        request for number, passage in enumerate(found, start=1) for request in _requests(number, passage, source)
+    )
 
 
-def _asks(number: int, passage: str, source: str) -> Iterator[Likelihood]:
+def _requests(number: int, passage: str, source: str) -> Iterator[Likelihood]:
     words = passage.split(" ")
     if len(words) <= GIVEN:
         raise BadConfig(

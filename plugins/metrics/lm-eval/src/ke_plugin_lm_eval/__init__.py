@@ -7,7 +7,7 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Ask, MetricSpec, ModelMetric, hookimpl, option
+from ke_core.plugin import EditorRequest, MetricSpec, ModelMetric, hookimpl, option
 
 OFFLINE = "ke_choice,ke_context,ke_generate,ke_text"
 """The tasks of this package. They need no download."""
@@ -59,11 +59,11 @@ def metric_of(aspect: str) -> str:
     return aspect.partition("/")[2].partition("/")[0]
 
 
-def asks(config: LmEvalConfig) -> tuple[Ask, ...]:
+def requests(config: LmEvalConfig) -> tuple[EditorRequest, ...]:
     """Return the requests of all tasks. Raises BadConfig for an unknown task or missing data."""
     from ke_plugin_lm_eval.suite import suite_of  # noqa: PLC0415  imports the harness
 
-    return suite_of(config).asks
+    return suite_of(config).requests
 
 
 def build(config: LmEvalConfig) -> ModelMetric:
@@ -84,7 +84,7 @@ def ke_metrics() -> list[MetricSpec]:
             build=build,
             measures=Units(),
             contrary=LowerIsBetter(),
-            asks=asks,
+            requests=requests,
             cite="Gao et al., The Language Model Evaluation Harness, doi:10.5281/zenodo.10256836",
         )
     ]

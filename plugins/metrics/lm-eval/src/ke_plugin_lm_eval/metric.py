@@ -47,7 +47,7 @@ class LmEval:
 
 def reasons_by_name(suite: Suite, model: RecordedModel) -> dict[str, str]:
     """Return why a task or a group has no numbers, by its name."""
-    sent = Counter(ask.query.partition("/")[0] for ask in model.asks)
+    sent = Counter(request.query.partition("/")[0] for request in model.requests)
     found = {}
     for name, leaves in suite.leaves.items():
         problems = [problem for leaf in leaves for problem in model.problems.get(leaf, ())]

@@ -14,8 +14,8 @@ from lm_eval.api.model import LM
 
 from ke_core.plugin import (
     Answer,
-    Ask,
     Decoding,
+    EditorRequest,
     Failure,
     Likelihood,
     NoValue,
@@ -38,13 +38,13 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
     """Answers the harness's requests from ``replies``, by query.
 
     A request without a usable reply gets a placeholder, and ``problems`` holds the reason by task. ``greedy`` is the
-    value of an unknown ``is_greedy``; ``guessed`` is then true. ``asks`` collects the requests. ``letters``: multiple
+    value of an unknown ``is_greedy``; ``guessed`` is then true. ``requests`` collects them. ``letters``: multiple
     choice is a question with lettered options.
     """
 
     def __init__(self, replies: Mapping[str, Reply], *, greedy: bool = False, letters: bool = False) -> None:
         super().__init__()
-        self.asks: list[Ask] = []
+        self.requests: list[EditorRequest] = []
         self.problems: dict[str, list[str]] = {}
         self.guessed = False
         self._replies = replies
@@ -72,13 +72,13 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
         texts = []
         for one in requests:
             seen[id(one)] = repeat = seen.get(id(one), 0) + 1
-            ask = generation(one.task_name, f"{one.doc_id}.{repeat}", one.args[0], decoding_of(one))
-            texts.append(self._text(one.task_name, ask))
+            request = generation(one.task_name, f"{one.doc_id}.{repeat}", one.args[0], decoding_of(one))
+            texts.append(self._text(one.task_name, request))
         return texts
 
-    def _reply(self, ask: Ask) -> Reply:
-        self.asks.append(ask)
-        if (reply := self._replies.get(ask.query)) is None:
+    def _reply(self, request: EditorRequest) -> Reply:
+        self.requests.append(request)
+        if (reply := self._replies.get(request.query)) is None:
             raise NoValue(NOT_ASKED)
         return reply
 
@@ -105,13 +105,13 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
             self.problems.setdefault(task, []).append(NO_CHOICE)
             return [(0.0, False)] * len(pairs)
         prompt = choice_prompt([(pairs[place][0], pairs[place][1]) for place in options])
-        ask = generation(task, str(number), prompt, DECODING)
-        best = options[chosen(self._text(task, ask), ask.query, len(options))]
+        request = generation(task, str(number), prompt, DECODING)
+        best = options[chosen(self._text(task, request), request.query, len(options))]
         return [(0.0, True) if place == best else (-1.0, False) for place in range(len(pairs))]
 
-    def _text(self, task: str, ask: Question) -> str:
+    def _text(self, task: str, request: Question) -> str:
         try:
-            return text_of(self._reply(ask))
+            return text_of(self._reply(request))
         except NoValue as reason:
             self.problems.setdefault(task, []).append(str(reason))
             return ""

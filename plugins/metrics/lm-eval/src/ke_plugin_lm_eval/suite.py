@@ -18,7 +18,7 @@ from lm_eval.api.model import LM
 from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
 
-from ke_core.plugin import Ask, BadConfig, Reply
+from ke_core.plugin import BadConfig, EditorRequest, Reply
 from ke_plugin_lm_eval import LmEvalConfig
 from ke_plugin_lm_eval.recorded import RecordedModel
 
@@ -28,7 +28,7 @@ SEED = 1234
 
 @frozen(kw_only=True, eq=False)
 class Suite:
-    """Loaded tasks. ``loaded``: what the harness's task manager returned. ``asks``: the requests of all tasks.
+    """Loaded tasks. ``loaded``: what the harness's task manager returned. ``requests``: the requests of all tasks.
 
     ``letters``: multiple choice is answered by a letter.
     """
@@ -36,7 +36,7 @@ class Suite:
     loaded: Mapping[str, Any]
     limit: int
     letters: bool = False
-    asks: tuple[Ask, ...] = ()
+    requests: tuple[EditorRequest, ...] = ()
 
     def model(self, replies: Mapping[str, Reply], *, greedy: bool = False) -> RecordedModel:
         """Return the model that answers from ``replies``."""
@@ -92,7 +92,7 @@ def suite_of(config: LmEvalConfig) -> Suite:
     suite = Suite(loaded=load(config), limit=config.limit, letters=config.choices == "generated")
     collecting = suite.model({})
     suite.run(collecting)
-    return evolve(suite, asks=tuple(collecting.asks))
+    return evolve(suite, requests=tuple(collecting.requests))
 
 
 def load(config: LmEvalConfig) -> Mapping[str, Any]:

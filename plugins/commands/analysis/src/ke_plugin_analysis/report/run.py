@@ -63,7 +63,7 @@ def _facts(folder: RunFolder) -> Table:
         "prompt": ", ".join(spec.styles) + f"; edited fact as a {spec.edited_form}",
         "gold material": ", ".join(spec.oracle),
         "own edits": "the editor gets each question's own edits" if spec.own_edits else "",
-        "further requests": ", ".join(ask.component.name for ask in spec.asks),
+        "further requests": ", ".join(request.component.name for request in spec.requests),
         "made with": ", ".join(f"{name} {version}" for name, version in folder.environment.items()),
     }
     for name, words in facts.items():
