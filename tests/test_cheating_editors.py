@@ -199,7 +199,8 @@ def catalog() -> Catalog:
         )
         for name, kind in CHEATS.items()
     }
-    return evolve(installed, offers={**installed.offers, "editor": {**installed.offers["editor"], **cheats}})
+    editors = {**installed.registrations["editor"], **cheats}
+    return evolve(installed, registrations={**installed.registrations, "editor": editors})
 
 
 def scores(catalog: Catalog, root: Path, editor: str, plan: Plan, **changes: Any) -> dict[tuple[str, str], Score]:

@@ -47,15 +47,15 @@ NEEDS = {
     ("model", "openai"): "an id to load",
 }
 CATALOG = read_catalog(discover(disabled=frozenset()))
-OFFERS = [(kind, name) for kind in CATALOG.offers for name in CATALOG.names(kind)]
+OFFERS = [(kind, name) for kind in CATALOG.registrations for name in CATALOG.names(kind)]
 
 
 @pytest.mark.usefixtures("one_thread", "ke_cache_dir")
 @pytest.mark.parametrize(("kind", "name"), OFFERS)
 def test_components_pass_their_contract_or_name_what_they_need(kind: str, name: str, tmp_path: Path) -> None:
-    offer = CATALOG.offer(kind, name)
-    options = {option: value for option, value in SMALL.items() if option in fields_dict(offer.spec.config)}
-    found = contract_of(kind, offer, options, tmp_path)
+    registration = CATALOG.registration(kind, name)
+    options = {option: value for option, value in SMALL.items() if option in fields_dict(registration.spec.config)}
+    found = contract_of(kind, registration, options, tmp_path)
     if (kind, name) in NEEDS:
         assert [result.outcome for result in found.first] == ["skipped"]
         assert NEEDS[kind, name] in found.first[0].found

@@ -75,7 +75,7 @@ def test_every_argument_of_a_hook_is_explained(name: str) -> None:
 
 
 def test_examples_register_one_component_of_each_kind(catalog: Catalog) -> None:
-    assert {kind: catalog.names(kind) for kind in catalog.offers} == {
+    assert {kind: catalog.names(kind) for kind in catalog.registrations} == {
         "editor": ["recall"],
         "dataset": ["teams"],
         "metric": ["accuracy"],
@@ -89,9 +89,9 @@ def test_examples_register_one_component_of_each_kind(catalog: Catalog) -> None:
 
 
 def test_example_of_a_composed_name_uses_the_options_of_its_editor(catalog: Catalog, tmp_path: Path) -> None:
-    offer = catalog.offer("editor", "recall+last")
-    assert (offer.spec.prefix, [part.name for part in offer.parts]) == ("recall", ["composed"])
-    editor = offer.spec.build(configure(offer.spec, {"ignore_case": "false"}))
+    registration = catalog.registration("editor", "recall+last")
+    assert (registration.spec.prefix, [part.name for part in registration.parts]) == ("recall", ["composed"])
+    editor = registration.spec.build(configure(registration.spec, {"ignore_case": "false"}))
     with editor.edit(make_session(EchoModel(), root=tmp_path), (MOVE_TOWER, MOVE_GATE)) as edited:
         assert list(edited.edits) == [MOVE_GATE.id]
 

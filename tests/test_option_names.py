@@ -25,10 +25,10 @@ def known() -> dict[str, set[str]]:
     """Return each prefix of ``-o`` with the options of its components."""
     found: dict[str, set[str]] = {}
     plugins = discover()
-    for offers in (*read_catalog(plugins).offers.values(), registered_wrappers(plugins)):
-        for offer in offers.values():
-            found.setdefault(offer.spec.prefix, set()).update(fields_dict(offer.spec.config))
-            builder = getattr(offer.spec, "builder", None)
+    for registrations in (*read_catalog(plugins).registrations.values(), registered_wrappers(plugins)):
+        for registration in registrations.values():
+            found.setdefault(registration.spec.prefix, set()).update(fields_dict(registration.spec.config))
+            builder = getattr(registration.spec, "builder", None)
             if builder is not None:
                 found.setdefault("build", set()).update(fields_dict(builder.config))
     return found

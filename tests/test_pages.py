@@ -152,9 +152,9 @@ def _several(value: object) -> list[str]:
 
 def _configures(app: App, prefix: str, given: dict[str, str]) -> None:
     """Check that a component of that prefix accepts the options. Missing options are not checked."""
-    specs = [app.catalog.spec(kind, title) for kind in app.catalog.offers for title in app.catalog.names(kind)]
+    specs = [app.catalog.spec(kind, title) for kind in app.catalog.registrations for title in app.catalog.names(kind)]
     specs += [spec.builder for spec in specs if isinstance(spec, DatasetSpec) and spec.builder is not None]
-    specs += [offer.spec for offer in registered_wrappers(app.plugins).values()]
+    specs += [registration.spec for registration in registered_wrappers(app.plugins).values()]
     found = [spec for spec in specs if spec.prefix == prefix]
     assert found, f"no component has options {prefix}.*"
     errors = []
@@ -271,12 +271,12 @@ def test_the_reference_covers_every_command_component_option_and_plugin(
     site: dict[str, str], app: App, root: click.Group
 ) -> None:
     assert all(f"reference/commands/{title}.md" in site for title in root.commands)
-    for kind, offers in app.catalog.offers.items():
-        for title, offer in offers.items():
+    for kind, registrations in app.catalog.registrations.items():
+        for title, registration in registrations.items():
             assert f"\n## {title}\n" in site[f"reference/{kind}s.md"]
             if kind not in ("model", "encoder"):
-                for option in offer.spec.config.__attrs_attrs__:
-                    assert f"`{offer.spec.prefix}.{option.name}`" in site[f"reference/{kind}s.md"]
+                for option in registration.spec.config.__attrs_attrs__:
+                    assert f"`{registration.spec.prefix}.{option.name}`" in site[f"reference/{kind}s.md"]
     for readme in ROOT.glob("plugins/*/*/README.md"):
         assert "## Components" in site[f"plugins/{readme.parent.name}.md"]
     for readme in ROOT.glob("toolkits/*/README.md"):
@@ -315,7 +315,7 @@ def test_the_first_page_has_four_cards_that_link_to_pages(site: dict[str, str]) 
 
 def test_the_catalog_lists_every_component_and_command(site: dict[str, str], app: App, root: click.Group) -> None:
     rows = re.findall(r"^\| \[?`([\w -]+)`.*$", site["plugins/index.md"], re.MULTILINE)
-    names = [name for kind in app.catalog.offers for name in app.catalog.names(kind)]
+    names = [name for kind in app.catalog.registrations for name in app.catalog.names(kind)]
     assert set(names) | set(root.commands) <= set(rows)
     cells = [line.split("|") for line in site["plugins/index.md"].splitlines() if line.startswith("| [")]
     needs = {row[1].split("`")[1]: row[3].strip() for row in cells if len(row) == 6}

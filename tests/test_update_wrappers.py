@@ -40,7 +40,7 @@ def test_every_locate_and_edit_editor_takes_wrappers(editor: str, catalog: Catal
 
 def test_the_editors_of_the_hint_are_those_that_take_wrappers(catalog: Catalog) -> None:
     with pytest.raises(BadConfig) as refused:
-        catalog.offer("editor", "ft+rect")
+        catalog.registration("editor", "ft+rect")
     assert refused.value.message == "rect wraps editors that locate a fact and write an update, which ft does not"
     assert refused.value.hint == f"use one of: {', '.join(LOCATING)}"
 
@@ -62,7 +62,7 @@ def test_the_editors_of_the_hint_are_those_that_take_wrappers(catalog: Catalog) 
 )
 def test_other_names_are_refused(name: str, error: type[KEError], message: str, catalog: Catalog) -> None:
     with pytest.raises(error, match=message.replace("+", r"\+")):
-        catalog.offer("editor", name)
+        catalog.registration("editor", name)
 
 
 @pytest.mark.parametrize("editor", ["alphaedit", "rome", "r-rome"])

@@ -44,7 +44,7 @@ from ke_weights.trained import TRAINING
 from ke_weights.training import _saved, read_losses
 
 KINDS = ("editor", "dataset", "metric", "judge", "model")
-EMPTY = Catalog(offers={kind: {} for kind in KINDS})
+EMPTY = Catalog(registrations={kind: {} for kind in KINDS})
 MADE = Component(name="none", distribution="ke-plugin-none", version="0.1.0", options={"k": [1, "a"]})
 MODEL = ModelRef(source="hf", id="m", digest="d")
 SPEC = RunSpec(

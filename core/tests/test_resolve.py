@@ -16,7 +16,7 @@ HERE = Installed(name="ke-core", module="ke_core.builtin")
 
 def catalog(*specs: ModelSpec) -> Catalog:
     none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
-    return Catalog(offers=none | {"model": {each.name: Registration(spec=each, plugin=HERE) for each in specs}})
+    return Catalog(registrations=none | {"model": {each.name: Registration(spec=each, plugin=HERE) for each in specs}})
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def ke_composed_component(kind: str, name: str, catalog: Catalog, plugins: Plugi
     base, _plus, part = name.partition("+")
     if kind != "editor" or part != "last":
         return None
-    offer = catalog.offer("editor", base)
-    spec: Any = offer.spec
+    registration = catalog.registration("editor", base)
+    spec: Any = registration.spec
     composed = evolve(spec, name=name, family=spec.prefix, build=lambda config: Last(spec.build(config)))
-    return evolve(offer, spec=composed, parts=(plugins.installed[PLUGIN],))
+    return evolve(registration, spec=composed, parts=(plugins.installed[PLUGIN],))

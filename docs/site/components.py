@@ -45,9 +45,9 @@ def _head(kind: str) -> str:
 
 
 def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
-    offer = catalog.offer(kind, name)
-    spec = offer.spec
-    distribution = offer.plugin.distribution or offer.plugin.name
+    registration = catalog.registration(kind, name)
+    spec = registration.spec
+    distribution = registration.plugin.distribution or registration.plugin.name
     lines = [f"## {name}\n", f"{cell(spec.summary)[:1].upper()}{cell(spec.summary)[1:]}. {origin(distribution)}\n"]
     lines += [f"- {trait}" for trait in traits(spec)]
     lines.append("")

@@ -58,14 +58,16 @@ def _section(title: str, use: str, columns: Sequence[str], rows: Iterator[str]) 
 
 
 def _by_plugin(catalog: Catalog, kind: str) -> list[str]:
-    return sorted(catalog.names(kind), key=lambda name: (catalog.offer(kind, name).plugin.name, name))
+    return sorted(catalog.names(kind), key=lambda name: (catalog.registration(kind, name).plugin.name, name))
 
 
 def _row(catalog: Catalog, kind: str, name: str) -> str:
-    offer = catalog.offer(kind, name)
-    needs = "; ".join(requirements(offer)) or "-"
-    summary = f"{cell(offer.spec.summary)} ([options](../reference/{kind}s.md#{name}))"
-    return f"| {_linked(name, offer.plugin.name)} | {summary} | {needs} | {_cite(offer.spec.cite) or '-'} |"
+    registration = catalog.registration(kind, name)
+    needs = "; ".join(requirements(registration)) or "-"
+    summary = f"{cell(registration.spec.summary)} ([options](../reference/{kind}s.md#{name}))"
+    return (
+        f"| {_linked(name, registration.plugin.name)} | {summary} | {needs} | {_cite(registration.spec.cite) or '-'} |"
+    )
 
 
 def _linked(name: str, distribution: str) -> str:
@@ -92,9 +94,9 @@ def _commands(app: App, root: click.Group) -> Iterator[str]:
             yield f"| {_linked(name, plugin)} | {cell(summary)} ({options}) |"
 
 
-def requirements(offer: Registration) -> list[str]:
+def requirements(registration: Registration) -> list[str]:
     """Return what a component needs: kind of model, data, training, and heavy libraries."""
-    spec = offer.spec
+    spec = registration.spec
     needs: list[str] = []
     match spec:
         case EditorSpec():
@@ -108,7 +110,7 @@ def requirements(offer: Registration) -> list[str]:
             needs += ["a judge model"] if spec.needs_model else []
         case ModelSpec():
             needs.append("a server with OpenAI's HTTP API" if spec.remote else "a local folder or the hub")
-    return needs + (["torch"] if installs(offer.plugin.distribution, "torch") else [])
+    return needs + (["torch"] if installs(registration.plugin.distribution, "torch") else [])
 
 
 def _data(spec: DatasetSpec) -> str:

@@ -45,7 +45,7 @@ def hint(found, kind, name):
 def test_component_is_found_by_kind_and_name():
     found = catalog(one=plugin("swap"))
     assert found.spec("editor", "swap").summary == "swap"
-    assert found.offer("editor", "swap").plugin.name == "one"
+    assert found.registration("editor", "swap").plugin.name == "one"
     assert [(kind, spec.name) for kind, spec in found.of("one")] == [("editor", "swap")]
 
 
@@ -128,7 +128,7 @@ def test_the_directory_is_well_formed():
 def test_directory_agrees_with_installed_plugins():
     said = {(entry.kind, entry.name): entry.distribution for entry in directory_entries()}
     found = read_catalog(discover(disabled=frozenset()))
-    for kind, offers in found.offers.items():
-        for name, offer in offers.items():
+    for kind, registrations in found.registrations.items():
+        for name, registration in registrations.items():
             if (kind, name) in said:
-                assert said[kind, name] == offer.plugin.distribution
+                assert said[kind, name] == registration.plugin.distribution

@@ -259,20 +259,20 @@ def test_file_options_are_recorded_by_content(catalog, tmp_path, monkeypatch):
         prompts: str = field(default="", metadata={"file": True, "words": ("dataset",)})
 
     spec = EditorSpec(name="x", summary="x", config=Config, build=lambda config: config)
-    offer = Registration(spec=spec, plugin=catalog.catalog.offer("editor", "overwrite").plugin)
-    assert _chosen(catalog.catalog, offer, Config()).component.options == {"corpus": "built-in", "prompts": ""}
+    registration = Registration(spec=spec, plugin=catalog.catalog.registration("editor", "overwrite").plugin)
+    assert _chosen(catalog.catalog, registration, Config()).component.options == {"corpus": "built-in", "prompts": ""}
     seen = []
     for folder, text in (("a", "one"), ("b", "one"), ("c", "two")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "decompose.txt").write_text(text)
-        options = _chosen(catalog.catalog, offer, Config(prompts=str(tmp_path / folder))).component.options
+        options = _chosen(catalog.catalog, registration, Config(prompts=str(tmp_path / folder))).component.options
         assert str(tmp_path) not in options["prompts"]
         seen.append(options["prompts"])
     assert seen[0] == seen[1] != seen[2]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dataset").mkdir()
     (tmp_path / "dataset" / "decompose.txt").write_text("nobody's")
-    assert _chosen(catalog.catalog, offer, Config(prompts="dataset")).component.options["prompts"] == "dataset"
+    assert _chosen(catalog.catalog, registration, Config(prompts="dataset")).component.options["prompts"] == "dataset"
 
 
 def test_questions_that_a_metric_derives_are_asked_judged_and_scored_again(catalog, tmp_path):

@@ -251,15 +251,15 @@ def installed_catalog() -> Catalog:
 
 
 def _installed(kind: str) -> Table:
-    offers = installed_catalog().offers[kind]
+    registrations = installed_catalog().registrations[kind]
     return Table.of(
         {
             "name": name,
-            "summary": offer.spec.summary,
-            "distribution": offer.plugin.distribution,
-            "cite": offer.spec.cite,
+            "summary": registration.spec.summary,
+            "distribution": registration.plugin.distribution,
+            "cite": registration.spec.cite,
         }
-        for name, offer in offers.items()
+        for name, registration in registrations.items()
     )
 
 

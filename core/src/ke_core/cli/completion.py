@@ -46,7 +46,7 @@ def model(catalog: Catalog, _context: click.Context) -> Iterator[str]:
 def option(catalog: Catalog, context: click.Context) -> Iterator[str]:
     """Complete ``NAME.OPTION=`` for the components on the command line, or for all if there are none."""
     given = {name for value in context.params.values() for name in (value if isinstance(value, tuple) else (value,))}
-    specs: list[Any] = [offer.spec for offers in catalog.offers.values() for offer in offers.values()]
+    specs: list[Any] = [one.spec for found in catalog.registrations.values() for one in found.values()]
     for spec in [spec for spec in specs if spec.name in given] or specs:
         yield from (f"{spec.prefix}.{field.name}=" for field in fields(spec.config))
 

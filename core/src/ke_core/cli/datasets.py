@@ -28,17 +28,17 @@ def list_(app: App, *, as_json: bool) -> None:
     \b
     Example: ke datasets list
     """
-    offers = [app.catalog.offer("dataset", name) for name in app.catalog.names("dataset")]
+    registrations = [app.catalog.registration("dataset", name) for name in app.catalog.names("dataset")]
     if not as_json:
         shared.require_some(app, "dataset")
     rows = [
         {
-            "dataset": offer.spec.name,
-            "summary": offer.spec.summary,
-            "judge": getattr(offer.spec, "judge", ""),
-            "metrics": getattr(offer.spec, "metrics", ()),
-            "plugin": (offer.plugin.distribution or offer.plugin.name).removeprefix("ke-plugin-"),
+            "dataset": registration.spec.name,
+            "summary": registration.spec.summary,
+            "judge": getattr(registration.spec, "judge", ""),
+            "metrics": getattr(registration.spec, "metrics", ()),
+            "plugin": (registration.plugin.distribution or registration.plugin.name).removeprefix("ke-plugin-"),
         }
-        for offer in offers
+        for registration in registrations
     ]
     shared.print_rows(rows, as_json=as_json, shorten="summary", drop=("plugin", "metrics", "judge"))

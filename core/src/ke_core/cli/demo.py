@@ -122,7 +122,7 @@ def _require_all(app: App, editors: tuple[str, ...], dataset: str) -> None:
     """Raise UnknownComponent with one pip command for everything that the demo lacks."""
     carriers = {(entry.kind, entry.name): entry.distribution for entry in directory_entries()}
     wanted = [("dataset", dataset), *(("editor", name) for name in editors)]
-    missing = [part for part in wanted if part in carriers and part[1] not in app.catalog.offers[part[0]]]
+    missing = [part for part in wanted if part in carriers and part[1] not in app.catalog.registrations[part[0]]]
     broken = set(app.catalog.broken)
     if missing and not broken.intersection(carriers[part] for part in missing):
         names = ", ".join(name for _kind, name in missing)

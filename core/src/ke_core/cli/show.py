@@ -55,7 +55,7 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
         raise click.UsageError(f"--model is for editors, but {name} is a {kind}")
     if options and not model:
         raise click.UsageError("-o sets options of an editor for --model MODEL")
-    offer = app.catalog.offer(kind, name)
+    registration = app.catalog.registration(kind, name)
     if model:
         with progress(err()) as shown:
             found = _hyperparameters(app, name, ModelChoice(reference=model), split_options(options), shown)
@@ -65,12 +65,13 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
         else:
             out().print(_settings_page(f"{name} on {model}", found))
     elif as_json:
-        about: dict[str, Any] = {"kind": kind, "name": name, "summary": offer.spec.summary}
-        about |= {"plugin": offer.plugin.distribution, "version": offer.plugin.version, "traits": _traits(offer.spec)}
-        options_of = to_json(describe(offer.spec) if kind != "model" else [])
-        print_json({**about, "cite": offer.spec.cite, "options": options_of})
+        spec, plugin = registration.spec, registration.plugin
+        about: dict[str, Any] = {"kind": kind, "name": name, "summary": spec.summary}
+        about |= {"plugin": plugin.distribution, "version": plugin.version, "traits": _traits(spec)}
+        options_of = to_json(describe(spec) if kind != "model" else [])
+        print_json({**about, "cite": spec.cite, "options": options_of})
     else:
-        out().print(Group(*_description(kind, offer)))
+        out().print(Group(*_description(kind, registration)))
 
 
 def _settings_page(title: str, found: ResolvedSettings) -> Group:
@@ -90,8 +91,8 @@ def _value_words(value: object) -> str:
     return "by layer" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _description(kind: str, offer: Registration) -> list[RenderableType]:
-    spec, plugin = offer.spec, offer.plugin
+def _description(kind: str, registration: Registration) -> list[RenderableType]:
+    spec, plugin = registration.spec, registration.plugin
     origin = f"from {plugin.distribution or plugin.name} {plugin.version}".rstrip()
     what = spec.editor_kind if isinstance(spec, EditorSpec) else kind
     shown: list[RenderableType] = [literal(f"{spec.name}: {spec.summary}", "bold"), literal(f"{what}, {origin}")]

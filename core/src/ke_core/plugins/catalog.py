@@ -43,7 +43,7 @@ class Catalog:
     plugins, toolkits included.
     """
 
-    offers: Mapping[str, Mapping[str, Registration]]
+    registrations: Mapping[str, Mapping[str, Registration]]
     broken: Mapping[str, Installed] = field(factory=dict)
     clashes: Mapping[tuple[str, str], PluginConflict] = field(factory=dict)
     composed: Callable[..., Registration | None] = field(default=lambda **_given: None, eq=False)
@@ -51,37 +51,37 @@ class Catalog:
 
     def names(self, kind: str) -> list[str]:
         """Return the names of a kind, sorted."""
-        return sorted(self.offers.get(kind, ()))
+        return sorted(self.registrations.get(kind, ()))
 
     def of(self, plugin: str) -> list[tuple[str, Spec[Any]]]:
         """Return kind and spec of each component of a plugin."""
         return [
-            (kind, offer.spec)
-            for kind, offers in self.offers.items()
-            for offer in offers.values()
-            if offer.plugin.name == plugin
+            (kind, one.spec)
+            for kind, found in self.registrations.items()
+            for one in found.values()
+            if one.plugin.name == plugin
         ]
 
-    def offer(self, kind: str, name: str) -> Registration:
+    def registration(self, kind: str, name: str) -> Registration:
         """Return the component of that kind and name. The error for an unknown one says what to type or to install."""
         if (kind, name) in self.clashes:
             raise self.clashes[kind, name]
-        offers = self.offers[kind]
-        if found := offers.get(name) or self.composed(kind=kind, name=name, catalog=self):
+        registrations = self.registrations[kind]
+        if found := registrations.get(name) or self.composed(kind=kind, name=name, catalog=self):
             return found
         self._refuse_broken(kind, name)
         raise UnknownComponent(f"no {kind} called {name!r}", hint=self._hint(kind, name))
 
     def kind_of(self, name: str) -> str:
         """Return the kind of the component of that name. Raises BadConfig if several kinds have one, else as above."""
-        found = [kind for kind in KINDS if name in self.offers[kind] or (kind, name) in self.clashes]
+        found = [kind for kind in KINDS if name in self.registrations[kind] or (kind, name) in self.clashes]
         if len(found) > 1:
             raise BadConfig(f"{name!r} is ambiguous: {', '.join(found)}", hint=f"ke show {found[0]} {name}")
         found += [kind for kind in KINDS if not found and self.composed(kind=kind, name=name, catalog=self)]
         found += [entry.kind for entry in directory_entries() if entry.name == name]
         if not found:
             self._refuse_broken("component", name)
-            names = {name: kind for kind, offers in self.offers.items() for name in offers}
+            names = {name: kind for kind, registrations in self.registrations.items() for name in registrations}
             near = get_close_matches(name, names, n=1, cutoff=0.6)
             hint = f"did you mean {near[0]!r}?" if near else "ke plugins lists the installed components"
             raise UnknownComponent(f"no component called {name!r}", hint=hint)
@@ -89,7 +89,7 @@ class Catalog:
 
     def spec(self, kind: str, name: str) -> Spec[Any]:
         """Return the spec of a component."""
-        return self.offer(kind, name).spec
+        return self.registration(kind, name).spec
 
     def _refuse_broken(self, kind: str, name: str) -> None:
         """Raise PluginBroken if a broken plugin brings a component of that name."""
@@ -108,32 +108,32 @@ class Catalog:
             return f"pip install {elsewhere[name]}"
         if "," in name:
             return f"repeat the option for each: {' '.join(f'--{kind} {one.strip()}' for one in name.split(','))}"
-        for near in get_close_matches(name, [*self.offers[kind], *elsewhere], n=1, cutoff=0.6):
-            missing = near not in self.offers[kind]
+        for near in get_close_matches(name, [*self.registrations[kind], *elsewhere], n=1, cutoff=0.6):
+            missing = near not in self.registrations[kind]
             return f"did you mean {near!r}?" + (f" pip install {elsewhere[near]}" if missing else "")
         return f"installed {kind}s: {', '.join(self.names(kind)) or 'none'}; ke plugins search lists more"
 
 
 def read_catalog(plugins: Plugins) -> Catalog:
     """Read the specs of every plugin. A plugin whose hook fails, or that uses a taken name, is marked broken."""
-    offers: dict[str, dict[str, Registration]] = {kind: {} for kind in KINDS}
+    registrations: dict[str, dict[str, Registration]] = {kind: {} for kind in KINDS}
     clashes: dict[tuple[str, str], PluginConflict] = {}
     for kind, expected in KINDS.items():
         for name, specs in registered_specs(plugins, f"ke_{kind}s", expected):
             for spec in specs:
-                if spec.name in offers[kind]:
-                    clash = name_conflict(f"{kind} {spec.name!r}", offers[kind][spec.name].plugin.name, name)
+                if spec.name in registrations[kind]:
+                    clash = name_conflict(f"{kind} {spec.name!r}", registrations[kind][spec.name].plugin.name, name)
                     clashes[kind, spec.name] = clash
                     plugins.mark_broken(name, clash)
                     break
-                offers[kind][spec.name] = Registration(spec=spec, plugin=plugins.installed[name])
+                registrations[kind][spec.name] = Registration(spec=spec, plugin=plugins.installed[name])
     alive = {
-        kind: {name: offer for name, offer in found.items() if offer.plugin.name not in plugins.broken}
-        for kind, found in offers.items()
+        kind: {name: one for name, one in found.items() if one.plugin.name not in plugins.broken}
+        for kind, found in registrations.items()
     }
     hook = plugins.manager.hook.ke_composed_component
     return Catalog(
-        offers=alive,
+        registrations=alive,
         broken=plugins.broken,
         clashes=clashes,
         composed=partial(hook, plugins=plugins),

@@ -25,8 +25,8 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
     found = read_scores(folder)
     counted = tally_of(folder)
     counted.judge = found.judge
-    offers = catalog.offers["metric"]
-    specs: dict[str, Any] = {name: offers[name].spec for name in found.metrics if name in offers}
+    registrations = catalog.registrations["metric"]
+    specs: dict[str, Any] = {name: registrations[name].spec for name in found.metrics if name in registrations}
     less = {(NO_METRIC, aspect) for aspect in HEADINGS}
     for score in found.scores:
         if score.metric in specs and specs[score.metric].less_is_better(score.aspect):

@@ -176,8 +176,8 @@ class JudgeModel:
 
 def metrics_of(catalog: Catalog, name: str) -> tuple[str, ...]:
     """Return the metrics that read the findings of that judge. Empty if it is not installed."""
-    offer: Any = catalog.offers["judge"].get(name)
-    return () if offer is None else offer.spec.metrics
+    registration: Any = catalog.registrations["judge"].get(name)
+    return () if registration is None else registration.spec.metrics
 
 
 def open_judge(chosen: ResolvedComponent[JudgeSpec], catalog: Catalog, asking: JudgeModel | None) -> OpenJudge:

@@ -118,5 +118,5 @@ def recorded_run(folder: RunFolder, catalog: Catalog, data_dir: str = "") -> Rec
 
 def _derives(catalog: Catalog, metric: str) -> bool:
     """Return whether the metric of that name derives probes. Raises UnknownComponent if it is not installed."""
-    spec: Any = catalog.offer("metric", metric).spec
+    spec: Any = catalog.registration("metric", metric).spec
     return spec.probes is not None

@@ -52,8 +52,8 @@ class ResolvedComponent(Generic[S_co]):
 
 def resolve_component(catalog: Catalog, kind: str, name: str, options: Options) -> ResolvedComponent[Any]:
     """Return the component of that kind and name, with the options under its prefix."""
-    offer = catalog.offer(kind, name)
-    return _chosen(catalog, offer, configure(offer.spec, own_options(offer.spec, options)))
+    registration = catalog.registration(kind, name)
+    return _chosen(catalog, registration, configure(registration.spec, own_options(registration.spec, options)))
 
 
 def choose_again(
@@ -64,22 +64,22 @@ def choose_again(
     ``files``: the paths of its files by the digest of their content (``ResolvedComponent.files``). A file that is no
     longer there is searched for in ``data_dir``. Raises BadRun if a file is in neither place, or has changed.
     """
-    offer = catalog.offer(kind, recorded.name)
-    given = with_flag(offer.spec, {}, DATA_DIR, data_dir).get(offer.spec.prefix, {})
-    named = {name: str(recorded.options.get(name)) for name in naming_files(offer.spec.config)}
+    registration = catalog.registration(kind, recorded.name)
+    given = with_flag(registration.spec, {}, DATA_DIR, data_dir).get(registration.spec.prefix, {})
+    named = {name: str(recorded.options.get(name)) for name in naming_files(registration.spec.config)}
     again = {
-        name: _found_again(content, files.get(content, ""), data_dir, option=option_path(offer.spec, option))
-        for option, name in option_fields(offer.spec).items()
+        name: _found_again(content, files.get(content, ""), data_dir, option=option_path(registration.spec, option))
+        for option, name in option_fields(registration.spec).items()
         if (content := named.get(name, "")).startswith(CONTENT)
     }
     config: Any = from_json(
         {**recorded.options, **given, **again},
-        offer.spec.config,
+        registration.spec.config,
         of=f"recorded options of {recorded.name}",
         error=BadRun,
         hint=f"the run was made with {recorded.distribution} {recorded.version}: install that version",
     )
-    return _chosen(catalog, offer, config)
+    return _chosen(catalog, registration, config)
 
 
 def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[str, dict[str, str]]:
@@ -100,7 +100,7 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
     return found
 
 
-def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedComponent[Any]:
+def _chosen(catalog: Catalog, registration: Registration, config: Any) -> ResolvedComponent[Any]:
     options = {name: value for name, value in to_json(config).items() if name != DATA_DIR}
     files: dict[str, str] = {}
     for name in naming_files(type(config)):
@@ -112,13 +112,13 @@ def _chosen(catalog: Catalog, offer: Registration, config: Any) -> ResolvedCompo
                 files[str(options[name])] = str(path.resolve())
     others = [one for one in catalog.installed if one.distribution != CORE_DISTRIBUTION]  # toolkits too
     component = Component(
-        name=offer.spec.name,
-        distribution=offer.plugin.distribution,
-        version=offer.plugin.version,
-        code="+".join(code_digest(one, others) for one in (offer.plugin, *offer.parts)),
+        name=registration.spec.name,
+        distribution=registration.plugin.distribution,
+        version=registration.plugin.version,
+        code="+".join(code_digest(one, others) for one in (registration.plugin, *registration.parts)),
         options=options,
     )
-    return ResolvedComponent(spec=offer.spec, config=config, component=component, files=files)
+    return ResolvedComponent(spec=registration.spec, config=config, component=component, files=files)
 
 
 def naming_files(config: type) -> list[str]:

@@ -158,7 +158,7 @@ class DatasetSpec(Spec[Dataset]):
 
     ``styles``: its prompt styles. ``metrics`` and ``judge``: the default ones. ``hides``: whether some cases hide edits
     from the method, depending on the config. ``builder``: makes such cases from a knowledge graph, a
-    ``ke_benchmarks.graph.BuilderSpec``; the dataset with the name of the family has it. ``usual``: the default judge
+    ``ke_benchmarks.graph.BuilderSpec``; the dataset with the name of the family has it. ``defaults``: the default judge
     and metrics, if they depend on the config.
     """
 
@@ -168,13 +168,13 @@ class DatasetSpec(Spec[Dataset]):
     judge: str = ""
     hides: Callable[[Any], bool] = field(default=lambda _config: False)
     builder: Spec[Any] | None = None
-    usual: Callable[[Any], Defaults] | None = None
+    defaults: Callable[[Any], Defaults] | None = None
 
     def for_config(self, config: Any) -> DatasetSpec:
         """Return this spec with the default judge and metrics for ``config``."""
-        if self.usual is None:
+        if self.defaults is None:
             return self
-        found = self.usual(config)
+        found = self.defaults(config)
         return evolve(self, judge=found.judge, metrics=found.metrics)
 
 

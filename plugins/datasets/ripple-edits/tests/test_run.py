@@ -74,8 +74,9 @@ class Marry:
 def catalog() -> Catalog:
     found = installed_catalog()
     spec = EditorSpec(name="marry", summary="s", build=lambda _config: Marry())
-    offer = Registration(spec=spec, plugin=found.offer("dataset", "ripple-edits").plugin)
-    return evolve(found, offers={**found.offers, "editor": {**found.offers["editor"], "marry": offer}})
+    registration = Registration(spec=spec, plugin=found.registration("dataset", "ripple-edits").plugin)
+    editors = {**found.registrations["editor"], "marry": registration}
+    return evolve(found, registrations={**found.registrations, "editor": editors})
 
 
 @pytest.fixture

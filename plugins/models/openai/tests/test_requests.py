@@ -492,8 +492,8 @@ def test_the_default_address_is_public_and_trailing_slashes_are_ignored():
 def test_settings_of_the_other_kind_of_source_are_refused():
     here = Installed(name="ke-core", module="ke_core.builtin")
     none: dict = {kind: {} for kind in ("editor", "dataset", "metric", "judge")}
-    offers = {each.name: Registration(spec=each, plugin=here) for each in (hf_spec, openai_spec)}
-    catalog = Catalog(offers=none | {"model": offers})
+    registrations = {each.name: Registration(spec=each, plugin=here) for each in (hf_spec, openai_spec)}
+    catalog = Catalog(registrations=none | {"model": registrations})
     with pytest.raises(BadConfig, match="dtype is not for openai:m, which is behind a server"):
         find_model("openai:m", ModelRequest(id="", dtype="bfloat16"), catalog)
     with pytest.raises(BadConfig, match="base_url is not for smollm2-135m, which is loaded here") as caught:

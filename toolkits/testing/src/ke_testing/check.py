@@ -94,10 +94,10 @@ def main(kind: str, name: str, options: dict[str, str]) -> int:
     """Run the contract and return the exit status: 0 if all checks ran, including checks that failed."""
     to = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # output of tests and libraries goes to standard error
-    offer = installed_catalog().offer(kind, name)
-    package = sys.modules[offer.plugin.module.partition(":")[0]]
+    registration = installed_catalog().registration(kind, name)
+    package = sys.modules[registration.plugin.module.partition(":")[0]]
     own = Path(package.__file__ or ".").resolve().parent
-    contract = contract_of(kind, offer, options, own)
+    contract = contract_of(kind, registration, options, own)
     source = SOURCE.format(
         module=contract.module,
         base=contract.base,

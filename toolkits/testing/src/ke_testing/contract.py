@@ -35,7 +35,7 @@ class RegisteredContract:
     @pytest.fixture
     def module(self) -> str:
         """The module of its entry point."""
-        return installed_catalog().offer(self.kind, self.name).plugin.module.partition(":")[0]
+        return installed_catalog().registration(self.kind, self.name).plugin.module.partition(":")[0]
 
     def test_entry_point_registers_it(self, spec: Spec[Any]) -> None:
         assert self.name == spec.name

@@ -39,7 +39,7 @@ def composed_editor(name: str, catalog: Catalog, plugins: Plugins) -> Registrati
     parts = [_wrapper(one, known) for one in names]
     if len(set(names)) < len(names):
         raise BadConfig(f"{name} names a wrapper twice", hint="name each wrapper once, in the order of their use")
-    editor = catalog.offer("editor", base)
+    editor = catalog.registration("editor", base)
     if not (isinstance(editor.spec, EditorSpec) and _locates(editor.spec)):
         raise BadConfig(
             f"{names[0]} wraps editors that locate a fact and write an update, which {base} does not",

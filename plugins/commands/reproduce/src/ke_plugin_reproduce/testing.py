@@ -176,22 +176,22 @@ def _catalog(tables: Mapping[str, Reproduction], reply: ReplyFunction, model: Ca
         build=lambda _request: ScriptedModel(model),
     )
     models = {SOURCE: Registration(spec=source, plugin=here)}
-    return evolve(installed, offers={**installed.offers, "editor": editors, "model": models})
+    return evolve(installed, registrations={**installed.registrations, "editor": editors, "model": models})
 
 
 def _editor(installed: Catalog, name: str, options: set[str], reply: ReplyFunction, *, own: bool) -> EditorSpec:
-    offer = installed.offers["editor"].get(name)
+    registration = installed.registrations["editor"].get(name)
 
     def build(_config: object) -> Editor:
         return StandIn(name=name, reply=reply)
 
-    if offer is None:
+    if registration is None:
         fields = {option: field(default="", type=str) for option in sorted(options)}
         config = make_class("Options", fields, kw_only=True, frozen=True)
         spec = EditorSpec(name=name, summary="a substitute", config=config, build=build, masks=True, own_prompt=own)
     else:
-        assert isinstance(offer.spec, EditorSpec)
-        spec = offer.spec
+        assert isinstance(registration.spec, EditorSpec)
+        spec = registration.spec
     return evolve(
         spec,
         build=build,

@@ -41,7 +41,7 @@ def build(config: CasesConfig) -> Dataset:
     return Cases(config=config, path=path_of(config))
 
 
-def usual(config: CasesConfig) -> Defaults:
+def defaults(config: CasesConfig) -> Defaults:
     """Return the default metrics: those for the aspects in the file's header, and those that the header names."""
     header = read_header(path_of(config))
     found = ["multi-hop"] if set(MULTI_HOP) & set(header.aspects) or not header.aspects else []
@@ -64,6 +64,6 @@ def ke_datasets() -> list[DatasetSpec]:
             metrics=("multi-hop", "classic"),
             judge="alias",
             hides=lambda config: bool(config.mask),
-            usual=usual,
+            defaults=defaults,
         )
     ]

@@ -171,7 +171,7 @@ def ke_datasets() -> list[DatasetSpec]:
         "styles": STYLES,
         "metrics": METRICS,
         "judge": "alias",
-        "usual": _usual,
+        "defaults": _defaults,
     }
     released = [
         variant.spec(
@@ -193,7 +193,7 @@ def build_released(variant: Variant, config: RecoeConfig) -> Dataset:
     return Recoe(variant=variant, config=config)
 
 
-def _usual(config: Any) -> Defaults:
+def _defaults(config: Any) -> Defaults:
     metrics = METRICS if config.perplexity else tuple(name for name in METRICS if name != PERPLEXITY)
     return Defaults(judge="alias", metrics=metrics)
 

@@ -106,7 +106,7 @@ def refuse(plan: TemplateOptions, into: Path, catalog: Catalog) -> None:
                 f"{entry.kind} {entry.name!r} of {entry.distribution} has that name", hint="choose another name"
             )
     if plan.name in catalog.names(plan.kind):
-        owner = catalog.offer(plan.kind, plan.name).plugin
+        owner = catalog.registration(plan.kind, plan.name).plugin
         raise BadConfig(
             f"{plan.kind} {plan.name!r} of {owner.distribution or owner.name} has that name", hint="choose another name"
         )

@@ -51,16 +51,16 @@ def list_(app: App, *, as_json: bool) -> None:
     """
     if not as_json:
         shared.require_some(app, "judge")
-    offers = [app.catalog.offer("judge", name) for name in app.catalog.names("judge")]
+    registrations = [app.catalog.registration("judge", name) for name in app.catalog.names("judge")]
     rows = [
         {
-            "judge": offer.spec.name,
-            "summary": offer.spec.summary,
-            "needs_model": _spec(offer.spec).needs_model,
-            "labels": [label for group in _spec(offer.spec).labels.values() for label in group],
-            "plugin": offer.plugin.distribution,
+            "judge": registration.spec.name,
+            "summary": registration.spec.summary,
+            "needs_model": _spec(registration.spec).needs_model,
+            "labels": [label for group in _spec(registration.spec).labels.values() for label in group],
+            "plugin": registration.plugin.distribution,
         }
-        for offer in offers
+        for registration in registrations
     ]
     shared.print_rows(rows, as_json=as_json)
 
