@@ -58,6 +58,11 @@ def test_edit_longer_than_the_context_is_refused() -> None:
     assert "more than 3" in refused[MOVE_TOWER.id]
 
 
+def test_edit_that_is_too_long_contradicts_no_later_edit() -> None:
+    long = city_edit(TOWER, ROME, Entity(label="Rome " * 30))
+    assert list(unsupported_edits([long, MOVE_TOWER], tiny_tokenizer(), 20)) == [long.id]
+
+
 def test_edit_to_the_old_object_is_refused() -> None:
     same: Edit = evolve(MOVE_TOWER, before=MOVE_TOWER.after)
     assert unsupported_edits([same], tiny_tokenizer(), 100) == {same.id: "its new object 'Rome' is the old one"}

@@ -120,7 +120,7 @@ def test_details_describe_the_written_weights(tmp_path: Path) -> None:
             found.append(edited.details)
     plain, double = found
     assert double["wrappers"] == {"doubled": {}}
-    assert double["relative_update_norms"]["1"] == pytest.approx(2 * plain["relative_update_norms"]["1"])
+    assert double["relative_update_norms"]["1"] == pytest.approx(2 * plain["relative_update_norms"]["1"], rel=1e-4)
     assert {name: edit["steps"] for name, edit in double["edits"].items()} == {edit.id: 2 for edit in EDITS}
     assert double["edits"][MOVE_TOWER.id]["missed"] != plain["edits"][MOVE_TOWER.id]["missed"]
 

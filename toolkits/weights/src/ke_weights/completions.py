@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from attrs import frozen
 
 from ke_core.plugin import (
+    UNSPACED,
     Decoding,
     EditFailed,
     Failure,
@@ -25,6 +29,9 @@ from ke_core.plugin import (
 
 DECODING = Decoding(max_tokens=12, stop=("\n",))
 """An answer is a name, unless the objects are longer."""
+OPENING = {"Ps", "Pi", "Pf"}
+"""Unicode's categories of quotes and opening brackets."""
+WORD_END = rf"(?![^\W_])|(?<=[{UNSPACED}])|(?=[{UNSPACED}])"
 
 
 @frozen(kw_only=True)
@@ -48,9 +55,12 @@ class Completion:
     logprobs: tuple[float, ...] = ()
 
     def begins_with(self, names: Sequence[str]) -> bool:
-        """Return whether the text begins with one of ``names``, ignoring case and spaces, up to a word's end."""
+        """Return whether the text begins with one of ``names``, up to a word's end, ignoring case, spaces and quotes.
+
+        In scripts without spaces between words, the next character does not show where a word ends.
+        """
         text = _plain(self.text)
-        return any(text.startswith(name) and not text[len(name) :][:1].isalnum() for name in map(_plain, names) if name)
+        return any(re.match(f"{re.escape(name)}(?:{WORD_END})", text) for name in map(_plain, names) if name)
 
 
 def complete_prompts(session: Session[Any], prompts: Sequence[PromptWithObjects]) -> Mapping[str, Completion]:
@@ -131,4 +141,6 @@ def _complete(one: PromptWithObjects) -> Procedure[Completion]:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().split()).lstrip("\"' ")
+    """Return lower case text with single spaces, and without quotes and brackets before it."""
+    words = " ".join(text.casefold().split())
+    return "".join(dropwhile(lambda one: one in "\"' " or unicodedata.category(one) in OPENING, words))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from attrs import define, field, frozen
 
-from ke_core.plugin import Edit, ModelFacts, Session, Setting, Settings, uninterruptible_context
+from ke_core.plugin import Edit, ModelFacts, Session, Setting, Settings
 from ke_weights.covariance import CovarianceCache, CovarianceSettings, KeyCovariance, has_few_tokens
 from ke_weights.edit_targets import EditTargets
 from ke_weights.edit_trace import EditTrace
@@ -18,6 +18,7 @@ from ke_weights.hyperparameters import MultiLayerConfig, SingleLayerConfig, Targ
 from ke_weights.keys import key_rows
 from ke_weights.modules import ModuleMap, module_map
 from ke_weights.offset_rows import Site
+from ke_weights.open_models import OpenModels
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import as_rewrites, rewrite, unsupported_edits
 from ke_weights.subject import encode
@@ -130,7 +131,7 @@ class LocateContextCache:
     inputs: GivenInputs = field(factory=GivenInputs, init=False)
     trace: EditTrace | None = field(default=None, init=False)
     covariance_cache: CovarianceCache = field(init=False)
-    _open: dict[int, LocateContext] = field(factory=dict, init=False)
+    _open: OpenModels[LocateContext] = field(factory=OpenModels, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.covariance_cache = CovarianceCache(
@@ -170,7 +171,7 @@ class LocateContextCache:
 
         A model that already holds an edit has been checked before.
         """
-        if id(session.model.module) in self._open:
+        if session.model.module in self._open:
             return
         modules, _settings, layers = self._place(session)
         self._given_templates()
@@ -185,16 +186,7 @@ class LocateContextCache:
         Raises UnsupportedEdit, before anything is computed, for the first edit that cannot be made with the others.
         """
         as_rewrites(edits, session.model.tokenizer, self._room(session), needs_subject=True)
-        key = id(session.model.module)
-        return nullcontext(self._open[key]) if key in self._open else self._entered(key, self._make(session))
-
-    @uninterruptible_context
-    def _entered(self, key: int, context: LocateContext) -> Iterator[LocateContext]:
-        self._open[key] = context
-        try:
-            yield context
-        finally:
-            del self._open[key]
+        return self._open.opened(session.model.module, lambda: self._make(session))
 
     def _room(self, session: Session[Any]) -> int:
         """Return how many tokens prompt and target may have after the longest left context."""

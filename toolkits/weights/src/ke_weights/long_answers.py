@@ -19,6 +19,7 @@ from ke_weights.facts import model_facts
 from ke_weights.hyperparameters import as_details
 from ke_weights.long_answer_options import BlockConfig, LongTargetConfig
 from ke_weights.modules import ModuleMap, module_map
+from ke_weights.open_models import OpenModels
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, unsupported_edits
 from ke_weights.subject import encode, end_of_sequence
@@ -70,6 +71,7 @@ class LongAnswerEditor(ABC):
         layers: Callable[[Mapping[str, Setting]], tuple[int, ...]],
     ) -> None:
         self.config, self.resolve, self.layers = config, resolve, layers
+        self._resolved: OpenModels[tuple[ModuleMap, Mapping[str, Setting]]] = OpenModels()
 
     @abstractmethod
     def write(self, work: LongAnswers) -> Details:
@@ -95,7 +97,8 @@ class LongAnswerEditor(ABC):
             yield PassthroughModel(session, self._write(session, rewrites, weights, closing))
 
     def _write(self, session: Session[Any], rewrites: Sequence[Rewrite], weights: Patch, closing: ExitStack) -> Details:
-        modules, settings = self.resolved(session)
+        resolved = self._resolved.opened(session.model.module, lambda: self.resolved(session))
+        modules, settings = closing.enter_context(resolved)
         distinct = {made.id: made for made in rewrites}
         return self.write(
             LongAnswers(

@@ -55,6 +55,7 @@ from ke_weights.long_answers import BlockEditor, LongAnswerEditor, LongAnswers
 from ke_weights.modules import Layer, ModuleMap, find_parts, module_map
 from ke_weights.named_maps import named_maps
 from ke_weights.nullspace import NullSpace, null_space
+from ke_weights.open_models import OpenModels
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, rewrite, unsupported_edits
 from ke_weights.ridge import RidgeShift
@@ -65,7 +66,7 @@ from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.spread import dense, frobenius, site_states, spread_over_layers, summed, write
 from ke_weights.state_files import load_state, save_state
 from ke_weights.stateful_editor import StatefulEditor
-from ke_weights.subject import SubjectTokens, encode, end_of_sequence, padded, target_ids
+from ke_weights.subject import SubjectTokens, edit_room, encode, end_of_sequence, padded, target_ids
 from ke_weights.tail import Tail, open_tail
 from ke_weights.templates import context_templates
 from ke_weights.training_rows import TrainingRows, training_rows
@@ -75,15 +76,15 @@ __all__ = [
     "NOT_QUANTIZED", "Adaptor", "AnswerStates", "BlockEditor", "CovarianceCache", "CovarianceSettings", "Delta",
     "Dense", "EditChange", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows", "Layer",
     "LayerCall", "LayerForward", "LiveAdapters", "LiveSettings", "LocateContext", "LocateContextCache", "LocateEditor",
-    "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "NullSpace", "OpenModel", "Patch", "RankOneEditor",
-    "Rewrite", "RidgeShift", "SavedEdit", "ScoredTokens", "StatefulEditor", "SubjectTokens", "Tail", "TargetSettings",
-    "TrainingRows", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys", "bare_values", "cholesky",
-    "context_templates", "covariance_weighted", "default_dtype", "dense", "derived_seed", "double", "edit_change",
-    "encode", "end_of_sequence", "find_parts", "forward", "frobenius", "frozen_module", "home", "hooked",
-    "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts", "module_map", "module_outputs",
-    "named_maps", "null_space", "open_live_adapters", "open_tail", "opened_edit", "padded", "project", "prompt_lengths",
-    "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice", "require_finite",
-    "restored_on_error", "rewrite", "ridge_update", "row_keys", "save_state", "scored_tokens", "site_states",
-    "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped", "target_ids", "training_rows",
-    "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
+    "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "NullSpace", "OpenModel", "OpenModels", "Patch",
+    "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit", "ScoredTokens", "StatefulEditor", "SubjectTokens", "Tail",
+    "TargetSettings", "TrainingRows", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys", "bare_values",
+    "cholesky", "context_templates", "covariance_weighted", "default_dtype", "dense", "derived_seed", "double",
+    "edit_change", "edit_room", "encode", "end_of_sequence", "find_parts", "forward", "frobenius", "frozen_module",
+    "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts", "module_map",
+    "module_outputs", "named_maps", "null_space", "open_live_adapters", "open_tail", "opened_edit", "padded", "project",
+    "prompt_lengths", "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice",
+    "require_finite", "restored_on_error", "rewrite", "ridge_update", "row_keys", "save_state", "scored_tokens",
+    "site_states", "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped", "target_ids",
+    "training_rows", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

@@ -83,7 +83,7 @@ def unsupported_edits(
         reason = NO_SUBJECT if needs_subject and edit.free_form else _obstacle(edit)
         if not reason:
             made = rewrite(edit)
-            other, statement = holds.setdefault(made.prompt, (made, edit.statement))
+            other, statement = holds.get(made.prompt, (made, edit.statement))
             length = len(encode(tokenizer, made.prompt)[0]) + len(target_ids(tokenizer, made.prompt, made.target))
             if other.target != made.target:
                 reason = (
@@ -91,6 +91,8 @@ def unsupported_edits(
                 )
             elif length > room:
                 reason = f"its prompt and target have {length} tokens, more than {room}"
+            else:
+                holds.setdefault(made.prompt, (made, edit.statement))
         if reason:
             refused[edit.id] = reason
     return refused

@@ -28,6 +28,9 @@ class WeightWriter(Protocol):
     def add(self, name: str, delta: Delta) -> None:
         """Add ``delta`` to the parameter called ``name``."""
 
+    def relative_norm(self, name: str) -> float | None:
+        """Return the relative change of the parameter so far, as ``Patch.relative_norm`` does."""
+
 
 def spread_over_layers(
     weights: WeightWriter,

@@ -115,6 +115,10 @@ class _FilteredWriter:
         self.made[layer] = summed(self.made.get(layer), delta)
         self.weights.add(name, delta)
 
+    def relative_norm(self, name: str) -> float | None:
+        """Return the relative change of the parameter so far."""
+        return self.weights.relative_norm(name)
+
 
 def _filtered(work: EditInProgress, layer: int, update: Delta, *, inside: bool) -> Delta:
     for wrapper in work.wrappers.values():
@@ -130,13 +134,15 @@ def write_wrapped(editor: LocateEditor, work: EditInProgress) -> Details:
     with work.session.model.patch() as trial:
         writer = _FilteredWriter(work, trial)
         made = editor.write(evolve(work, weights=writer))
-    modules, norms = work.context.modules, dict[str, float]()
+    modules = work.context.modules
     for layer, solved in writer.made.items():
         update = _filtered(work, layer, solved, inside=False)
         for targets, _settings in work.optimized:
             targets.record_filtered(layer, update)
-        norms[str(layer)] = write(work.weights, modules, layer, update)
-    told = {name: wrapper.after(work) for name, wrapper in work.wrappers.items()}
+        write(work.weights, modules, layer, update)
+    told = {name: wrapper.after(work) for name, wrapper in work.wrappers.items()}  # it may change the weights, too
+    names = {layer: modules.layers[layer].weight_name for layer in writer.made}
+    norms = {str(layer): work.weights.relative_norm(name) or 0.0 for layer, name in names.items()}
     details = work.context.details(norms, _report(work))
     warnings = [text for text in (details.get("warning", ""), _own_warning(made)) if text]
     others = {name: value for name, value in made.items() if name != "warning"}

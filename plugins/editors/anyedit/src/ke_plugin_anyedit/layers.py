@@ -14,14 +14,14 @@ Kp keeps the outputs at the tokens between the windows. The released code has no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from ke_core.plugin import Details, Edit, ModelFacts, Session, Setting, uninterruptible_context
+from ke_core.plugin import Details, Edit, ModelFacts, Session, Setting
 from ke_plugin_anyedit import AnyEditAlphaEditConfig
 from ke_weights.plugin import (
     AnswerStates,
@@ -35,6 +35,7 @@ from ke_weights.plugin import (
     LowRank,
     ModuleMap,
     NullSpace,
+    OpenModels,
     SubjectTokens,
     null_space,
     row_keys,
@@ -59,13 +60,13 @@ class AnyEditAlphaEdit(LongAnswerEditor):
         self._covariances = CovarianceCache(
             CovarianceSettings(corpus=config.corpus, tokens=config.tokens, document_length=config.document_length)
         )
-        self._open: dict[int, Spaces] = {}
+        self._open: OpenModels[Spaces] = OpenModels()
         self._computed: WeakKeyDictionary[KeyCovariance, NullSpace] = WeakKeyDictionary()
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Return the edits that cannot be made. Without edits: also check the text for the key covariance."""
         found = super().check(session, edits)
-        if not edits and id(session.model.module) not in self._open:
+        if not edits and session.model.module not in self._open:
             modules, settings = self.resolved(session)
             if self._covariances.missing(session, modules, self.layers(settings)):
                 self._covariances.rows(session, modules)
@@ -83,28 +84,17 @@ class AnyEditAlphaEdit(LongAnswerEditor):
         return work.details(norms, states) | {"mean_distance": float(left.norm(dim=0).mean())}
 
     def _spaces(self, work: LongAnswers) -> Spaces:
-        key = id(work.session.model.module)
-        if key not in self._open:
+        def spaces() -> Spaces:
             covariances = self._covariances.of(work.session, work.modules, work.layers)
-            spaces = {layer: self._space(work, layer, covariance) for layer, covariance in covariances.items()}
-            work.closing.enter_context(_kept(self._open, key, spaces))
-        return self._open[key]
+            return {layer: self._space(work, layer, covariance) for layer, covariance in covariances.items()}
+
+        return work.closing.enter_context(self._open.opened(work.session.model.module, spaces))
 
     def _space(self, work: LongAnswers, layer: int, covariance: KeyCovariance) -> NullSpace:
         """Return the null space of a covariance; that of a covariance seen before is not computed again."""
         if covariance not in self._computed:
             self._computed[covariance] = null_space(covariance, layer, work["nullspace_threshold"], work["l2"])
         return self._computed[covariance]
-
-
-@uninterruptible_context
-def _kept(opened: dict[int, Spaces], key: int, spaces: Spaces) -> Iterator[None]:
-    """Keep the null spaces of a model while its first edit is active."""
-    opened[key] = spaces
-    try:
-        yield
-    finally:
-        del opened[key]
 
 
 def as_targets(work: LongAnswers, states: Sequence[AnswerStates]) -> EditTargets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -90,7 +91,21 @@ def resolve_settings(
         parts.check_layers(blocks)
         inside = tuple(f"{parts.layers[at].name}." for at in blocks)
         found = tuple(path for path in found if path.startswith(inside))
+        if not found:
+            raise BadConfig(
+                f"targets: {', '.join(targets)} is in none of the layers {', '.join(map(str, blocks))}",
+                hint="choose other targets or layers",
+            )
+    refuse_shared(session.model.module, found)
     return values, found
+
+
+def refuse_shared(module: nn.Module, targets: Sequence[str]) -> None:
+    """Raise BadConfig for a target whose weight another module uses too: B A would change that module untrained."""
+    users = Counter(id(parameter) for _name, parameter in module.named_parameters(remove_duplicate=False))
+    for path in targets:
+        if users[id(module.get_submodule(path).weight)] > 1:
+            raise BadConfig(f"targets: {path} shares its weight with another module", hint="choose other targets")
 
 
 def refuse_quantized(module: nn.Module) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, uninterruptible_context
+from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session
 from ke_plugin_hf.guard import Delta, Patch
 from ke_plugin_hf.model import HFModel
 from ke_weights.hypernetwork.network import Hypernetwork, load_network
+from ke_weights.open_models import OpenModels
 from ke_weights.rewrites import Rewrite, as_rewrites, unsupported_edits
 from ke_weights.trained import Checkpoint, checkpoint_digest, read_checkpoint, trained_folder
 
@@ -46,7 +47,7 @@ class HypernetworkEditor(ABC, Generic[N, C]):
 
     def __init__(self, config: C) -> None:
         self.config = config
-        self._open: dict[int, TrainedNetwork[N]] = {}
+        self._open: OpenModels[TrainedNetwork[N]] = OpenModels()
         """By the id of a model with active edits of this editor, whose digest has changed."""
 
     @abstractmethod
@@ -64,7 +65,7 @@ class HypernetworkEditor(ABC, Generic[N, C]):
 
         Without edits: raise BadConfig without a trained network for this model.
         """
-        if not edits and id(session.model) not in self._open:
+        if not edits and session.model not in self._open:
             self.trained(session)
         return unsupported_edits(edits, session.model.tokenizer, session.model.context)
 
@@ -82,21 +83,9 @@ class HypernetworkEditor(ABC, Generic[N, C]):
         if not rewrites:
             yield PassthroughModel(session)
             return
-        outermost = id(session.model) not in self._open
-        trained = self.trained(session) if outermost else self._open[id(session.model)]
-        with session.model.patch() as weights:
-            made = self.write(session.model, trained, rewrites, weights)
-            with self._kept_open(session.model, trained) if outermost else nullcontext():
-                yield PassthroughModel(session, made)
-
-    @uninterruptible_context
-    def _kept_open(self, model: HFModel, trained: TrainedNetwork[N]) -> Iterator[None]:
-        """Use ``trained`` for further edits of ``model`` while the block runs."""
-        self._open[id(model)] = trained
-        try:
-            yield
-        finally:
-            del self._open[id(model)]
+        opened = self._open.opened(session.model, lambda: self.trained(session))
+        with opened as trained, session.model.patch() as weights:
+            yield PassthroughModel(session, self.write(session.model, trained, rewrites, weights))
 
     def _folder(self, session: Session[HFModel]) -> Path:
         given = self.config.checkpoint
