@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attrs import evolve
 
 from ke_core.plugin import BadData, EditFailed
 from ke_plugin_hf.testing import tiny_model
@@ -132,13 +131,12 @@ def test_examples_without_a_prompt_are_skipped() -> None:
         usable_examples([bare], "all")
 
 
-def test_too_long_example_is_named(tmp_path: Path, kit: Any) -> None:
-    model = tiny_model("llama")
+def test_too_long_examples_are_refused_at_the_start(tmp_path: Path, kit: Any) -> None:
+    session = make_session(tiny_model("llama"), root=tmp_path)
     long = TrainingExample(edit=MOVE_TOWER, paraphrases=("so " * 2000,))
-    config = evolve(kit.config, batch=8)
-    training = MendTrainer(config).start(make_session(model, root=tmp_path), [long], None)
-    with pytest.raises(BadData, match=f"training example {MOVE_TOWER.id} has .* tokens, more than 1024"):
-        training.advance()
+    why = rf"2 of 6 training examples have more than 1024 tokens.*: the first, {MOVE_TOWER.id} \('.*'\), has \d+"
+    with pytest.raises(BadData, match=why):
+        MendTrainer(kit.config).start(session, [*kit.examples, long, long], None)
 
 
 def test_paper_profile_has_the_published_numbers_and_steps(kit: Any, tmp_path: Path) -> None:

@@ -79,6 +79,12 @@ def test_statements_without_a_prompt_are_left_out(kit: Any) -> None:
         scope_examples([kit.examples[0], statement])
 
 
+def test_too_long_examples_are_refused_at_the_start(kit: Any, tmp_path: Path) -> None:
+    long = evolve(kit.examples[0], paraphrases=("so " * 2000,))
+    with pytest.raises(BadData, match=r"1 of 5 training examples have more than 1024 tokens.*: the first, '.*', has"):
+        kit.begin(tmp_path, examples=[*kit.examples, long])
+
+
 def test_loss_that_is_not_finite_ends_the_training(kit: Any, tmp_path: Path) -> None:
     training = kit.begin(tmp_path)
     with torch.no_grad():

@@ -21,6 +21,7 @@ from ke_memory.plugin import sentence
 from ke_plugin_serac import SeracConfig
 from ke_plugin_serac.scope import scope_key
 from ke_plugin_serac.trained import LOG_WEIGHTS, PREFIX, load_weights, open_counterfactual
+from ke_weights.example_lengths import ExampleTexts, check_lengths
 from ke_weights.hypernetwork import NetworkOptimizer
 from ke_weights.plugin import OpenModel, ScoredTokens, encode, find_parts, forward, scored_tokens, target_ids
 from ke_weights.trainers import Training, TrainingExample, TrainStep
@@ -49,10 +50,16 @@ class SeracTrainer:
     def start(
         self, session: Session[Any], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
     ) -> Training:
-        """Start, or resume from ``saved``. Raises BadData for fewer than two usable examples."""
+        """Start, or resume from ``saved``. Raises BadData for fewer than two usable examples, or one too long."""
         model = self._open(session)[0].model
         encoder = session.encoder(self.config.encoder)
-        training = SeracTraining(model, encoder, scope_examples(examples), self.config, seed=session.seed)
+        found = scope_examples(examples)
+        texts = [
+            ExampleTexts(name=repr(one.statement[:60]), target=one.target, prompts=[*counterfactual_prompts(one)])
+            for one in found
+        ]
+        check_lengths(texts, model.tokenizer, model.context, extra=len(end_tokens(model)))
+        training = SeracTraining(model, encoder, found, self.config, seed=session.seed)
         if saved is not None:
             training.load(saved)
         return training
@@ -170,21 +177,25 @@ class SeracTraining:
         """Return a batch of edits, each before a question or its own prompt, with the target and the end scored."""
         rows = []
         for example in self._sample(rng, self.config.batch):
-            prompt = f"{sentence(example.statement)}\n{rng.choice((example.key, *example.questions))}"
+            prompt = str(rng.choice(counterfactual_prompts(example)))
             tokenizer = self.model.tokenizer
             ids, target = encode(tokenizer, prompt)[0], target_ids(tokenizer, prompt, example.target)
-            target += () if tokenizer.eos_token_id is None else (tokenizer.eos_token_id,)
-            if len(ids) + len(target) > self.model.context:
-                raise BadData(
-                    f"a training example has {len(ids) + len(target)} tokens, more than {self.model.context}: "
-                    f"{example.statement[:60]!r}",
-                    hint="remove it from the data",
-                )
-            rows.append((ids, target))
+            rows.append((ids, target + end_tokens(self.model)))
         return scored_tokens(rows, self.model.device)
 
     def _sample(self, rng: np.random.Generator, count: int) -> list[ScopeExample]:
         return [self.examples[at] for at in rng.permutation(len(self.examples))[:count]]
+
+
+def counterfactual_prompts(example: ScopeExample) -> tuple[str, ...]:
+    """Return the edit's statement before its own prompt, and before each question in its scope."""
+    return tuple(f"{sentence(example.statement)}\n{text}" for text in (example.key, *example.questions))
+
+
+def end_tokens(model: OpenModel) -> tuple[int, ...]:
+    """Return the end-of-sequence token, which a target ends with, if the tokenizer has one."""
+    end = model.tokenizer.eos_token_id
+    return () if end is None else (end,)
 
 
 def trained_parameters(model: OpenModel, blocks: int) -> dict[str, nn.Parameter]:

@@ -82,12 +82,11 @@ class ExampleSampler:
         documents: Sequence[str],
         tokenizer: Any,
         *,
-        context: int,
         length: int,
         seed: int,
     ) -> None:
         self.examples, self.documents, self.tokenizer = examples, documents, tokenizer
-        self.context, self.length, self.seed = context, length, seed
+        self.length, self.seed = length, seed
         self._order: tuple[int, list[int]] = (-1, [])
 
     def batch(self, start: int, count: int, device: torch.device) -> EditBatch:
@@ -112,10 +111,4 @@ class ExampleSampler:
         return self.examples[self._order[1][place]]
 
     def _row(self, example: HypernetworkExample, prompt: str) -> Row:
-        ids, target = encode(self.tokenizer, prompt)[0], target_ids(self.tokenizer, prompt, example.target)
-        if len(ids) + len(target) > self.context:
-            raise BadData(
-                f"training example {example.id} has {len(ids) + len(target)} tokens, more than {self.context}",
-                hint="remove it from the data",
-            )
-        return ids, target
+        return encode(self.tokenizer, prompt)[0], target_ids(self.tokenizer, prompt, example.target)

@@ -15,6 +15,7 @@ from torch.optim import Adam
 from ke_core.plugin import EditFailed, Session
 from ke_plugin_hf.model import HFModel
 from ke_weights.corpus import read_corpus
+from ke_weights.example_lengths import ExampleTexts, check_lengths
 from ke_weights.hooks import frozen_module
 from ke_weights.hypernetwork.examples import ExampleSampler, Wordings, usable_examples
 from ke_weights.hypernetwork.network import PREFIX, Hypernetwork, load_network
@@ -170,15 +171,17 @@ class HypernetworkTraining(ABC, Generic[N]):
 def example_sampler(
     session: Session[HFModel], examples: Sequence[TrainingExample], wordings: Wordings, *, locality: str, length: int
 ) -> ExampleSampler:
-    """Return the sampler of a training. ``locality``, ``length``: other text, and tokens to use of each document."""
-    return ExampleSampler(
-        usable_examples(examples, wordings),
-        read_corpus(locality).documents,
-        session.model.tokenizer,
-        context=session.model.context,
-        length=length,
-        seed=session.seed,
-    )
+    """Return the sampler of a training. ``locality``, ``length``: other text, and tokens to use of each document.
+
+    Raises BadData if no example is usable, or if one is too long for the model.
+    """
+    found, model = usable_examples(examples, wordings), session.model
+    texts = [
+        ExampleTexts(name=f"{one.id} ({one.prompt[:60]!r})", target=one.target, prompts=(one.prompt, *one.wordings))
+        for one in found
+    ]
+    check_lengths(texts, model.tokenizer, model.context)
+    return ExampleSampler(found, read_corpus(locality).documents, model.tokenizer, length=length, seed=session.seed)
 
 
 def divergence(base: Tensor, now: Tensor, mask: Tensor) -> Tensor:
