@@ -22,6 +22,7 @@ from ke_testing.editor import one_clear_line
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.plugin import map_orientation, read_corpus, rewrite, target_ids
+from ke_weights.testing.chat import expect_room_for_chat_format
 
 SMALL = WiseConfig(module="down:2", steps=4, lr=2.0, alpha=1.0, beta=4.0, gamma=2.0, act_ratio=0.8, contexts=0)
 EDITS = (MOVE_TOWER, MOVE_GATE)
@@ -252,3 +253,8 @@ def test_unknown_activation_function_is_refused_only_for_its_score(tmp_path: Pat
     Wise(SMALL).check(session, ())
     with one_clear_line(model, BadConfig, "activation function of this model: mish"):
         Wise(evolve(SMALL, score="activation")).check(session, ())
+
+
+@pytest.mark.parametrize("contexts", [0, 10])
+def test_prompt_that_only_fits_without_the_chat_format_is_refused(contexts: int, tmp_path: Path) -> None:
+    expect_room_for_chat_format(Wise(evolve(SMALL, contexts=contexts)), tmp_path)

@@ -22,7 +22,7 @@ from ke_weights.modules import ModuleMap, module_map
 from ke_weights.open_models import OpenModels
 from ke_weights.optimize import TargetSettings
 from ke_weights.rewrites import Rewrite, as_rewrites, unsupported_edits
-from ke_weights.subject import encode, end_of_sequence
+from ke_weights.subject import edit_room, encode, end_of_sequence
 
 
 @frozen(kw_only=True, eq=False)
@@ -129,8 +129,7 @@ class LongAnswerEditor(ABC):
 
     def _room(self, session: Session[Any]) -> int:
         """Return how many tokens prompt and target may have in addition to those of the chat format."""
-        model = session.model
-        return int(model.context) - self.config.eos - (len(model.encode("a")) if model.chat else 0)
+        return edit_room(session.model) - self.config.eos
 
 
 class BlockEditor(LongAnswerEditor):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ke_core.plugin import Edit, Edited, Session
 from ke_plugin_hf.model import HFModel
 from ke_weights.rewrites import unsupported_edits
+from ke_weights.subject import edit_room
 
 
 class RestorableEdited(Edited, Protocol):
@@ -32,8 +33,8 @@ class StatefulEditor(ABC):
         """Open the edited model without edits."""
 
     def room(self, model: HFModel) -> int:
-        """Return the maximum number of tokens of prompt and target."""
-        return model.context
+        """Return the maximum number of tokens of prompt and target, in addition to those of the chat format."""
+        return edit_room(model)
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Refuse edits without a prompt or a new object, too long, or contradicting an earlier one.

@@ -76,6 +76,11 @@ def target_ids(tokenizer: Any, prompt: str, target: str) -> tuple[int, ...]:
     return tuple(tokenizer(spaced, add_special_tokens=False)["input_ids"])
 
 
+def edit_room(model: Any) -> int:
+    """Return the maximum number of tokens of an edit's prompt and target: the context without the chat format's."""
+    return int(model.context) - (len(model.encode("a")) if model.chat else 0)
+
+
 def end_of_sequence(tokenizer: Any, option: str) -> tuple[int, ...]:
     """Return the end-of-sequence token, which ``option`` needs, as a tuple of one id. Raises BadConfig without one."""
     if tokenizer.eos_token_id is None:

@@ -25,6 +25,7 @@ from ke_weights.plugin import (
     StatefulEditor,
     as_rewrites,
     edit_change,
+    edit_room,
     find_parts,
     map_orientation,
     model_facts,
@@ -78,7 +79,7 @@ class GraceModel(PassthroughModel):
         EditFailed.
         """
         model = self.session.model
-        as_rewrites(add, model.tokenizer, model.context)  # raises for an edit that cannot be made
+        as_rewrites(add, model.tokenizer, edit_room(model))  # raises for an edit that cannot be made
         change = edit_change([(one.edit,) for one in self.learned], add, remove)
         learned, described = list(self.learned[: change.kept]), dict[str, Any]()
         with restored_on_error(self.adaptor):

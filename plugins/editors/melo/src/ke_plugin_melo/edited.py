@@ -20,6 +20,7 @@ from ke_weights.plugin import (
     SubjectTokens,
     as_rewrites,
     edit_change,
+    edit_room,
     map_orientation,
     module_outputs,
     restored_on_error,
@@ -103,7 +104,7 @@ class MeloModel(PassthroughModel):
     ) -> tuple[VectorDatabase, LearnedBatch]:
         """Train ``block`` on ``edits``, and add their queries to the database."""
         model, how = self.session.model, self.made.training
-        rewrites = as_rewrites(edits, model.tokenizer, model.context)
+        rewrites = as_rewrites(edits, model.tokenizer, edit_room(model))
         tokens = [
             (tuple(model.encode(one.prompt)), target_ids(model.tokenizer, one.prompt, one.target)) for one in rewrites
         ]

@@ -86,6 +86,10 @@ class UltraEdit(StatefulEditor):
         self._open: dict[int, list[UltraEditedModel]] = {}
         """By the id of a model, its active edits, the innermost last."""
 
+    def room(self, model: OpenModel) -> int:
+        """Return the context: edits are trained on the plain prompt, also for a model with a chat format."""
+        return model.context
+
     @contextmanager
     def edit(self, session: Session[OpenModel], edits: Sequence[Edit]) -> Iterator[Edited]:
         """Make a turn of ``edits``. Inside another edit of this model, it continues its statistics.

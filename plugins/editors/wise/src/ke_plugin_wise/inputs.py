@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from attrs import field, frozen
 
 from ke_core.plugin import SLOT, Session
-from ke_weights.plugin import OpenModel, Rewrite, context_templates, derived_seed, read_corpus, target_ids
+from ke_weights.plugin import OpenModel, Rewrite, context_templates, derived_seed, edit_room, read_corpus, target_ids
 
 LENGTHS = (6, 11)
 """Tokens of the left contexts: a word, and 5 or 10 after it."""
@@ -55,7 +55,7 @@ def training_texts(session: Session[OpenModel], contexts: int, corpus: str) -> T
 
 def room(model: OpenModel, contexts: int) -> int:
     """Return the maximum number of tokens of a request, which must also fit after its left contexts."""
-    return model.context - (max(LENGTHS) + MARGIN if contexts else 0)
+    return edit_room(model) - (max(LENGTHS) + MARGIN if contexts else 0)
 
 
 def unrelated(documents: Sequence[str], seed: int) -> str:

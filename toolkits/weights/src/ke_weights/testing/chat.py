@@ -1,0 +1,33 @@
+"""Edits of a model with a chat format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from ke_core.plugin import Editor, UnsupportedEdit
+from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.testing import tiny_model
+from ke_testing.examples import MOVE_TOWER
+from ke_testing.fakes import make_session
+
+MARGIN = 30
+"""Tokens between the edit and the context: an editor may use some of them for left contexts."""
+
+
+def expect_room_for_chat_format(editor: Editor, root: Path) -> None:
+    """Expect that an edit is refused if it fits into the context as plain text, but not in the chat format."""
+    plain = tiny_model("gpt2")
+    plain.tokenizer.chat_template = "{% for turn in messages %}" + "Q: " * MARGIN + "{{ turn['content'] }}{% endfor %}"
+    chat = HFModel.from_parts(plain.module, plain.tokenizer, id="tiny:chat", chat=True)
+    assert MOVE_TOWER.cloze is not None
+    words = "the " * (plain.context - MARGIN - len(plain.encode(f"{MOVE_TOWER.prompt} {MOVE_TOWER.target}")))
+    edit = evolve(MOVE_TOWER, cloze=evolve(MOVE_TOWER.cloze, template=f"{words}{MOVE_TOWER.cloze.template}"))
+    assert len(plain.encode(edit.prompt)) < plain.context < len(chat.encode(edit.prompt))
+    assert editor.check(make_session(plain, root=root), [edit]) == {}
+    session = make_session(chat, root=root)
+    assert "more than" in editor.check(session, [edit])[edit.id]
+    with pytest.raises(UnsupportedEdit, match="more than"), editor.edit(session, [edit]):
+        pass
