@@ -19,7 +19,7 @@ from ke_plugin_ultraedit.normalizer import RunningStatistics
 from ke_plugin_ultraedit.shifts import Features, shift, values
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
-from ke_weights.plugin import Dense, LowRank, dense, layer_gradients, map_orientation, rewrite, target_ids
+from ke_weights.plugin import Delta, Dense, LowRank, Patch, dense, layer_gradients, map_orientation, rewrite, target_ids
 from ke_weights.testing.reference_edits import off
 from ke_weights.testing.weights import changes, weights_of
 
@@ -230,6 +230,34 @@ def test_gradient_that_is_not_finite_changes_nothing(tmp_path: Path, monkeypatch
                 edited.change(add=[MOVE_GATE])
         assert isinstance(edited, UltraEditedModel)
         assert (model.digest, edited.edits, edited.turns) == (before, 1, 1)
+
+
+@pytest.mark.parametrize("error", [EditFailed("full"), KeyboardInterrupt()])
+def test_error_between_two_updates_changes_nothing(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, add = tiny_model("gpt2"), Patch.add
+
+    def add_or_raise(self: Patch, name: str, delta: Delta) -> None:
+        if name.startswith(NAMES["gpt2"][1]):
+            raise error
+        add(self, name, delta)
+
+    session = make_session(model, root=tmp_path)
+    with model.recording() as recorded, UltraEdit(CONFIG).edit(session, [MOVE_TOWER]) as edited:
+        before = model.digest
+        with monkeypatch.context() as patched:
+            patched.setattr(Patch, "add", add_or_raise)
+            with pytest.raises(type(error)):
+                edited.change(add=[MOVE_GATE])
+        assert isinstance(edited, UltraEditedModel)
+        assert (model.digest, edited.edits, edited.turns) == (before, 1, 1)
+        assert {len(updates) for updates in recorded.deltas().values()} == {1}
+        edited.change(add=[MOVE_GATE])
+        after = model.digest
+    with UltraEdit(CONFIG).edit(session, [MOVE_TOWER]) as edited:
+        edited.change(add=[MOVE_GATE])
+        assert model.digest == after
 
 
 def without_gradients(*args: Any) -> Any:

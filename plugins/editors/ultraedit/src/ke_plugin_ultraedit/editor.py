@@ -8,7 +8,14 @@ from pathlib import Path
 
 from ke_core.plugin import Edit, Edited, PassthroughModel, Session, Setting, UnsupportedChange
 from ke_plugin_ultraedit import UltraEditConfig, derive
-from ke_plugin_ultraedit.saved import SavedTurns, load_turns, save_turns, set_weight, weight_of
+from ke_plugin_ultraedit.saved import (
+    SavedTurns,
+    load_turns,
+    save_turns,
+    set_weight,
+    weight_of,
+    weights_restored_on_error,
+)
 from ke_plugin_ultraedit.turns import Statistics, TurnSettings, make_turn
 from ke_weights import as_details
 from ke_weights.plugin import (
@@ -40,7 +47,7 @@ class UltraEditedModel(PassthroughModel):
         return other
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
-        """Make a turn of the edits ``add``. Raises UnsupportedChange for ``remove``."""
+        """Make a turn of the edits ``add``: all or none. Raises UnsupportedChange for ``remove``."""
         if remove:
             raise UnsupportedChange(
                 f"{len(remove)} edits cannot be removed: they are in the model's weights",
@@ -51,15 +58,17 @@ class UltraEditedModel(PassthroughModel):
         model = self.session.model
         rewrites = as_rewrites(add, model.tokenizer, model.context)
         turn = make_turn(model, rewrites, self.statistics, self.settings)
-        for name, update in turn.updates.items():
-            self.weights.add(f"{name}.weight", update)
+        with weights_restored_on_error(self.weights, model.module, [*turn.updates]):
+            for name, update in turn.updates.items():
+                self.weights.add(f"{name}.weight", update)
+            norms = {name: self.weights.relative_norm(f"{name}.weight") for name in turn.updates}
         self.statistics, self.edits, self.turns = turn.statistics, self.edits + len(add), self.turns + 1
         self._details = {
             "hyperparameters": as_details(self.values),
             "turn": self.turns,
             "edits_so_far": self.edits,
             "tokens_in_statistics": {shape: found.count for shape, found in self.statistics.items()},
-            "relative_update_norms": {name: self.weights.relative_norm(f"{name}.weight") for name in turn.updates},
+            "relative_update_norms": norms,
             "edits": {made.id: {"nll": loss} for made, loss in zip(rewrites, turn.losses, strict=True)},
         }
 

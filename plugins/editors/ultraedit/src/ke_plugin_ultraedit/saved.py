@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
 from attrs import frozen
 from torch import Tensor, nn
 
-from ke_core.plugin import BadData, loads
+from ke_core.plugin import BadData, loads, uninterruptible_context
 from ke_plugin_ultraedit.normalizer import RunningStatistics
 from ke_plugin_ultraedit.turns import Statistics
 from ke_weights.plugin import Dense, Patch, double, home, load_state, map_orientation, save_state
@@ -64,6 +64,19 @@ def weight_of(module: nn.Module, name: str) -> Tensor:
     """Return the weight of a linear map as [out, in], without a copy."""
     owner = module.get_submodule(name)
     return map_orientation(owner, owner.get_parameter("weight").detach())
+
+
+@uninterruptible_context
+def weights_restored_on_error(weights: Patch, module: nn.Module, names: Sequence[str]) -> Iterator[None]:
+    """Undo what the block adds to the weights of these linear maps if it raises, bit for bit."""
+    before, count = {name: weight_of(module, name).clone() for name in names}, len(weights.made)
+    try:
+        yield
+    except BaseException:
+        for name, weight in before.items():
+            weight_of(module, name).copy_(weight)
+        del weights.made[count:]
+        raise
 
 
 def set_weight(weights: Patch, module: nn.Module, name: str, wanted: Tensor) -> None:
