@@ -73,6 +73,15 @@ def test_examples_of_a_dataset_are_its_edits_with_questions(catalog):
     assert found[0].paraphrases == (MOVE_TOWER.question,)
 
 
+def test_folder_does_not_hide_the_dataset_of_its_name(tmp_path, monkeypatch, catalog):
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert len(read_examples("toy", catalog, {})) == 2
+    with pytest.raises(BadData, match="training data not found: folder"):
+        read_examples("folder", catalog, {})
+
+
 def test_statement_is_split_by_the_longest_matching_cloze(tmp_path, catalog):
     source = write(
         tmp_path / "a.json",

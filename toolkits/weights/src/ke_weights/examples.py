@@ -44,7 +44,7 @@ def read_examples(source: str, catalog: Catalog, options: Options, data_dir: str
     path = Path(source).expanduser()
     if path.is_file():
         return [_example(raw, place) for raw, place in read_rows(path)]
-    if path.suffix or path.exists():
+    if source not in catalog.names("dataset") and (path.suffix or path.exists()):  # a folder may have a dataset's name
         raise BadData(f"training data not found: {source}", hint=f"use a file or the name of a dataset; {FORM}")
     spec = catalog.spec("dataset", source)
     dataset: Dataset = resolve_component(
