@@ -207,7 +207,8 @@ def _saved(folder: Path, about: Mapping[str, Any]) -> Checkpoint | None:
     if folder.exists() and not folder.is_dir():
         raise BadRun(f"{folder} is not a folder", hint=ELSEWHERE)
     if not file.exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        leftover = f".{TRAINING}."  # of a process that was killed while writing
+        if folder.is_dir() and not all(path.name.startswith(leftover) for path in folder.iterdir()):
             raise BadRun(f"{folder} contains other files, not a training", hint=ELSEWHERE)
         return None
     known = read_object(file, error=BadRun, hint=ELSEWHERE)

@@ -243,6 +243,13 @@ def test_folder_with_other_files_is_unchanged(ke, tmp_path, data):
     assert [path.name for path in (tmp_path / "net").iterdir()] == ["letter.txt"]
 
 
+def test_leftover_of_a_killed_process_does_not_block_the_folder(ke, tmp_path, data):
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / ".training.json.0a1b2c3d4e5f").write_text("{")
+    assert ke(*TRAIN, "--data", data)[0] == 0
+    assert read_checkpoint(tmp_path / "net").step == 5
+
+
 def test_damaged_checkpoint_is_a_one_line_error(ke, tmp_path, data):
     ke(*TRAIN, "--data", data)
     file = tmp_path / "net" / "checkpoint.safetensors"
