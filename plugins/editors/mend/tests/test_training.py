@@ -83,6 +83,20 @@ def test_non_finite_gradients_are_skipped_up_to_a_limit(
         training.advance()
 
 
+def test_resumed_training_repeats_the_loss_and_counts_the_skips(
+    kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = kit.begin(tiny_model("gpt2"), tmp_path)
+    loss = training.advance().loss
+    monkeypatch.setattr(training_module, "finite", lambda _tensors: False)
+    monkeypatch.setattr(training_module, "SKIPS", 3)
+    for _ in range(2):
+        training = kit.begin(tiny_model("gpt2"), tmp_path, saved=training.tensors())
+        assert training.advance().loss == loss
+    with pytest.raises(EditFailed, match="not finite in 3 consecutive steps"):
+        kit.begin(tiny_model("gpt2"), tmp_path, saved=training.tensors()).advance()
+
+
 def test_overflowing_batch_is_skipped(kit: Any, tmp_path: Path) -> None:
     """An infinite value would make the normalizers' means NaN permanently."""
     model = tiny_model("llama")

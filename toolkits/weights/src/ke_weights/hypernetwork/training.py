@@ -141,16 +141,21 @@ class HypernetworkTraining(ABC, Generic[N]):
         return bool(0 < self.recipe["steps"] <= self.step)
 
     def tensors(self) -> Mapping[str, Any]:
-        """Return the network, the optimizers, and the step, which determines the position in the data."""
+        """Return the network, the optimizers, the step (the position in the data), and what a skipped step repeats."""
         found = {f"{PREFIX}{name}": part for name, part in self.network.state_dict().items()}
         for kind, optimizer in self.optimizers.items():
             found |= {f"adam.{kind}.{name}": value for name, value in optimizer.tensors().items()}
         arrays = {name: part.detach().cpu().numpy().copy() for name, part in found.items()}
-        return arrays | {"step": np.array(self.step)}
+        counts = {"step": np.array(self.step), "skipped": np.array(self.skipped), "last": np.array(self.last)}
+        return arrays | counts
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Continue from ``tensors`` of a checkpoint."""
         self.step = int(saved["step"])
+        self.skipped, self.last = (
+            int(saved.get("skipped", 0)),
+            float(saved.get("last", 0.0)),
+        )  # not in older checkpoints
         load_network(self.network, saved)
         for kind, optimizer in self.optimizers.items():
             start = f"adam.{kind}."
