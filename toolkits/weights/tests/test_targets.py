@@ -344,6 +344,7 @@ def test_concurrent_processes_optimize_targets_once(
     for one in two:
         one.join()
     assert sum(counted) == len(rewrites)
+    assert not list(tmp_path.rglob("*.lock"))
 
 
 def test_ctrl_c_while_reading_a_target_keeps_the_target(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def optimized_targets(
     place = modules.layers[settings.layer].matrix.device  # device of the states to compare with
     known = _known(paths, place)
     if not known.keys() >= set(paths):
-        with locked(min(paths).with_suffix(".lock")):  # processes that share a run need the same ones at the same time
+        lock = min(paths).with_suffix(".lock")
+        with locked(lock):  # processes that share a run need the same ones at the same time
             known = _known(paths, place)
             missing = {path: made for path, made in zip(paths, rewrites, strict=True) if path not in known}
             free = of_device(AHEAD, modules.device) - len(missing)
@@ -57,6 +58,8 @@ def optimized_targets(
                 path: made for path, made in found.items() if not (path in missing or path in _alone or path.exists())
             }
             known |= _made(session, modules, missing, more, templates, settings)
+            with suppress(PermissionError):  # Windows deletes no open file
+                lock.unlink(missing_ok=True)  # a process that waits finds the targets, whichever file it then locks
     return [known[path] for path in paths]
 
 
