@@ -58,6 +58,14 @@ def test_edit_longer_than_the_context_is_refused() -> None:
     assert "more than 3" in refused[MOVE_TOWER.id]
 
 
+def test_error_of_a_long_edit_names_the_left_contexts() -> None:
+    tokenizer = tiny_tokenizer()
+    refused = unsupported_edits([MOVE_TOWER], tokenizer, 3, has_contexts=True)
+    assert "more than 3, the model's context minus the longest left context" in refused[MOVE_TOWER.id]
+    with pytest.raises(UnsupportedEdit, match="give shorter ones with the option templates"):
+        as_rewrites([MOVE_TOWER], tokenizer, -30, has_contexts=True)
+
+
 def test_edit_that_is_too_long_contradicts_no_later_edit() -> None:
     long = city_edit(TOWER, ROME, Entity(label="Rome " * 30))
     assert list(unsupported_edits([long, MOVE_TOWER], tiny_tokenizer(), 20)) == [long.id]

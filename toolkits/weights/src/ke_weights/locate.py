@@ -159,7 +159,8 @@ class LocateContextCache:
 
     def unsupported_edits(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Return edits that cannot be made (no cloze, no object, too long, contradicting), by id with the reason."""
-        return unsupported_edits(edits, session.model.tokenizer, self._room(session), needs_subject=True)
+        room = self._room(session)
+        return unsupported_edits(edits, session.model.tokenizer, room, needs_subject=True, has_contexts=True)
 
     @property
     def is_open(self) -> bool:
@@ -185,7 +186,7 @@ class LocateContextCache:
 
         Raises UnsupportedEdit, before anything is computed, for the first edit that cannot be made with the others.
         """
-        as_rewrites(edits, session.model.tokenizer, self._room(session), needs_subject=True)
+        as_rewrites(edits, session.model.tokenizer, self._room(session), needs_subject=True, has_contexts=True)
         return self._open.opened(session.model.module, lambda: self._make(session))
 
     def _room(self, session: Session[Any]) -> int:

@@ -61,21 +61,23 @@ def _span(cloze: Cloze) -> tuple[int, int]:
 
 
 def as_rewrites(
-    edits: Sequence[Edit], tokenizer: Any, room: int, *, needs_subject: bool = False
+    edits: Sequence[Edit], tokenizer: Any, room: int, *, needs_subject: bool = False, has_contexts: bool = False
 ) -> tuple[Rewrite, ...]:
     """Return ``edits`` as rewrites. Raises UnsupportedEdit for the first that ``unsupported_edits`` lists."""
-    for name, reason in unsupported_edits(edits, tokenizer, room, needs_subject=needs_subject).items():
+    refused = unsupported_edits(edits, tokenizer, room, needs_subject=needs_subject, has_contexts=has_contexts)
+    for name, reason in refused.items():
         raise UnsupportedEdit(f"edit {name!r} cannot be written into weights: {reason}", hint="remove this edit")
     return tuple(rewrite(edit) for edit in edits)
 
 
 def unsupported_edits(
-    edits: Sequence[Edit], tokenizer: Any, room: int, *, needs_subject: bool = False
+    edits: Sequence[Edit], tokenizer: Any, room: int, *, needs_subject: bool = False, has_contexts: bool = False
 ) -> Mapping[str, str]:
     """Return edits that cannot be made together, by id with the reason.
 
-    ``room``: maximum tokens of prompt and target. ``needs_subject``: refuse edits without a subject. Two edits of one
-    prompt with different targets contradict each other: the first is made, the later is refused.
+    ``room``: maximum tokens of prompt and target; with ``has_contexts``, after the longest left context.
+    ``needs_subject``: refuse edits without a subject. Two edits of one prompt with different targets contradict each
+    other: the first is made, the later is refused.
     """
     refused: dict[str, str] = {}
     holds: dict[str, tuple[Rewrite, str]] = {}
@@ -90,12 +92,23 @@ def unsupported_edits(
                     f"it contradicts edit {other.id!r} ({statement!r}): {made.prompt!r} cannot have both continuations"
                 )
             elif length > room:
-                reason = f"its prompt and target have {length} tokens, more than {room}"
+                reason = _too_long(length, room, has_contexts=has_contexts)
             else:
                 holds.setdefault(made.prompt, (made, edit.statement))
         if reason:
             refused[edit.id] = reason
     return refused
+
+
+def _too_long(length: int, room: int, *, has_contexts: bool) -> str:
+    what = f"its prompt and target have {length} tokens"
+    if not has_contexts:
+        return f"{what}, more than {max(room, 0)}"
+    if room > 0:
+        return f"{what}, more than {room}, the model's context minus the longest left context"
+    return (
+        f"{what}, and the longest left context fills the model's context: give shorter ones with the option templates"
+    )
 
 
 def _obstacle(edit: Edit) -> str:
