@@ -295,7 +295,14 @@ def test_a_tally_counts_what_is_on_record():
         [
             replied("1", answer, phase="before", batch="base"),
             replied("2", answer, phase="before", batch="base"),
-            Batch(batch="batch-1", cases=("1",), edits=2, seconds=3.0, refused={"e": "no  subject"}),
+            Batch(
+                batch="batch-1",
+                cases=("1",),
+                edits=2,
+                seconds=3.0,
+                refused={"e": "no  subject"},
+                details={"warning": "an update exceeds the weight"},
+            ),
             replied("1", answer, cut, Failure(error="ServerGone", message="at\n10")),
             Batch(batch="batch-2", cases=(), edits=0, skipped={"2": "edit e refused"}),
             Judged(batch="batch-1", case="1", phase="after", style="direct", judge=JUDGE, judgments={}),
@@ -307,6 +314,7 @@ def test_a_tally_counts_what_is_on_record():
     assert found.failures == {"ServerGone: at 10": 1}
     assert found.unfinished == {"length": 1}
     assert (found.refused, found.skipped) == ({"no subject": 1}, {"edit e refused": 1})
+    assert found.warned == {"an update exceeds the weight": 1}
     assert found.judge == JUDGE
 
 

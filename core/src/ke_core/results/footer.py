@@ -47,6 +47,7 @@ def losses(run: Reported) -> list[Loss]:
         Loss(one=f"failed reply, {wrong}", many=f"failed replies, {wrong}", reasons=failed, style="red"),
         Loss(one="case skipped", many="cases skipped", reasons=tally.skipped),
         Loss(one="edit refused by the editor", many="edits refused by the editor", reasons=tally.refused),
+        Loss(one="batch with a warning", many="batches with a warning", reasons=tally.warned),
         Loss(
             one=f"incomplete answer, {wrong}",
             many=f"incomplete answers, {wrong}",

@@ -23,10 +23,10 @@ class Tally:
     """Counts over one run.
 
     ``refused`` (edits), ``skipped`` (cases) and ``failures`` (replies) are counted by reason, ``unfinished`` (answers
-    without an answered outcome) by outcome. ``done`` of ``total`` cases are finished; ``total`` is 0 if it is unknown,
-    before the first edit or without an unedited model. ``edit_seconds``: time per edit of each batch. ``answers`` and
-    ``efforts`` (by style) are of the edited model, ``cost`` is of all answers. ``spent``: the usage of a server.
-    ``judge``: the last judge.
+    without an answered outcome) by outcome, ``warned`` (batches) by the editor's warning. ``done`` of ``total`` cases
+    are finished; ``total`` is 0 if it is unknown, before the first edit or without an unedited model. ``edit_seconds``:
+    time per edit of each batch. ``answers`` and ``efforts`` (by style) are of the edited model, ``cost`` is of all
+    answers. ``spent``: the usage of a server. ``judge``: the last judge.
     """
 
     total: int = 0
@@ -40,6 +40,7 @@ class Tally:
     spent: list[Usage] = field(factory=list)
     efforts: dict[str, Effort] = field(factory=dict)
     refused: Counter[str] = field(factory=Counter)
+    warned: Counter[str] = field(factory=Counter)
     skipped: Counter[str] = field(factory=Counter)
     failures: Counter[str] = field(factory=Counter)
     unfinished: Counter[str] = field(factory=Counter)
@@ -74,6 +75,7 @@ def tally(records: Iterable[Record]) -> Tally:
                 made.edits += record.edits
                 made.edit_seconds += [record.seconds / record.edits] if record.edits else []
                 made.refused += _reasons(record.refused)
+                made.warned += Counter(one_line(str(text), REASON) for text in [record.details.get("warning")] if text)
                 made.skipped += _reasons(record.skipped)
             case Replied():
                 asked[record.phase].add(record.case)

@@ -205,6 +205,20 @@ def test_targets_that_are_not_linear_are_refused(target: str, where: str, tmp_pa
         editor.check(make_session(tiny_model("llama"), root=tmp_path), ())
 
 
+def test_targets_outside_the_layers_are_refused(tmp_path: Path) -> None:
+    editor = Lora(evolve(SMALL, targets=("lm_head",), layers=(1, 2)))
+    with pytest.raises(BadConfig, match="lm_head is in none of the layers 1, 2"):
+        editor.check(make_session(tiny_model("llama"), root=tmp_path), ())
+
+
+def test_target_with_the_weight_of_another_module_is_refused(tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    model.module.lm_head.weight = model.module.model.embed_tokens.weight
+    editor = Lora(evolve(SMALL, profile="paper", targets=("lm_head",), layers=None))
+    with pytest.raises(BadConfig, match="lm_head shares its weight with another module"):
+        editor.check(make_session(model, root=tmp_path), ())
+
+
 def test_details_contain_hyperparameters_and_norms(tmp_path: Path) -> None:
     with Lora(SMALL).edit(make_session(tiny_model("llama"), root=tmp_path), EDITS) as edited:
         details = json.loads(json.dumps(edited.details))

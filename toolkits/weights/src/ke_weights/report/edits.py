@@ -156,11 +156,11 @@ def _sizes(made: EditResult) -> list[str]:
     largest = max((one.norm / one.base_norm for one in weights if one.base_norm), default=0.0)
     many = count_noun(len(weights), "weight")
     lines = [f"{many} changed, by at most {largest:.2%} of their norm, in {duration(made.seconds)}"]
-    if largest > 1:
-        lines.append(
-            "an update is larger than its weight: expect damage to the rest of the model; check it with ke verify"
-        )
-    return lines
+    details = made.patch.info.details
+    told = [one["warning"] for one in (details, *details.get("batches", ())) if "warning" in one]
+    if largest > 1 and not told:
+        told = ["an update is larger than its weight: expect damage to the rest of the model"]
+    return lines + [f"warning: {words}; check it with ke verify" for words in dict.fromkeys(told)]
 
 
 def _failures(bad: Sequence[CheckOutcome]) -> Table:
