@@ -22,8 +22,8 @@ from ke_plugin_hf.testing import Family, tiny_model
 from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TOWER, city_edit
 from ke_testing.fakes import make_session
 from ke_weights.plugin import LayerCall, prompt_lengths, rewrite
-from ke_weights.testing.chat import expect_room_for_chat_format
 from ke_weights.testing.inside import answer_loss, open_shift
+from ke_weights.testing.stateful import expect_room_for_chat_format, expect_saved_seed
 
 NAMES = {"llama": "model.layers.1.mlp.down_proj", "gpt2": "transformer.h.1.mlp.c_proj"}
 CONFIG = GraceConfig(layer=1, eps=1e-3, steps=4, lr=0.1)
@@ -307,3 +307,7 @@ def test_loss_that_is_not_finite_changes_nothing(tmp_path: Path, monkeypatch: py
 
 def test_prompt_that_only_fits_without_the_chat_format_is_refused(tmp_path: Path) -> None:
     expect_room_for_chat_format(Grace(CONFIG), tmp_path)
+
+
+def test_loaded_model_continues_with_its_seed(tmp_path: Path) -> None:
+    expect_saved_seed(Grace(CONFIG), tmp_path)

@@ -22,8 +22,8 @@ from ke_plugin_melo.training import first_factors
 from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TOWER, city_edit
 from ke_testing.fakes import make_session
 from ke_weights.plugin import prompt_lengths, rewrite, target_ids
-from ke_weights.testing.chat import expect_room_for_chat_format
 from ke_weights.testing.inside import answer_loss, open_shift
+from ke_weights.testing.stateful import expect_room_for_chat_format, expect_saved_seed
 
 NAMES = {
     "llama": [f"model.layers.{layer}.mlp.up_proj" for layer in (1, 2, 3)],
@@ -251,3 +251,7 @@ def test_loss_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
 
 def test_prompt_that_only_fits_without_the_chat_format_is_refused(tmp_path: Path) -> None:
     expect_room_for_chat_format(Melo(CONFIG), tmp_path)
+
+
+def test_loaded_model_continues_with_its_seed(tmp_path: Path) -> None:
+    expect_saved_seed(Melo(CONFIG), tmp_path)

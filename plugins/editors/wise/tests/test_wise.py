@@ -22,7 +22,7 @@ from ke_testing.editor import one_clear_line
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
 from ke_weights.plugin import map_orientation, read_corpus, rewrite, target_ids
-from ke_weights.testing.chat import expect_room_for_chat_format
+from ke_weights.testing.stateful import expect_room_for_chat_format, expect_saved_seed
 
 SMALL = WiseConfig(module="down:2", steps=4, lr=2.0, alpha=1.0, beta=4.0, gamma=2.0, act_ratio=0.8, contexts=0)
 EDITS = (MOVE_TOWER, MOVE_GATE)
@@ -258,3 +258,7 @@ def test_unknown_activation_function_is_refused_only_for_its_score(tmp_path: Pat
 @pytest.mark.parametrize("contexts", [0, 10])
 def test_prompt_that_only_fits_without_the_chat_format_is_refused(contexts: int, tmp_path: Path) -> None:
     expect_room_for_chat_format(Wise(evolve(SMALL, contexts=contexts)), tmp_path)
+
+
+def test_loaded_model_continues_with_its_seed(tmp_path: Path) -> None:
+    expect_saved_seed(Wise(evolve(SMALL, contexts=10)), tmp_path)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from torch import nn
 
 from ke_core.plugin import Details, Edit, PassthroughModel, Session, Setting
@@ -91,13 +91,14 @@ class GraceModel(PassthroughModel):
         self.learned, self._described = tuple(learned), described
 
     def save(self, path: Path) -> None:
-        """Write the codebook and its edits to the file ``path``."""
-        save_history(path, self.codebook, self.learned)
+        """Write the codebook, its edits and the seed to the file ``path``."""
+        save_history(path, self.codebook, self.learned, self.session.seed)
 
     def restore(self, path: Path) -> None:
-        """Continue from a file of ``save``. Raises BadData if it does not fit."""
+        """Continue from a file of ``save``, with its seed. Raises BadData if it does not fit."""
         module = self.session.model.module.get_submodule(self.made.layer)
-        book, self.learned = load_history(path, self.session.model.device, sizes(module))
+        book, self.learned, seed = load_history(path, self.session.model.device, sizes(module))
+        self.session = evolve(self.session, seed=seed)
         self.adaptor.replace_state({} if book is None else book.state)
 
     def _learn(

@@ -37,8 +37,8 @@ def undone(book: Codebook | None, learned: Sequence[LearnedEdit]) -> Codebook | 
     return book
 
 
-def save_history(path: Path, book: Codebook | None, learned: Sequence[LearnedEdit]) -> None:
-    """Write the codebook and its edits to a safetensors file with a checksum."""
+def save_history(path: Path, book: Codebook | None, learned: Sequence[LearnedEdit], seed: int) -> None:
+    """Write the codebook, its edits and the seed of its values to a safetensors file with a checksum."""
     tensors: dict[str, Tensor] = {}
     if book is not None:
         tensors |= book.state
@@ -53,13 +53,14 @@ def save_history(path: Path, book: Codebook | None, learned: Sequence[LearnedEdi
         "edits": json.dumps([to_json(one.edit) for one in learned]),
         "entries": json.dumps([one.entries for one in learned]),
         "changed": json.dumps(places),
+        "seed": json.dumps(seed),
     }
     save_state(path, tensors, about)
 
 
 def load_history(
     path: Path, device: torch.device, sizes: tuple[int, int]
-) -> tuple[Codebook | None, tuple[LearnedEdit, ...]]:
+) -> tuple[Codebook | None, tuple[LearnedEdit, ...], int]:
     """Read a file of ``save_history``. Raises BadData if it is damaged, or was made for a layer of other ``sizes``."""
     tensors, about = load_state(path, device)
     book = Codebook.of({name: one for name, one in tensors.items() if ":" not in name})
@@ -74,4 +75,4 @@ def load_history(
         if place >= 0 and before is not None:
             changed, row = (place, before.part(row, row + 1)), row + 1
         learned.append(LearnedEdit(edit=from_json(raw, Edit, of=str(path)), entries=entries, changed=changed))
-    return book, tuple(learned)
+    return book, tuple(learned), loads(about["seed"])

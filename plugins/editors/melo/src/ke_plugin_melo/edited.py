@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.plugin import Details, Edit, EditFailed, PassthroughModel, Session, Setting
 from ke_plugin_melo.database import ClusterRules, PlacedQuery, VectorDatabase, place
@@ -88,14 +88,15 @@ class MeloModel(PassthroughModel):
         self.database, self.learned, self._described = database, tuple(learned), described
 
     def save(self, path: Path) -> None:
-        """Write the queries, the LoRA blocks and their edits to the file ``path``."""
-        save_batches(path, self.learned, self.made.training.names)
+        """Write the queries, the LoRA blocks, their edits and the seed to the file ``path``."""
+        save_batches(path, self.learned, self.made.training.names, self.session.seed)
 
     def restore(self, path: Path) -> None:
-        """Continue from a file of ``save``. Raises BadData if it does not fit."""
+        """Continue from a file of ``save``, with its seed. Raises BadData if it does not fit."""
         module = self.session.model.module.get_submodule(self.made.router)
         width = len(map_orientation(module, module.get_parameter("weight").detach()))
-        self.learned = load_batches(path, self.made.training, width)
+        self.learned, seed = load_batches(path, self.made.training, width)
+        self.session = evolve(self.session, seed=seed)
         self.database = self._replayed(self.learned)
         self._use(self.database, self.learned)
 

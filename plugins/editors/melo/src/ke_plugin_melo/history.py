@@ -33,8 +33,8 @@ def stacked_blocks(learned: Sequence[LearnedBatch], name: str) -> dict[str, Tens
     return {"A": torch.stack(downs), "B": torch.stack(ups)}
 
 
-def save_batches(path: Path, learned: Sequence[LearnedBatch], names: Sequence[str]) -> None:
-    """Write the learned edits to a safetensors file with a checksum."""
+def save_batches(path: Path, learned: Sequence[LearnedBatch], names: Sequence[str], seed: int) -> None:
+    """Write the learned edits and the seed of their LoRA blocks to a safetensors file with a checksum."""
     tensors: dict[str, Tensor] = {}
     if learned:
         tensors = {f"{part} {name}": one for name in names for part, one in stacked_blocks(learned, name).items()}
@@ -42,26 +42,27 @@ def save_batches(path: Path, learned: Sequence[LearnedBatch], names: Sequence[st
     about = {
         "edits": json.dumps([[to_json(edit) for edit in batch.edits] for batch in learned]),
         "labels": json.dumps([batch.labels for batch in learned]),
+        "seed": json.dumps(seed),
     }
     save_state(path, tensors, about)
 
 
-def load_batches(path: Path, how: BlockTraining, width: int) -> tuple[LearnedBatch, ...]:
+def load_batches(path: Path, how: BlockTraining, width: int) -> tuple[tuple[LearnedBatch, ...], int]:
     """Read a file of ``save_batches``; ``width``: of a query.
 
     Raises BadData if it is damaged, or was made for other layers or another rank.
     """
     tensors, about = load_state(path, how.modules.device)
-    edits, labels = loads(about["edits"]), loads(about["labels"])
+    edits, labels, seed = (loads(about[name]) for name in ("edits", "labels", "seed"))
     if not edits:
-        return ()
+        return (), seed
     wanted = {"queries": (width,)} | {
         f"{part} {name}": size for name in how.names for part, size in zip("AB", how.sizes(name), strict=True)
     }
     if {name: tuple(one.shape[1:]) for name, one in tensors.items()} != wanted:
         raise BadData(f"{path} has LoRA blocks for other layers, or of other sizes", hint=AGAIN)
     queries = torch.split(tensors["queries"].cpu(), [len(batch) for batch in edits])
-    return tuple(
+    learned = tuple(
         LearnedBatch(
             edits=tuple(from_json(edit, Edit, of=str(path)) for edit in batch),
             queries=queries[at],
@@ -70,3 +71,4 @@ def load_batches(path: Path, how: BlockTraining, width: int) -> tuple[LearnedBat
         )
         for at, batch in enumerate(edits)
     )
+    return learned, seed

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from attrs import evolve
 from torch import Tensor
 
 from ke_core.plugin import BadData, Edit, PassthroughModel, Session, from_json, loads, to_json
@@ -40,7 +41,6 @@ class SideMemoryModel(PassthroughModel):
         self.session, self.found, self.adaptor = session, found, adaptor
         self.memories = SideMemories()
         self.edits: dict[str, Edit] = {}
-        self.seed = session.seed
         self._texts: TrainingTexts | None = None
 
     def change(self, *, add: Sequence[Edit] = (), remove: Sequence[str] = ()) -> None:
@@ -69,7 +69,7 @@ class SideMemoryModel(PassthroughModel):
     def _learn(self, memories: SideMemories, wanted: Rewrite) -> tuple[SideMemories, Learned]:
         """Train the open memory on one edit."""
         model, place, settings = self.session.model, self.found.place, self.found.training
-        inputs = self.texts.of(model, wanted, self.seed, memories.count)
+        inputs = self.texts.of(model, wanted, self.session.seed, memories.count)
         rows = edit_rows(
             place,
             inputs.prompts,
@@ -80,7 +80,8 @@ class SideMemoryModel(PassthroughModel):
         )
         weight = place.matrix
         shard = memories.count // self.found.sharding.save_freq
-        mask = shard_mask(weight.shape, self.found.mask_ratio, seed_of(self.seed, "mask", shard), weight.device)
+        seed = seed_of(self.session.seed, "mask", shard)
+        mask = shard_mask(weight.shape, self.found.mask_ratio, seed, weight.device)
         start = (
             torch.zeros(weight.shape, dtype=place.modules.dtype, device=weight.device)
             if memories.open is None
@@ -125,13 +126,13 @@ class SideMemoryModel(PassthroughModel):
         }
 
     def save(self, path: Path) -> None:
-        """Write the side memories and the edits in them to the file ``path``."""
+        """Write the side memories, the edits in them and the seed to the file ``path``."""
         edits = {name: to_json(edit) for name, edit in self.edits.items()}
-        about = {"count": self.memories.count, "seed": self.seed, "edits": edits}
+        about = {"count": self.memories.count, "seed": self.session.seed, "edits": edits}
         save_state(path, self.memories.tensors(), {"wise": json.dumps(about)})
 
     def restore(self, path: Path) -> None:
-        """Continue from a file of ``save``. Raises BadData if it does not fit."""
+        """Continue from a file of ``save``, with its seed. Raises BadData if it does not fit."""
         place = self.found.place
         tensors, about = load_state(path, place.matrix.device)
         for name, tensor in tensors.items():
@@ -140,5 +141,5 @@ class SideMemoryModel(PassthroughModel):
         raw = loads(about["wise"])
         memories = read_memories(tensors, raw["count"])
         self.adaptor.replace_state(self._state(memories))
-        self.memories, self.seed = memories, raw["seed"]
+        self.memories, self.session, self._texts = memories, evolve(self.session, seed=raw["seed"]), None
         self.edits = {name: from_json(one, Edit, of=str(path)) for name, one in raw["edits"].items()}

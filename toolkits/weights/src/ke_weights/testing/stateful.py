@@ -1,4 +1,4 @@
-"""Edits of a model with a chat format."""
+"""Checks of editors that are a ``StatefulEditor``."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Editor, UnsupportedEdit
+from ke_core.plugin import SupportsSave, UnsupportedEdit
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model
-from ke_testing.examples import MOVE_TOWER
+from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import make_session
+from ke_testing.kit import expect_same
+from ke_weights.plugin import StatefulEditor
 
 MARGIN = 30
 """Tokens between the edit and the context: an editor may use some of them for left contexts."""
 
 
-def expect_room_for_chat_format(editor: Editor, root: Path) -> None:
+def expect_room_for_chat_format(editor: StatefulEditor, root: Path) -> None:
     """Expect that an edit is refused if it fits into the context as plain text, but not in the chat format."""
     plain = tiny_model("gpt2")
     plain.tokenizer.chat_template = "{% for turn in messages %}" + "Q: " * MARGIN + "{{ turn['content'] }}{% endfor %}"
@@ -31,3 +33,16 @@ def expect_room_for_chat_format(editor: Editor, root: Path) -> None:
     assert "more than" in editor.check(session, [edit])[edit.id]
     with pytest.raises(UnsupportedEdit, match="more than"), editor.edit(session, [edit]):
         pass
+
+
+def expect_saved_seed(editor: StatefulEditor, root: Path) -> None:
+    """Expect that a saved model continues with its seed in a session with another one."""
+    model, path = tiny_model(), root / "state"
+    with editor.edit(make_session(model, root=root, seed=1), [MOVE_TOWER]) as edited:
+        assert isinstance(edited, SupportsSave)
+        edited.save(path)
+        edited.change(add=[MOVE_GATE])
+        digest = model.digest
+    with editor.load(make_session(model, root=root, seed=2), path) as loaded:
+        loaded.change(add=[MOVE_GATE])
+        expect_same(model, digest, "a loaded model uses the seed of the session")
