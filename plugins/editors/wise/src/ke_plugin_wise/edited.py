@@ -87,7 +87,7 @@ class SideMemoryModel(PassthroughModel):
             if memories.open is None
             else memories.open.difference
         )
-        learned = learn(place, rows, start, mask, settings)
+        learned = learn(place, rows, start, mask, settings, edit=wanted.id)
         memory = SideMemory(learned.difference, learned.inside)
         return memories.after(memory, self.found.sharding, weight.dtype), learned
 

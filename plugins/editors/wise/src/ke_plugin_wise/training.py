@@ -112,8 +112,13 @@ def edit_rows(
     return EditRows(rows=rows, prompts=lengths, tokens=tokens, target=len(target))
 
 
-def learn(place: Place, rows: EditRows, start: Tensor, mask: Tensor, settings: TrainingSettings) -> Learned:
-    """Train D from ``start`` [out, in]; entries outside ``mask`` stay. Raises EditFailed if the loss is not finite."""
+def learn(
+    place: Place, rows: EditRows, start: Tensor, mask: Tensor, settings: TrainingSettings, *, edit: str
+) -> Learned:
+    """Train D from ``start`` [out, in] on the edit called ``edit``; entries outside ``mask`` stay.
+
+    Raises EditFailed if the loss is not finite.
+    """
     difference = start.clone()
     base = place.matrix.to(difference.dtype)
     losses: list[float] = []
@@ -128,7 +133,7 @@ def learn(place: Place, rows: EditRows, start: Tensor, mask: Tensor, settings: T
         loss, inside, outside = _evaluate(place, rows, difference, settings)
     if not bool(loss.isfinite()) or not bool(difference.isfinite().all()):
         raise EditFailed(
-            "the loss is not finite while a side memory is trained",
+            f"the loss of edit {edit!r} is not finite while a side memory is trained",
             hint="lower -o wise.lr, or load the model with --dtype float32",
         )
     return Learned(
@@ -146,7 +151,7 @@ def masked_step(difference: Tensor, gradient: Tensor, base: Tensor, mask: Tensor
 def shard_mask(shape: Sequence[int], ratio: float, seed: int, device: torch.device) -> Tensor:
     """Return the mask of a shard [out, in]: each entry is true with probability ``ratio``; equal for equal seeds."""
     generator = torch.Generator().manual_seed(seed)
-    return (torch.rand(*shape, generator=generator) < ratio).to(device)
+    return (torch.rand(*shape, generator=generator, dtype=torch.float32) < ratio).to(device)
 
 
 def _stops(losses: Sequence[float]) -> bool:
