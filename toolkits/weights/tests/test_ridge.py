@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ke_core.plugin import EditFailed
 from ke_weights.plugin import RidgeShift
 from ke_weights.testing.reference_edits import off
 from ke_weights.testing.weights import whole_of
@@ -45,6 +46,13 @@ def test_gradients_equal_autograd_through_the_inverse(tokens: int) -> None:
 def test_large_ridge_gives_no_shift() -> None:
     u, d, _gradient = problem(5)
     assert float(RidgeShift.of(u, d, 1e12).shift().abs().max()) < 1e-10
+
+
+def test_hint_of_a_singular_system_names_no_covariance() -> None:
+    u, d, _gradient = problem(5)
+    with pytest.raises(EditFailed, match="the ridge regression is singular") as caught:
+        RidgeShift.of(u, d, -1e9)
+    assert caught.value.hint == "apply fewer edits at once"
 
 
 def test_no_tokens_give_no_shift() -> None:

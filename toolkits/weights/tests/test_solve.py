@@ -94,13 +94,13 @@ def test_matrix_definite_only_by_rounding_is_singular(scale: float) -> None:
         keys = torch.randn(F, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         keys[:, 3] = keys[:, 0] * (1 + 1e-8)
         with pytest.raises(EditFailed, match="it is singular"):
-            cholesky(scale * keys.T @ keys, "it")
+            cholesky(scale * keys.T @ keys, "it", "more")
         keys[:, 3] += 1e-3 * random_problem(1)[0][:, 0]
-        assert bool(cholesky(scale * keys.T @ keys, "it").isfinite().all())
+        assert bool(cholesky(scale * keys.T @ keys, "it", "more").isfinite().all())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_matrix_with_nan_has_its_own_error(value: float) -> None:
     with pytest.raises(EditFailed, match="it contains NaN or infinity") as caught:
-        cholesky(torch.full((3, 3), value, dtype=torch.float64), "it")
+        cholesky(torch.full((3, 3), value, dtype=torch.float64), "it", "more tokens")
     assert "more tokens" not in caught.value.hint

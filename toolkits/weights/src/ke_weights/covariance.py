@@ -25,7 +25,7 @@ from ke_weights.corpus import Corpus, read_corpus
 from ke_weights.covariance_files import CovarianceOrigin
 from ke_weights.gram import gram_sums, passes
 from ke_weights.modules import ModuleMap
-from ke_weights.solve import cholesky
+from ke_weights.solve import MORE_TOKENS, cholesky
 from ke_weights.subject import encode
 
 CPU = torch.device("cpu")
@@ -55,7 +55,7 @@ class KeyCovariance:
     def factor(self) -> Tensor:
         """Lower Cholesky factor of C, float64 [f, f], computed at first use. Raises EditFailed for a singular C."""
         if self._factor is None:
-            self._factor = cholesky(self.double(), "the key covariance").to(CPU)
+            self._factor = cholesky(self.double(), "the key covariance", MORE_TOKENS).to(CPU)
         return self._factor.to(home(self.device))
 
     def of(self, keys: Tensor) -> KeyCovariance:

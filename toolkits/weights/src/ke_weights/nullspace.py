@@ -55,7 +55,7 @@ class NullSpace:
         return LowRank(left=double(residual), right=(basis @ solved).T)
 
     def _factor(self, system: Tensor) -> Tensor:
-        return cholesky(system + self.l2 * identity_like(system), "the edits' system")
+        return cholesky(system + self.l2 * identity_like(system), "the edits' system", "raise the option l2")
 
 
 def identity_like(system: Tensor) -> Tensor:

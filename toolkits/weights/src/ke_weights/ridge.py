@@ -21,6 +21,8 @@ from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.guard import Delta, Dense, LowRank
 from ke_weights.solve import cholesky
 
+FEWER_EDITS = "apply fewer edits at once"
+
 
 @frozen(kw_only=True, eq=False)
 class RidgeShift:
@@ -40,7 +42,7 @@ class RidgeShift:
         dual = len(u) < u.shape[1]
         square = u @ u.T if dual else u.T @ u
         square = square + ridge * torch.eye(len(square), dtype=u.dtype, device=u.device)
-        factor = cholesky(square, "the ridge regression")
+        factor = cholesky(square, "the ridge regression", FEWER_EDITS)
         solved = torch.cholesky_solve(d if dual else u.T @ d, factor)
         return cls(u=u, factor=factor, solved=solved, ridge=ridge, dual=dual)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ke_weights.covariance import KeyCovariance
 
 SINGULAR = 1e-12  # unexplained fraction of a row; rounding of float32 keys gives 1e-13
+MORE_TOKENS = "use a key covariance of more tokens of more varied text"
+HEAVIER = f"{MORE_TOKENS}, or raise the option mom2_weight"
 FEW = 4  # with fewer edits than a quarter of the key dimension, the small system is cheaper
 
 
@@ -38,10 +40,11 @@ def ridge_update(
         inverse_keys = torch.cholesky_solve(keys, covariance.factor)
         small = keys.T @ inverse_keys
         small = (small + small.T) / 2 + weight * torch.eye(every, dtype=keys.dtype, device=keys.device)
-        solved = torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system"))
+        solved = torch.cholesky_solve(inverse_keys.T, cholesky(small, "the edits' system", HEAVIER))
         return LowRank(left=residual, right=solved[:count])
     whole = weight * covariance.double() + keys @ keys.T
-    return LowRank(left=residual, right=torch.cholesky_solve(keys[:, :count], cholesky(whole, "the edits' system")).T)
+    factor = cholesky(whole, "the edits' system", HEAVIER)
+    return LowRank(left=residual, right=torch.cholesky_solve(keys[:, :count], factor).T)
 
 
 def covariance_weighted(covariance: KeyCovariance | None, key: Tensor) -> Tensor:
@@ -53,8 +56,10 @@ def covariance_weighted(covariance: KeyCovariance | None, key: Tensor) -> Tensor
     return key if covariance is None else torch.cholesky_solve(key[:, None], covariance.factor)[:, 0]
 
 
-def cholesky(matrix: Tensor, what: str) -> Tensor:
+def cholesky(matrix: Tensor, what: str, hint: str) -> Tensor:
     """Return the lower Cholesky factor, float64. Raises EditFailed for NaN, or if ``matrix`` is not positive definite.
+
+    ``what`` names the matrix in the error; ``hint``: what to do if it is singular.
 
     Rounding can make a singular matrix look definite. The square of a pivot over the matrix's diagonal is the fraction
     of that row that the previous rows do not explain, at any scale.
@@ -65,7 +70,5 @@ def cholesky(matrix: Tensor, what: str) -> Tensor:
     factor, failed = torch.linalg.cholesky_ex(matrix)
     unexplained = factor.diagonal() ** 2 / matrix.diagonal()
     if int(failed) or not bool((unexplained > SINGULAR).all()):  # a negative pivot gives NaN
-        raise EditFailed(
-            f"{what} is singular", hint="use a key covariance of more tokens of more varied text, or raise the weight"
-        )
+        raise EditFailed(f"{what} is singular", hint=hint)
     return factor

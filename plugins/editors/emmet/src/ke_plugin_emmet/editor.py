@@ -76,5 +76,7 @@ def constrained_update(
     inverse_keys = torch.cholesky_solve(keys, covariance.factor) / weight
     system = keys.T @ inverse_keys
     system = (system + system.T) / 2 + softening * torch.eye(len(system), dtype=keys.dtype, device=keys.device)
-    factor = cholesky(system, "the system of the edits' keys")
+    factor = cholesky(
+        system, "the system of the edits' keys", "raise the option softening, or apply fewer edits at once"
+    )
     return LowRank(left=residual, right=torch.cholesky_solve(inverse_keys.T, factor)[:count])
