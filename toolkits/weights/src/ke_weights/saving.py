@@ -149,6 +149,10 @@ def _named(patch: str, ids: Sequence[str], folder: Path) -> str:
     """Return the id of a patch file, or the id that starts with this text."""
     wanted = read_patch(Path(patch)).id if Path(patch).is_file() else patch
     found = [one for one in ids if one.startswith(wanted)]
-    if len(found) != 1:
+    if len(found) > 1:
+        raise BadPatch(
+            f"{len(found)} patches of {folder} begin with {wanted!r}: {', '.join(found)}", hint="give more of the id"
+        )
+    if not found:
         raise BadPatch(f"{folder} has no patch {wanted!r}", hint=f"use one of {', '.join(ids)}, or --all")
     return found[0]

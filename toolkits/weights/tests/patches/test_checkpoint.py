@@ -27,6 +27,7 @@ from ke_weights.patches import (
 from ke_weights.patches.apply import add
 from ke_weights.patches.checkpoint import check_unchanged
 from ke_weights.patches.compare import compare_patches
+from ke_weights.saving import _named
 
 DTYPES = ["float32", "bfloat16", "float16"]
 
@@ -247,6 +248,14 @@ def test_patch_on_top_of_another_requires_exactly_that_patch(opened, kit, tmp_pa
             with pytest.raises(BadPatch, match=f"patch {top.id} was made on top of"), reverted(edited, full, keep):
                 pass
         assert same(bits(edited), now)
+
+
+def test_ambiguous_patch_id_is_not_reported_as_missing(tmp_path):
+    assert _named("abd", ["abc", "abd"], tmp_path) == "abd"
+    with pytest.raises(BadPatch, match=r"2 patches of .* begin with 'ab': abc, abd"):
+        _named("ab", ["abc", "abd"], tmp_path)
+    with pytest.raises(BadPatch, match="has no patch 'x'"):
+        _named("x", ["abc", "abd"], tmp_path)
 
 
 def test_patch_is_not_applied_twice(opened, kit, tmp_path):
