@@ -25,6 +25,9 @@ from ke_weights.modules import ModuleMap
 from ke_weights.subject import SubjectTokens
 from ke_weights.tail import Call, open_tail
 
+NAMED = 3
+"""Maximum number of edits in an error message."""
+
 
 @frozen(kw_only=True)
 class BlockSettings:
@@ -82,14 +85,15 @@ def train_block(
             cast = {name: value.to(original[name].dtype) for name, value in trained.items()}
             return torch.stack([part.loss(cast).to(modules.dtype) for part in parts]).sum()
 
-        before = _finite(loss())
+        names = [one.id for one in edits]
+        before = _finite(loss(), names)
         with torch.enable_grad():
             for value in trained.values():
                 value.requires_grad_()
             adam = torch.optim.AdamW(_groups(place.block, trained, settings), lr=settings.lr)
             for step in range(settings.steps):
                 now = loss()
-                _finite(now)
+                _finite(now, names)
                 scale = LOSS_SCALE.get(parts[0].inputs.dtype, 1.0)
                 found: Sequence[Tensor | None] = torch.autograd.grad(
                     now * scale, list(trained.values()), allow_unused=True
@@ -98,7 +102,7 @@ def train_block(
                     value.grad = None if gradient is None else gradient / scale
                 adam.step()
                 progress.advance("training a block", step + 1, settings.steps)
-        after = _finite(loss())
+        after = _finite(loss(), names)
     updates = {
         f"{place.name}.{name}": map_orientation(_owner(place.block, name), (value - original[name].to(value)).detach())
         for name, value in trained.items()
@@ -140,11 +144,12 @@ def _is_norm(module: nn.Module) -> bool:
     return isinstance(weight, Tensor) and weight.dim() == 1
 
 
-def _finite(loss: Tensor) -> float:
+def _finite(loss: Tensor, edits: Sequence[str]) -> float:
     value = float(loss.detach())
     if not torch.isfinite(loss.detach()):
+        named = ", ".join(map(repr, edits[:NAMED])) + (f" and {len(edits) - NAMED} more" if len(edits) > NAMED else "")
         raise EditFailed(
-            "the loss is not finite while training a block",
+            f"the loss is not finite while training a block for edit{'s' * (len(edits) > 1)} {named}",
             hint="lower the option block_lr, or load the model with --dtype float32",
         )
     return value

@@ -36,7 +36,10 @@ def needed(wanted: Sequence[Bound], suite: Sequence[Check]) -> None:
         there = any(one.kind == kind if kind else one.wrong and one.expect and one.kind != "kept" for one in suite)
         if not there:
             what = f"kind {kind!r}" if kind else "'not' and 'expect'"
-            raise BadConfig(f"{bound.metric} has a bound, but the suite has no line with {what}")
+            raise BadConfig(
+                f"{bound.metric} has a bound, but the suite has no line with {what}",
+                hint="add such lines to the suite, or remove the bound",
+            )
 
 
 def _bound(text: str, *, least: bool) -> Bound:

@@ -68,7 +68,10 @@ def complete_prompts(session: Session[Any], prompts: Sequence[PromptWithObjects]
     found: dict[str, Completion] = {}
     for name, result in session.engine.run({one.id: _complete(one) for one in prompts}).items():
         if isinstance(result, Failure):
-            raise EditFailed(f"the model cannot complete the prompt of {name!r}: {result.message}")
+            raise EditFailed(
+                f"the model cannot complete the prompt of {name!r}: {result.message}",
+                hint="shorten or remove this prompt" if result.particular else "run the command again later",
+            )
         found[name] = result
     return found
 

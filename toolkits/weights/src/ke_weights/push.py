@@ -203,7 +203,8 @@ def _require_every_rank(server: Server, changed: Sequence[PromptWithObjects], be
     for one, reply in zip(repeated, replies, strict=True):
         unknown = isinstance(reply, ServerRefused) and reply.status == NOT_FOUND
         if isinstance(reply, Exception) and not unknown:
-            raise EditFailed(f"the model cannot complete the prompt of {one.id!r}: {reply}")
+            hint = getattr(reply, "hint", "") or "check the server's log, then run the command again"
+            raise EditFailed(f"the model cannot complete the prompt of {one.id!r}: {reply}", hint=hint)
         answers[one.id].append(None if unknown else Completion(text=reply.text.strip()))
     if any(_some_without(answers[one.id], before[one.id], one.expect) for one in asked):
         raise ServerFailed(

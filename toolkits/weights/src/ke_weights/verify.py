@@ -88,7 +88,10 @@ def compare_answers(
     for bound in wanted:
         value = values[bound.metric]
         if value is None:  # the suite has kept facts, as `needed` has checked
-            raise BadConfig(f"{bound.metric} has a bound, but the unedited model passes no kept fact of the suite")
+            raise BadConfig(
+                f"{bound.metric} has a bound, but the unedited model passes no kept fact of the suite",
+                hint="add kept facts that the unedited model knows, or remove the bound",
+            )
         if not bound.holds(value):
             missed.append((bound, value))
     return Verification(checked=checked, numbers=numbers, missed=tuple(missed))

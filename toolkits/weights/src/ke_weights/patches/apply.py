@@ -47,7 +47,10 @@ def check_fits(model: HFModel, patch: StoredPatch, history: History | None = Non
         shape = None if found is None else tuple(map_orientation(model.module.get_submodule(owner), found).shape)
         if shape != change.shape:
             has = "does not have" if shape is None else f"maps as {shape}"
-            raise BadPatch(f"patch {patch.id} changes {change.name} of shape {change.shape}, which this model {has}")
+            raise BadPatch(
+                f"patch {patch.id} changes {change.name} of shape {change.shape}, which this model {has}",
+                hint="load the model as it was loaded for ke edit, with the same version of transformers",
+            )
 
 
 def check_base(info: PatchInfo, weights: str, dtype: str, history: History | None) -> None:

@@ -84,5 +84,8 @@ def tokens_of(tokenizer: Any, fact: TraceFact) -> tuple[tuple[int, ...], tuple[i
     start, end = fact.span
     inside = [at for at, (low, high) in enumerate(offsets) if max(low, start) < min(high, end)]
     if not inside:
-        raise BadData(f"fact {fact.id}: no token of {fact.prompt!r} belongs to its subject {fact.subject!r}")
+        raise BadData(
+            f"fact {fact.id}: no token of {fact.prompt!r} belongs to its subject {fact.subject!r}",
+            hint="remove the fact, or use other letters: the tokenizer drops these",
+        )
     return tuple(ids), (inside[0], inside[-1] + 1)

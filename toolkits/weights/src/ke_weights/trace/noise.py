@@ -63,7 +63,10 @@ def embedding_deviation(modules: ModuleMap, tokenizer: Any, subjects: Sequence[s
     """
     ids = [token for subject in subjects for token in tokenizer(subject, add_special_tokens=False)["input_ids"]]
     if not ids:
-        raise BadData("the tokenizer returns no tokens for the subjects of the facts")
+        raise BadData(
+            "the tokenizer returns no tokens for the subjects of the facts",
+            hint="use facts with other subjects: the tokenizer drops the letters of these",
+        )
     embedding: Any = modules.module.get_input_embeddings()  # type: ignore[operator]  # untyped in transformers
     with frozen_module(modules.module):
         found: Tensor = embedding(torch.tensor([ids], device=modules.device))
