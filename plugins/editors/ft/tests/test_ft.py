@@ -258,6 +258,15 @@ def test_float8_weights_are_refused(tmp_path: Path) -> None:
             refuse()
 
 
+def test_recorded_loss_is_that_of_the_rounded_weights(tmp_path: Path) -> None:
+    """Changes of 5e-5 are lost in bfloat16, so the loss stays."""
+    model = tiny_model("llama", dtype="bfloat16")
+    with Ft(evolve(SMALL, eps=5e-5)).edit(make_session(model, root=tmp_path), EDITS) as edited:
+        for edit in EDITS:
+            recorded: Any = edited.details["edits"]
+            assert recorded[edit.id]["loss_after"] == pytest.approx(float(nll(model, edit)), abs=2e-3)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_supported(dtype: str, tmp_path: Path) -> None:
     for delta in deltas(tiny_model("gpt2", dtype=dtype), EDITS, SMALL, tmp_path).values():

@@ -90,7 +90,7 @@ class Ft:
         )
         for name, update in result.updates.items():
             weights.add(name, Dense(delta=update))
-        losses = zip(rewrites, result.before, result.after, strict=True)
+        losses = zip(rewrites, result.before, result.losses(), strict=True)
         return {
             "hyperparameters": as_details(values),
             "passes": result.passes,

@@ -13,7 +13,7 @@ differs from the module map (norms after the MLP, capped logits), the whole mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Literal
 
@@ -78,11 +78,14 @@ class ProjectionUpdate:
 
 @frozen(kw_only=True, eq=False)
 class FtResult:
-    """Updates by parameter name, losses of each edit before and after (nats per token), and number of passes."""
+    """Updates by parameter name, the losses of each edit before them (nats per token), and the number of passes.
+
+    ``losses`` returns the losses of the model as it is when it is called.
+    """
 
     updates: Mapping[str, Tensor]
     before: tuple[float, ...]
-    after: tuple[float, ...]
+    losses: Callable[[], tuple[float, ...]]
     passes: int
 
 
@@ -117,9 +120,13 @@ def train(
                 progress.advance("fine-tuning", passes, settings.steps)
                 if mean / len(rewrites) < settings.stop_loss:
                     break
-        after = _losses(batches, updates)
     found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}
-    return FtResult(updates=found, before=before, after=after, passes=passes)
+
+    def losses() -> tuple[float, ...]:
+        with frozen_module(modules.module):
+            return _losses(batches, ())
+
+    return FtResult(updates=found, before=before, losses=losses, passes=passes)
 
 
 def _orders(count: int, settings: FtSettings) -> Iterator[list[int] | None]:

@@ -50,6 +50,8 @@ class Lora:
             deltas = adapter.deltas()
         for name, delta in deltas.items():
             weights.add(name, delta)
+        for edit, loss in example_losses(session.model.module, examples, session.model.device).items():
+            details["edits"][edit]["loss_after"] = loss  # of the rounded weights
         return details | {"relative_update_norms": {name: weights.relative_norm(name) for name in deltas}}
 
 
