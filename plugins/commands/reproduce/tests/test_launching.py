@@ -16,8 +16,16 @@ from ke_core.app import SCORES, EvalRequest, ModelChoice, RunFolder, read_catalo
 from ke_core.plugin import BadConfig, hookimpl, locked
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result
 from ke_plugin_reproduce.cli.launching import LOCK, Launch
-from ke_plugin_reproduce.launcher import CellJob, LauncherSpec, LaunchSettings, LostJob, launcher_spec, parse_options
-from ke_plugin_reproduce.launching import JOBS, LaunchedRunner
+from ke_plugin_reproduce.launcher import (
+    JOBS,
+    CellJob,
+    LauncherSpec,
+    LaunchSettings,
+    LostJob,
+    launcher_spec,
+    parse_options,
+)
+from ke_plugin_reproduce.launching import LaunchedRunner
 from ke_plugin_reproduce.sweep import write_summary
 from ke_plugin_reproduce.watching import Watcher
 from ke_testing.fakes import SilentProgress
@@ -295,6 +303,25 @@ def test_a_finished_cell_is_done_although_the_summary_says_failed(world, tmp_pat
     write_summary(tmp_path / "far", found, failures)
     states = [(run.name, run.state, run.why) for run in Watcher(tmp_path / "far").look()]
     assert states == [("Rome", "done", ""), ("Madrid", "failed", "no room"), ("Paris", "waiting", "")]
+
+
+def test_a_detached_job_that_fails_before_its_run_begins_is_watched_as_failed(world, tmp_path, monkeypatch):
+    monkeypatch.setattr("ke_plugin_reproduce.launcher._runner", lambda: world.local)
+    rome, surgeon = cells(world)[0], world.cell("surgeon", editor="surgeon")
+    world.runner().submit([rome, surgeon])
+
+    def watched():
+        return [(run.name, run.state, run.why) for run in Watcher(tmp_path / "far").look()]
+
+    assert watched() == [("Rome", "submitted", ""), ("surgeon", "submitted", "")]
+    for job in world.launcher.jobs.values():
+        job()
+    (done, (name, state, why)) = watched()
+    assert (done, name, state) == (("Rome", "done", ""), "surgeon", "failed")
+    assert why.startswith("surgeon changes weights")
+    world.launcher.looks["job-2"] = world.launcher.polls  # it has ended
+    world.runner().submit([surgeon])
+    assert watched() == [("Rome", "done", ""), ("surgeon", "submitted", "")]
 
 
 class Borrowed:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from attrs import field, frozen
 
-from ke_core.app import CallProgress, Plugins, installed_catalog, registered_specs, sanitize
-from ke_core.plugin import BadConfig, loads
+from ke_core.app import CallProgress, Plugins, installed_catalog, registered_specs, sanitize, to_bytes
+from ke_core.plugin import BadConfig, KEError, loads, write_atomic
 from ke_plugin_reproduce.cells import Cell, CellRunner, Result, failed_result
 
 LOCAL = "local"
 """The default: one cell after another in this process, without a launcher."""
+JOBS = "jobs"
+"""The folder next to the run folders with a file for each submitted cell, and the launcher's logs."""
+FAILED = ".failed"
+"""The suffix of the file with the error of a failed job. It is deleted when the cell is submitted again."""
 CARRIED = ("KE_CACHE_DIR", "KE_DATA_DIR", "KE_DISABLE_PLUGINS", "KE_PLUGIN_TIMEOUT")
 """Environment variables that a job takes from the command. Tokens are not among them."""
 
@@ -32,6 +37,11 @@ class LostJob(Exception):
 def _runner() -> CellRunner:
     """Return the runner of this process. It keeps its model for the next job, if the launcher reuses the process."""
     return CellRunner(catalog=installed_catalog(), progress=CallProgress())
+
+
+def job_file(cell: Cell, suffix: str = ".json") -> Path:
+    """Return the file that names the job of a cell, or with the suffix ``FAILED`` the file with the job's error."""
+    return cell.folder.parent / JOBS / f"{cell.folder.name}{suffix}"
 
 
 @frozen(kw_only=True)
@@ -52,7 +62,7 @@ class CellJob:
         return cls(cell=cell, cwd=Path.cwd(), environment=carried)
 
     def __call__(self) -> Result:
-        """Run the cell in this process."""
+        """Run the cell in this process. A failure is also saved, because no command may be waiting for the result."""
         os.environ.update(self.environment)
         try:
             os.chdir(self.cwd)
@@ -62,6 +72,10 @@ class CellJob:
                 hint="start the command in a folder that all machines share",
             ))  # fmt: skip
         (result,) = _runner().run([self.cell])
+        if result.status == "failed":
+            with suppress(KEError):  # a full disk must not replace the error of the cell
+                saved = {"error": result.error, "hint": result.hint, "details": result.details}
+                write_atomic(job_file(self.cell, FAILED), to_bytes(saved))
         return result
 
 

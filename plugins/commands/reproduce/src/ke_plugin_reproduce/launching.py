@@ -1,7 +1,8 @@
 """Run cells through a launcher: submit, wait, submit lost jobs again, and cancel.
 
 ``FOLDER/jobs/CELL.json`` names the job of each cell. The same command therefore finds the jobs of an earlier one that
-still run, and waits for them instead of submitting them again.
+still run, and waits for them instead of submitting them again. ``FOLDER/jobs/CELL.failed`` holds the error of a failed
+job, for commands that do not wait for it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from attrs import define, evolve, field, frozen
 from ke_core.app import Catalog, Datasets, resolve_run, to_bytes
 from ke_core.plugin import KEError, loads, uninterruptible, write_atomic
 from ke_plugin_reproduce.cells import Cell, ReportProgress, Result, failed_result, in_order, known_result
-from ke_plugin_reproduce.launcher import CellJob, Launcher, LostJob
+from ke_plugin_reproduce.launcher import FAILED, JOBS, CellJob, Launcher, LostJob, job_file
 
-JOBS = "jobs"
-"""The folder next to the run folders with a file for each submitted cell, and the launcher's logs."""
 POLL = 0.5  # seconds between two looks at the jobs
 IN_USE = "another process is writing to "
 """The beginning of the error of a run folder that another process uses."""
@@ -131,14 +130,16 @@ class LaunchedRunner:
     @uninterruptible
     def _submitted(self, cell: Cell, tries: int) -> PlacedCell:
         """Submit a cell and record its job. An interrupt in between would leave a job that nobody cancels."""
+        for suffix in (".json", FAILED):  # of an earlier job
+            job_file(cell, suffix).unlink(missing_ok=True)
         place = self.launcher.submit(CellJob.of(cell))
         self._active[cell.folder] = placed = PlacedCell(cell=cell, place=place, tries=tries)
-        write_atomic(_file(cell), to_bytes({"launcher": self.name, "place": place}))
+        write_atomic(job_file(cell), to_bytes({"launcher": self.name, "place": place}))
         return placed
 
     def _earlier(self, cell: Cell) -> str:
         try:
-            found = loads(_file(cell).read_bytes())
+            found = loads(job_file(cell).read_bytes())
             return str(found["place"]) if found["launcher"] == self.name else ""
         except (OSError, ValueError, KeyError, TypeError):  # none, or not ours
             return ""
@@ -165,7 +166,3 @@ class LaunchedRunner:
         if result.error.startswith(IN_USE):
             raise LostJob(result.error)
         return evolve(result, cell=placed.cell)
-
-
-def _file(cell: Cell) -> Path:
-    return cell.folder.parent / JOBS / f"{cell.folder.name}.json"

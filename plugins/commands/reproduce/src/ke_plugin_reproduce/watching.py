@@ -9,9 +9,10 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ke_core.app import RECORDS, RunFolder, runs_in, tally_of
-from ke_core.plugin import BadRun
-from ke_plugin_reproduce.launching import JOBS
+from ke_core.app import LOG, RECORDS, RunFolder, runs_in, tally_of
+from ke_core.plugin import BadRun, loads
+from ke_plugin_reproduce.launcher import FAILED, JOBS
+from ke_plugin_reproduce.launching import IN_USE
 from ke_plugin_reproduce.sweep import summary_in
 
 ACTIVE = ("waiting", "submitted", "running")
@@ -48,13 +49,16 @@ class Watcher:
         names = {path: str(cell["name"]) for path, cell in cells.items()}
         found = {path: self._run(path, names.get(path, str(path.relative_to(self.root))), run)
                  for path, run in runs_in(self.root)}  # fmt: skip
+        failures = {path: str(cell.get("error", "")) for path, cell in cells.items() if cell["status"] == "failed"}
         for file in sorted(self.root.rglob(f"{JOBS}/*.json")):
             path = file.parents[1] / file.stem
-            name = names.get(path, str(path.relative_to(self.root)))
-            found.setdefault(path, WatchedRun(name=name, state="submitted"))
-        for path, cell in cells.items():
-            if cell["status"] == "failed" and (path not in found or found[path].state not in ("failed", "done")):
-                found[path] = WatchedRun(name=names[path], state="failed", why=str(cell.get("error", "")))
+            names.setdefault(path, str(path.relative_to(self.root)))
+            found.setdefault(path, WatchedRun(name=names[path], state="submitted"))
+            failures |= _failure(file.with_suffix(FAILED), path)
+        for path, why in failures.items():
+            if path not in found or found[path].state not in ("failed", "done"):
+                found[path] = WatchedRun(name=names[path], state="failed", why=why)
+        for path in cells:
             found.setdefault(path, WatchedRun(name=names[path], state="waiting"))
         return [found[path] for path in dict.fromkeys((*cells, *found))]
 
@@ -70,6 +74,17 @@ class Watcher:
         if found.state == "done":
             self._finished[path] = found
         return found
+
+
+def _failure(file: Path, run: Path) -> dict[Path, str]:
+    """Return the saved error of a job by its run folder. Empty without one, or if another process has used it since."""
+    try:
+        error = str(loads(file.read_bytes())["error"])
+        log = run / LOG
+        later = log.exists() and log.stat().st_mtime > file.stat().st_mtime
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return {} if later or error.startswith(IN_USE) else {run: error}
 
 
 def _watched(name: str, run: RunFolder) -> WatchedRun:

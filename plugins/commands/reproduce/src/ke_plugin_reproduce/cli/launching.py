@@ -14,8 +14,8 @@ from ke_core.app import App, count_noun, err, literal
 from ke_core.app import options as shared
 from ke_core.plugin import BadConfig, Progress, locked
 from ke_plugin_reproduce.cells import CellRunner
-from ke_plugin_reproduce.launcher import LOCAL, LaunchSettings, launcher_spec, parse_options
-from ke_plugin_reproduce.launching import JOBS, LaunchedRunner
+from ke_plugin_reproduce.launcher import JOBS, LOCAL, LaunchSettings, launcher_spec, parse_options
+from ke_plugin_reproduce.launching import LaunchedRunner
 
 RETRIES = 2
 LOCK = ".lock"
