@@ -64,7 +64,7 @@ from ke_weights.scored_tokens import ScoredTokens, require_finite, scored_tokens
 from ke_weights.seeds import derived_seed
 from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.spread import dense, frobenius, site_states, spread_over_layers, summed, write
-from ke_weights.state_files import load_state, save_state
+from ke_weights.state_files import AS_SAVED, load_state, save_state
 from ke_weights.stateful_editor import StatefulEditor
 from ke_weights.subject import SubjectTokens, edit_room, encode, end_of_sequence, padded, target_ids
 from ke_weights.tail import Tail, open_tail
@@ -73,18 +73,18 @@ from ke_weights.training_rows import TrainingRows, training_rows
 from ke_weights.wrapping import EditState, UpdateWrapper
 
 __all__ = [
-    "NOT_QUANTIZED", "Adaptor", "AnswerStates", "BlockEditor", "CovarianceCache", "CovarianceSettings", "Delta",
-    "Dense", "EditChange", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows", "Layer",
-    "LayerCall", "LayerForward", "LiveAdapters", "LiveSettings", "LocateContext", "LocateContextCache", "LocateEditor",
-    "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "NullSpace", "OpenModel", "OpenModels", "Patch",
-    "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit", "ScoredTokens", "StatefulEditor", "SubjectTokens", "Tail",
-    "TargetSettings", "TrainingRows", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys", "bare_values",
-    "cholesky", "context_templates", "covariance_weighted", "default_dtype", "dense", "derived_seed", "double",
-    "edit_change", "edit_room", "encode", "end_of_sequence", "find_parts", "forward", "frobenius", "frozen_module",
-    "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts", "module_map",
-    "module_outputs", "named_maps", "null_space", "open_live_adapters", "open_tail", "opened_edit", "padded", "project",
-    "prompt_lengths", "quantized", "read_corpus", "read_edits", "read_saved_edit", "recorded_model_choice",
-    "require_finite", "restored_on_error", "rewrite", "ridge_update", "row_keys", "save_state", "scored_tokens",
-    "site_states", "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped", "target_ids",
-    "training_rows", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
+    "AS_SAVED", "NOT_QUANTIZED", "Adaptor", "AnswerStates", "BlockEditor", "CovarianceCache", "CovarianceSettings",
+    "Delta", "Dense", "EditChange", "EditInProgress", "EditState", "EditTargets", "Hooks", "KeyCovariance", "KeyRows",
+    "Layer", "LayerCall", "LayerForward", "LiveAdapters", "LiveSettings", "LocateContext", "LocateContextCache",
+    "LocateEditor", "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "NullSpace", "OpenModel", "OpenModels",
+    "Patch", "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit", "ScoredTokens", "StatefulEditor", "SubjectTokens",
+    "Tail", "TargetSettings", "TrainingRows", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys",
+    "bare_values", "cholesky", "context_templates", "covariance_weighted", "default_dtype", "dense", "derived_seed",
+    "double", "edit_change", "edit_room", "encode", "end_of_sequence", "find_parts", "forward", "frobenius",
+    "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts",
+    "module_map", "module_outputs", "named_maps", "null_space", "open_live_adapters", "open_tail", "opened_edit",
+    "padded", "project", "prompt_lengths", "quantized", "read_corpus", "read_edits", "read_saved_edit",
+    "recorded_model_choice", "require_finite", "restored_on_error", "rewrite", "ridge_update", "row_keys", "save_state",
+    "scored_tokens", "site_states", "spread_over_layers", "stacked", "stored_as", "subject_states", "summed", "swapped",
+    "target_ids", "training_rows", "uninterruptible_context", "unsupported_edits", "whole_instead", "write",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from ke_core.plugin import BadData, file_errors, uninterruptible
 from ke_plugin_hf.tensor_files import KEY, damage, is_intact, write_tensors
 
 AGAIN = "save the edited model again"
+AS_SAVED = "use the model and the options that it was saved with"
 Loaded = tuple[dict[str, Tensor], dict[str, str]]
 
 

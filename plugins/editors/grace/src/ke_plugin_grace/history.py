@@ -12,9 +12,7 @@ from torch import Tensor
 
 from ke_core.plugin import BadData, Edit, from_json, loads, to_json
 from ke_plugin_grace.codebook import Codebook
-from ke_weights.plugin import load_state, save_state
-
-AGAIN = "use the model and the options that it was saved with"
+from ke_weights.plugin import AS_SAVED, load_state, save_state
 
 
 @frozen(kw_only=True, eq=False)
@@ -65,7 +63,7 @@ def load_history(
     tensors, about = load_state(path, device)
     book = Codebook.of({name: one for name, one in tensors.items() if ":" not in name})
     if book is not None and (book.keys.shape[1], book.values.shape[1]) != sizes:
-        raise BadData(f"{path} has keys and values of other sizes than the layer", hint=AGAIN)
+        raise BadData(f"{path} has keys and values of other sizes than the layer", hint=AS_SAVED)
     before = Codebook.of(
         {name.removeprefix("before:"): one for name, one in tensors.items() if name.startswith("before:")}
     )

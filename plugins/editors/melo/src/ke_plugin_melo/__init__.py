@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, cast
-
-from ke_core.plugin import Edited, Editor, EditorSpec, Session, hookimpl
+from ke_core.plugin import Editor, EditorSpec, hookimpl
 from ke_plugin_melo.values import MeloConfig, settings
 
 CITE = (
@@ -20,11 +16,6 @@ def build(config: MeloConfig) -> Editor:
     from ke_plugin_melo.editor import Melo  # noqa: PLC0415  built late
 
     return Melo(config)
-
-
-def load(editor: Any, session: Session[Any], path: Path) -> AbstractContextManager[Edited]:
-    """Open a file of ``MeloModel.save``."""
-    return cast("AbstractContextManager[Edited]", editor.load(session, path))
 
 
 @hookimpl
@@ -41,6 +32,6 @@ def ke_editors() -> list[EditorSpec]:
             needs_weights=True,
             adaptor=True,
             edited_form="cloze",
-            load=load,
+            load=lambda editor, session, path: editor.load(session, path),
         )
     ]

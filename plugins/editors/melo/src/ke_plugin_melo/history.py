@@ -12,9 +12,7 @@ from torch import Tensor
 
 from ke_core.plugin import BadData, Edit, from_json, loads, to_json
 from ke_plugin_melo.training import BlockTraining, Factors
-from ke_weights.plugin import load_state, save_state
-
-AGAIN = "use the model and the options that it was saved with"
+from ke_weights.plugin import AS_SAVED, load_state, save_state
 
 
 @frozen(kw_only=True, eq=False)
@@ -60,7 +58,7 @@ def load_batches(path: Path, how: BlockTraining, width: int) -> tuple[tuple[Lear
         f"{part} {name}": size for name in how.names for part, size in zip("AB", how.sizes(name), strict=True)
     }
     if {name: tuple(one.shape[1:]) for name, one in tensors.items()} != wanted:
-        raise BadData(f"{path} has LoRA blocks for other layers, or of other sizes", hint=AGAIN)
+        raise BadData(f"{path} has LoRA blocks for other layers, or of other sizes", hint=AS_SAVED)
     queries = torch.split(tensors["queries"].cpu(), [len(batch) for batch in edits])
     learned = tuple(
         LearnedBatch(

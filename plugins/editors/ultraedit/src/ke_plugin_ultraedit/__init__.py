@@ -8,13 +8,11 @@ size of its hidden states: ``derive``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Edited, Editor, EditorSpec, ModelFacts, Session, Setting, hookimpl, option
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import MapRange, Published, derived, positive, resolve_hyperparameters
 
 CITE = (
@@ -95,11 +93,6 @@ def build(config: UltraEditConfig) -> Editor:
     return UltraEdit(config)
 
 
-def load(editor: Any, session: Session[Any], path: Path) -> AbstractContextManager[Edited]:
-    """Open a file of ``UltraEditedModel.save``."""
-    return cast("AbstractContextManager[Edited]", editor.load(session, path))
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``ultraedit``."""
@@ -113,6 +106,6 @@ def ke_editors() -> list[EditorSpec]:
             cite=CITE,
             needs_weights=True,
             edited_form="cloze",
-            load=load,
+            load=lambda editor, session, path: editor.load(session, path),
         )
     ]

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from ke_core.plugin import BadData, loads, uninterruptible_context
 from ke_plugin_ultraedit.normalizer import RunningStatistics
 from ke_plugin_ultraedit.turns import Statistics
-from ke_weights.plugin import Dense, Patch, double, home, load_state, map_orientation, save_state
+from ke_weights.plugin import AS_SAVED, Dense, Patch, double, home, load_state, map_orientation, save_state
 
-AGAIN = "use the model and the options that it was saved with"
 ROUNDS = 4  # sums that reach a weight exactly: each one leaves only the rounding of the one before
 
 
@@ -43,11 +42,11 @@ def load_turns(path: Path, module: nn.Module, names: Sequence[str], device: torc
     tensors, about = load_state(path, home(device))
     weights = {name.removeprefix("weight:"): one for name, one in tensors.items() if name.startswith("weight:")}
     if sorted(weights) != sorted(names):
-        raise BadData(f"{path} has other linear maps than this editor changes", hint=AGAIN)
+        raise BadData(f"{path} has other linear maps than this editor changes", hint=AS_SAVED)
     for name in names:
         now = weight_of(module, name)
         if weights[name].shape != now.shape or weights[name].dtype != now.dtype:
-            raise BadData(f"{path} has another shape or dtype of {name} than the model", hint=AGAIN)
+            raise BadData(f"{path} has another shape or dtype of {name} than the model", hint=AS_SAVED)
     counts = loads(about["counts"])
     return SavedTurns(
         weights=weights,
@@ -91,4 +90,4 @@ def set_weight(weights: Patch, module: nn.Module, name: str, wanted: Tensor) -> 
             return
         weights.add(f"{name}.weight", Dense(delta=double(target) - double(now)))
     if not torch.equal(weight_of(module, name), wanted.to(weight_of(module, name).device)):
-        raise BadData(f"the saved weight of {name} cannot be reached from this model's", hint=AGAIN)
+        raise BadData(f"the saved weight of {name} cannot be reached from this model's", hint=AS_SAVED)

@@ -7,13 +7,11 @@ hidden states of a model. For a model without published values they follow from 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Edited, Editor, EditorSpec, ModelFacts, Session, Setting, hookimpl, option
+from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import MapRange, Published, derived, not_negative, positive, resolve_hyperparameters
 
 CITE = (
@@ -147,11 +145,6 @@ def build(config: WiseConfig) -> Editor:
     return Wise(config)
 
 
-def load(editor: Any, session: Session[Any], path: Path) -> AbstractContextManager[Edited]:
-    """Open a file of ``SideMemoryModel.save``."""
-    return cast("AbstractContextManager[Edited]", editor.load(session, path))
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``wise``."""
@@ -166,6 +159,6 @@ def ke_editors() -> list[EditorSpec]:
             needs_weights=True,
             adaptor=True,
             edited_form="cloze",
-            load=load,
+            load=lambda editor, session, path: editor.load(session, path),
         )
     ]

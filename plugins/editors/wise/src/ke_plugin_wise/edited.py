@@ -19,6 +19,7 @@ from ke_plugin_wise.routing import ACTIVATIONS, memory_name
 from ke_plugin_wise.training import Learned, edit_rows, learn, shard_mask
 from ke_weights import as_details
 from ke_weights.plugin import (
+    AS_SAVED,
     Adaptor,
     OpenModel,
     Rewrite,
@@ -29,8 +30,6 @@ from ke_weights.plugin import (
     rewrite,
     save_state,
 )
-
-AGAIN = "use the model and the options that it was saved with"
 
 
 class SideMemoryModel(PassthroughModel):
@@ -137,7 +136,7 @@ class SideMemoryModel(PassthroughModel):
         tensors, about = load_state(path, place.matrix.device)
         for name, tensor in tensors.items():
             if not name.endswith("activations") and tensor.shape != place.matrix.shape:
-                raise BadData(f"{path} has side memories of another shape than {place.name}", hint=AGAIN)
+                raise BadData(f"{path} has side memories of another shape than {place.name}", hint=AS_SAVED)
         raw = loads(about["wise"])
         memories = read_memories(tensors, raw["count"])
         self.adaptor.replace_state(self._state(memories))
