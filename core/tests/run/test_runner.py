@@ -327,6 +327,14 @@ def test_prompts_that_are_too_long_do_not_stop_the_run(fakes, tmp_path):
     assert finished.failures == 40
 
 
+def test_models_that_edits_destroyed_do_not_stop_the_run(fakes, tmp_path):
+    def not_finite(_request):
+        return Failure(error="NotFinite", message="the logits are not finite")
+
+    finished, _records = done(fakes.make_job(20, fakes.Notes([], not_finite), editor_spec=fakes.NOTES), tmp_path)
+    assert finished.failures == 40
+
+
 def test_a_failed_edit_fails_its_cases_and_the_run_continues(fakes, tmp_path):
     class Sometimes(fakes.Overwrite):
         def edit(self, session, edits):

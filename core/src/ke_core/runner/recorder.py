@@ -11,7 +11,8 @@ from attrs import define, evolve, field
 
 from ke_core.results.writer import Writer
 from ke_core.runner.requests import RequestGroup
-from ke_core.spec.errors import TooManyFailures
+from ke_core.spec.errors import NotFinite, TooManyFailures
+from ke_core.spec.queries import Phase
 from ke_core.spec.records import Batch, Probed, Record, Replied, Usage, unanswered
 from ke_core.spec.results import Failure, Peak, Reply, Scored
 
@@ -82,7 +83,7 @@ class Recorder:
         """Record the replies to a metric's own requests. Raises TooManyFailures, and then records nothing."""
         clean = evolve(record, replies={query: _finite(reply) for query, reply in record.replies.items()})
         for reply in clean.replies.values():
-            self._count(reply)
+            self._count(reply, record.phase)
             if self._replies.length == LIMIT:
                 raise _too_many(reply)
         self._append([clean])
@@ -119,7 +120,7 @@ class Recorder:
             took = round(each * len(found), 4)
             records.append(evolve(_replied(batch, unit, found, seconds=took, memory=memory), cached=cached))
             for reply in found.values():
-                self._count(reply)
+                self._count(reply, unit.phase)
                 if self._replies.length == LIMIT:
                     self._append(records[:clean])
                     raise _too_many(reply)
@@ -170,12 +171,17 @@ class Recorder:
         if not unanswered(record):
             self._done.add(record.place)
 
-    def _count(self, reply: Reply) -> None:
-        """Count a reply. Prompts that are too long, or refused, are results and do not stop the run."""
+    def _count(self, reply: Reply, phase: Phase) -> None:
+        """Count a reply.
+
+        Prompts that are too long or refused, and models that an edit has destroyed, are results and do not stop the
+        run.
+        """
         failure = reply if isinstance(reply, Failure) and not reply.unscored else None
         if failure is not None:
             self._add_reason(failure)
-        self._replies.note(None if failure is None or failure.particular else failure)
+        result = failure is None or failure.particular or (failure.destroyed and phase == "after")
+        self._replies.note(None if result else failure)
 
     def _add_reason(self, failure: Failure) -> None:
         self.reasons[" ".join(f"{failure.error}: {failure.message}".split())[:REASON]] += 1
@@ -192,7 +198,7 @@ def _replied(
 def _finite(reply: Reply) -> Reply:
     """Turn log-probabilities that are not finite into a failure, so that they do not vanish in a mean."""
     if isinstance(reply, Scored) and not all(map(math.isfinite, reply.logprobs)):
-        return Failure(error="NotFinite", message=f"log-probabilities {reply.logprobs}")
+        return Failure(error=NotFinite.__name__, message=f"log-probabilities {reply.logprobs}")
     return reply
 
 

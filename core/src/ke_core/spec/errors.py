@@ -82,6 +82,10 @@ class ContextOverflow(KEError):
     """A prompt is longer than the model's context. Prompts are never truncated silently."""
 
 
+class NotFinite(KEError):
+    """Logits or log-probabilities are NaN or infinite, so any continuation would be meaningless."""
+
+
 class NoLikelihood(KEError):
     """The model or the method does not return log-probabilities."""
 

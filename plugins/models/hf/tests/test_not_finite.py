@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from ke_core.plugin import Generate, ModelUnavailable, Score
+from ke_core.plugin import Generate, NotFinite, Score
 from ke_plugin_hf.decoding.forward import Forward
-from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
+from ke_plugin_hf.decoding.sampling import Sampler, choose
 from ke_plugin_hf.testing import tiny_model
 
 HEAD = "Question: What is the capital of Italy? Answer: Rome.\n" * 6
@@ -31,7 +31,7 @@ def step_that_spoils(monkeypatch, spoils, value=float("nan")):
 
 
 def test_a_model_whose_logits_hold_nan_is_refused():
-    with pytest.raises(ModelUnavailable, match="contain NaN") as refused:
+    with pytest.raises(NotFinite, match="contain NaN") as refused:
         spoilt(tiny_model("llama")).score([Score(prompt="a b", continuations=(" c",))])
     assert "bfloat16" in refused.value.hint
 
@@ -52,7 +52,7 @@ def test_only_a_row_that_becomes_nan_fails(monkeypatch, value):
     step_that_spoils(monkeypatch, lambda rows: [1, 2] if rows == 4 else [], value)
     found = model.generate(REQUESTS)
     assert found[::3] == whole[::3]
-    assert [type(one) for one in found[1:3]] == [NonFiniteLogits, NonFiniteLogits]
+    assert [type(one) for one in found[1:3]] == [NotFinite, NotFinite]
     assert "bfloat16" in found[1].hint
 
 
@@ -76,7 +76,7 @@ def test_a_nan_row_is_not_retried_after_out_of_memory(monkeypatch):
     monkeypatch.setattr(Forward, "prefill", prefill)
     monkeypatch.setattr(Forward, "step", full)
     found = model.generate(REQUESTS)
-    assert sum(isinstance(one, NonFiniteLogits) for one in found) == 1
+    assert sum(isinstance(one, NotFinite) for one in found) == 1
     assert sum(one == other for one, other in zip(found, whole, strict=True)) == 3
     assert sum(fed) == 4 + 3
 
@@ -88,7 +88,7 @@ def test_a_nan_row_run_separately_fails(temperature):
     good = model.generate([Generate(prompt="a", max_tokens=4)])[0]
     assert good.tokens == 4
     bad = spoilt(model).generate([Generate(prompt="a", max_tokens=4, temperature=temperature)])[0]
-    assert isinstance(bad, NonFiniteLogits)
+    assert isinstance(bad, NotFinite)
 
 
 def test_logits_of_minus_infinity_are_valid():
@@ -96,7 +96,7 @@ def test_logits_of_minus_infinity_are_valid():
     logits[0, 3] = 1.0
     choosers = [Sampler(Generate(prompt="a", temperature=t)) for t in (0.0, 1.0)]
     assert next(choose(choosers, logits)) == 3
-    assert [type(one) for one in choose(choosers, logits)] == [int, NonFiniteLogits]
+    assert [type(one) for one in choose(choosers, logits)] == [int, NotFinite]
     assert list(choose(choosers, logits[[0, 0]])) == [3, 3]
 
 
@@ -112,7 +112,7 @@ def test_backends_are_tested_with_the_current_weights():
 def test_nan_weights_do_not_disable_backends_later():
     model = tiny_model("llama")
     before = model.module.lm_head.weight.clone()
-    with pytest.raises(ModelUnavailable, match="contain NaN"):
+    with pytest.raises(NotFinite, match="contain NaN"):
         spoilt(model).generate(REQUESTS)
     model.module.lm_head.weight.data.copy_(before)
     assert model.generate(REQUESTS) == tiny_model("llama").generate(REQUESTS)

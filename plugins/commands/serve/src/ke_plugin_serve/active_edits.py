@@ -80,10 +80,6 @@ class EditChange:
     def __bool__(self) -> bool:
         return bool(self.add or self.remove)
 
-    def undone(self) -> EditChange:
-        """The change that undoes this one."""
-        return EditChange(add=self.remove, remove=self.add)
-
 
 @define
 class ActiveEdits:

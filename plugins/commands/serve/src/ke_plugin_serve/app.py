@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field
@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ke_core.app import refuse_edits
 from ke_core.plugin import UnsupportedChange
 from ke_plugin_serve import rendering, replies, wire
-from ke_plugin_serve.active_edits import EditChange, ServedEdit
+from ke_plugin_serve.active_edits import EditChange
 from ke_plugin_serve.application import ModelRoutes
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.edit_routes import EditRoutes
@@ -93,24 +93,26 @@ class Routes:
         }
 
     async def _apply(self, change: EditChange) -> None:
-        """Change the model between two batches, then the state file."""
+        """Change the state file and the model between two batches."""
         await self.batcher.alone(lambda: self._changed(change))
 
     def _changed(self, change: EditChange) -> None:
-        """Apply the change in the model's thread, and undo it if it cannot be saved."""
+        """Save the change and apply it, in the model's thread. If the model refuses it, the file is written again.
+
+        A change of the model could not be undone: edits that are added again get another place in the memory.
+        """
         served = self.served
-        refuse_edits(served.spec, served.editor, served.session, [one.edit for one in change.add], {})
-        served.edited.change(add=_edits(change.add), remove=[one.edit.id for one in change.remove])
+        new = [one.edit for one in change.add]
+        refuse_edits(served.spec, served.editor, served.session, new, {})
         before = dict(served.bank.edits)
         served.bank.make(change)
+        saved = False
         try:
             served.keep()
+            saved = True
+            served.edited.change(add=new, remove=[one.edit.id for one in change.remove])
         except BaseException:
             served.bank.edits = before
-            back = change.undone()
-            served.edited.change(add=_edits(back.add), remove=[one.edit.id for one in back.remove])
+            if saved:
+                served.keep()
             raise
-
-
-def _edits(kept: Sequence[ServedEdit]) -> list[Any]:
-    return [one.edit for one in kept]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 
 from ke_core.app import literal, out, plain_table
 from ke_core.app import options as shared
-from ke_weights.sentences import edit_from_sentence
+from ke_core.plugin import BadConfig
 
 TOKEN = "KE_SERVE_TOKEN"  # noqa: S105  the name of a variable
 FILE = click.Path(path_type=Path)
@@ -56,6 +57,10 @@ def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace:
     if file is not None:
         raw = [one.fields() for one in read_bank(file).edits.values()]
     elif subject:
+        if find_spec("ke_weights") is None:
+            raise BadConfig("--subject needs ke-weights", hint='pip install "ke-plugin-serve[adaptors]"')
+        from ke_weights.sentences import edit_from_sentence  # noqa: PLC0415  of an extra
+
         raw = [fields_of(edit_from_sentence(sentences[0], subject))]
     else:
         raw = [{"statement": sentence} for sentence in sentences]

@@ -34,9 +34,8 @@ from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 from ke_plugin_hf.layer_calls import LayerForward
 from ke_plugin_hf.tensor_parallel import SPLIT, compare_requests, in_step, is_split
 
-UNBOUNDED = (
-    10**9
-)  # larger values mean "no limit": a model without a maximum length (ALiBi), or a tokenizer's placeholder
+UNBOUNDED = 10**9
+"""Larger values mean "no limit": a model without a maximum length (ALiBi), or a tokenizer's placeholder."""
 
 
 @define(eq=False, kw_only=True)

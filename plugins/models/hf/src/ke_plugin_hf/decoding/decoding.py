@@ -9,12 +9,13 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
+from ke_core.plugin import NotFinite
 from ke_plugin_hf.decoding.drafts import LENGTHS, Drafter, best_length, worthwhile
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
 from ke_plugin_hf.decoding.inner import inner_groups, read_each
 from ke_plugin_hf.decoding.memory import RowBatchSize, RowBytes, first_pass, free_after_failure, retry_smaller
 from ke_plugin_hf.decoding.prefill import PrefillCache, PrefillState
-from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler, choose
+from ke_plugin_hf.decoding.sampling import Sampler, choose
 from ke_plugin_hf.decoding.text import Continuation
 
 
@@ -55,9 +56,9 @@ class DecodingRow:
         """Return the maximum number of its tokens."""
         return len(self.ids) + self.written.request.max_tokens
 
-    def goes_on(self, token: int | NonFiniteLogits) -> bool:
+    def goes_on(self, token: int | NotFinite) -> bool:
         """Add the next token, or record that there is none. Return whether the row continues."""
-        if isinstance(token, NonFiniteLogits):
+        if isinstance(token, NotFinite):
             self.error = token
             return False
         return not self.written.add(token)
@@ -191,7 +192,8 @@ class Decoder:
         known = [row.known.layers if row.known else () for row in new]
         logits, state = self.forward.prefill(self.prefix, fed, known=known, prompts=[len(row.ids) for row in new])
         for row in new:
-            row.continues, row.known = (row.known.ids if row.known else ()), None
+            ids = row.known.ids if row.known else ()
+            row.continues, row.known = (ids if tuple(row.so_far[: len(ids)]) == ids else ()), None
         left = self._write(new, logits[:, -1])
         if not left:
             return

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-from ke_core.plugin import uninterruptible_context
+from ke_core.plugin import NotFinite, uninterruptible_context
 from ke_plugin_hf.decoding.decoding import DecodingRow
 from ke_plugin_hf.decoding.forward import input_device
 from ke_plugin_hf.decoding.memory import free_after_failure, retry_smaller
-from ke_plugin_hf.decoding.sampling import NonFiniteLogits, choose
+from ke_plugin_hf.decoding.passes import COUNTER
+from ke_plugin_hf.decoding.sampling import choose
 from ke_plugin_hf.decoding.scoring import ScoringRow, take_scores
 from ke_plugin_hf.layer_calls import prompt_lengths
 
@@ -36,9 +37,10 @@ def generate_single(module: Any, row: DecodingRow) -> None:
     """Generate ``row``, or set its ``error`` if the logits are not finite."""
     device = input_device(module)
 
-    def chosen(_ids: Tensor, scores: Tensor) -> Tensor:
+    def chosen(ids: Tensor, scores: Tensor) -> Tensor:
+        COUNTER.add(len(row.ids) if ids.shape[1] == len(row.ids) else 1)
         (token,) = choose([row.chooser], scores)
-        if isinstance(token, NonFiniteLogits):
+        if isinstance(token, NotFinite):
             row.error = token
             return scores
         only = torch.full_like(scores, float("-inf"))
@@ -76,5 +78,6 @@ def _without_generation_defaults(module: Any) -> Iterator[None]:
 def score_single(module: Any, row: ScoringRow) -> None:
     """Score ``row``."""
     device = input_device(module)
+    COUNTER.add(len(row.ids) - 1)
     with torch.no_grad(), prompt_lengths([row.prompt]):
         take_scores([row], module(input_ids=torch.tensor([list(row.ids[:-1])], device=device)).logits)

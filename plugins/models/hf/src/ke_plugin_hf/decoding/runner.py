@@ -17,6 +17,7 @@ from ke_core.plugin import (
     KEError,
     ModelUnavailable,
     NextRequests,
+    NotFinite,
     Score,
     Scored,
 )
@@ -37,7 +38,7 @@ from ke_plugin_hf.decoding.one_by_one import OneRow, generate_each, generate_sin
 from ke_plugin_hf.decoding.prefill import PrefillCache
 from ke_plugin_hf.decoding.prefixes import Prefixes
 from ke_plugin_hf.decoding.queue import Queue
-from ke_plugin_hf.decoding.sampling import NonFiniteLogits, Sampler
+from ke_plugin_hf.decoding.sampling import Sampler
 from ke_plugin_hf.decoding.scoring import Scorer, ScoringRow, windows
 from ke_plugin_hf.decoding.text import Continuation
 from ke_plugin_hf.decoding.tokens import PromptTokenizer
@@ -257,7 +258,7 @@ class LocalRunner:
         )
 
     def _generated(self, row: DecodingRow) -> Generated | Exception:
-        if isinstance(row.error, NonFiniteLogits):
+        if isinstance(row.error, NotFinite):
             return row.error
         if row.error is not None:
             return self._too_big(len(row.ids), row.error)

@@ -8,17 +8,10 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
-from ke_core.plugin import Generate, KEError
+from ke_core.plugin import Generate, NotFinite
 from ke_plugin_hf.decoding.float64 import double
 
 HALF_RANGE = "float16 numbers end at 65504: if that is the cause, load the model in bfloat16 or float32"
-
-
-class NonFiniteLogits(KEError):
-    """The logits of the next token are NaN or infinite, so any continuation would be meaningless."""
-
-    def __init__(self) -> None:
-        super().__init__("the logits of the next token are not finite", hint=HALF_RANGE)
 
 
 @define(eq=False)
@@ -48,14 +41,14 @@ class Sampler:
         return at if ids is None else int(ids[at])
 
 
-def choose(choosers: Sequence[Sampler], logits: Tensor) -> Iterator[int | NonFiniteLogits]:
+def choose(choosers: Sequence[Sampler], logits: Tensor) -> Iterator[int | NotFinite]:
     """Return the next token of every row, or None; ``logits`` [B, vocabulary].
 
     Rows are processed one by one: if memory runs out, later rows have not advanced their generators.
     """
     for chooser, token, row in zip(choosers, _most_probable(logits), logits, strict=True):
         if token is None:
-            yield NonFiniteLogits()
+            yield NotFinite("the logits of the next token are not finite", hint=HALF_RANGE)
         else:
             yield token if chooser.greedy else chooser.draw(row)
 

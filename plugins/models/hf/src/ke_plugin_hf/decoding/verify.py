@@ -15,7 +15,7 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
-from ke_core.plugin import ModelUnavailable
+from ke_core.plugin import ModelUnavailable, NotFinite
 from ke_plugin_hf.adaptors import without_adaptors
 from ke_plugin_hf.decoding.float64 import double
 from ke_plugin_hf.decoding.forward import NO_PREFIX, Forward, Mode, Prefix, input_device
@@ -24,9 +24,8 @@ from ke_plugin_hf.decoding.sampling import HALF_RANGE
 
 PREFIX, SUFFIXES, STEPS = 20, (3, 6, 5), 3
 # Fractions of the logits' spread. Rotary angles and norms are float32 in a float64 LLaMA. In half precision, two
-# correct
-# backends differ by some percent, depending on the model: four times the difference of its ordinary passes. A lost
-# prefix differs by 100%.
+# correct backends differ by some percent, depending on the model: four times the difference of its ordinary passes. A
+# lost prefix differs by 100%.
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.02}
 HALF, NOISE, MOST = 0.1, 4.0, 0.4
 
@@ -98,8 +97,8 @@ def _references(module: Any) -> tuple[Rows, float]:
     """Return rows of random tokens with a common prefix, each with its logits [T, vocabulary] from a separate forward
     pass.
 
-    Also returns the tolerance. Raises ModelUnavailable for a model that attends to later tokens, whose logits are NaN,
-    or whose context is too short for any such row.
+    Also returns the tolerance. Raises ModelUnavailable for a model that attends to later tokens, or whose context is
+    too short for any such row, and NotFinite for logits that are NaN.
     """
     draw = torch.Generator().manual_seed(0)
     vocabulary = int(module.get_input_embeddings().weight.shape[0])
@@ -118,7 +117,7 @@ def _references(module: Any) -> tuple[Rows, float]:
             logits = module(input_ids=ids[None], use_cache=False).logits[0]
             short = module(input_ids=ids[None, :shared], use_cache=False).logits[0]
         if bool(logits.isnan().any()):
-            raise ModelUnavailable("the model's logits contain NaN even for a short text", hint=HALF_RANGE)
+            raise NotFinite("the model's logits contain NaN even for a short text", hint=HALF_RANGE)
         noise = max(noise, _distance(logits[:shared], short))
         if noise > (MOST if logits.dtype.itemsize < 4 else 0.01):
             raise ModelUnavailable(
