@@ -3,9 +3,13 @@
 import json
 
 import pytest
+from attrs import evolve
 
 from ke_benchmarks import ReproductionSpec
+from ke_core.app import EvalRequest, ModelChoice
 from ke_core.plugin import hookimpl
+from ke_plugin_reproduce.requests import RequiredRun
+from ke_plugin_reproduce.running import cell
 
 pytestmark = pytest.mark.integration
 
@@ -192,6 +196,21 @@ def test_a_second_start_runs_nothing(ke, table):
     assert status == 0
     assert err.count("  finished before") == 6
     assert "done in" not in err
+
+
+def test_a_start_with_other_loading_settings_runs_nothing(ke, table):
+    status, _out, err = ke("reproduce", "toy/table-1", *MODEL, "--limit", "2", "--device", "cpu", "--timeout", "9")
+    assert status == 0
+    assert err.count("  finished before") == 6
+    assert "done in" not in err
+
+
+def test_the_folder_of_a_run_does_not_depend_on_the_data_directory(tmp_path):
+    request = EvalRequest(editor="sayer", dataset="toy", model=ModelChoice(reference="echo:1"))
+    needs = [RequiredRun(request=evolve(request, data_dir=where)) for where in ("data", "./data/")]
+    first, second = (cell(need, tmp_path).folder for need in needs)
+    assert first == second
+    assert cell(RequiredRun(request=request, judge="llm"), tmp_path).folder != first
 
 
 def test_several_models_replace_those_of_the_paper_in_order(ke, tmp_path):

@@ -21,8 +21,9 @@ from ke_core.app import (
     split_options,
     with_flag,
 )
-from ke_core.plugin import BadConfig, BadData, Case, Dataset, JudgeSpec, KEError, canonical, to_json
+from ke_core.plugin import BadConfig, BadData, Case, Dataset, JudgeSpec, KEError, canonical, digest, to_json
 from ke_plugin_reproduce.reading import ABSENT, HINT, CellPlan, RunNumber, cells
+from ke_plugin_reproduce.sweep import identity
 from ke_plugin_reproduce.table import PaperModel, Pick, Reproduction, Setup
 
 
@@ -53,8 +54,8 @@ class RequiredRun:
 
     @property
     def key(self) -> str:
-        """A key that is equal for all cells that use this run."""
-        return canonical([to_json(self.request), self.judge, self.options])
+        """A SHA-256 that is equal for all cells that use this run, and for other data folders and devices."""
+        return digest([identity(self.request), self.judge, self.options])
 
     @property
     def words(self) -> str:

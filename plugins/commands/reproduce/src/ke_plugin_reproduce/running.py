@@ -12,7 +12,7 @@ from ke_benchmarks import count_cases
 from ke_benchmarks.audit.bank import as_rule
 from ke_benchmarks.audit.contamination import contamination, draw, tally
 from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, judge_folder, read_scores, score_folder
-from ke_core.plugin import EFFICACY, BadData, Case, KEError, MetricScore, Progress, digest
+from ke_core.plugin import EFFICACY, BadData, Case, KEError, MetricScore, Progress
 from ke_plugin_reproduce.cells import Cell, CellRunner, ReportProgress, Result, RunsCells
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Measured, Status, mean, part, picked
 from ke_plugin_reproduce.reading import ABSENT
@@ -47,8 +47,7 @@ def planned(tables: Mapping[str, Reproduction], catalog: Catalog, resources: Res
 def cell(need: RequiredRun, root: Path) -> Cell:
     """A run and its folder in ``root``."""
     request = need.request
-    folder = root / f"{request.editor}-{request.dataset}-{digest(need.key)[:12]}"
-    return Cell(name=need.words, request=request, folder=folder)
+    return Cell(name=need.words, request=request, folder=root / f"{request.editor}-{request.dataset}-{need.key[:8]}")
 
 
 @define(kw_only=True)

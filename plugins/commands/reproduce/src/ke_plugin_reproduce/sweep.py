@@ -130,8 +130,8 @@ def _refuse_large_batch(found: ResolvedRun) -> None:
 
 def identity(request: EvalRequest) -> str:
     """Return a SHA-256 of the settings that determine the results of a request."""
-    usual = ModelRequest(id="")
-    how = evolve(request.model.how, **{name: getattr(usual, name) for name in LOCAL})
+    defaults = ModelRequest(id="")
+    how = evolve(request.model.how, **{name: getattr(defaults, name) for name in LOCAL})
     return digest(to_json(evolve(request, data_dir="", model=evolve(request.model, how=how))))
 
 
