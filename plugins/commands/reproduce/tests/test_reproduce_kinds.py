@@ -5,7 +5,8 @@ import json
 import pytest
 from attrs import evolve, field, frozen
 
-from ke_core.plugin import BadData, JudgeSpec, Judgment, Verdict, hookimpl
+from ke_core.app import ModelChoice
+from ke_core.plugin import BadData, JudgeSpec, Judgment, MetricSpec, Value, Verdict, hookimpl
 from ke_testing.toy import Toy, toy_spec
 
 pytestmark = pytest.mark.integration
@@ -61,6 +62,15 @@ class Moody:
         return [Judgment(verdict=self.verdict) for _item in items]
 
 
+@frozen(kw_only=True)
+class Constant:
+    value: float = field(default=0.0, metadata={"help": "what it yields"})
+
+    def values(self, record):
+        for phase, style, _query in record.outcomes:
+            yield Value(aspect="efficacy", value=self.value, phase=phase, style=style, unit=record.case.id)
+
+
 class Kinds:
     """``looked``: how often the missing datasets were searched."""
 
@@ -83,6 +93,10 @@ class Kinds:
     @hookimpl
     def ke_judges(self):
         return [JudgeSpec(name="moody", summary="by mood", config=Mood, build=Moody, needs_model=True)]
+
+    @hookimpl
+    def ke_metrics(self):
+        return [MetricSpec(name="constant", summary="itself", config=Constant, build=lambda config: config)]
 
 
 @pytest.fixture
@@ -138,6 +152,24 @@ def test_a_judge_with_a_model_gets_its_options(run, verdict, value):
     part = run(more, "--judge-model", "echo:1")[0]
     assert part["value"] == value
     assert part["high"] - part["low"] == pytest.approx(100 * (1 - 0.025**0.5), abs=1e-3)  # the score's own: two cases
+
+
+def test_a_run_that_is_judged_later_is_scored_with_the_metric_options(run):
+    more = """
+picks = [{ metric = "constant" }, {}]
+set = { judge = "moody", options = { "constant.value" = "0.25" } }
+"""
+    assert run(more, "--judge-model", "echo:1")[0]["value"] == 25.0
+
+
+def test_a_judge_model_is_loaded_once_and_only_for_unjudged_replies(run, monkeypatch):
+    loaded, load = [], ModelChoice.load
+    monkeypatch.setattr(ModelChoice, "load", lambda self, *rest: loaded.append(self.reference) or load(self, *rest))
+    more = 'over = [{ judge = "moody" }, { judge = "moody", options = { "moody.verdict" = "right" } }]'
+    for _command in range(2):
+        part, _again = run(more, "--judge-model", "echo:judge")
+        assert part["value"] == 50.0  # the mean of all wrong and all right
+    assert loaded.count("echo:judge") == 1
 
 
 def test_options_of_a_replaced_dataset_are_dropped(run, kinds, tmp_path):

@@ -25,6 +25,7 @@ from ke_core.app import (
     Datasets,
     EvalRequest,
     ModelChoice,
+    ModelRef,
     Probed,
     Replied,
     ResolvedRun,
@@ -90,16 +91,18 @@ def finished(found: ResolvedRun, folder: Path) -> bool:
         return False
     model = there.spec.model
     editor = evolve(found.spec.editor, dependencies=there.spec.editor.dependencies)
-    expected = found.spec.model
-    served = expected.base_url.rstrip("/") in ("", model.base_url)
-    same = evolve(model, digest="", base_url="") == evolve(expected, digest="", base_url="")
     return (
-        same
-        and served
+        same_model(found.spec.model, model)
         and evolve(found.spec, model=model, editor=editor).id == there.id
         and there.finished
         and not _open(there)
     )
+
+
+def same_model(named: ModelRef, recorded: ModelRef) -> bool:
+    """Return whether a recorded model has the name and, if there is one, the address of ``named``."""
+    served = named.base_url.rstrip("/") in ("", recorded.base_url)
+    return served and evolve(recorded, digest="", base_url="") == evolve(named, digest="", base_url="")
 
 
 def known_result(found: ResolvedRun, cell: Cell) -> Result | None:

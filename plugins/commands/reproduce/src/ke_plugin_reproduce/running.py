@@ -11,10 +11,11 @@ from attrs import define, evolve, field, frozen
 from ke_benchmarks import count_cases
 from ke_benchmarks.audit.bank import as_rule
 from ke_benchmarks.audit.contamination import contamination, draw, tally
-from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, judge_folder, read_scores, score_folder
+from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, read_scores
 from ke_core.plugin import EFFICACY, BadData, Case, KEError, MetricScore, Progress
 from ke_plugin_reproduce.cells import Cell, CellRunner, ReportProgress, Result, RunsCells
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Measured, Status, mean, part, picked
+from ke_plugin_reproduce.judging import ModelJudges
 from ke_plugin_reproduce.reading import ABSENT
 from ke_plugin_reproduce.requests import DatasetCache, PartPlan, Planner, RequiredRun, Resources
 from ke_plugin_reproduce.table import Reproduction, Source
@@ -76,8 +77,9 @@ class RequiredRuns:
         """
         new = {key: need for key, need in needs.items() if key not in self._scores and key not in self._why}
         results = self.runner.run([cell(need, self.root) for need in new.values()], report=report)
+        judges = self._judges()  # their model is in memory until the end of this call
         for (key, need), result in zip(new.items(), results, strict=True):
-            self._read(key, need, result)
+            self._read(key, need, result, judges)
         return any(key in self._why for key in needs)
 
     def filled(self, plan: PlannedTable) -> FilledTable:
@@ -93,27 +95,25 @@ class RequiredRuns:
             ),
         )
 
-    def _read(self, key: str, need: RequiredRun, result: Result) -> None:
+    def _judges(self) -> ModelJudges | None:
+        """Return the judges that ask a model; None without a model for them."""
+        if (model := self.resources.judge_model) is None:
+            return None
+        return ModelJudges(catalog=self.catalog, asking=JudgeModel(model=model, progress=self.progress))
+
+    def _read(self, key: str, need: RequiredRun, result: Result, judges: ModelJudges | None) -> None:
         if result.status == "failed":
             self._why[key] = _reason(result.error, result.hint)
             return
         folder = RunFolder.open(result.cell.folder)
         try:
             if need.judge:
-                self._judge(folder, need)
+                assert judges is not None
+                judges.score(folder, need)
             found = read_scores(folder)
             self._scores[key], self._warned[key] = found.scores, agreement_warning(found.judge)
         except KEError as error:
             self._why[key] = _reason(str(error), error.hint)
-
-    def _judge(self, folder: RunFolder, need: RequiredRun) -> None:
-        """Judge the run with a judge that needs a model."""
-        assert self.resources.judge_model is not None
-        request = need.request
-        asking = JudgeModel(model=self.resources.judge_model, progress=self.progress)
-        where = request.data_dir
-        judge_folder(folder, self.catalog, name=need.judge, options=need.options, data_dir=where, asking=asking)
-        score_folder(folder, self.catalog, judge=need.judge, metrics=request.metrics, data_dir=where)
 
     def _part(self, plan: PlannedTable, one: PartPlan) -> CellPart:
         printed = one.wanted.printed
