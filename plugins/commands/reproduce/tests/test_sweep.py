@@ -166,6 +166,7 @@ def test_time_is_estimated_from_earlier_runs(sweep):
         (HEAD + "k = [true]\n", "words.toml: k[0]: must be a whole number, not true or false", "docs/sweeps.md"),
         (HEAD + "k = []\n", "words.toml: k is empty", "docs/sweeps.md"),
         (HEAD + "seeds = [1, 1]\n", "words.toml: seeds contains a value twice", "docs/sweeps.md"),
+        (HEAD + "seeds = [0, -1]\n", "words.toml: 'seeds' must be >= 0: -1", "docs/sweeps.md"),
         (HEAD + "seeds = ['a']\n", "words.toml: seeds[0]: must be a whole number, not a text", "docs/sweeps.md"),
         (HEAD + "limit = 'few'\n", "words.toml: limit: must be a whole number, not a text", "docs/sweeps.md"),
         (HEAD + "sequential = 1\n", "words.toml: sequential: must be true or false", "docs/sweeps.md"),

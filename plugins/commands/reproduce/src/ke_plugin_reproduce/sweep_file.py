@@ -1,4 +1,7 @@
-"""Read the file of ``ke sweep FILE.toml`` strictly. Every list is an axis; a cell is one combination of values.
+"""Read the file of ``ke sweep FILE.toml`` strictly.
+
+A cell is one combination of an editor, a dataset, a model, a ``k``, a seed and the values under ``vary``. Other lists,
+such as ``styles`` and ``metrics``, have the same value in every cell.
 
 ::
 
@@ -32,7 +35,7 @@ from ke_core.plugin import BadConfig, Form, ModelRequest, read_toml
 Options = Mapping[str, Mapping[str, str]]
 Varied = Mapping[str, Mapping[str, tuple[str, ...]]]
 HINT = "docs/sweeps.md shows what goes where"
-AXES = ("editors", "datasets", "models", "k", "seeds", "styles", "metrics")
+LISTS = ("editors", "datasets", "models", "k", "seeds", "styles", "metrics")
 """Keys with a list of values. A single value needs no brackets."""
 LOADING = [name for name in fields_dict(ModelRequest) if name not in ("id", "revision")]
 """The keys of the table ``model``."""
@@ -59,7 +62,7 @@ class SweepFile:
     datasets: tuple[str, ...] = field(validator=_distinct)
     models: tuple[str, ...] = field(validator=_distinct)
     k: tuple[int | None, ...] = field(default=(1,), validator=[_distinct, validators.deep_iterable(POSITIVE)])
-    seeds: tuple[int, ...] = field(default=(0,), validator=_distinct)
+    seeds: tuple[int, ...] = field(default=(0,), validator=[_distinct, validators.deep_iterable(validators.ge(0))])
     protocol: Literal["partition", "sample"] = "partition"
     limit: int | None = field(default=None, validator=POSITIVE)
     eval_limit: int | None = field(default=None, validator=POSITIVE)
@@ -82,7 +85,7 @@ def read_sweep(path: Path) -> SweepFile:
     raw = read_toml(path, error=BadConfig, hint=HINT)
     _reject_unknown(path, raw, list(fields_dict(SweepFile)), "")
     found: dict[str, Any] = {
-        key: [value] if key in AXES and not isinstance(value, list) else value for key, value in raw.items()
+        key: [value] if key in LISTS and not isinstance(value, list) else value for key, value in raw.items()
     }
     if "k" in found:
         found["k"] = [None if value == "all" else value for value in found["k"]]

@@ -47,9 +47,9 @@ class Launch:
         """Return the launch options among a command's options. Raises UsageError for those without effect."""
         found = cls(**{name: given[name] for name in fields_dict(cls)})
         if found.launcher == LOCAL:
-            usual = cls()
+            defaults = cls()
             for name in fields_dict(cls):
-                if getattr(found, name) != getattr(usual, name):
+                if getattr(found, name) != getattr(defaults, name):
                     option = name.removesuffix("s") if name == "launcher_options" else name
                     raise click.UsageError(f"--{option.replace('_', '-')} needs --launcher submitit or ray")
         if found.detach and found.jobs is not None:
