@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, field, frozen, validators
 
 from ke_core.plugin import Form, Phase
 
@@ -38,7 +38,7 @@ class Setup:
     prompts: str = ""
     dtype: str = ""
     options: Mapping[str, str] = field(factory=dict)
-    seed: int = 0
+    seed: int = field(default=0, validator=validators.ge(0))
 
 
 @frozen(kw_only=True)
