@@ -185,6 +185,16 @@ def test_unusable_answers_are_counted_and_retried_rarely(serve, ask, answer, tri
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("answer", [cut_off, torn_stream, b"<html>", b"[1]", {"error": {"message": "engine died"}}])
+def test_requests_that_may_be_charged_are_sent_three_times(serve, ask, answer):
+    server = serve(lambda _n, _body: answer)
+    model = ask(server)
+    model.client.patience = evolve(model.client.patience, attempts=20)
+    (error,) = model.generate(ONE)
+    assert isinstance(error, ServerDown)
+    assert len(server.asked) == CHARGED
+
+
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [

@@ -29,7 +29,7 @@ LARGEST = (
 )  # maximum bytes of an answer: a completion has thousands, echoed log-probabilities may have millions
 CONNECT = 10.0  # seconds to connect
 INFINITE = float("inf")
-USUAL = "OPENAI_API_KEY"
+DEFAULT_KEY_ENV = "OPENAI_API_KEY"
 HERE = re.compile(r"https?://(localhost|127\.|\[::1\])")
 
 
@@ -101,7 +101,7 @@ def key_from(name: str) -> str:
     """Return the key in the environment variable ``name``, empty if the default one is not set. Raises
     ModelUnavailable.
     """
-    if name != USUAL and name not in os.environ:  # the value may be the key itself, so it is not shown
+    if name != DEFAULT_KEY_ENV and name not in os.environ:  # the value may be the key itself, so it is not shown
         raise ModelUnavailable(
             "--api-key-env does not name a set environment variable",
             hint="run export MY_KEY=..., then pass --api-key-env MY_KEY: the name, not the key",
@@ -226,9 +226,9 @@ class ApiClient:
         try:
             raw = loads(text, surrogates=True)
         except ValueError:
-            raise Transient(f"the answer of {self.url} is not JSON: {text[:60]!r}") from None
+            raise Transient(f"the answer of {self.url} is not JSON: {text[:60]!r}", tries=CHARGED) from None
         if not isinstance(raw, dict):
-            raise Transient(f"the answer of {self.url} is not a JSON object")
+            raise Transient(f"the answer of {self.url} is not a JSON object", tries=CHARGED)
         if raw.get("error"):  # some servers report errors with status 200
             raise fault_in_answer(raw["error"], text, key=self.key_words, clean=self.clean)
         return raw
@@ -252,7 +252,8 @@ class ApiClient:
         except httpx2.ConnectError as error:
             raise Unreachable(f"cannot reach {self.url}: {self.clean(_reason(error))}") from None
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            raise Transient(f"the answer of {self.url} was cut off: {self.clean(_reason(error))}") from None
+            message = f"the answer of {self.url} was cut off: {self.clean(_reason(error))}"
+            raise Transient(message, tries=CHARGED) from None
         except (httpx2.InvalidURL, UnicodeError, RuntimeError) as error:
             raise ServerFailed(f"cannot send a request to {self.url}: {self.clean(_reason(error))}") from None
         if response.status_code != 200:

@@ -123,10 +123,10 @@ def read_score(
     starts = list(accumulate(map(len, tokens), initial=0))
     inside = [n for n, start in enumerate(starts[:-1]) if begin <= start < end]
     if not inside or starts[inside[0]] != begin or starts[inside[-1] + 1] != end:
-        raise NoLikelihood("a token of the server crosses the end of the prompt or of the continuation")
+        raise NoLikelihood("a token of the server crosses the end of the prompt or of the continuation", hint=ELSEWHERE)
     found = [logprobs[n] for n in inside]
     if not all(isinstance(one, int | float) for one in found):
-        raise NoLikelihood("the server returns no log-probability for the first token of a text")
+        raise NoLikelihood("the server returns no log-probability for the first token of a text", hint=ELSEWHERE)
     tops = given.get("top_logprobs")
     if not isinstance(tops, list) or len(tops) != len(tokens):
         tops = [None] * len(tokens)

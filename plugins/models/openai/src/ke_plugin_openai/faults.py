@@ -73,7 +73,7 @@ def fault_in_answer(error: object, body: str, *, key: str, clean: Clean) -> KEEr
         status = 400
     if status is not None:
         return fault(status, {}, body, key=key, clean=clean)
-    return Transient(f"the server returned an error: {server_message(body, clean)}")
+    return Transient(f"the server returned an error: {server_message(body, clean)}", tries=CHARGED)
 
 
 def _refused(status: int, body: str, suffix: str, key: str) -> ServerRefused | None:
