@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import random
 
+import numpy as np
 import pytest
 from attrs import evolve
 
 from ke_core.plugin import Answer, BadConfig, Failure, Likelihood, ModelRecord, PassthroughModel, Question, Scored
 from ke_plugin_hf.testing import tiny_model
-from ke_plugin_lm_eval import LmEvalConfig, asks, build, ke_metrics, metric_of
+from ke_plugin_lm_eval import LmEvalConfig, build, ke_metrics, metric_of, requests
 from ke_testing.fakes import make_session
 from ke_testing.metric import ModelMetricContract
 
@@ -49,6 +51,29 @@ doc_to_target: answer
 target_delimiter: ""
 metric_list: [{{metric: perplexity}}, {{metric: acc}}]
 """,
+    "shuffled.yaml": """
+task: shuffled
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+output_type: multiple_choice
+test_split: test
+process_docs: !function shuffling.shuffled
+doc_to_text: question
+doc_to_choice: options
+doc_to_target: 0
+metric_list: [{{metric: acc}}]
+""",
+    "shuffling.py": """
+import random
+import datasets
+import numpy as np
+
+def shuffled(documents):
+    options = [str(n) for n in range(9)]
+    random.shuffle(options)
+    options.append(str(np.random.rand()))
+    return datasets.Dataset.from_list([{{**document, "options": options}} for document in documents])
+""",
     "both.yaml": """
 group: both
 task: [inverted, ke_choice]
@@ -84,10 +109,10 @@ def model(request):
 
 
 def replies_of(model, config, tmp_path) -> dict[str, object]:
-    requests = asks(config)
+    asked = requests(config)
     session = make_session(model, root=tmp_path)
-    found = PassthroughModel(session).answer(requests)
-    return {ask.query: reply for ask, reply in zip(requests, found, strict=True)}
+    found = PassthroughModel(session).answer(asked)
+    return {ask.query: reply for ask, reply in zip(asked, found, strict=True)}
 
 
 def values(record: ModelRecord, config=CONFIG) -> dict[str, float | None]:
@@ -120,7 +145,7 @@ def invented(config=None, **changes) -> ModelRecord:
         ask.query: Answer(text="cold", raw=" cold")
         if isinstance(ask, Question)
         else Scored.of([(-float(place + 1), 2, 2 - bool(place)) for place, _text in enumerate(ask.continuations)])
-        for ask in asks(config or LmEvalConfig())
+        for ask in requests(config or LmEvalConfig())
     }
     return ModelRecord(**{"batch": "b", "edits": 1, "replies": replies, "unedited": replies, **changes})
 
@@ -165,9 +190,9 @@ def test_first_choice_is_right_in_a_quarter_of_the_documents() -> None:
 def test_generated_letters_choose_options() -> None:
     """The reply is always "B", so accuracy is the fraction of answers at place 1."""
     config = LmEvalConfig(choices="generated")
-    requests = asks(config)
-    assert all(isinstance(ask, Question) for ask in requests)
-    record = ModelRecord(batch="b", replies={ask.query: Answer(text="The answer is B.") for ask in requests})
+    asked = requests(config)
+    assert all(isinstance(ask, Question) for ask in asked)
+    record = ModelRecord(batch="b", replies={ask.query: Answer(text="The answer is B.") for ask in asked})
     found = {value.aspect: value for value in build(config).model_values(record)}
     docs = [*suite_of(config).loaded["tasks"]["ke_choice"].test_docs()]
     assert found["ke_choice/mcq-generated"].value == pytest.approx(sum(doc["answer"] == 1 for doc in docs) / 40)
@@ -246,7 +271,7 @@ def test_replies_to_a_changed_task_are_not_used() -> None:
 def test_requests_by_type() -> None:
     """One request for each document, with one prompt for each choice where these differ."""
     by_task = {}
-    for ask in asks(LmEvalConfig()):
+    for ask in requests(LmEvalConfig()):
         by_task.setdefault(ask.query.partition("/")[0], []).append(ask)
     assert {task: len(some) for task, some in by_task.items()} == {
         "ke_choice": 40, "ke_context": 24, "ke_text": 8, "ke_generate": 40,
@@ -326,7 +351,7 @@ def test_units_and_directions(aspect, unit, less) -> None:
 def test_unknown_task_is_named(tasks, says, monkeypatch) -> None:
     monkeypatch.setattr("ke_plugin_lm_eval.suite.TaskManager", only_own)
     with pytest.raises(BadConfig, match=says) as caught:
-        asks(LmEvalConfig(tasks=tasks))
+        requests(LmEvalConfig(tasks=tasks))
     assert tasks == " , " or caught.value.hint.startswith("did you mean ke_choice")
 
 
@@ -340,4 +365,19 @@ def only_own(include_path, **_settings):
 def test_missing_data_is_one_error(tmp_path) -> None:
     (tmp_path / "gone.yaml").write_text(FILES["inverted.yaml"].format(data=tmp_path / "nowhere.jsonl"))
     with pytest.raises(BadConfig, match=r"lm-eval\.tasks: cannot load inverted: .*nowhere"):
-        asks(LmEvalConfig(tasks="inverted", path=str(tmp_path)))
+        requests(LmEvalConfig(tasks="inverted", path=str(tmp_path)))
+
+
+def test_shuffled_documents_are_the_same_in_every_process(own_tasks) -> None:
+    config = evolve(own_tasks, tasks="shuffled")
+    found = []
+    for seed in (1, 2):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002  the generator that tasks use
+        states = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+        suite_of.cache_clear()
+        found.append(requests(config))
+        assert (random.getstate(), np.random.get_state()[1].tolist()) == states  # noqa: NPY002
+    assert found[0] == found[1]
+    values(invented(config), config)
+    assert suite_of(config).requests == found[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from difflib import get_close_matches
@@ -13,8 +14,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from attrs import evolve, frozen
 from lm_eval.api.model import LM
+from lm_eval.defaults import DEFAULT_OTHER_SEED, DEFAULT_RANDOM_SEED
 from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
 
@@ -22,7 +25,7 @@ from ke_core.plugin import BadConfig, EditorRequest, Reply
 from ke_plugin_lm_eval import LmEvalConfig
 from ke_plugin_lm_eval.recorded import RecordedModel
 
-SEED = 1234
+SEED = DEFAULT_OTHER_SEED
 """The harness's default seed for the choice of few-shot examples."""
 
 
@@ -69,7 +72,7 @@ class Suite:
         """
         for task in self.loaded["tasks"].values():
             task.set_fewshot_seed(seed=SEED)
-        with quiet():
+        with quiet(), seeded():
             found = evaluate(model, self.loaded, limit=self.limit or None, bootstrap_iters=0, log_samples=False)
         groups = found.get("groups", {})
         covered = {leaf for name in groups for leaf in self.leaves[name]}
@@ -102,7 +105,7 @@ def load(config: LmEvalConfig) -> Mapping[str, Any]:
         raise BadConfig("lm-eval.tasks is empty", hint="name at least one task")
     manager = manager_of(names, config.path)
     try:
-        with quiet():
+        with quiet(), seeded():
             loaded: Mapping[str, Any] = manager.load(names)
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         words = " ".join(str(error).split())
@@ -155,6 +158,22 @@ def _check(name: str, task: Any) -> None:
     for flag, why in (("UNSAFE_CODE", "runs code that the model writes"), ("MULTIMODAL", "needs images or sound")):
         if getattr(task, flag, False):
             raise BadConfig(f"lm-eval.tasks: {name} {why}", hint="choose another task: ke does not support it")
+
+
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Seed the global generators as the harness does, because some tasks shuffle their documents. Restore them after.
+
+    The harness seeds torch too, but none of its tasks uses torch's generator.
+    """
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002  the generator that tasks use
+    random.seed(DEFAULT_RANDOM_SEED)
+    np.random.seed(DEFAULT_OTHER_SEED)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 @contextmanager
