@@ -82,6 +82,16 @@ def test_pages_contain_each_fact_once(url: str) -> None:
     assert sum("OFFSET" in query for query in Endpoint.queries) == 3
 
 
+def test_too_many_relations_are_rejected(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Endpoint.store.load(b"<http://x/p0> <http://x/friend> <http://x/p1> .", format=ox.RdfFormat.N_TRIPLES)
+    monkeypatch.setattr(endpoint, "RELATIONS", 2)
+    assert {row.relation for row in endpoint.extract(url, (), SkippedRows())} >= {"http://x/boss", "http://x/friend"}
+    monkeypatch.setattr(endpoint, "RELATIONS", 1)
+    with pytest.raises(BadData, match="has more than 1 relations") as caught:
+        open_graph(f"sparql:{url}")
+    assert "--relations" in caught.value.hint
+
+
 def test_busy_endpoint_is_retried(url: str) -> None:
     Endpoint.failures.extend([503, 429])
     assert open_graph(f"sparql:{url}").graph.links

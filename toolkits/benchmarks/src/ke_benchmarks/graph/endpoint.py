@@ -20,7 +20,8 @@ from ke_benchmarks.graph.rdf import BLANK, FOREIGN, TYPED
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, SkippedRows, literal_key, shortened
 from ke_core.plugin import BadData, loads, read_at_most, read_error_body
 
-PAGE, BATCH, RELATIONS = 5_000, 200, 200
+PAGE, BATCH = 5_000, 200
+RELATIONS = 200  # maximum number of relations to read if no table names them
 LARGEST = 64 << 20  # maximum bytes of an answer: a page has a few hundred bytes for each of its facts
 TRIES, TIMEOUT, LONGEST_WAIT = 4, 120, 60.0
 BUSY = (429, 502, 503, 504)
@@ -50,8 +51,16 @@ def extract(url: str, relations: Sequence[str], skipped: SkippedRows, *, page: i
 
 
 def _relations(url: str) -> list[str]:
-    found = _ask(url, f"SELECT DISTINCT ?p WHERE {{ ?s ?p ?o }} ORDER BY ?p LIMIT {RELATIONS}")
-    return [row["p"]["value"] for row in found if row["p"]["value"] not in NAMES]
+    """Return all relations except those of ``NAMES``. Raises BadData if there are too many."""
+    limit = RELATIONS + len(NAMES) + 1
+    found = _ask(url, f"SELECT DISTINCT ?p WHERE {{ ?s ?p ?o }} ORDER BY ?p LIMIT {limit}")
+    relations = [row["p"]["value"] for row in found if row["p"]["value"] not in NAMES]
+    if len(relations) > RELATIONS:
+        raise BadData(
+            f"{url} has more than {RELATIONS} relations",
+            hint="name those that you need in a table (--relations FILE.toml)",
+        )
+    return relations
 
 
 def _fact(binding: dict[str, Any], relation: str, skipped: SkippedRows) -> GraphRow | None:
