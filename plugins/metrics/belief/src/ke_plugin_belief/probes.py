@@ -22,7 +22,9 @@ others of the case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from attrs import field, frozen
 
@@ -61,11 +63,24 @@ class BeliefProbes:
 
     cases: Iterable[Case] = field(repr=False)
     _edits: Sequence[Edit] = field(init=False, repr=False)
+    _places: Mapping[str, int] = field(init=False, repr=False)
+    _by_relation: Mapping[str, Sequence[int]] = field(init=False, repr=False)
 
     @_edits.default
     def _suitable(self) -> Sequence[Edit]:
         every = distinct(edit for case in self.cases for edit in case.edits)
         return [edit for edit in every if not unsuitable(edit)]
+
+    @_places.default
+    def _place_of_each_id(self) -> Mapping[str, int]:
+        return {edit.id: place for place, edit in reversed(list(enumerate(self._edits)))}
+
+    @_by_relation.default
+    def _places_of_each_relation(self) -> Mapping[str, Sequence[int]]:
+        found: dict[str, list[int]] = {}
+        for place, edit in enumerate(self._edits):
+            found.setdefault(_relation(edit), []).append(place)
+        return found
 
     def __call__(self, case: Case) -> tuple[Probe, ...]:
         """Return the probes of the case's edits. An unsuitable edit has none."""
@@ -107,8 +122,8 @@ class BeliefProbes:
 
     def _other_subject(self, edit: Edit) -> str:
         """Return another subject of the edit's relation that has its new object neither before nor after its edit."""
-        for other in self._after(edit):
-            if _relation(other) == _relation(edit) and edit.target not in (other.target, other.old_target):
+        for other in self._after(edit, self._by_relation.get(_relation(edit), ())):
+            if edit.target not in (other.target, other.old_target):
                 assert other.cloze is not None
                 if edit.cloze is not None and other.cloze.subject != edit.cloze.subject:
                     return other.cloze.subject
@@ -118,17 +133,22 @@ class BeliefProbes:
         """Return an old fact of another relation that names neither the edit's subject nor its objects."""
         assert edit.cloze is not None
         named = (edit.cloze.subject, edit.target, edit.old_target)
-        for other in self._after(edit):
-            fact = stated(other, other.old_target)
-            if _relation(other) != _relation(edit) and not any(name in fact for name in named):
-                return fact
+        if len(self._by_relation) == 1:
+            return ""
+        for other in self._after(edit, range(len(self._edits))):
+            if _relation(other) != _relation(edit):
+                fact = stated(other, other.old_target)
+                if not any(name in fact for name in named):
+                    return fact
         return ""
 
-    def _after(self, edit: Edit) -> Iterator[Edit]:
-        """Yield the other edits, beginning with the one that follows ``edit`` in the dataset."""
-        place = next(place for place, one in enumerate(self._edits) if one.id == edit.id)
-        yield from self._edits[place + 1 :]
-        yield from self._edits[:place]
+    def _after(self, edit: Edit, places: Sequence[int]) -> Iterator[Edit]:
+        """Yield the other edits at ``places``, beginning with the one that follows ``edit`` in the dataset."""
+        own = self._places[edit.id]
+        start = bisect_right(places, own)
+        for at in chain(range(start, len(places)), range(start)):
+            if places[at] != own:
+                yield self._edits[places[at]]
 
 
 def _relation(edit: Edit) -> str:
