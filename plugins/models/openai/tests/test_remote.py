@@ -317,7 +317,7 @@ class Scores:
         return [
             MetricSpec(name="chance", summary="asks", config=make_class("Nothing", [], kw_only=True),
                        build=lambda _config: type("M", (), {"model_values": lambda self, record: ()})(),
-                       asks=lambda _config: (ask,))
+                       requests=lambda _config: (ask,))
         ]  # fmt: skip
 
 
