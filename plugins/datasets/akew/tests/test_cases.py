@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ke_core.plugin import Dataset
+from ke_core.plugin import Dataset, KEWarning
 from ke_plugin_akew.dataset import Akew
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
 
@@ -126,7 +126,7 @@ class TestForms:
 
 
 def test_skipped_triplets_are_counted(stored) -> None:
-    with pytest.warns(UserWarning, match=r"MQuAKE-CF\.json: skipped triplets .*: 1"):
+    with pytest.warns(KEWarning, match=r"MQuAKE-CF\.json: skipped triplets .*: 1"):
         list(stored(SINGLE).cases())
 
 
@@ -143,7 +143,7 @@ def test_record_without_rewrites_is_an_error(stored) -> None:
 
 def test_a_new_object_that_is_an_alias_of_the_old_one_has_no_old_object(stored) -> None:
     record = {"case_id": 1, "requested_rewrite": REWRITE | {"target_true": {"str": "t. crane"}}}
-    with pytest.warns(UserWarning, match="skipped"):
+    with pytest.warns(KEWarning, match="skipped"):
         assert all(query.stale is None for case in stored(record).cases() for query in case.probes[0].queries)
 
 
@@ -156,7 +156,7 @@ def test_aliases_that_only_the_hops_contain_are_right(stored) -> None:
         "single_hops": [hop | {"answer": "J. K. Lisk", "answer_alias": ["Jo Lisk"]}],
         "new_single_hops": [hop | {"answer_alias": ["Toby Crane"]}, other],
     }
-    with pytest.warns(UserWarning, match="skipped"):
+    with pytest.warns(KEWarning, match="skipped"):
         (case,) = stored(record).cases()
     query = case.probes[0].queries[0]
     assert query.gold.entities[0].names == ("Tobin Crane", "Toby Crane")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ke_core.plugin import Dataset
+from ke_core.plugin import Dataset, KEWarning
 from ke_plugin_knowedit import SETS
 from ke_plugin_knowedit.layouts import groups
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
@@ -142,7 +142,7 @@ def test_missing_portability_and_locality_are_empty(stored) -> None:
 
 
 def test_blank_targets_are_skipped_and_counted(stored) -> None:
-    with pytest.warns(UserWarning, match="blank target: 1"):
+    with pytest.warns(KEWarning, match="blank target: 1"):
         assert [case.id for case in stored("recent").cases()] == ["1"]
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ke_core.plugin import BadConfig, Dataset
+from ke_core.plugin import BadConfig, Dataset, KEWarning
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
 
 ENGLISH = {
@@ -113,7 +113,7 @@ def test_codes_of_files_become_iso_codes_of_tags(stored) -> None:
 def test_records_that_cannot_be_edited_are_skipped_and_counted(stored) -> None:
     blank = {"en": ENGLISH | {"alt": " "}, "zh": CHINESE}
     dataset = stored("mzsre_test_duplicate_enzh.json", blank, {"en": ENGLISH, "zh": CHINESE})
-    with pytest.warns(UserWarning, match="blank: 1"):
+    with pytest.warns(KEWarning, match="blank: 1"):
         assert [case.id for case in dataset.cases()] == ["1"]
 
 

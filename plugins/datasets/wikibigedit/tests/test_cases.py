@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import BadConfig, Dataset
+from ke_core.plugin import BadConfig, Dataset, KEWarning
 from ke_plugin_wikibigedit import STEPS, numbers
 from ke_plugin_wikibigedit.dataset import Wikibigedit
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
@@ -91,7 +91,7 @@ def test_record_without_subject_is_an_edit_of_a_text(stored) -> None:
 
 def test_records_without_question_or_answer_are_skipped_and_counted(stored) -> None:
     dataset = stored([RECORD | {"ans": None}, RECORD, RECORD | {"update": " "}])
-    with pytest.warns(UserWarning, match="skipped records without update or ans: 2"):
+    with pytest.warns(KEWarning, match="skipped records without update or ans: 2"):
         assert [case.id for case in dataset.cases()] == ["20240201-1"]
 
 

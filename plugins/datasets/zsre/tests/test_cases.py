@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ke_core.plugin import Dataset
+from ke_core.plugin import Dataset, KEWarning
 from ke_testing.dataset import DatasetContract
 
 
@@ -58,7 +58,7 @@ def test_target_answers(record, stored) -> None:
 def test_records_with_blank_alt_are_skipped_and_counted(records, stored) -> None:
     first, second, third = records
     dataset = stored([first, second | {"alt": " "}, third, first | {"alt": ""}])
-    with pytest.warns(UserWarning, match=r"zsre_mend_eval\.json: skipped because of a blank alt: 2\Z"):
+    with pytest.warns(KEWarning, match=r"zsre_mend_eval\.json: skipped because of a blank alt: 2\Z"):
         assert [case.id for case in dataset.cases()] == ["0", "2"]
 
 

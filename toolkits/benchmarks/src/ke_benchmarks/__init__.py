@@ -28,7 +28,7 @@ from ke_benchmarks.files.family import (
     user_file,
     variant_specs,
 )
-from ke_benchmarks.files.records import read_records, structure_record
+from ke_benchmarks.files.records import read_records, structure_record, usable_records, warn_skipped
 from ke_benchmarks.options import (
     HIDE,
     answer_end_option,
@@ -134,8 +134,10 @@ __all__ = [
     "text_edit",
     "thoughts_of",
     "truth_names",
+    "usable_records",
     "user_file",
     "variant_specs",
+    "warn_skipped",
     "with_decoys",
     "write_cases",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 
 from attrs import field, frozen
@@ -14,6 +13,7 @@ from ke_benchmarks import (
     embedded_records,
     long_answer_prompt,
     short_answer_prompt,
+    warn_skipped,
 )
 from ke_core.plugin import Case, Prompt, Query
 from ke_plugin_akew import AkewConfig
@@ -35,9 +35,7 @@ class Akew(FileDataset):
         for record in self.all_records():
             left_out += sum(len(one.unsfact_triplets_GPT) - len(usable(one)) for one in record.requested_rewrite)
             yield case(record, self.config.edit)
-        if left_out:
-            why = "without subject, target or exactly one {}"
-            warnings.warn(f"{self.variant.file}: skipped triplets {why}: {left_out}", stacklevel=2)
+        warn_skipped(f"{self.variant.file}: skipped triplets without subject, target or exactly one {{}}", left_out)
 
     def all_records(self) -> Iterable[AkewRecord]:
         """Yield the records of the file."""

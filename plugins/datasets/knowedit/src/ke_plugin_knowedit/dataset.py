@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from ke_benchmarks import (
     digest_of_json,
     embedded_records,
     short_answer_prompt,
+    usable_records,
     with_decoys,
 )
 from ke_core.plugin import Case, Dataset, Decoding, Parse, Prompt, Query, with_room
@@ -45,19 +45,10 @@ class Knowedit(FileDataset):
         Records with a blank target are skipped; a warning at the end states how many.
         """
         made = KnoweditCases(objects=self.config.objects, fluency=self.config.fluency)
-        blank: list[int] = []
-        usable = self._with_target(blank)
+        skipped = f"{self.variant.file}: skipped because of a blank target"
+        usable = usable_records(enumerate(self.all_records()), lambda numbered: numbered[1].target.strip(), skipped)
         for (place, record), decoy in with_decoys(usable, lambda numbered: numbered[1].target):
             yield made.case(str(place), record, decoy)
-        if blank:
-            warnings.warn(f"{self.variant.file}: skipped because of a blank target: {len(blank)}", stacklevel=2)
-
-    def _with_target(self, blank: list[int]) -> Iterator[tuple[int, KnoweditRecord]]:
-        for place, record in enumerate(self.all_records()):
-            if record.target.strip():
-                yield place, record
-            else:
-                blank.append(place)
 
     def all_records(self) -> Iterable[KnoweditRecord]:
         """Yield the records of the file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -15,6 +14,7 @@ from ke_benchmarks import (
     digest_of_json,
     embedded_records,
     short_answer_prompt,
+    usable_records,
     with_decoys,
 )
 from ke_core.plugin import Case, Dataset, Prompt, Query
@@ -49,19 +49,10 @@ class Mzsre(FileDataset):
         Records that cannot be edited are skipped; a warning at the end states how many.
         """
         made = BilingualCases(edit=self.pair[0], other=self.pair[1])
-        skipped: list[int] = []
-        for (place, record), decoy in with_decoys(self._editable(skipped), lambda one: one[1].edit.alt):
+        skipped = f"{self.variant.file}: skipped records whose question, subject or answer is blank"
+        usable = usable_records(enumerate(self.all_records()), lambda one: one[1].edit.is_editable, skipped)
+        for (place, record), decoy in with_decoys(usable, lambda one: one[1].edit.alt):
             yield made.case(str(place), record, (decoy, self._decoy(record)))
-        if skipped:
-            what = "records whose question, subject or answer is blank"
-            warnings.warn(f"{self.variant.file}: skipped {what}: {len(skipped)}", stacklevel=2)
-
-    def _editable(self, skipped: list[int]) -> Iterator[tuple[int, MzsreRecord]]:
-        for place, record in enumerate(self.all_records()):
-            if record.edit.is_editable:
-                yield place, record
-            else:
-                skipped.append(place)
 
     @staticmethod
     def _decoy(record: MzsreRecord) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 
 from attrs import evolve, field, frozen
@@ -15,6 +14,7 @@ from ke_benchmarks import (
     digest_of_json,
     embedded_records,
     short_answer_prompt,
+    usable_records,
     with_decoys,
 )
 from ke_core.plugin import Case, DataFile, Prompt, Query, sha256_of
@@ -37,21 +37,16 @@ class Wikibigedit(FileDataset):
 
         Records without question or answer are skipped; a warning at the end states how many.
         """
-        skipped: list[int] = []
-        for (step, place, record), decoy in with_decoys(self._editable(skipped), _target):
+        skipped = f"{self.variant.name}: skipped records without update or ans"
+        usable = usable_records(self._numbered(), lambda numbered: numbered[2].is_editable, skipped)
+        for (step, place, record), decoy in with_decoys(usable, _target):
             name = STEPS[step - 1]
             yield case(f"{name.partition('_')[0]}-{place}", record, name.replace("_", " to "), decoy)
-        if skipped:
-            what = "records without update or ans"
-            warnings.warn(f"{self.variant.name}: skipped {what}: {len(skipped)}", stacklevel=2)
 
-    def _editable(self, skipped: list[int]) -> Iterator[Numbered]:
+    def _numbered(self) -> Iterator[Numbered]:
         for step in self.steps:
             for place, record in enumerate(self.step_records(step)):
-                if record.is_editable:
-                    yield step, place, record
-                else:
-                    skipped.append(place)
+                yield step, place, record
 
     def step_records(self, step: int) -> Iterator[WikibigeditRecord]:
         """Yield the records of one timestep."""

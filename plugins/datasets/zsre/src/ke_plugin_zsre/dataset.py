@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 
 from attrs import frozen
 
-from ke_benchmarks import FileDataset
+from ke_benchmarks import FileDataset, usable_records
 from ke_core.plugin import Case, Decoding, Prompt, Query
 from ke_plugin_zsre import STYLES
 from ke_plugin_zsre.cases import ZsreAlternative, ZsreRecord, case
@@ -24,17 +23,14 @@ class Zsre(FileDataset):
 
         With ``target=alt``, records with a blank ``alt`` are skipped; a warning at the end states how many.
         """
-        left_out = 0
-        for place, record in enumerate(
-            self.records(ZsreAlternative if self.config.target == "alt" else ZsreRecord, key="")
-        ):
-            if isinstance(record, ZsreAlternative) and not record.alt.strip():
-                left_out += 1
-            else:
-                yield case(str(place), record)
-        if left_out:
-            warnings.warn(f"{self.variant.file}: skipped because of a blank alt: {left_out}", stacklevel=2)
+        records = enumerate(self.records(ZsreAlternative if self.config.target == "alt" else ZsreRecord, key=""))
+        for place, record in usable_records(records, _usable, f"{self.variant.file}: skipped because of a blank alt"):
+            yield case(str(place), record)
 
     def prompt(self, query: Query, style: str) -> Prompt | None:
         """Return the bare question, as in the published evaluations."""
         return Prompt(text=query.texts[0], decoding=WORDS) if style in STYLES else None
+
+
+def _usable(numbered: tuple[int, ZsreRecord]) -> bool:
+    return not isinstance(numbered[1], ZsreAlternative) or bool(numbered[1].alt.strip())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -10,7 +11,7 @@ from attrs import has
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
 from ke_benchmarks.files.strict import explain, strict_converter
-from ke_core.plugin import BadData, noun, parse_json
+from ke_core.plugin import BadData, KEWarning, noun, parse_json
 
 T = TypeVar("T")
 
@@ -82,6 +83,23 @@ def read_records(
                 raise BadData(f"{path}, record {index}: {key}: {item[key]} occurs twice", hint=again(path))
             seen.add(item[key])
         yield record
+
+
+def usable_records(records: Iterable[T], usable: Callable[[T], object], skipped: str) -> Iterator[T]:
+    """Yield the usable records. At the end, warn how many were not; ``skipped`` is the message without the number."""
+    count = 0
+    for record in records:
+        if usable(record):
+            yield record
+        else:
+            count += 1
+    warn_skipped(skipped, count)
+
+
+def warn_skipped(message: str, count: int) -> None:
+    """Warn with ``message`` and the ``count`` of skipped parts of a dataset, unless it is 0."""
+    if count:
+        warnings.warn(f"{message}: {count}", KEWarning, stacklevel=2)
 
 
 def _name(item: Any, into: type[Any], key: str, index: int) -> str:
