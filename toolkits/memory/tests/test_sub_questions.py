@@ -66,7 +66,10 @@ def test_question_with_more_hops_than_the_cap_makes_no_call() -> None:
 
 
 def test_question_without_sub_questions_and_likelihood_raise() -> None:
-    assert walked(hops={}) == Failure(error="BadData", message="the dataset has no sub-questions for this question")
+    assert walked(hops={}) == Failure(
+        error="BadData",
+        message="the dataset has no sub-questions for question case/Who is the mayor of the city of the Eiffel Tower?",
+    )
     assert walked(Likelihood(id="l", case="c", prompt="p", continuations=(" a",))).unscored
 
 

@@ -207,7 +207,7 @@ def _written(engine: Engine, put: dict[str, str], *, max_tokens: int = 24) -> di
     found: dict[str, str] = {}
     for name, result in engine.run({name: _ask(text, max_tokens) for name, text in put.items()}).items():
         if isinstance(result, Failure):
-            raise KEError(f"the model failed: {result.error}", hint="use another --model")
+            raise KEError(f"the model failed: {result.error}: {result.message}", hint="use another --model")
         found[name] = result
     return found
 

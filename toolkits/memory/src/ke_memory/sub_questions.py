@@ -97,7 +97,10 @@ class SubQuestionWalk:
         """Return the hops after the edits, or before them for a case tested without its edits (``uses_own_edits``)."""
         name = f"{request.case}/{request.query}"
         if name not in self.hops:
-            raise BadData("the dataset has no sub-questions for this question")
+            raise BadData(
+                f"the dataset has no sub-questions for question {name}",
+                hint="remove decomposition=oracle, or leave out this case",
+            )
         return self.hops[name]["after" if request.own else "before"]
 
 

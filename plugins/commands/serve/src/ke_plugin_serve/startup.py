@@ -95,7 +95,10 @@ def opened(request: ServeRequest, catalog: Catalog, progress: Progress) -> Itera
     spec = chosen.spec
     assert isinstance(spec, EditorSpec)
     if not spec.needs_model:
-        raise BadConfig(f"editor {spec.name} answers without a model: there is nothing to serve")
+        raise BadConfig(
+            f"editor {spec.name} answers without a model: there is nothing to serve",
+            hint="choose an editor that uses the model: ke plugins lists all",
+        )
     if gold := spec.oracle(chosen.config):
         raise BadConfig(
             f"editor {spec.name} is set to use gold material {gold[0]!r}, which no client brings with its question",

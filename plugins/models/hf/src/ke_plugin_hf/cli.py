@@ -80,7 +80,10 @@ def pull_(app: App, name: str) -> None:
     """
     spec, model = _find(app, name)
     if spec.pull is None:
-        raise ModelUnavailable(f"{name} cannot be pulled: its source downloads it when it is used")
+        raise ModelUnavailable(
+            f"{name} cannot be pulled: its source downloads it when it is used",
+            hint=f"run your command with --model {name}",
+        )
     with progress(err()) as bars:
         where = spec.pull(model.name, bars)
     out().print(literal(f"{model.name} is in {where}"), soft_wrap=True)
