@@ -7,7 +7,7 @@ import re
 from attrs import Attribute
 
 BARE_ID = re.compile(r"[QP][1-9]\d{3,}\Z")
-"""Placeholders of Wikidata's services for a missing label (X7). Some entities are really called "Q1" or "Q400"."""
+"""Placeholders of Wikidata's services for a missing label. Some entities are really called "Q1" or "Q400"."""
 
 
 def not_blank(_instance: object, attribute: Attribute[str], value: str) -> None:
@@ -30,7 +30,7 @@ def some_not_blank(instance: object, attribute: Attribute[tuple[str, ...]], valu
 
 
 def has_label(instance: object, attribute: Attribute[str], value: str) -> None:
-    """Reject blank text and a bare id in place of a label, which makes a meaningless question (X7)."""
+    """Reject blank text and a bare id in place of a label, which makes a meaningless question."""
     not_blank(instance, attribute, value)
     _not_bare(attribute.name, value)
 

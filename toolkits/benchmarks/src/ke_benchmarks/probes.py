@@ -89,7 +89,7 @@ def single_edit_cases(cases: Iterable[Case], near: Callable[[Edit, Fact], Sequen
 
 
 def sort_key(*parts: str) -> str:
-    """Return a pseudo-random sort key that depends on the parts only, not on the process (M3)."""
+    """Return a pseudo-random sort key that depends on the parts only, not on the process."""
     return hashlib.sha256("/".join(parts).encode()).hexdigest()
 
 

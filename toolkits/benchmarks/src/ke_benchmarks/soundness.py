@@ -7,7 +7,7 @@ id          error   two cases, or two edits or probes of a case, share an id; on
                     questions; one edit id has two statements; a probe or query names an unknown edit
 answer      error   a question has no right answer, and no edit deletes one; a name is blank; the right
                     answer after the edit was right before (warning: the two only share a name)
-label       error   a bare id or an address in place of a missing label, or in a question (X7)
+label       error   a bare id or an address in place of a missing label, or in a question
 chain       error   a hop does not start where the previous one ended, or the chain has a cycle
 edit        error   the new object is the old one, or the cloze's subject is not the fact's
 edit        warning no efficacy probe tests it

@@ -1,4 +1,4 @@
-"""An edit from one sentence, as ``ke edit "Paris is the capital of Spain"`` and ``ke serve --edit`` read it."""
+"""An edit from one sentence, as ``ke edit "Paris is the capital of Spain"`` and ``ke serve edits add`` read it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class CounterfactObject:
     id: Text = field(validator=not_blank)
 
     def __attrs_post_init__(self) -> None:
-        """Reject an id in place of a missing Wikidata label: no question can use it (X7)."""
+        """Reject an id in place of a missing Wikidata label: no question can use it."""
         if self.str.strip() == self.id:
             raise ValueError(f"{self.id} has no label, only its Wikidata id")
 

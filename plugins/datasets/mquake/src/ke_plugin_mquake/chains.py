@@ -80,7 +80,7 @@ class WalkableGraph:
         return self.popular >= 1 or self.graph.popularity(entity) >= self._least
 
     def rank(self, *parts: str) -> str:
-        """Return a pseudo-random sort key that depends on the seed and the words only (M3)."""
+        """Return a pseudo-random sort key that depends on the seed and the words only."""
         return hashlib.sha256("\x1f".join((str(self.seed), *parts)).encode()).hexdigest()
 
     def number(self, *parts: str) -> int:

@@ -240,7 +240,7 @@ def _named(asked: RippleQuery) -> tuple[Entity, ...]:
 def _entity(answer: RippleTarget, key: str | None, bare: Ids) -> Entity | None:
     """Return a gold target; None if it has no name.
 
-    Without a label in Wikidata, the file has the bare id (X7) or a blank: then the first alias is the label.
+    Without a label in Wikidata, the file has the bare id or a blank: then the first alias is the label.
     """
     if BARE.match(answer.value) and answer.value in bare:
         return None

@@ -42,8 +42,8 @@ class FixedDataset:
 def fix(cases: Sequence[Case]) -> FixedDataset:
     """Resolve conflicting edits of one question, then drop duplicates, keeping the first."""
     found, changes = {case.id: case for case in cases}, list[CaseFix]()
-    _resolve(found, changes, mend=True)
-    _resolve(found, changes, mend=False)  # resolving two conflicts in one case can leave one
+    _resolve(found, changes, rebuild=True)
+    _resolve(found, changes, rebuild=False)  # resolving two conflicts in one case can leave one
     for first, *others in duplicates(found.values()):
         for other in others:
             del found[other]
@@ -54,8 +54,8 @@ def fix(cases: Sequence[Case]) -> FixedDataset:
     )
 
 
-def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> None:
-    """Give every case of a conflict the target of the majority, or drop it."""
+def _resolve(found: dict[str, Case], changes: list[CaseFix], *, rebuild: bool) -> None:
+    """Give every case of a conflict the target of the majority, or drop it if that fails or without ``rebuild``."""
     winners: dict[Place, Edit] = {}
     beaten: dict[str, list[str]] = {}
     for conflict in conflicts(found.values()):
@@ -69,7 +69,7 @@ def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> N
     for name, reasons in beaten.items():
         case, why = found[name], "conflicting edits: " + "; ".join(reasons)
         try:
-            found[name] = _fixed(case, winners, known, once=mend)
+            found[name] = _fixed(case, winners, known, rebuild=rebuild)
         except CannotRebuild as wrong:
             del found[name]
             changes.append(CaseFix(case=name, kind="dropped", why=f"{why}; {wrong}", before=_summary(case)))
@@ -78,8 +78,8 @@ def _resolve(found: dict[str, Case], changes: list[CaseFix], *, mend: bool) -> N
             changes.append(CaseFix(case=name, kind="changed", why=why, before=_summary(case), after=after))
 
 
-def _fixed(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, once: bool) -> Case:
-    if not once:
+def _fixed(case: Case, winners: Mapping[Place, Edit], known: FactIndex, *, rebuild: bool) -> Case:
+    if not rebuild:
         raise CannotRebuild("resolving other conflicts caused this one")
     return rebuilt(case, winners, known)
 

@@ -12,7 +12,7 @@ from ke_benchmarks.audit.missing import MissingPieces, missing
 from ke_benchmarks.audit.pairs import EditConflict, conflicts, duplicates
 from ke_core.plugin import BadData, Case
 
-USUAL = (1, 100, 1000)
+DEFAULT_EDITED = (1, 100, 1000)
 """Default numbers of edited cases, in addition to all cases."""
 
 
@@ -37,7 +37,7 @@ class Audit:
         Raises BadData if there is nothing to compare, BadConfig for more edited cases than there are.
         """
         _comparable(name, cases)
-        numbers = edited or (*(k for k in USUAL if k < len(cases)), len(cases))
+        numbers = edited or (*(k for k in DEFAULT_EDITED if k < len(cases)), len(cases))
         drawn = [draw(cases, k, seed) for k in numbers]
         flagged, asked = missing(cases)
         return cls(

@@ -122,7 +122,7 @@ def _used(
 
 
 def _nameless(store: FactStore, nameless: list[str], name: str) -> BadData:
-    """Return the error for entities without a label, with the first one and one of its facts (X7)."""
+    """Return the error for entities without a label, with the first one and one of its facts."""
     first = nameless[0]
     where = next(" ".join(fact) for fact in store.statements() if first in (fact[0], fact[2]))
     more = f" (and {len(nameless) - 1} more)" if len(nameless) > 1 else ""

@@ -93,7 +93,7 @@ def relation_of(key: str, told: RelationDescription, label: str | None) -> Relat
     """Return the relation with its templates; missing ones are built from the label.
 
     A label that ends with a preposition ("works for") is used as a verb, any other as a noun ("capital"). Raises
-    BadData if there is a bare id instead of a label (X7).
+    BadData if there is a bare id instead of a label.
     """
     name = told.label or label or readable(key)
     if not name:

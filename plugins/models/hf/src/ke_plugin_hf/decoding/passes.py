@@ -1,7 +1,7 @@
 """Count forward passes of the models in this process. All code that feeds tokens to a model adds to the count.
 
-These are generation and scoring (``forward``), hooks (``whitebox.hooks.forward``) and repeated passes of the last
-layers (``whitebox.tail``). Hooks on the model cannot count them, because hooks change the digest.
+These are generation and scoring (``forward``), hooks (``ke_weights.hooks.forward``) and repeated passes of the last
+layers (``ke_weights.tail``). Hooks on the model cannot count them, because hooks change the digest.
 """
 
 from __future__ import annotations
