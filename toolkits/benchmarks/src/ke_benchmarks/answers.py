@@ -26,7 +26,7 @@ def long_answer_prompt(question: str, style: str, *, max_tokens: int, end: str) 
     return Prompt(text=text, decoding=decoding, parse=Parse(until="".join(stop)), several_lines=True)
 
 
-def short_answer_prompt(query: Query, style: str, decoding: Decoding = SHORT) -> Prompt | None:
+def short_answer_prompt(query: Query, style: str) -> Prompt | None:
     """Return the prompt in one of ``QUESTION_STYLES``; None for another style.
 
     ``direct``: the bare text. ``qa``: a question between "Q:" and "A:". A cloze is always bare, and so is a text with
@@ -36,4 +36,4 @@ def short_answer_prompt(query: Query, style: str, decoding: Decoding = SHORT) ->
         return None
     text = query.texts[0]
     bare = style == "direct" or query.form == "cloze" or query.continuations
-    return Prompt(text=text if bare else f"Q: {text}\nA:", decoding=decoding)
+    return Prompt(text=text if bare else f"Q: {text}\nA:", decoding=SHORT)

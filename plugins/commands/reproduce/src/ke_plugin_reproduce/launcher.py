@@ -136,10 +136,10 @@ def launcher_spec(plugins: Plugins, name: str) -> LauncherSpec:
     return found[name]
 
 
-def last_words(text: str, most: int = 200) -> str:
-    """Return the end of ``text`` in one line of at most ``most`` characters. A traceback ends with the error."""
+def last_words(text: str) -> str:
+    """Return the end of ``text`` in one line of at most 200 characters. A traceback ends with the error."""
     flat = " ".join(sanitize(text).split())
-    return flat if len(flat) <= most else "..." + flat[3 - most :]
+    return flat if len(flat) <= 200 else "..." + flat[-197:]
 
 
 def parse_options(words: Sequence[str]) -> dict[str, Any]:

@@ -6,11 +6,10 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_benchmarks import QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
+from ke_benchmarks import FORCED, QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
 from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, Dataset, DatasetSpec, hookimpl, option
 
 FAMILY = "uniedit"
-FORCED_EFFICACY = f"{EFFICACY}-teacher-forced"
 CITE = """@article{chen2025uniedit,
   title   = {{UniEdit}: A Unified Knowledge Editing Benchmark for Large Language Models},
   author  = {Chen, Qizhou and Wang, Dakan and Zhang, Taolin and Yan, Zaoming and You, Chengsong and others},
@@ -55,7 +54,7 @@ def ke_datasets() -> list[DatasetSpec]:
         (UNIEDIT, ATLAS),
         _build,
         config=UnieditConfig,
-        aspects=(EFFICACY, FORCED_EFFICACY, PORTABILITY, LOCALITY),
+        aspects=(EFFICACY, EFFICACY + FORCED, PORTABILITY, LOCALITY),
         styles=QUESTION_STYLES,
         metrics=("classic", "wild"),
         judge="containment",

@@ -56,16 +56,6 @@ ROUGES: dict[str, Callable[[str, str], Overlap]] = {
 }
 
 
-def rouge_f1(kind: str, candidate: str, reference: str) -> float:
-    """Return F1 of ROUGE; ``kind``: 1, 2 or l."""
-    return ROUGES[kind](candidate, reference).f1
-
-
-def rouge_recall(kind: str, candidate: str, reference: str) -> float:
-    """Return recall of ROUGE; ``kind``: 1, 2 or l."""
-    return ROUGES[kind](candidate, reference).recall
-
-
 @frozen(kw_only=True)
 class Vectors:
     """The similarities that need an encoder. An empty text is similar to nothing."""
@@ -123,9 +113,9 @@ class LongAnswer:
     @cached_property
     def _similarities(self) -> dict[str, Similarity]:
         found: dict[str, Similarity] = {}
-        for kind in ROUGES:
-            found[f"{ROUGE}{kind}"] = partial(rouge_f1, kind)
-            found[f"{ROUGE}{kind}{RECALL}"] = partial(rouge_recall, kind)
+        for kind, rouge in ROUGES.items():
+            found[f"{ROUGE}{kind}"] = lambda *texts, rouge=rouge: rouge(*texts).f1
+            found[f"{ROUGE}{kind}{RECALL}"] = lambda *texts, rouge=rouge: rouge(*texts).recall
         if self.encoder is not None:
             vectors = Vectors(encoder=self.encoder)
             found |= {BERTSCORE: vectors.bertscore, COSINE: vectors.cosine}
