@@ -139,8 +139,8 @@ def _ke_counting(function: str, log: Path, kill_after: int, words: list[str]) ->
     owner = reduce(getattr, outer, import_module(module))
     called = getattr(owner, name)
 
-    def counted(*args: object) -> object:
-        found = called(*args)
+    def counted(*args: object, **kwargs: object) -> object:
+        found = called(*args, **kwargs)
         with log.open("a", encoding="utf-8") as file:
             file.write("call\n")
         if len(log.read_text(encoding="utf-8").splitlines()) == kill_after:
