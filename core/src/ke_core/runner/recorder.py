@@ -180,8 +180,8 @@ class Recorder:
         failure = reply if isinstance(reply, Failure) and not reply.unscored else None
         if failure is not None:
             self._add_reason(failure)
-        result = failure is None or failure.particular or (failure.destroyed and phase == "after")
-        self._replies.note(None if result else failure)
+        destroyed = failure is not None and failure.error == NotFinite.__name__ and phase == "after"
+        self._replies.note(None if failure is None or failure.particular or destroyed else failure)
 
     def _add_reason(self, failure: Failure) -> None:
         self.reasons[" ".join(f"{failure.error}: {failure.message}".split())[:REASON]] += 1

@@ -185,15 +185,11 @@ class Runner:
         for measure in self.unprobed(group.id):
             self._probe(measure, group.id, "after", partial(self.blinder.answer, edited))
 
-    def _probe(
-        self, measure: Measure, batch: str, phase: Phase, answer: Callable[[Sequence[EditorRequest]], Sequence[Reply]]
-    ) -> None:
+    def _probe(self, measure: Measure, batch: str, phase: Phase, answer: Answering) -> None:
         """Send the metric's own requests to one model and record the replies."""
         name, started = measure.component.name, perf_counter()
-        replies = answer(
-            [evolve(request, id=f"{batch}/{phase}/{name}/{request.query}", case=name) for request in measure.requests]
-        )
-        named = {request.query: reply for request, reply in zip(measure.requests, replies, strict=True)}
+        sent = [evolve(one, id=f"{batch}/{phase}/{name}/{one.query}", case=name) for one in measure.requests]
+        named = {one.query: reply for one, reply in zip(sent, answer(sent), strict=True)}
         seconds = round(perf_counter() - started, 4)
         self.recorder.add_probed(Probed(batch=batch, metric=name, phase=phase, replies=named, seconds=seconds))
 

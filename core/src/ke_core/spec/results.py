@@ -8,15 +8,7 @@ from typing import Any, Literal, Self
 
 from attrs import Attribute, Factory, field, frozen
 
-from ke_core.spec.errors import (
-    ContentRefused,
-    ContextOverflow,
-    NoLikelihood,
-    NotFinite,
-    ProcessLost,
-    ServerDown,
-    ServerRefused,
-)  # fmt: skip
+from ke_core.spec.errors import ContentRefused, ContextOverflow, NoLikelihood, ProcessLost, ServerDown, ServerRefused
 from ke_core.spec.facts import OMITTED
 from ke_core.spec.queries import Case, Phase, Probe, Query
 
@@ -112,11 +104,6 @@ class Failure:
     def particular(self) -> bool:
         """Whether the failure concerns this prompt (too long, refused) and not the server."""
         return self.error in (ContextOverflow.__name__, ContentRefused.__name__)
-
-    @property
-    def destroyed(self) -> bool:
-        """Whether the model's numbers are not finite. For an edited model this is a result of the edit."""
-        return self.error == NotFinite.__name__
 
     @property
     def passing(self) -> bool:

@@ -79,7 +79,7 @@ def test_split_without_a_list_is_unsure_with_the_output():
 
 
 def test_split_sentences_needs_no_model_call():
-    (found,), model = judged(says, ITEM, split="sentences", requests="facts")
+    (found,), model = judged(says, ITEM, split="sentences", label="facts")
     assert [label for _item, label in labels(found)] == ["consistent", "inconsistent"]
     assert len(model.prompts) == 2
 
@@ -93,7 +93,7 @@ def test_support_depends_on_the_answer():
     hills = evolve(QUERY, texts=("Is Ben Nevis higher than Snowdon?",))
     raw = "Ben Nevis is 1,345 metres high. Snowdon is 1,085 metres high.\nAnswer: "
     given = [Item(query=hills, reply=Answer(text=text, raw=raw + text)) for text in ("no", "yes")]
-    found, _model = judged(follow, *given, requests="support")
+    found, _model = judged(follow, *given, label="support")
     assert [labels(one) for one in found] == [[("no", "not-support")], [("yes", "support")]]
 
 

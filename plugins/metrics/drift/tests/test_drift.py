@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ke_core.plugin import BadConfig, Failure, ModelRecord, Scored
-from ke_plugin_drift import DriftConfig, asks
+from ke_plugin_drift import DriftConfig, requests
 from ke_plugin_drift.metric import NOT_ASKED, Drift, divergence
 from ke_plugin_drift.passages import NEXT
 from ke_testing.metric import ModelMetricContract
@@ -96,7 +96,7 @@ def test_no_frequent_word_is_a_prefix_of_another() -> None:
 
 
 def test_twenty_passages_join_their_prompt_with_one_space() -> None:
-    every = asks(DriftConfig())
+    every = requests(DriftConfig())
     found = [ask for ask in every if ask.query.startswith("passage-")]
     assert len(found) == len(every) - len(found) == 20
     for ask in found:
@@ -109,7 +109,7 @@ def test_twenty_passages_join_their_prompt_with_one_space() -> None:
 def test_text_file_has_one_passage_per_line(tmp_path) -> None:
     file = tmp_path / "text.txt"
     file.write_text("one two three four five\n\n  six seven eight nine\n")
-    found = asks(DriftConfig(text=str(file)))
+    found = requests(DriftConfig(text=str(file)))
     assert [(ask.query, ask.prompt, ask.continuations[0]) for ask in found] == [
         ("passage-1", "one two three", " four five"),
         ("next-1", "one two three", " the"),
@@ -127,4 +127,4 @@ def test_invalid_text_file_is_named(tmp_path, content, says) -> None:
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(BadConfig, match=rf"drift\.text: .*{says}"):
-        asks(DriftConfig(text=str(file)))
+        requests(DriftConfig(text=str(file)))

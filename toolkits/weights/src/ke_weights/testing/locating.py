@@ -81,7 +81,7 @@ class LocateEditorContract(WeightEditorContract):
 
     def test_long_templates_count_against_the_context_length(self, spec: EditorSpec, session: Session[Any]) -> None:
         editor = self.built(spec, templates="so " * 1020 + ". {}")
-        assert "more than -" in editor.check(session, [MOVE_TOWER])[MOVE_TOWER.id]
+        assert "fills the model's context" in editor.check(session, [MOVE_TOWER])[MOVE_TOWER.id]
 
     def expect_rejection(self, editor: Editor, session: Session[Any], error: type[KEError], why: str) -> None:
         """Check that both ``check`` without edits, which must be fast, and ``edit`` raise the error."""
