@@ -54,10 +54,10 @@ class Typist:
                     self._type(line)
             elif language == "text":
                 self._shown(before, code)
-            elif "replace" in before:
-                self._replace(Path(paths[-1]), re.findall(r"`([\w.]+)`", before)[-1], code)
             elif before.startswith("Import"):
                 self._import(Path(paths[-1]), code)
+            elif "replace" in before:
+                self._replace(Path(paths[-1]), re.findall(r"`([\w.]+)`", before)[-1], code)
             elif paths:
                 Path(paths[-1]).write_text(code, encoding="utf-8")
 
@@ -104,9 +104,13 @@ class Typist:
         self.patch.syspath_prepend(Path("src").resolve())
 
     def _pytest(self) -> None:
-        environment = os.environ | {"PYTHONPATH": str(Path("src").resolve()), "OMP_NUM_THREADS": "1"}
         own = [str(path) for path in sorted(Path("tests").glob("test_*.py")) if path.name != "test_contract.py"]
-        line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *own]
+        self.module("pytest", "-q", "-p", "no:cacheprovider", *own)
+
+    def module(self, *words: str) -> None:
+        """Run a module of Python in the plugin's folder. Fail with its output if it fails."""
+        environment = os.environ | {"PYTHONPATH": str(Path("src").resolve()), "OMP_NUM_THREADS": "1"}
+        line = [sys.executable, "-m", *words]
         done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
@@ -123,11 +127,16 @@ class Typist:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _import(self, path: Path, code: str) -> None:
+        """Replace the import from the same module, or write a new import below the last one."""
         text = path.read_text(encoding="utf-8")
-        last = [one for one in ast.parse(text).body if isinstance(one, ast.Import | ast.ImportFrom)][-1]
-        lines = text.splitlines()
-        lines[last.end_lineno : last.end_lineno] = code.splitlines()
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for node in ast.parse(code).body:
+            assert isinstance(node, ast.ImportFrom)
+            found = [one for one in ast.parse(text).body if isinstance(one, ast.Import | ast.ImportFrom)]
+            same = [one for one in found if isinstance(one, ast.ImportFrom) and one.module == node.module]
+            old = ast.get_source_segment(text, (same or found)[-1]) or ""
+            new = ast.get_source_segment(code, node) or ""
+            text = text.replace(old, new if same else f"{old}\n\n{new}")
+        path.write_text(text, encoding="utf-8")
 
     def _shown(self, before: str, code: str) -> None:
         """Check that the shown text was printed by the commands above it or is in a file that they wrote."""
@@ -163,6 +172,13 @@ def test_tutorials_work_as_written(name: str, typist: Typist) -> None:
         shutil.copytree(KEPT, "runs/first")  # its reader has followed the others
     typist.go()
     assert len([line for line in typist.ran if line.startswith(("ke ", "pytest"))]) >= 3
+    if Path("pyproject.toml").exists():
+        typist.module("ruff", "format", "--check", ".")
+        typist.module("ruff", "check", ".")
+    if name == "weight-editor":
+        typist.module("pytest", "-q", "-p", "no:cacheprovider", "tests/test_contract.py", "-k", "default_dtype")
+    if name == "dataset":
+        typist.module("mypy", "--cache-dir", "../types")
 
 
 def test_the_patch_tutorial_works_with_a_tiny_model(typist: Typist, tmp_path: Path) -> None:

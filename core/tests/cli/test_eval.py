@@ -26,7 +26,7 @@ def test_a_run_prints_its_table_and_where_it_is(ke, tmp_path):
     )
     assert "toy on 1: value in %, 95% interval" in out
     assert re.search(r"sayer +direct +50 \(0-100\) ", out)
-    assert "\nsayer: 1 of 2 edits made" in out
+    assert "\nsayer: 50.0% (n 2) edits made" in out
     assert out.endswith(
         f"Next:\n  ke report runs/{folder.name} --full\n  ke report runs/{folder.name} --html report.html\n"
     )
@@ -76,7 +76,7 @@ def test_several_editors_share_a_table_and_have_a_folder_each(ke, tmp_path):
 def test_failed_replies_are_counted_and_end_with_status_1(ke):
     status, out, _err = ke(*RUN, "-o", "sayer.word=fail")
     assert status == 1
-    assert "warning: 12 failed replies, counted as wrong (sayer 12)\n" in out
+    assert "warning: 12 failed replies, counted as wrong (sayer 12): ServerGone: no answer" in out
     _status, out, _err = ke(*RUN, "-o", "sayer.word=fail", "--full")
     assert "12 failed replies, counted as wrong:" in out
     assert "ServerGone: no answer [red]at 0 to 3[/red]" in out

@@ -54,6 +54,15 @@ def test_abbreviated_headings_are_explained():
     assert page([some]).splitlines()[5] == "LG: logical generalization"
 
 
+def test_other_metrics_are_named():
+    own = evolve(score(0.5, 10, "perplexity"), metric="drift")
+    both = evolve(
+        reported(score(0.5, 10), own), columns={"multi": {"multi-hop": "multi-hop"}, "drift": {"perplexity": "p"}}
+    )
+    found = page([both])
+    assert "other metrics, with --full: drift" in found
+
+
 def test_many_rows_become_one_for_each_run():
     runs = [reported(score(0.5, 6), score(0.1, 6, style="cot"), editor=f"editor{number}") for number in range(6)]
     text = page(runs)
@@ -74,7 +83,7 @@ def test_summary_counts_successes_and_compares_with_the_baselines():
 
 def test_summary_names_a_second_prompt_and_shows_means_as_values():
     both = reported(score(0.5, 6), score(1 / 6, 6, style="cot"), score(0.415, 7, "efficacy"))
-    assert summary([both]) == "memit: 41.5% (n 7) edit-wise, 3 of 6 multi-hop (cot: 1 of 6)."
+    assert summary([both]) == ("memit: 41.5% (n 7) edit-wise, 50.0% (n 6) multi-hop (cot: 16.7% (n 6)).")
     assert summary([reported()]) == ""
 
 
@@ -84,7 +93,7 @@ def test_each_kind_of_loss_is_one_line():
     assert list(warnings([reported(unsure, tally=lost), reported(score(0.1), editor="mello", tally=lost)])) == [
         "warning: memit: not finished: 3 of 5 cases have no answers of the edited model yet",
         "warning: mello: not finished: 3 of 5 cases have no answers of the edited model yet",
-        "warning: 8 failed replies, counted as wrong (memit 4, mello 4)",
-        "warning: 4 cases skipped (memit 2, mello 2)",
-        "warning: 2 values missing: the judge is unsure (memit 2)",
+        "warning: 8 failed replies, counted as wrong (memit 4, mello 4): most often: ServerGone: a",
+        "warning: 4 cases skipped (memit 2, mello 2): x",
+        "warning: 2 values missing (memit 2): the judge is unsure",
     ]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
@@ -16,6 +17,7 @@ from ke_core.results.footer import judge_warnings, losses, unfinished
 from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, literal
 from ke_core.results.grid import Grid, Line, edited_rows, prompt_name, score_grids
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
+from ke_core.results.tally import NO_METRIC
 from ke_core.spec.observed import JUDGE_UNSURE
 from ke_core.spec.results import SHARE, MetricScore
 
@@ -30,12 +32,17 @@ GAP = "  "
 
 
 def short_page(runs: Sequence[Reported], width: int = WIDTH) -> Group:
-    """Return the main table of the first metric and the sentence of ``summary`` for each dataset, and the warnings."""
+    """Return the main table of the first metric, the names of the others and the sentence of ``summary`` for each
+    dataset, and the warnings.
+    """
     lines: list[RenderableType] = []
     for dataset in dict.fromkeys(run.spec.dataset.component.name for run in runs):
         some = [run for run in runs if run.spec.dataset.component.name == dataset]
-        grid = score_grids(some)[0]
+        grid, *others = score_grids(some)
         lines += [literal(""), literal(grid.title, "bold"), *map(literal, _table(grid, width)), literal("")]
+        names = dict.fromkeys(other.group[0].metric for other in others)
+        if more := [name for name in names if name not in (NO_METRIC, grid.group[0].metric)]:
+            lines[-1:] = [literal(textwrap.fill(f"other metrics, with --full: {', '.join(more)}", WIDTH)), literal("")]
         lines += [literal(textwrap.fill(words, WIDTH)) for words in [summary(some)] if words]
     return Group(*lines[1:], *(literal(words, "yellow") for words in warnings(runs)))
 
@@ -135,16 +142,16 @@ def _counted(run: Reported, column: MetricColumn, nouns: Mapping[tuple[str, str]
     found = [(row.style, score) for row in edited_rows([run]) if (score := row.score(column)) is not None][:styles]
     if not found:
         return ""
-    first, *others = [(style, _share(score)) for style, score in found]
+    first, *others = [(style, _share(score, counts=column.place in run.counts)) for style, score in found]
     noun = nouns.get(column.place, column.heading)
     rest = "".join(f" ({prompt_name(style)}: {words})" for style, words in others)
     return f"{first[1]} {noun}".rstrip() + rest
 
 
-def _share(score: MetricScore) -> str:
-    """Return ``5 of 6`` if the mean is consistent with observations of 0 and 1, else the value and n."""
+def _share(score: MetricScore, *, counts: bool) -> str:
+    """Return ``5 of 6`` if each observation ``counts`` as 0 or 1, else the value and n."""
     total = (score.value or 0.0) * score.n
-    if score.measure == SHARE and abs(total - round(total)) < 0.01:
+    if counts and abs(total - round(total)) < 0.01:
         return f"{round(total):,} of {score.n:,}"
     unit = "%" if score.measure == SHARE else f" {score.measure}".rstrip()
     return f"{format_score(score)}{unit} (n {score.n:,})"
@@ -152,19 +159,22 @@ def _share(score: MetricScore) -> str:
 
 def warnings(runs: Sequence[Reported]) -> Iterator[str]:
     """Yield a line for each kind: unfinished runs, lost answers, values without a sure verdict, unchecked judges."""
-    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    found: dict[tuple[str, str], list[tuple[str, Counter[str]]]] = {}
     for label, run in zip(run_labels(runs), runs, strict=True):
         if words := unfinished(run):
             yield f"warning: {label}: {words}"
         for loss in losses(run):
             if loss.important and loss.reasons:
-                found.setdefault((loss.one, loss.many), []).append((label, loss.reasons.total()))
+                found.setdefault((loss.one, loss.many), []).append((label, loss.reasons))
         unsure = sum(score.skipped_because.get(JUDGE_UNSURE, 0) for score in run.scores if not score.tags)
         if unsure:
-            found.setdefault(("value missing: the judge is unsure", "values missing: the judge is unsure"), []).append(
-                (label, unsure)
+            found.setdefault(("value missing", "values missing"), []).append(
+                (label, Counter({"the judge is unsure": unsure}))
             )
     for (one, many), parts in found.items():
-        of = ", ".join(f"{label} {count:,}" for label, count in parts)
-        yield f"warning: {count_noun(sum(count for _label, count in parts), one, many)} ({of})"
+        of = ", ".join(f"{label} {reasons.total():,}" for label, reasons in parts)
+        every = sum((reasons for _label, reasons in parts), Counter[str]())
+        ((reason, _count),) = every.most_common(1)
+        often = "" if len(every) == 1 else "most often: "
+        yield f"warning: {count_noun(every.total(), one, many)} ({of}): {often}{reason}"
     yield from (f"warning: {words}" for words in judge_warnings(runs))

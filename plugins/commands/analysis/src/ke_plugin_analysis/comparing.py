@@ -6,7 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from ke_core.app import Catalog, Component, RunFolder, RunSpec, count_noun, first_difference, measures_of
+from ke_core.app import (
+    SCORES,
+    Catalog,
+    Component,
+    RunFolder,
+    RunSpec,
+    count_noun,
+    first_difference,
+    measures_of,
+    read_scores,
+)
 from ke_core.plugin import (
     PHASES,
     Answer,
@@ -112,10 +122,12 @@ def compare_runs(
 ) -> RunComparison:
     """Pair the queries of the first run with those of each other run.
 
-    ``metrics``: names; the default is the metrics of the first run. ``judge``: as for scoring. ``shared``: compare only
-    the common cases. ``listing``: list the changed answers. Cases are read one after another, and none is kept in
-    memory. Raises BadRun for runs with different datasets, cases or judges.
+    ``metrics``: names; by default those of the first run's scores, or of ``judge``. ``judge``: as for scoring.
+    ``shared``: compare only the common cases. ``listing``: list the changed answers. Cases are read one after another,
+    and none is kept in memory. Raises BadRun for a single run, and for runs with different datasets, cases or judges.
     """
+    if len(folders) < 2:
+        raise BadRun("a comparison needs two or more runs", hint="the first one is compared with each other one")
     if len({folder.path.resolve() for folder in folders}) < len(folders):
         raise BadRun("a run is listed twice", hint="list each run once")
     first_name = folders[0].spec.dataset.component.name
@@ -130,7 +142,9 @@ def compare_runs(
         _refuse(first, other, shared=shared)
     common = set.intersection(*({*run.planned} for run in runs))
     order = {case: place for place, case in enumerate(case for case in first.order if case in common)}
-    chosen = measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
+    scored = not judge and (first.folder.path / SCORES).exists()
+    names = metrics or (read_scores(first.folder).metrics if scored else ())
+    chosen = measures_of(first.folder, catalog, first.known.spec, metrics=names, judge=judge)
     measures = [(one.metric, one.spec) for one in chosen if isinstance(one.metric, Metric)]
     found = compare_records(
         [run.first(order) for run in runs], [*measures, (Verdicts(), VERDICTS_SPEC)], order,
