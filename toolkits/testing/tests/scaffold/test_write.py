@@ -59,10 +59,23 @@ def test_distribution_is_complete(template: str, tmp_path: Path, catalog: Catalo
         re.findall(r"from (ke_\w+)", (folder / f"src/ke_plugin_my_own/{plan(template).kind}.py").read_text())
     )
     declared = {re.split(r"[>\[]", one)[0].replace("-", "_") for one in project["dependencies"]}
-    assert imported - {"ke_plugin_my_own"} == {one for one in declared if one.startswith("ke_")}
+    init = (folder / "src/ke_plugin_my_own/__init__.py").read_text()
+    named = re.findall(r'(?:judge="|metrics=\(")([\w-]+)', init)
+    used = imported - {"ke_plugin_my_own"} | {f"ke_plugin_{name}" for name in named}
+    assert used == {one for one in declared if one.startswith("ke_")}
     assert {"authors", "classifiers"} <= project.keys()
     assert "## Citation" in (folder / "README.md").read_text()
-    assert 'cite=""' in (folder / "src/ke_plugin_my_own/__init__.py").read_text()
+    assert 'cite=""' in init
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_readme_installs_what_its_command_uses(template: str) -> None:
+    readme = dict(contents(plan(template)))["README.md"]
+    installed = re.findall(r"ke-plugin-([\w-]+)", readme[readme.index("pip install") :].splitlines()[0])
+    command = next(line for line in readme.splitlines() if line.startswith("    ke eval"))
+    used = set(re.findall(r"--(?:editor|dataset|metric|judge) ([\w-]+)", command))
+    models = {"hf"} if plan(template).kind != "editor" else set()  # the toolkits of editors depend on ke-plugin-hf
+    assert used | models == set(installed)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -30,8 +30,8 @@ LICENSES = ("Apache-2.0", "MIT", "BSD-3-Clause")
 LONGEST = 40
 """Maximum characters of a name, so that lines with it stay short."""
 PREFIX = "ke-plugin-"
-TOOLKITS = {
-    "dataset": ("ke-benchmarks",),
+DEPENDENCIES = {
+    "dataset": ("ke-benchmarks", "ke-plugin-alias", "ke-plugin-classic"),  # the spec names their judge and metric
     "editor-memory": ("ke-memory",),
     "editor-weight": ("ke-weights",),
     "editor-adaptor": ("ke-weights",),
@@ -68,10 +68,14 @@ class TemplateOptions:
         joined = "".join(part.capitalize() for part in self.name.split("-"))
         return f"Ke{joined}" if joined[0].isdigit() else joined
 
+    @property
+    def _opens_models(self) -> bool:
+        return "ke-weights" in DEPENDENCIES.get(self.template, ())
+
     def dependencies(self, versions: str) -> list[str]:
         """Return the dependencies of the template besides the core."""
-        needed = [f"{toolkit}{versions}" for toolkit in TOOLKITS.get(self.template, ())]
-        return [*needed, "torch>=2.6"] if "ke-weights" in TOOLKITS.get(self.template, ()) else needed
+        needed = [f"{distribution}{versions}" for distribution in DEPENDENCIES.get(self.template, ())]
+        return [*needed, "torch>=2.6"] if self._opens_models else needed
 
     def words(self) -> dict[str, str]:
         """Return the values of the template's variables."""
@@ -87,7 +91,7 @@ class TemplateOptions:
             "license": self.license,
             "year": str(datetime.now(tz=UTC).year),
             "needs": "".join(f'\n    "{needed}",' for needed in self.dependencies(versions)),
-            "testing": "ke-testing[hf]" if "ke-weights" in TOOLKITS.get(self.template, ()) else "ke-testing",
+            "testing": "ke-testing[hf]" if self._opens_models else "ke-testing",
         }
 
 
