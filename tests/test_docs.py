@@ -26,6 +26,7 @@ from ke_plugin_reproduce.sweep import cells_of
 from ke_plugin_reproduce.sweep_file import SweepFile, read_sweep
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.fakes import EchoModel, make_session
+from ke_testing.judge import JudgeContract
 
 pytestmark = pytest.mark.docs
 
@@ -125,6 +126,11 @@ def test_example_editor_judge_and_metric_score_the_example_dataset(catalog: Cata
         }
         values += metric.values(CaseRecord(case=case, batch="0", outcomes=outcomes))
     assert [value.value for value in values] == [1.0] * 6
+
+
+def test_example_judge_rejects_one_of_two_required_names(catalog: Catalog) -> None:
+    spec = catalog.spec("judge", "first-word")
+    JudgeContract().test_one_of_two_required_names_is_never_right(spec.build(configure(spec)), None)
 
 
 def test_example_model_answers(catalog: Catalog) -> None:

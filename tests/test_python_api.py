@@ -86,7 +86,7 @@ def test_arguments_that_have_no_effect_are_refused(model: Model, given: dict[str
     ("given", "reason", "hint"),
     [
         ({"model": "tiny"}, "model is 'tiny', not a model in memory", "load it: ke.load('tiny')"),
-        ({"options": {"ft": {"steps": 2}}}, "takes the options of ft themselves", "such as options="),
+        ({"options": {"ft": {"steps": 2}}}, "the options of ft are not nested", "such as options="),
         ({"target": ""}, "target is missing", "the new object of the fact"),
         ({"editor": "ftt"}, "no editor called 'ftt'", "did you mean 'ft'?"),
     ],

@@ -1,4 +1,4 @@
-"""A judge: an answer is right if it begins with the first word of a gold name."""
+"""A judge: an answer is right if it begins with the first word of a gold name, unsure if several names are required."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,13 +21,21 @@ class FirstWord:
         return [Judgment(verdict=self.verdict(item)) for item in items]
 
     def verdict(self, item: Item) -> Verdict:
-        """Return right, stale (correct before the edit) or wrong."""
-        reply = item.answer
+        """Return right, stale (correct before the edit), wrong or unsure."""
+        reply, gold, stale = item.answer, item.query.gold, item.query.stale
         if reply.outcome != "answered" or not reply.text.strip():
             return Verdict.WRONG
-        if begins_with(reply.text, item.query.gold):
+        if requires_several(gold):
+            return Verdict.UNSURE  # one word cannot name all of them
+        if begins_with(reply.text, gold):
             return Verdict.RIGHT
-        return Verdict.STALE if item.query.stale and begins_with(reply.text, item.query.stale) else Verdict.WRONG
+        is_stale = stale is not None and not requires_several(stale) and begins_with(reply.text, stale)
+        return Verdict.STALE if is_stale else Verdict.WRONG
+
+
+def requires_several(gold: Gold) -> bool:
+    """Return whether one gold name is not enough."""
+    return gold.require in ("all", "ordered") and len(gold.entities) > 1
 
 
 def begins_with(text: str, gold: Gold) -> bool:

@@ -23,6 +23,8 @@ from ke_core.spec.facts import SourcedEdit
 from ke_core.spec.protocols import Edited, Editor, Session
 from ke_core.spec.requests import Likelihood, Question
 
+FLAT = 'such as options={"layers": [4, 5]}'
+
 
 @define(eq=False)
 class EditedModel(Answers):
@@ -274,18 +276,23 @@ def edit(
     """
     Model.check(model)
     batch = edits_of(prompt, subject, target, edits)
-    for name, value in (options or {}).items():
-        if isinstance(value, Mapping):
-            raise BadConfig(
-                f"options[{name!r}] is {value!r}, and ke.edit takes the options of {editor} themselves",
-                hint='such as options={"layers": [4, 5]}',
-            )
     spec = installed_catalog().spec("editor", editor)
-    chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(options or {})})
+    given = {name.removeprefix(f"{spec.prefix}."): value for name, value in check_mapping(options or {}).items()}
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            raise BadConfig(f"options[{name!r}] is {value!r}: the options of {editor} are not nested", hint=FLAT)
+    chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(given)})
     refuse_weightless(chosen.spec, model.model)
     edited = EditedModel(model=model, editor=chosen, session=model.session(seed=seed), tracing=trace)
     with edited.active(batch, inputs):
         yield edited
+
+
+def check_mapping(options: Mapping[str, Any], hint: str = FLAT) -> Mapping[str, Any]:
+    """Return ``options``. Raises BadConfig for another type."""
+    if not isinstance(options, Mapping):
+        raise BadConfig(f"options is {options!r}, not a mapping", hint=hint)
+    return options
 
 
 def option_texts(options: Mapping[str, Any]) -> dict[str, str]:

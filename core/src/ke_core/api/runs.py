@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.api.editing import option_texts
+from ke_core.api.editing import check_mapping, option_texts
 from ke_core.api.models import Model, installed_catalog, plugins
 from ke_core.api.tables import Table
 from ke_core.cli.report import opened_runs
@@ -140,7 +140,7 @@ def _check_arguments(lists: Mapping[str, Any], counts: Mapping[str, Any], option
     for name, value in counts.items():
         if not isinstance(value, int | None) or isinstance(value, bool) or (value or 0) < 0:
             raise BadConfig(f"{name} is {value!r}, not a whole number from 0", hint="leave it out, or None for all")
-    for name, value in options.items():
+    for name, value in check_mapping(options, 'such as options={"memit": {"layers": [4, 5]}}').items():
         if not isinstance(value, Mapping):
             raise BadConfig(
                 f"options[{name!r}] is {value!r}, not the options of a component",

@@ -42,7 +42,8 @@ def step(error: BaseException, module: str) -> str:
         return "fix the syntax, or set requires-python to the versions of Python that can read it"
     if isinstance(error, SystemExit):
         return "its import and its hooks must not end the process: move script code under if __name__ == '__main__'"
-    return f"python -c 'import {module.partition(':')[0]}' or a call of its hooks shows the traceback"
+    at = raised_at(error)
+    return f"fix {at}" if at else f"python -c 'import {module.partition(':')[0]}' shows the traceback"
 
 
 def raised_at(error: BaseException) -> str:

@@ -205,5 +205,5 @@ def check_untouched(model: LanguageModel, before: Mapping[str, object]) -> None:
         more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
         raise WeightsNotRestored(
             f"the editor left the model changed: {', '.join(changed[:NAMED])}{more}",
-            hint="earlier replies are recorded; the method must undo its changes when its context ends",
+            hint="an editor changes weights only inside `with session.model.patch()`, which undoes them",
         )

@@ -161,9 +161,10 @@ def build_component(spec: Spec[Any], config: Any, *, plugin: str) -> Any:
     except (KEError, OSError, MemoryError):  # the user can fix these
         raise
     except Exception as error:
+        rest = "" if isinstance(error, ImportError) else "; its author catches what options can cause: raise BadConfig"
         raise PluginBroken(
             f"{kind} {spec.name} of {plugin} fails while it is built: {one_line_reason(error)}",
-            hint="--traceback shows where; its author catches what options can cause and raises BadConfig",
+            hint=f"--traceback shows where{rest}",
         ) from error
     wanted = BUILDS[kind]
     if not isinstance(made, wanted):

@@ -105,9 +105,10 @@ class Observed:
 
 
 def observed(record: CaseRecord, *phases: Phase) -> Iterator[Observed]:
-    """Yield each query that has a text answer, once for each style and each of ``phases``.
+    """Yield each query, once for each style and each of ``phases``.
 
-    A query that was not sent is yielded once, without a style. A query that several probes share is yielded for the
+    Without a text answer, ``outcome`` is None and ``missing`` is the reason. A query that was not sent is yielded once,
+    without a style. A query that several probes share is yielded for the
     first of them. The resampling unit is the case, or the edit if the query is about the edit's own fact.
 
     Raises ValueError without a phase.

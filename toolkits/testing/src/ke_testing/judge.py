@@ -18,6 +18,13 @@ QUERY = Query(
     gold=Gold(entities=(Entity(label="Rome", aliases=("Roma", "Città Eterna")),)),
     stale=Gold(entities=(Entity(label="Paris", aliases=("City of Light",)),)),
 )
+BOTH = Query(
+    id="both",
+    texts=("In which two cities are the offices of Aldrin Foods?",),
+    gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)), Entity(label="Milan")), require="all"),
+    stale=Gold(entities=(Entity(label="Paris"), Entity(label="Lyon")), require="all"),
+)
+"""A question whose answer requires two names."""
 
 
 class JudgeContract(ComponentContract):
@@ -43,6 +50,10 @@ class JudgeContract(ComponentContract):
     def test_the_label_and_every_alias_are_right(self, judge: Judge, session: Session[Any] | None) -> None:
         names = QUERY.gold.entities[0].names
         assert [Verdict.RIGHT] * len(names) == verdicts(judge, session, *map(item, names))
+
+    def test_one_of_two_required_names_is_never_right(self, judge: Judge, session: Session[Any] | None) -> None:
+        items = [Item(query=BOTH, reply=Answer(text=text)) for text in ("Rome", "Roma", "Milan", "Rome and Oslo")]
+        assert Verdict.RIGHT not in verdicts(judge, session, *items)
 
     def test_pre_edit_answer_is_not_right(self, judge: Judge, session: Session[Any] | None) -> None:
         assert set(verdicts(judge, session, item("Paris"), item("City of Light"))) <= {Verdict.STALE, Verdict.WRONG}
