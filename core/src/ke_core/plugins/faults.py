@@ -17,7 +17,7 @@ from pluggy import PluginValidationError
 from ke_core.spec.errors import KEError, PluginBroken, PluginConflict
 
 CORE_DISTRIBUTION = "ke-core"
-LIBRARIES = re.compile(r"importlib|pluggy|contextlib")
+LIBRARIES = re.compile(r"importlib|pluggy|contextlib|[/\\]attrs?[/\\]|<attrs ")
 """Files between the plugin's code and the core in a traceback."""
 
 
