@@ -35,7 +35,8 @@ def single_edit_probes(
     ``paraphrases``: other wordings with the same answers; default: ``question`` itself. ``near``: questions of the same
     relation whose answers the edit must not change, each with its cloze; none of their answers may be the edit's new
     object. A question without a pre-edit answer has no old object for the comparison of probabilities, so it and its
-    paraphrases are only answered. Raises ValueError if the edit, a cloze or an answer is missing.
+    paraphrases are only answered. Raises ValueError if the edit, a cloze or an answer is missing, or if the answer to a
+    question of ``near`` is the new object.
     """
     if question.edit is None or question.cloze is None:
         raise ValueError(f"query {question.id} has no edit or no cloze")
@@ -57,7 +58,7 @@ def single_edit_probes(
         found.append(_scored(PARAPHRASE, tuple(_between(query, against) for query in asked), edits))
     clozes = tuple(_as_cloze(query, query.cloze or "") for query in near)
     if clozes:
-        rivals = tuple(_between(query, (_object(query.gold), new)) for query in clozes)
+        rivals = tuple(_between(query, (_unchanged(query, new), new)) for query in clozes)
         found.append(Probe(id=LOCALITY, aspect=LOCALITY, queries=clozes, require="all", phase="both", edits=edits))
         found.append(_scored(LOCALITY, rivals, edits))
     return tuple(found)
@@ -112,6 +113,17 @@ def _as_cloze(query: Query, cloze: str) -> Query:
     if not cloze.strip():
         raise ValueError(f"query {query.id} has no cloze")
     return evolve(query, form="cloze", texts=(cloze.rstrip(),), cloze=None)
+
+
+def _unchanged(query: Query, new: str) -> str:
+    """Return the answer to a question about another subject. Raises ValueError if it is the edit's new object."""
+    answer = _object(query.gold)
+    if answer.strip().casefold() == new.strip().casefold():
+        raise ValueError(
+            f"query {query.id}: its answer {new!r} is also the edit's new object, so it cannot show whether the edit "
+            "changed it. Leave the query out of near, or replace it by a question with another answer"
+        )
+    return answer
 
 
 def _object(gold: Gold) -> str:
