@@ -47,7 +47,11 @@ def main(words: list[str]) -> int:
         return 2
     os.chdir(ROOT)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # without bytecode, each process would compile torch again
-    return jobs[words[0]](words[1:])
+    status = jobs[words[0]](words[1:])
+    if words[0] == "setup" and not status:
+        activate = r".venv\Scripts\activate" if os.name == "nt" else ". .venv/bin/activate"
+        print(f"done; activate the environment with: {activate}")
+    return status
 
 
 def demo(words: list[str]) -> int:
