@@ -88,6 +88,7 @@ class Typist:
 
     def _ke(self, line: str) -> None:
         words = [found for word in shlex.split(line)[1:] for found in _found(word)]
+        forget_plugins()  # each command is a new process, which imports the plugin as it is now
         app = App(discover())
         self.capsys.readouterr()
         status = invoke(build(app), words, app)
@@ -135,7 +136,9 @@ class Typist:
             same = [one for one in found if isinstance(one, ast.ImportFrom) and one.module == node.module]
             old = ast.get_source_segment(text, (same or found)[-1]) or ""
             new = ast.get_source_segment(code, node) or ""
-            text = text.replace(old, new if same else f"{old}\n\n{new}")
+            package = (node.module or "").partition(".")[0]
+            between = "\n" if old.startswith(f"from {package}") else "\n\n"
+            text = text.replace(old, new if same else old + between + new)
         path.write_text(text, encoding="utf-8")
 
     def _shown(self, before: str, code: str) -> None:
@@ -154,15 +157,19 @@ def _found(word: str) -> list[str]:
     return sorted(map(str, Path().glob(word))) if "*" in word else [word]
 
 
+def forget_plugins() -> None:
+    for module in [one for one in sys.modules if one.startswith("ke_plugin_my_")]:
+        del sys.modules[module]
+    importlib.invalidate_caches()
+
+
 @pytest.fixture
 def typist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Typist]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
     yield Typist(page=TUTORIALS, patch=monkeypatch, capsys=capsys)
-    for module in [one for one in sys.modules if one.startswith("ke_plugin_my_")]:
-        del sys.modules[module]
-    importlib.invalidate_caches()
+    forget_plugins()
 
 
 @pytest.mark.parametrize("name", sorted({path.stem for path in TUTORIALS.glob("*.md")} - {"edit", "facts-as-code"}))
