@@ -15,7 +15,7 @@ from ke_core.plugin import BadConfig, EditFailed, KEError, Score
 from ke_plugin_hf.testing import FAMILIES, Family, Fp8Weight, tiny_model, tiny_nf4
 from ke_plugin_lora import LoraConfig, settings, training
 from ke_plugin_lora.adapter import attach_adapter
-from ke_plugin_lora.editor import Lora, trained_adapter
+from ke_plugin_lora.editor import Lora, record_losses, trained_adapter
 from ke_plugin_lora.training import (
     Example,
     example_losses,
@@ -275,6 +275,8 @@ def test_float8_weights_are_refused(tmp_path: Path) -> None:
 def test_half_precision_models_get_float32_adapters(dtype: str, tmp_path: Path) -> None:
     model = tiny_model("llama", dtype=dtype)
     session = make_session(model, root=tmp_path)
-    with trained_adapter(session, target_examples(model, EDITS), SMALL) as (adapter, details):
+    examples = target_examples(model, EDITS)
+    with trained_adapter(session, examples, SMALL) as (adapter, details):
+        record_losses(details, model, examples)
         assert {parameter.dtype for parameter in adapter.parameters} == {torch.float32}
         assert all(one["loss_after"] < one["loss_before"] for one in details["edits"].values())

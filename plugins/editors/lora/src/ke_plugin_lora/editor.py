@@ -50,8 +50,7 @@ class Lora:
             deltas = adapter.deltas()
         for name, delta in deltas.items():
             weights.add(name, delta)
-        for edit, loss in example_losses(session.model.module, examples, session.model.device).items():
-            details["edits"][edit]["loss_after"] = loss  # of the rounded weights
+        record_losses(details, session.model, examples)  # of the rounded weights
         return details | {"relative_update_norms": {name: weights.relative_norm(name) for name in deltas}}
 
 
@@ -59,7 +58,10 @@ class Lora:
 def trained_adapter(
     session: Session[OpenModel], examples: Sequence[Example], config: AdapterConfig
 ) -> Iterator[tuple[Adapter, dict[str, Any]]]:
-    """Train an adapter that is active while the block runs. Yield it with the details for the record."""
+    """Train an adapter that is active while the block runs.
+
+    Yield it with the details for the record, to which ``record_losses`` adds the losses after the edit.
+    """
     model = session.model
     values, targets = resolve_settings(session, config)
     recipe = LoraSettings.of(values, config.batch)
@@ -73,8 +75,13 @@ def trained_adapter(
                 model.module, adapter, examples, recipe,
                 device=model.device, seed=seed, progress=session.progress,
             )  # fmt: skip
-        after = example_losses(model.module, examples, model.device)
-        yield adapter, _details(config, values, passes, adapter, before, after)
+        yield adapter, _details(config, values, passes, adapter, before)
+
+
+def record_losses(details: dict[str, Any], model: OpenModel, examples: Sequence[Example]) -> None:
+    """Add the loss of each edit on ``model`` as it is now to ``details``."""
+    for name, loss in example_losses(model.module, examples, model.device).items():
+        details["edits"][name]["loss_after"] = loss
 
 
 def resolve_settings(
@@ -121,17 +128,12 @@ def refuse_quantized(module: nn.Module) -> None:
 
 
 def _details(
-    config: AdapterConfig,
-    values: Mapping[str, Setting],
-    passes: int,
-    adapter: Adapter,
-    before: Mapping[str, float],
-    after: Mapping[str, float],
+    config: AdapterConfig, values: Mapping[str, Setting], passes: int, adapter: Adapter, before: Mapping[str, float]
 ) -> dict[str, Any]:
     return {
         "hyperparameters": {"profile": config.profile, "batch": config.batch} | as_details(values),
         "passes": passes,
         "adapters": list(adapter.layers),
         "update_norms": adapter.norms(),
-        "edits": {name: {"loss_before": before[name], "loss_after": after[name]} for name in before},
+        "edits": {name: {"loss_before": loss} for name, loss in before.items()},
     }

@@ -10,7 +10,7 @@ from torch import nn
 
 from ke_core.plugin import BadConfig, Edit, Edited, PassthroughModel, Session, UnsupportedEdit
 from ke_plugin_lora.adapter import quantization
-from ke_plugin_lora.editor import resolve_settings, trained_adapter
+from ke_plugin_lora.editor import record_losses, resolve_settings, trained_adapter
 from ke_plugin_lora.training import Example, statement_examples, target_examples, unsupported_examples
 from ke_plugin_qlora import QloraConfig
 from ke_weights.plugin import NOT_QUANTIZED, OpenModel, unsupported_edits
@@ -38,6 +38,7 @@ class Qlora:
             yield PassthroughModel(session)
             return
         with trained_adapter(session, examples, self.config) as (_adapter, details):
+            record_losses(details, session.model, examples)
             yield PassthroughModel(session, details | {"loss": self.config.loss})
 
     def _examples(self, session: Session[OpenModel], edits: Sequence[Edit]) -> list[Example]:

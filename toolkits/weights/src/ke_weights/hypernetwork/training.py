@@ -152,10 +152,7 @@ class HypernetworkTraining(ABC, Generic[N]):
     def load(self, saved: Mapping[str, Any]) -> None:
         """Continue from ``tensors`` of a checkpoint."""
         self.step = int(saved["step"])
-        self.skipped, self.last = (
-            int(saved.get("skipped", 0)),
-            float(saved.get("last", 0.0)),
-        )  # not in older checkpoints
+        self.skipped, self.last = int(saved.get("skipped", 0)), float(saved.get("last", 0.0))  # not in older ones
         load_network(self.network, saved)
         for kind, optimizer in self.optimizers.items():
             start = f"adam.{kind}."
