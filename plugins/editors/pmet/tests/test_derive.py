@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ke_plugin_pmet import BORROWED, PUBLISHED, PmetConfig, derive
+from ke_plugin_pmet import PUBLISHED, PmetConfig, derive
 from ke_testing.examples import facts_of
 from ke_weights import PUBLISHED_MULTI_LAYER
 
@@ -20,7 +20,7 @@ def test_model_published_for_memit_only_borrows_layers_steps_and_rate() -> None:
     key = ("llama", 32, 4096, 14336)
     found = derive(PmetConfig(), facts_of(*key))
     memit = PUBLISHED_MULTI_LAYER[key]
-    for name in BORROWED:
+    for name in ("layers", "steps", "lr"):
         assert (found[name].value, found[name].reason) == (memit.values[name], f"MEMIT's, {memit.reason}")
     assert [found[name].value for name in ("weight_decay", "clamp", "kl", "mom2_weight")] == [0.5, 1.0, 0.0625, 14336.0]
 

@@ -123,6 +123,12 @@ class RankOneConfig(SingleLayerConfig):
 
 # --- values that follow from a shape ---------------------------------------------------------------------------
 
+NULL_SPACE_SETTINGS: Settings = {
+    "nullspace_threshold": Setting(None, "per layer: the mean eigenvalue of C"),
+    "l2": Setting(None, "per layer: the mean of |P k|^2 over the corpus, which moves a typical key half of the way"),
+}
+"""Threshold and ridge of ``null_space`` for a model without published ones: they follow from C."""
+
 
 class SelectsLayers(Protocol):
     """Config of a method that edits several layers."""
@@ -142,12 +148,17 @@ def edited_layers(shape: Shape) -> Setting:
     return Setting(window, f"{len(window)} layers ending at 27% of {shape.blocks} blocks, where published layers end")
 
 
-def multi_layer_settings(config: SelectsLayers, facts: ModelFacts) -> dict[str, Setting]:
-    """Return layers and target of a method that edits several layers. Raises BadConfig for a missing trace."""
+def multi_layer_settings(
+    config: SelectsLayers, facts: ModelFacts, *, table: Mapping[Key, Published] = PUBLISHED_MULTI_LAYER
+) -> dict[str, Setting]:
+    """Return layers and target of a method that edits several layers: from ``table``, or derived.
+
+    Raises BadConfig for a missing trace.
+    """
     shape = facts.shape
     layers = _traced(facts, lambda trace: trace.layers) if config.layers == "trace" else edited_layers(shape)
     clamp = 4.0 if shape.rms_norm else 0.75
-    published = PUBLISHED_MULTI_LAYER.get(shape.key)
+    published = table.get(shape.key)
     found = resolve_hyperparameters(config, published, {"layers": layers} | _target(shape, clamp))
     if published is None and config.lr is None:
         found["lr"] = learning_rate(facts, found["layers"].value[-1], found["lr"])

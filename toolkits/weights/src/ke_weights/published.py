@@ -68,6 +68,18 @@ PUBLISHED_MULTI_LAYER: Mapping[Key, Published] = {
 GPT-NeoX's authors released no steps and learning rate; these are GPT-J's.
 """
 
+
+def with_memit_values(own: Mapping[Key, Published]) -> dict[Key, Published]:
+    """Return the table of a method that uses MEMIT's layers and targets where ``own``, its published values, has none.
+
+    For a model that is not in ``own``, the reasons state that the values are MEMIT's.
+    """
+    borrowed = {key: known.borrowed_from("MEMIT") for key, known in PUBLISHED_MULTI_LAYER.items()}
+    return borrowed | {
+        key: evolve(known, values={**PUBLISHED_MULTI_LAYER[key].values, **known.values}) for key, known in own.items()
+    }
+
+
 PUBLISHED_SINGLE_LAYER: Mapping[Key, Published] = {
     ("gpt2", 24, 1024, 4096): Published("GPT-2 medium by ROME's authors", _ROME | {"layer": 8, "clamp": 3.0}),
     ("gpt2", 36, 1280, 5120): Published("GPT-2 large by ROME's authors", _ROME | {"layer": 12}),

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
 from ke_weights import (
-    PUBLISHED_MULTI_LAYER,
+    NULL_SPACE_SETTINGS,
     MultiLayerConfig,
     Published,
     derived,
     multi_layer_settings,
     positive,
     resolve_hyperparameters,
+    with_memit_values,
 )
 
 CITE = (
@@ -40,7 +41,7 @@ class AlphaEditConfig(MultiLayerConfig):
 
 
 _OWN = {"nullspace_threshold": 2e-2, "l2": 10.0}
-_SHAPES: Mapping[tuple[str, int, int, int], Published] = {
+PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published("GPT-2 XL by AlphaEdit's authors", _OWN),
     ("gptj", 28, 4096, 16384): Published("GPT-J by AlphaEdit's authors", _OWN),
     ("llama", 32, 4096, 14336): Published(
@@ -48,25 +49,13 @@ _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
     ),
     ("qwen2", 28, 3584, 18944): Published("Qwen2.5-7B by EasyEdit", _OWN | {"l2": 1.0}),
 }
-PUBLISHED = {
-    key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
-}
 """The published configurations of AlphaEdit. Their layers and targets are those of MEMIT."""
 
 
 def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Return every hyperparameter that depends on the model, with the reason for its value."""
-    key = facts.shape.key
-    memit = PUBLISHED_MULTI_LAYER.get(key)
-    otherwise = resolve_hyperparameters(
-        config, memit and memit.borrowed_from("MEMIT"), multi_layer_settings(config, facts)
-    ) | {
-        "nullspace_threshold": Setting(None, "per layer: the mean eigenvalue of C"),
-        "l2": Setting(
-            None, "per layer: the mean of |P k|^2 over the corpus, which moves a typical key half of the way"
-        ),
-    }
-    return resolve_hyperparameters(config, PUBLISHED.get(key), otherwise)
+    own = resolve_hyperparameters(config, PUBLISHED.get(facts.shape.key), NULL_SPACE_SETTINGS)
+    return multi_layer_settings(config, facts, table=with_memit_values(PUBLISHED)) | own
 
 
 def build(config: AlphaEditConfig) -> Editor:

@@ -14,8 +14,8 @@ from attrs import evolve, frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import (
+    NULL_SPACE_SETTINGS,
     PUBLISHED_LONG_ANSWERS,
-    PUBLISHED_MULTI_LAYER,
     BlockConfig,
     LongTargetConfig,
     Published,
@@ -27,6 +27,7 @@ from ke_weights import (
     multi_layer_settings,
     positive,
     resolve_hyperparameters,
+    with_memit_values,
 )
 
 CITE = (
@@ -97,17 +98,9 @@ def derive(config: AnyEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
 
 def derive_alphaedit(config: AnyEditAlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Return every hyperparameter of ``anyedit-alphaedit`` that depends on the model, with the reason for its value."""
-    memit = PUBLISHED_MULTI_LAYER.get(facts.shape.key)
-    otherwise = resolve_hyperparameters(
-        config, memit and memit.borrowed_from("MEMIT"), multi_layer_settings(config, facts)
-    ) | {
-        "window": WINDOW,
-        "nullspace_threshold": Setting(None, "per layer: the mean eigenvalue of C"),
-        "l2": Setting(
-            None, "per layer: the mean of |P k|^2 over the corpus, which moves a typical key half of the way"
-        ),
-    }
-    return resolve_hyperparameters(config, PUBLISHED_ALPHAEDIT.get(facts.shape.key), otherwise)
+    otherwise = {"window": WINDOW, **NULL_SPACE_SETTINGS}
+    own = resolve_hyperparameters(config, PUBLISHED_ALPHAEDIT.get(facts.shape.key), otherwise)
+    return multi_layer_settings(config, facts, table=with_memit_values(PUBLISHED_ALPHAEDIT)) | own
 
 
 def build(config: AnyEditConfig) -> Editor:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen, validators
+from attrs import frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import (
-    PUBLISHED_MULTI_LAYER,
     Published,
     SingleLayerConfig,
     derived,
@@ -23,6 +22,7 @@ from ke_weights import (
     resolve_hyperparameters,
     single_layer_settings,
     template_length,
+    with_memit_values,
 )
 
 CITE = (
@@ -44,7 +44,7 @@ class EmmetConfig(SingleLayerConfig):
 
 SOFTENING = 0.1
 _OWN = {"layer": 5, "mom2_weight": 100_000.0}
-_SHAPES: Mapping[tuple[str, int, int, int], Published] = {
+PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published(
         "GPT-2 XL by EasyEdit", {"layer": 17, "mom2_weight": 10_000.0}, "EMMET's authors have a weight of 1000"
     ),
@@ -56,23 +56,18 @@ _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
     ),
     ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", _OWN),
 }
-PUBLISHED = {
-    key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
-}
 """The published configurations of EMMET. Their targets are those of MEMIT."""
-TARGETS = {key: known.borrowed_from("MEMIT") for key, known in PUBLISHED_MULTI_LAYER.items()} | PUBLISHED
 
 
 def derive(config: EmmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Return every hyperparameter that depends on the model, with the reason for its value."""
-    key, inner = facts.shape.key, facts.shape.inner
+    inner = facts.shape.inner
     clamp = 4.0 if facts.shape.rms_norm else 0.75
     derived_weight = Setting(
         inner / SOFTENING, f"key dimension, {inner}, over {SOFTENING}: moves a typical key half of the way"
     )
-    return single_layer_settings(config, facts, table=TARGETS, clamp=clamp) | resolve_hyperparameters(
-        config, PUBLISHED.get(key), {"mom2_weight": derived_weight}
-    )
+    own = resolve_hyperparameters(config, PUBLISHED.get(facts.shape.key), {"mom2_weight": derived_weight})
+    return single_layer_settings(config, facts, table=with_memit_values(PUBLISHED), clamp=clamp) | own
 
 
 def build(config: EmmetConfig) -> Editor:

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
 from ke_weights import (
-    PUBLISHED_MULTI_LAYER,
     MultiLayerConfig,
     Published,
     derived,
@@ -24,6 +23,7 @@ from ke_weights import (
     not_negative,
     positive,
     resolve_hyperparameters,
+    with_memit_values,
 )
 
 CITE = (
@@ -62,18 +62,13 @@ PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("llama", 28, 3072, 8192): Published("LLaMA-3.2-3B by EasyEdit", _LLAMA),
 }
 """The published configurations of PMET."""
-BORROWED = ("layers", "steps", "lr")
-"""Values of MEMIT that apply to PMET too."""
 
 
 def derive(config: PmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Return every hyperparameter that depends on the model, with the reason for its value."""
     shape = facts.shape
-    memit = PUBLISHED_MULTI_LAYER.get(shape.key)
-    if memit is not None:
-        memit = evolve(memit, values={name: memit.values[name] for name in BORROWED}).borrowed_from("MEMIT")
     reason = f"published for models with {shape.norm}"
-    otherwise = resolve_hyperparameters(config, memit, multi_layer_settings(config, facts)) | {
+    otherwise = {
         "weight_decay": Setting(0.5, "published for every model"),
         "clamp": Setting(1.0 if shape.rms_norm else 0.75, reason),
         "kl": Setting(0.0625 if shape.rms_norm else 1.0, reason),
@@ -81,7 +76,8 @@ def derive(config: PmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
             float(shape.inner), f"key dimension, {shape.inner}: moves a typical key half of the way in each layer"
         ),
     }
-    return resolve_hyperparameters(config, PUBLISHED.get(shape.key), otherwise)
+    own = resolve_hyperparameters(config, PUBLISHED.get(shape.key), otherwise)
+    return multi_layer_settings(config, facts, table=with_memit_values(PUBLISHED)) | own
 
 
 def build(config: PmetConfig) -> Editor:
