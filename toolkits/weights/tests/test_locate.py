@@ -20,6 +20,7 @@ from ke_weights import locate, spread
 from ke_weights.hyperparameters import MultiLayerConfig, multi_layer_settings
 from ke_weights.keys import average_keys, subject_states
 from ke_weights.locate import LocateContext, LocateContextCache
+from ke_weights.locate_editor import with_size_warning
 from ke_weights.solve import ridge_update
 from ke_weights.spread import frobenius, spread_over_layers, write
 
@@ -162,8 +163,9 @@ def test_relative_norm_is_returned_and_nan_is_refused(tmp_path: Path) -> None:
             write(weights, context.modules, 1, LowRank(left=float("nan") * matrix, right=torch.eye(176)))
         norms = [write(weights, context.modules, 1, LowRank(left=matrix * s, right=torch.eye(176))) for s in (0.25, 2)]
         assert norms == pytest.approx([0.25, 1.6])
-        assert "warning" not in context.details({"1": norms[0]}, {})
-        assert context.details({"1": norms[1]}, {})["warning"].startswith("the update of layer 1 exceeds the weight")
+        assert "warning" not in with_size_warning(context.details({"1": norms[0]}, {}))
+        details = with_size_warning(context.details({"1": norms[1]}, {}))
+        assert details["warning"].startswith("the update of layer 1 exceeds the weight")
 
 
 def test_norm_of_factors_equals_norm_of_product() -> None:

@@ -126,11 +126,10 @@ def test_details_describe_the_written_weights(tmp_path: Path) -> None:
 
 
 class Warned(Spread):
-    """Reports a warning of its own after that about the size of the updates."""
+    """Reports a warning of its own."""
 
     def write(self, work: EditInProgress) -> dict[str, Any]:
-        made = super().write(work)
-        return made | {"warning": "; ".join((*((made["warning"],) if "warning" in made else ()), "an edit is missing"))}
+        return super().write(work) | {"warning": "an edit is missing"}
 
 
 class Scaled(UpdateWrapper):
@@ -141,7 +140,7 @@ class Scaled(UpdateWrapper):
 
 
 def test_the_warning_of_the_editor_is_kept(tmp_path: Path) -> None:
-    """That about the size of the solved updates is replaced by one about the written updates."""
+    """It follows that about the size of the written updates."""
     session, found = make_session(tiny_model("llama"), root=tmp_path), list[Any]()
     for wrapper in (Doubled(), Scaled()):
         with wrapped(Warned(), "warned", {"one": wrapper}, multi_layer_settings).edit(session, EDITS[:1]) as edited:

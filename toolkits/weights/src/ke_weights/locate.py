@@ -93,25 +93,13 @@ class LocateContext:
     def details(self, norms: Mapping[str, float], edits: Mapping[str, Any]) -> dict[str, Any]:
         """Return how an edit was made, as JSON values, for the record."""
         given = self.inputs.details(list(edits))
-        warning = size_warning(norms)
-        more = ({"inputs": given} if given else {}) | ({"warning": warning} if warning else {})
         return {
             "hyperparameters": as_details(self.settings),
             "templates": list(self.templates),
             "corpus": dict(self.corpus),
             "relative_update_norms": dict(norms),
             "edits": dict(edits),
-        } | more
-
-
-def size_warning(norms: Mapping[str, float]) -> str:
-    """Return the warning about updates larger than their weights; empty without one. ``norms``: relative, by layer."""
-    large = [layer for layer, norm in norms.items() if norm > 1]
-    return (
-        f"the update of layer {', '.join(large)} exceeds the weight: expect damage to the rest of the model"
-        if large
-        else ""
-    )
+        } | ({"inputs": given} if given else {})
 
 
 @define(eq=False)

@@ -150,11 +150,18 @@ class LocateEditor(ABC):
             yield PassthroughModel(session, made)
 
     def _write(self, work: EditInProgress) -> Details:
-        if not work.wrappers:
-            return self.write(work)
         from ke_weights.wrapping import write_wrapped  # noqa: PLC0415  it imports this module
 
-        return write_wrapped(self, work)
+        return with_size_warning(write_wrapped(self, work) if work.wrappers else self.write(work))
+
+
+def with_size_warning(details: Details) -> Details:
+    """Return ``details`` with a warning if an update is larger than its weight, before the editor's own warning."""
+    large = [layer for layer, norm in details.get("relative_update_norms", {}).items() if norm > 1]
+    if not large:
+        return details
+    size = f"the update of layer {', '.join(large)} exceeds the weight: expect damage to the rest of the model"
+    return {**details, "warning": f"{size}; {details['warning']}" if "warning" in details else size}
 
 
 class RankOneEditor(LocateEditor):

@@ -86,8 +86,8 @@ def must_be_finite(rewrites: Sequence[Rewrite], layer: int, keys: Tensor, residu
 def write(weights: WeightWriter, modules: ModuleMap, layer: int, update: Delta) -> float:
     """Add one layer's update. Return its Frobenius norm relative to the weight's.
 
-    Raises EditFailed if that is not finite. An update larger than the weight is added, with a warning in
-    ``LocateContext.details``: runs measure how many edits a model can hold.
+    Raises EditFailed if that is not finite. An update larger than the weight is added, with a warning in the
+    record: runs measure how many edits a model can hold.
     """
     place = modules.layers[layer]
     size = float(double(place.matrix).norm())

@@ -25,7 +25,7 @@ from torch import Tensor
 from ke_core.plugin import BadConfig, Details, Editor, uninterruptible_context
 from ke_plugin_hf.guard import Delta
 from ke_weights.edit_targets import EditTargets
-from ke_weights.locate import LocateContext, ResolveSettings, size_warning
+from ke_weights.locate import LocateContext, ResolveSettings
 from ke_weights.locate_editor import EditInProgress, LocateEditor
 from ke_weights.optimize import TargetSettings
 from ke_weights.spread import WeightWriter, site_states, summed, write
@@ -143,16 +143,7 @@ def write_wrapped(editor: LocateEditor, work: EditInProgress) -> Details:
     told = {name: wrapper.after(work) for name, wrapper in work.wrappers.items()}  # it may change the weights, too
     names = {layer: modules.layers[layer].weight_name for layer in writer.made}
     norms = {str(layer): work.weights.relative_norm(name) or 0.0 for layer, name in names.items()}
-    details = work.context.details(norms, _report(work))
-    warnings = [text for text in (details.get("warning", ""), _own_warning(made)) if text]
-    others = {name: value for name, value in made.items() if name != "warning"}
-    return {**others, **details, "wrappers": told} | ({"warning": "; ".join(warnings)} if warnings else {})
-
-
-def _own_warning(made: Details) -> str:
-    """Return the editor's warning without the part about the size of the solved updates, which filters change."""
-    text = str(made.get("warning", ""))
-    return text.removeprefix(size_warning(made.get("relative_update_norms", {}))).removeprefix("; ")
+    return {**made, **work.context.details(norms, _report(work)), "wrappers": told}
 
 
 def _report(work: EditInProgress) -> dict[str, Any]:
