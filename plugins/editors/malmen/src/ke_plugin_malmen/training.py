@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,49 +16,35 @@ from ke_plugin_malmen.objective import SequenceWeights, sequence_step
 from ke_plugin_malmen.profiles import resolve_profile
 from ke_weights.hypernetwork import (
     ExampleSampler,
+    HypernetworkTrainer,
     HypernetworkTraining,
     NetworkOptimizer,
     StepLosses,
-    example_sampler,
-    locality_recipe,
-    place_of,
     setting_values,
 )
 from ke_weights.plugin import OpenModel, find_parts, model_facts, named_maps
-from ke_weights.trainers import Training, TrainingExample
 
 SHIFT, GRADIENT = "shift.", "gradient."
 
 
-class MalmenTrainer:
+class MalmenTrainer(HypernetworkTrainer):
     """Trainer of ``malmen`` and ``rledit``; ``name``: which of them."""
 
     def __init__(self, name: str, config: MalmenConfig) -> None:
-        self.name, self.config = name, config
+        super().__init__(config)
+        self.name = name
 
-    def place(self, session: Session[Any]) -> Mapping[str, Any]:
-        """Return what a network belongs to: the model's weights."""
-        return place_of(session)
-
-    def recipe(self, session: Session[OpenModel]) -> Mapping[str, Any]:
-        """Return the profile's values for this model, the layers, and the other text."""
+    def settings(self, session: Session[OpenModel]) -> dict[str, Any]:
+        """Return the profile's values for this model, and the layers."""
         modules = find_parts(session.model.module)
         found = setting_values(resolve_profile(self.name, self.config, model_facts(session, modules)))
-        other = locality_recipe(self.config.locality, self.config.locality_length)
-        return found | {"maps": list(named_maps(modules, found["modules"], self.name))} | other
+        return found | {"maps": list(named_maps(modules, found["modules"], self.name))}
 
-    def start(
-        self, session: Session[OpenModel], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
-    ) -> Training:
-        """Start the training, or resume it from ``saved``."""
-        recipe, config = self.recipe(session), self.config
-        sampler = example_sampler(
-            session, examples, recipe["wordings"], locality=config.locality, length=config.locality_length
-        )
-        training = SequenceTraining(self.name, session.model, sampler, recipe, seed=session.seed)
-        if saved is not None:
-            training.load(saved)
-        return training
+    def training(
+        self, session: Session[OpenModel], sampler: ExampleSampler, recipe: Mapping[str, Any]
+    ) -> SequenceTraining:
+        """Return the training before its first step."""
+        return SequenceTraining(self.name, session.model, sampler, recipe, seed=session.seed)
 
 
 class SequenceTraining(HypernetworkTraining[MalmenNetwork]):

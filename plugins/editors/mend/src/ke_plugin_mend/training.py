@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ke_core.plugin import Session
@@ -13,47 +13,29 @@ from ke_plugin_mend.objective import LossWeights, objective
 from ke_plugin_mend.profiles import resolve_profile
 from ke_weights.hypernetwork import (
     ExampleSampler,
+    HypernetworkTrainer,
     HypernetworkTraining,
     NetworkOptimizer,
     StepLosses,
-    example_sampler,
-    locality_recipe,
-    place_of,
     setting_values,
 )
 from ke_weights.plugin import OpenModel, find_parts
-from ke_weights.trainers import Training, TrainingExample
 
 
-class MendTrainer:
+class MendTrainer(HypernetworkTrainer):
     """Trainer of ``mend``."""
 
-    def __init__(self, config: MendConfig) -> None:
-        self.config = config
+    config: MendConfig
 
-    def place(self, session: Session[Any]) -> Mapping[str, Any]:
-        """Return what a network belongs to: the model's weights."""
-        return place_of(session)
-
-    def recipe(self, session: Session[OpenModel]) -> Mapping[str, Any]:
-        """Return the profile's values for this model, the layers, and the other text."""
+    def settings(self, session: Session[OpenModel]) -> dict[str, Any]:
+        """Return the profile's values for this model, and the layers."""
         modules = find_parts(session.model.module)
         found = setting_values(resolve_profile(self.config, modules.hidden))
-        other = locality_recipe(self.config.locality, self.config.locality_length)
-        return found | {"maps": list(targets(modules, found["blocks"]))} | other
+        return found | {"maps": list(targets(modules, found["blocks"]))}
 
-    def start(
-        self, session: Session[OpenModel], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
-    ) -> Training:
-        """Start the training, or resume it from ``saved``."""
-        recipe, config = self.recipe(session), self.config
-        sampler = example_sampler(
-            session, examples, recipe["wordings"], locality=config.locality, length=config.locality_length
-        )
-        training = MendTraining(session.model, sampler, recipe, seed=session.seed)
-        if saved is not None:
-            training.load(saved)
-        return training
+    def training(self, session: Session[OpenModel], sampler: ExampleSampler, recipe: Mapping[str, Any]) -> MendTraining:
+        """Return the training before its first step."""
+        return MendTraining(session.model, sampler, recipe, seed=session.seed)
 
 
 class MendTraining(HypernetworkTraining[MendNetwork]):

@@ -20,20 +20,20 @@ from ke_weights.hypernetwork.network import (
     placed,
     shapes_of,
 )
-from ke_weights.hypernetwork.recipe import locality_recipe, setting_values, with_given
+from ke_weights.hypernetwork.recipe import setting_values, with_given
 from ke_weights.hypernetwork.training import (
+    HypernetworkTrainer,
     HypernetworkTraining,
     NetworkOptimizer,
     StepLosses,
     divergence,
-    example_sampler,
     finite,
 )
 
 __all__ = [
     "PREFIX", "EditBatch", "ExampleSampler", "GradientFactors", "Hypernetwork", "HypernetworkEditor",
-    "HypernetworkExample", "HypernetworkTraining", "LowRankResidual", "NetworkOptimizer", "NetworkShape",
-    "Normalizer", "ShapeNetwork", "StepLosses", "TrainedNetwork", "Wordings", "add_updates", "divergence",
-    "edit_details", "edit_factors", "example_sampler", "finite", "gradient_factors", "load_network",
-    "locality_recipe", "place_of", "placed", "setting_values", "shapes_of", "usable_examples", "with_given",
+    "HypernetworkExample", "HypernetworkTrainer", "HypernetworkTraining", "LowRankResidual", "NetworkOptimizer",
+    "NetworkShape", "Normalizer", "ShapeNetwork", "StepLosses", "TrainedNetwork", "Wordings", "add_updates",
+    "divergence", "edit_details", "edit_factors", "finite", "gradient_factors", "load_network", "place_of", "placed",
+    "setting_values", "shapes_of", "usable_examples", "with_given",
 ]  # fmt: skip

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ke_core.plugin import Setting
-from ke_weights.corpus import read_corpus
 
 
 def with_given(config: object, profile: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -23,8 +22,3 @@ def setting_values(settings: Mapping[str, Setting]) -> dict[str, Any]:
     """Return the values only, as JSON."""
     every = {name: setting.value for name, setting in settings.items()}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in every.items()}
-
-
-def locality_recipe(locality: str, length: int) -> dict[str, Any]:
-    """Return JSON values that identify the other text of a training."""
-    return {"locality": {"sha256": read_corpus(locality).sha256, "length": length}}

@@ -17,7 +17,8 @@ from ke_plugin_hf.model import HFModel
 from ke_weights.corpus import read_corpus
 from ke_weights.example_lengths import ExampleTexts, check_lengths
 from ke_weights.hooks import frozen_module
-from ke_weights.hypernetwork.examples import ExampleSampler, Wordings, usable_examples
+from ke_weights.hypernetwork.editor import place_of
+from ke_weights.hypernetwork.examples import ExampleSampler, usable_examples
 from ke_weights.hypernetwork.network import PREFIX, Hypernetwork, load_network
 from ke_weights.trainers import TrainingExample, TrainStep
 
@@ -170,20 +171,52 @@ class HypernetworkTraining(ABC, Generic[N]):
         )
 
 
-def example_sampler(
-    session: Session[HFModel], examples: Sequence[TrainingExample], wordings: Wordings, *, locality: str, length: int
-) -> ExampleSampler:
-    """Return the sampler of a training. ``locality``, ``length``: other text, and tokens to use of each document.
+class HypernetworkTrainer(ABC):
+    """Trainer of a hypernetwork, which belongs to the weights of one model.
 
-    Raises BadData if no example is usable, or if one is too long for the model.
+    The options ``locality`` and ``locality_length`` of ``config`` are the other text of the training, an argument of
+    ``read_corpus``, and the tokens to use of each document.
     """
-    found, model = usable_examples(examples, wordings), session.model
-    texts = [
-        ExampleTexts(name=f"{one.id} ({one.prompt[:60]!r})", target=one.target, prompts=(one.prompt, *one.wordings))
-        for one in found
-    ]
-    check_lengths(texts, model.tokenizer, model.context)
-    return ExampleSampler(found, read_corpus(locality).documents, model.tokenizer, length=length, seed=session.seed)
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @abstractmethod
+    def settings(self, session: Session[HFModel]) -> dict[str, Any]:
+        """Return the profile's values for this model as JSON values, with ``maps``, the names of the layers."""
+
+    @abstractmethod
+    def training(
+        self, session: Session[HFModel], sampler: ExampleSampler, recipe: Mapping[str, Any]
+    ) -> HypernetworkTraining[Any]:
+        """Return the training before its first step."""
+
+    def place(self, session: Session[Any]) -> Mapping[str, Any]:
+        """Return what a network belongs to: the model's weights."""
+        return place_of(session)
+
+    def recipe(self, session: Session[HFModel]) -> Mapping[str, Any]:
+        """Return the settings, and the identity of the other text."""
+        other = {"sha256": read_corpus(self.config.locality).sha256, "length": self.config.locality_length}
+        return self.settings(session) | {"locality": other}
+
+    def start(
+        self, session: Session[HFModel], examples: Sequence[TrainingExample], saved: Mapping[str, Any] | None
+    ) -> HypernetworkTraining[Any]:
+        """Start the training, or resume it from ``saved``. Raises BadData for no usable example, or one too long."""
+        recipe, model = self.recipe(session), session.model
+        found = usable_examples(examples, recipe["wordings"])
+        texts = [
+            ExampleTexts(name=f"{one.id} ({one.prompt[:60]!r})", target=one.target, prompts=(one.prompt, *one.wordings))
+            for one in found
+        ]
+        check_lengths(texts, model.tokenizer, model.context)
+        documents, length = read_corpus(self.config.locality).documents, self.config.locality_length
+        sampler = ExampleSampler(found, documents, model.tokenizer, length=length, seed=session.seed)
+        training = self.training(session, sampler, recipe)
+        if saved is not None:
+            training.load(saved)
+        return training
 
 
 def divergence(base: Tensor, now: Tensor, mask: Tensor) -> Tensor:
