@@ -158,11 +158,7 @@ def multi_layer_settings(
     shape = facts.shape
     layers = _traced(facts, lambda trace: trace.layers) if config.layers == "trace" else edited_layers(shape)
     clamp = 4.0 if shape.rms_norm else 0.75
-    published = table.get(shape.key)
-    found = resolve_hyperparameters(config, published, {"layers": layers} | _target(shape, clamp))
-    if published is None and config.lr is None:
-        found["lr"] = learning_rate(facts, found["layers"].value[-1], found["lr"])
-    return found
+    return resolve_target(config, facts, table.get(shape.key), {"layers": layers} | _target(shape, clamp))
 
 
 def single_layer_settings(
@@ -183,11 +179,7 @@ def single_layer_settings(
     else:
         reason = f"{share:.0%} of {shape.blocks} blocks, where published layers are ({shape.norm})"
         layer = Setting(min(max(round(share * shape.blocks), 1), max(shape.blocks - 2, 0)), reason)
-    published = table.get(shape.key)
-    found = resolve_hyperparameters(config, published, {"layer": layer} | _target(shape, clamp))
-    if published is None and config.lr is None:
-        found["lr"] = learning_rate(facts, found["layer"].value, found["lr"])
-    return found
+    return resolve_target(config, facts, table.get(shape.key), {"layer": layer} | _target(shape, clamp))
 
 
 def _target(shape: Shape, clamp: float) -> dict[str, Setting]:
@@ -199,20 +191,24 @@ def _target(shape: Shape, clamp: float) -> dict[str, Setting]:
     }
 
 
-def learning_rate(facts: ModelFacts, layer: int, usual: Setting) -> Setting:
-    """Return a learning rate for the scale of the hidden states.
+def resolve_target(
+    config: object, facts: ModelFacts, published: Published | None, otherwise: Settings
+) -> dict[str, Setting]:
+    """Resolve layers and target; a rate that is neither given nor published fits the scale of the hidden states.
 
     Adam changes every element of the target by about lr per step, whatever the model's scale. If states are large
     (SmolLM2-135M: 5.3 per element at layer 8), the published 0.5 is too small, and some targets do not converge in 25
     steps. Then the rate is a fifth of the root mean square of an element.
     """
-    if not 0 <= layer < facts.shape.blocks:
-        return usual  # a missing layer is refused later, when the model is opened
-    size = facts.scale(layer)
-    if size / STEPS_ACROSS <= usual.value:
-        return usual
-    reason = f"a fifth of the root mean square of the hidden state at layer {layer}, {size}"
-    return Setting(size / STEPS_ACROSS, reason)
+    found = resolve_hyperparameters(config, published, otherwise)
+    layer = found["layer"].value if "layer" in found else found["layers"].value[-1]
+    # A missing layer is refused later, when the model is opened.
+    if published is None and found["lr"] is otherwise["lr"] and 0 <= layer < facts.shape.blocks:
+        size = facts.scale(layer)
+        if size / STEPS_ACROSS > found["lr"].value:
+            reason = f"a fifth of the root mean square of the hidden state at layer {layer}, {size}"
+            found["lr"] = Setting(size / STEPS_ACROSS, reason)
+    return found
 
 
 def _traced(facts: ModelFacts, pick: Callable[[Trace], Any]) -> Setting:

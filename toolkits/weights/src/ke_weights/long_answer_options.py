@@ -8,14 +8,7 @@ from typing import Any, Literal
 from attrs import frozen, validators
 
 from ke_core.plugin import ModelFacts, Setting, option
-from ke_weights.hyperparameters import (
-    OffsetConfig,
-    corpus_option,
-    derived,
-    document_length_option,
-    learning_rate,
-    resolve_hyperparameters,
-)
+from ke_weights.hyperparameters import OffsetConfig, corpus_option, derived, document_length_option, resolve_target
 from ke_weights.published import Key, Published
 
 DEPTH = 0.23
@@ -54,18 +47,11 @@ def block_settings(config: BlockConfig, facts: ModelFacts, published: Mapping[Ke
     blocks = facts.shape.blocks
     layer = min(max(round(DEPTH * blocks), 1), max(blocks - 2, 0))
     always = "published for every model"
-    known = published.get(facts.shape.key)
-    found = resolve_hyperparameters(
-        config,
-        known,
-        {
-            "layer": Setting(layer, f"{DEPTH:.0%} of {blocks} blocks, where the published layer 7 of 28 to 32 is"),
-            "steps": Setting(25, always),
-            "lr": Setting(0.5, always),
-            "weight_decay": Setting(1e-3, always),
-            "clamp": Setting(4.0, always),
-        },
-    )
-    if known is None and config.lr is None:
-        found["lr"] = learning_rate(facts, found["layer"].value, found["lr"])
-    return found
+    otherwise = {
+        "layer": Setting(layer, f"{DEPTH:.0%} of {blocks} blocks, where the published layer 7 of 28 to 32 is"),
+        "steps": Setting(25, always),
+        "lr": Setting(0.5, always),
+        "weight_decay": Setting(1e-3, always),
+        "clamp": Setting(4.0, always),
+    }
+    return resolve_target(config, facts, published.get(facts.shape.key), otherwise)
