@@ -18,5 +18,5 @@ class TestMend(WeightEditorContract):
         self.kit = kit
 
     def on(self, model: Any, root: Path) -> Session[Any]:
-        self.kit.leave(model, root, self.kit.tensors(model))
+        self.kit.leave("mend", model, root, self.kit.tensors("mend", model))
         return super().on(model, root)

@@ -174,7 +174,7 @@ def test_missing_network_error_has_the_training_command(tmp_path: Path) -> None:
 
 def test_network_for_other_weights_is_refused(kit: Any, trained: Callable[..., Any], tmp_path: Path) -> None:
     model = trained()
-    folder = kit.leave(model, tmp_path, kit.tensors(model), tmp_path / "net")
+    folder = kit.leave("mend", model, tmp_path, kit.tensors("mend", model), tmp_path / "net")
     other = tiny_model("llama", seed=9)
     config = MendConfig(checkpoint=str(folder))
     with (
@@ -191,7 +191,7 @@ def test_network_for_other_weights_is_refused(kit: Any, trained: Callable[..., A
 def test_unusable_checkpoint_is_an_error(damage: str, kit: Any, trained: Callable[..., Any], tmp_path: Path) -> None:
     model = trained()
     editor = "pokemqa" if damage == "other-editor" else "mend"
-    folder = kit.leave(model, tmp_path, kit.tensors(model), tmp_path / "net", editor=editor)
+    folder = kit.leave("mend", model, tmp_path, kit.tensors("mend", model), tmp_path / "net", editor=editor)
     file = folder / "checkpoint.safetensors"
     if damage == "cut":
         file.write_bytes(file.read_bytes()[:-100])

@@ -85,7 +85,7 @@ def plain(model: Any, network: MendNetwork, examples: Any) -> tuple[Tensor, floa
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_gradient_equals_autograd_through_updated_weights(family: Any, kit: Any, tmp_path: Path) -> None:
     model = tiny_model(family, dtype="float64")
-    training, again = (kit.begin(model, tmp_path) for _ in range(2))
+    training, again = (kit.begin("mend", model, tmp_path) for _ in range(2))
     network, other = shaken(training), shaken(again)
     examples = training.sampler.batch(0, 2, model.device)
     with frozen_module(model.module), torch.enable_grad():

@@ -24,7 +24,7 @@ from ke_weights.trainers import TrainingExample
 
 @pytest.mark.integration
 def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:
-    training = kit.begin(tiny_model("llama"), tmp_path)
+    training = kit.begin("mend", tiny_model("llama"), tmp_path)
     steps = [training.advance() for _ in range(60)]
     first, last = (np.mean([step.numbers["edit"] for step in part]) for part in (steps[:10], steps[-10:]))
     assert last < first - 0.5
@@ -34,18 +34,18 @@ def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:
 
 def test_resumed_training_is_bit_identical(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("gpt2")
-    through = kit.begin(model, tmp_path)
+    through = kit.begin("mend", model, tmp_path)
     for _ in range(6):
         through.advance()
-    parts = kit.begin(model, tmp_path)
+    parts = kit.begin("mend", model, tmp_path)
     for _ in range(3):
         parts.advance()
-    folder = kit.leave(model, tmp_path, parts.tensors())
+    folder = kit.leave("mend", model, tmp_path, parts.tensors())
     for _ in range(2):
         parts.advance()  # steps that a kill would lose
     saved = read_checkpoint(folder)
     assert saved is not None
-    resumed = kit.begin(tiny_model("gpt2"), tmp_path, saved=saved.tensors)
+    resumed = kit.begin("mend", tiny_model("gpt2"), tmp_path, saved=saved.tensors)
     steps = [resumed.advance().step for _ in range(3)]
     assert steps == [4, 5, 6]
     one, other = through.tensors(), resumed.tensors()
@@ -57,13 +57,13 @@ def test_training_does_not_change_the_model(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("llama")
     model.module.requires_grad_(requires_grad=True)
     before = dict(model.state())
-    kit.begin(model, tmp_path).advance()
+    kit.begin("mend", model, tmp_path).advance()
     assert dict(model.state()) == before
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_supported(dtype: str, kit: Any, tmp_path: Path) -> None:
-    training = kit.begin(tiny_model("llama", dtype=dtype), tmp_path)
+    training = kit.begin("mend", tiny_model("llama", dtype=dtype), tmp_path)
     step = training.advance()
     assert step.numbers["skipped"] == 0
     assert all(parameter.dtype == torch.float32 for parameter in training.network.parameters())
@@ -72,7 +72,7 @@ def test_half_precision_is_supported(dtype: str, kit: Any, tmp_path: Path) -> No
 def test_non_finite_gradients_are_skipped_up_to_a_limit(
     kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training = kit.begin(tiny_model("gpt2"), tmp_path)
+    training = kit.begin("mend", tiny_model("gpt2"), tmp_path)
     training.advance()
     before = [parameter.detach().clone() for parameter in training.network.parameters()]
     monkeypatch.setattr(training_module, "finite", lambda _tensors: False)
@@ -86,21 +86,21 @@ def test_non_finite_gradients_are_skipped_up_to_a_limit(
 def test_resumed_training_repeats_the_loss_and_counts_the_skips(
     kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training = kit.begin(tiny_model("gpt2"), tmp_path)
+    training = kit.begin("mend", tiny_model("gpt2"), tmp_path)
     loss = training.advance().loss
     monkeypatch.setattr(training_module, "finite", lambda _tensors: False)
     monkeypatch.setattr(training_module, "SKIPS", 3)
     for _ in range(2):
-        training = kit.begin(tiny_model("gpt2"), tmp_path, saved=training.tensors())
+        training = kit.begin("mend", tiny_model("gpt2"), tmp_path, saved=training.tensors())
         assert training.advance().loss == loss
     with pytest.raises(EditFailed, match="not finite in 3 consecutive steps"):
-        kit.begin(tiny_model("gpt2"), tmp_path, saved=training.tensors()).advance()
+        kit.begin("mend", tiny_model("gpt2"), tmp_path, saved=training.tensors()).advance()
 
 
 def test_overflowing_batch_is_skipped(kit: Any, tmp_path: Path) -> None:
     """An infinite value would make the normalizers' means NaN permanently."""
     model = tiny_model("llama")
-    training = kit.begin(model, tmp_path)
+    training = kit.begin("mend", model, tmp_path)
     training.advance()
     network = training.network.network(next(iter(training.network.shapes)))
     norm = model.module.get_submodule("model.norm")
@@ -116,7 +116,7 @@ def test_overflowing_batch_is_skipped(kit: Any, tmp_path: Path) -> None:
 
 def test_samples_depend_only_on_seed_and_number(kit: Any, tmp_path: Path) -> None:
     model = tiny_model("llama")
-    sampler, other = (kit.begin(model, tmp_path).sampler for _ in range(2))
+    sampler, other = (kit.begin("mend", model, tmp_path).sampler for _ in range(2))
     other.batch(0, 2, model.device)
     for start in (6, 0, 4):
         one, two = sampler.batch(start, 2, model.device), other.batch(start, 2, model.device)
@@ -125,7 +125,7 @@ def test_samples_depend_only_on_seed_and_number(kit: Any, tmp_path: Path) -> Non
 
 
 def test_every_epoch_has_every_example_once(kit: Any, tmp_path: Path) -> None:
-    sampler = kit.begin(tiny_model("llama"), tmp_path).sampler
+    sampler = kit.begin("mend", tiny_model("llama"), tmp_path).sampler
     times = [[sampler._example(number).id for number in range(4 * time, 4 * time + 4)] for time in range(3)]
     assert all(sorted(time) == sorted(times[0]) for time in times)
     assert len({tuple(time) for time in times}) > 1
@@ -150,7 +150,7 @@ def test_too_long_examples_are_refused_at_the_start(tmp_path: Path, kit: Any) ->
     long = TrainingExample(edit=MOVE_TOWER, paraphrases=("so " * 2000,))
     why = rf"2 of 6 training examples have more than 1024 tokens.*: the first, {MOVE_TOWER.id} \('.*'\), has \d+"
     with pytest.raises(BadData, match=why):
-        MendTrainer(kit.config).start(session, [*kit.examples, long, long], None)
+        MendTrainer(kit.configs["mend"]).start(session, [*kit.examples, long, long], None)
 
 
 def test_paper_profile_has_the_published_numbers_and_steps(kit: Any, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_paper_profile_has_the_published_numbers_and_steps(kit: Any, tmp_path: P
         "scaled_v": False, "batch": 10, "steps": 10_000, "clip": 100.0, "edit_weight": 0.1,
         "locality_weight": 1.0, "wordings": "paraphrases",
     }  # fmt: skip
-    training = kit.begin(tiny_model("gpt2"), tmp_path, MendConfig(profile="paper", rank=4, batch=1))
+    training = kit.begin("mend", tiny_model("gpt2"), tmp_path, MendConfig(profile="paper", rank=4, batch=1))
     assert "steps" in training.optimizers["network"].parameters
     assert not training.finished()
     training.step = 10_000
