@@ -171,33 +171,26 @@ def _loss(batch: FtBatch) -> Tensor:
 def _batches(
     modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings
 ) -> Iterator[FtBatch]:
-    """Yield the mini-batches of ``rewrites`` in their order."""
-    for start in range(0, len(rewrites), settings.batch):
-        yield _batch(modules, tokenizer, rewrites[start : start + settings.batch], settings)
-
-
-def _batch(modules: ModuleMap, tokenizer: Any, rewrites: Sequence[Rewrite], settings: FtSettings) -> FtBatch:
-    """Run the edits up to the lowest trained block."""
-    rows = [
-        (encode(tokenizer, made.prompt)[0], target_ids(tokenizer, made.prompt, made.target) + settings.ending)
-        for made in rewrites
-    ]
+    """Yield the mini-batches of ``rewrites`` in their order, run up to the lowest trained block."""
     forced = settings.objective == "target"
-    return FtBatch(
-        names=tuple(made.id for made in rewrites),
-        rows=training_rows(modules, rows, settings.layers[0], forced=forced, whole=settings.whole),
-    )
+    for start in range(0, len(rewrites), settings.batch):
+        batch = rewrites[start : start + settings.batch]
+        rows = [
+            (encode(tokenizer, made.prompt)[0], target_ids(tokenizer, made.prompt, made.target) + settings.ending)
+            for made in batch
+        ]
+        yield FtBatch(
+            names=tuple(made.id for made in batch),
+            rows=training_rows(modules, rows, settings.layers[0], forced=forced, whole=settings.whole),
+        )
 
 
 def _zero(modules: ModuleMap, layer: Layer) -> ProjectionUpdate:
-    weight, bias = layer.matrix, getattr(layer.projection, "bias", None)
-    return ProjectionUpdate(
-        layer=layer,
-        weight=torch.zeros(weight.shape, dtype=modules.dtype, device=weight.device, requires_grad=True),
-        bias=None
-        if bias is None
-        else torch.zeros(bias.shape, dtype=modules.dtype, device=bias.device, requires_grad=True),
-    )
+    def zeros(like: Tensor) -> Tensor:
+        return torch.zeros(like.shape, dtype=modules.dtype, device=like.device, requires_grad=True)
+
+    bias = getattr(layer.projection, "bias", None)
+    return ProjectionUpdate(layer=layer, weight=zeros(layer.matrix), bias=None if bias is None else zeros(bias))
 
 
 @uninterruptible_context
