@@ -16,18 +16,9 @@ from ke_plugin_malmen import MalmenConfig, RLEditConfig
 from ke_plugin_malmen.network import MalmenNetwork
 from ke_plugin_malmen.objective import SequenceWeights, sequence_step
 from ke_weights.plugin import frozen_module, map_orientation
+from ke_weights.testing.hypernetwork import shaken
 
 WEIGHTS = SequenceWeights(edit=1.0, locality=0.6, shift=1e-2, discount=0.95)
-
-
-def shaken(training: Any) -> MalmenNetwork:
-    """Return the network with random parameters, so that no term of its gradient is zero."""
-    draw = torch.Generator().manual_seed(3)
-    network: MalmenNetwork = training.network
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.05 * torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype))
-    return network
 
 
 class PlainSequence:

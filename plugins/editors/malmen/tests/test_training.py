@@ -16,7 +16,6 @@ from ke_plugin_malmen import MalmenConfig, RLEditConfig, settings
 from ke_plugin_malmen.editor import Malmen
 from ke_testing.examples import MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
-from ke_weights import read_checkpoint
 
 
 def test_training_lowers_the_loss_and_edits_with_its_network(kit: Any, tmp_path: Path) -> None:
@@ -37,21 +36,7 @@ def test_resumed_training_is_bit_identical(profile: str, kit: Any, tmp_path: Pat
     """In the middle of a sequence of four batches."""
     name = profile.removesuffix("-paper")
     config = evolve(kit.configs[name], profile="paper" if profile.endswith("paper") else "default")
-    through, parts = (kit.begin(name, tiny_model("gpt2"), tmp_path, config) for _ in range(2))
-    for _ in range(6):
-        through.advance()
-    for _ in range(2):
-        parts.advance()
-    folder = kit.leave(name, tiny_model("gpt2"), tmp_path, parts.tensors())
-    for _ in range(2):
-        parts.advance()  # steps that a kill would lose
-    saved = read_checkpoint(folder)
-    assert saved is not None
-    resumed = kit.begin(name, tiny_model("gpt2"), tmp_path, config, saved.tensors)
-    assert [resumed.advance().step for _ in range(4)] == [3, 4, 5, 6]
-    one, other = through.tensors(), resumed.tensors()
-    assert set(one) == set(other)
-    assert all(np.array_equal(one[key], other[key]) for key in one)
+    kit.expect_resumed(name, tmp_path, config, saved_after=2)
 
 
 def test_sequence_begins_on_the_original_model(kit: Any, tmp_path: Path) -> None:

@@ -15,19 +15,9 @@ from ke_plugin_mend.network import MendNetwork
 from ke_plugin_mend.objective import LossWeights, by_row, objective
 from ke_weights.hypernetwork import divergence
 from ke_weights.plugin import frozen_module, map_orientation
+from ke_weights.testing.hypernetwork import shaken
 
 WEIGHTS = LossWeights(0.1, 1.0)
-
-
-def shaken(training: Any) -> MendNetwork:
-    """Return the network with random parameters, so that no term of its gradient is zero."""
-    draw = torch.Generator().manual_seed(3)
-    network: MendNetwork = training.network
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.05 * torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype))
-        network.steps.copy_(-1e-3 * torch.arange(1, len(network.steps) + 1))
-    return network
 
 
 def plain(model: Any, network: MendNetwork, examples: Any) -> tuple[Tensor, float]:
@@ -87,6 +77,8 @@ def test_gradient_equals_autograd_through_updated_weights(family: Any, kit: Any,
     model = tiny_model(family, dtype="float64")
     training, again = (kit.begin("mend", model, tmp_path) for _ in range(2))
     network, other = shaken(training), shaken(again)
+    for one in (network, other):
+        one.steps.data.copy_(-1e-3 * torch.arange(1, len(one.steps) + 1))
     examples = training.sampler.batch(0, 2, model.device)
     with frozen_module(model.module), torch.enable_grad():
         ours = objective(model.module, network, examples, WEIGHTS)

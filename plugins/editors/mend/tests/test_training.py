@@ -16,7 +16,6 @@ from ke_plugin_mend.profiles import resolve_profile
 from ke_plugin_mend.training import MendTrainer
 from ke_testing.examples import MOVE_TOWER, TEXT_ONLY
 from ke_testing.fakes import make_session
-from ke_weights import read_checkpoint
 from ke_weights.hypernetwork import setting_values, usable_examples
 from ke_weights.hypernetwork import training as training_module
 from ke_weights.trainers import TrainingExample
@@ -33,24 +32,7 @@ def test_training_lowers_the_loss(kit: Any, tmp_path: Path) -> None:
 
 
 def test_resumed_training_is_bit_identical(kit: Any, tmp_path: Path) -> None:
-    model = tiny_model("gpt2")
-    through = kit.begin("mend", model, tmp_path)
-    for _ in range(6):
-        through.advance()
-    parts = kit.begin("mend", model, tmp_path)
-    for _ in range(3):
-        parts.advance()
-    folder = kit.leave("mend", model, tmp_path, parts.tensors())
-    for _ in range(2):
-        parts.advance()  # steps that a kill would lose
-    saved = read_checkpoint(folder)
-    assert saved is not None
-    resumed = kit.begin("mend", tiny_model("gpt2"), tmp_path, saved=saved.tensors)
-    steps = [resumed.advance().step for _ in range(3)]
-    assert steps == [4, 5, 6]
-    one, other = through.tensors(), resumed.tensors()
-    assert set(one) == set(other)
-    assert all(np.array_equal(one[name], other[name]) for name in one)
+    kit.expect_resumed("mend", tmp_path, saved_after=3)
 
 
 def test_training_does_not_change_the_model(kit: Any, tmp_path: Path) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from attrs import field, frozen
 
 from ke_plugin_hf.testing import tiny_model
 from ke_testing.examples import BERLIN, GATE, MADRID, PARIS, ROME, TOWER, city_edit
 from ke_testing.fakes import make_session
 from ke_weights.hypernetwork import HypernetworkTrainer, HypernetworkTraining
-from ke_weights.trained import Checkpoint, trained_folder, write_checkpoint
+from ke_weights.trained import Checkpoint, read_checkpoint, trained_folder, write_checkpoint
 from ke_weights.trainers import TrainingExample
 
 EXAMPLES = tuple(
@@ -70,3 +72,30 @@ class HypernetworkKit:
         model = tiny_model(family, dtype=dtype, seed=seed)
         self.leave(name, model, root, self.tensors(name, model, steps))
         return model
+
+    def expect_resumed(self, name: str, root: Path, config: Any = None, *, saved_after: int) -> None:
+        """Expect the same bits from six steps and from a training that was killed and resumed."""
+        through, parts = (self.begin(name, tiny_model("gpt2"), root, config) for _ in range(2))
+        for _ in range(6):
+            through.advance()
+        for _ in range(saved_after):
+            parts.advance()
+        folder = self.leave(name, tiny_model("gpt2"), root, parts.tensors())
+        for _ in range(2):
+            parts.advance()  # steps that a kill would lose
+        saved = read_checkpoint(folder)
+        assert saved is not None
+        resumed = self.begin(name, tiny_model("gpt2"), root, config, saved.tensors)
+        assert [resumed.advance().step for _ in range(saved_after, 6)] == [*range(saved_after + 1, 7)]
+        one, other = through.tensors(), resumed.tensors()
+        assert set(one) == set(other)
+        assert all(np.array_equal(one[key], other[key]) for key in one)
+
+
+def shaken(training: HypernetworkTraining[Any]) -> Any:
+    """Return the network with random parameters, so that no term of its gradient is zero."""
+    draw = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in training.network.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=draw, dtype=parameter.dtype))
+    return training.network
