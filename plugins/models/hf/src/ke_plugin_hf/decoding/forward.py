@@ -216,7 +216,10 @@ class Forward:
         return logits
 
     def _call(self, fed: Tensor, positions: Tensor, cache: Any, mask: Tensor | None, keep: int) -> Tensor:
-        extra: dict[str, Any] = {"logits_to_keep": keep} if "logits_to_keep" in self._takes else {}
+        extra: dict[str, Any] = {}
+        if "logits_to_keep" in self._takes:
+            # Positions and not a count: a count gives a strided view, for which torch copies the head once per row.
+            extra["logits_to_keep"] = torch.arange(fed.shape[1] - keep, fed.shape[1], device=fed.device)
         if "position_ids" in self._takes:
             extra["position_ids"] = positions
         if mask is not None:

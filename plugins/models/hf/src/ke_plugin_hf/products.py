@@ -1,0 +1,86 @@
+"""Float32 products of linear layers through oneDNN, on processors for which MKL does not use AVX-512.
+
+PyTorch computes float32 products on x86 with MKL, which has AVX-512 code for Intel's processors only. On an AMD EPYC
+with AVX-512, oneDNN, which PyTorch contains too, is 1.5 to 3 times as fast (``benchmarks/RESULTS.md``). It reads the
+weight in place, so there is no second copy, and edits take effect at once.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+SMALLEST = 2048
+"""Products with fewer results stay with MKL, because a call of oneDNN costs more."""
+
+
+class OneDnnLinear(nn.Linear):
+    """A linear layer whose product is ``linear``. Nothing else differs."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  torch's name
+        """Return the product, [..., out_features]."""
+        return linear(input, self.weight, self.bias)
+
+
+def use_onednn(module: nn.Module) -> None:
+    """Let the linear layers of ``module`` compute float32 products with oneDNN, where that is faster.
+
+    Layers of other classes, such as quantized ones, stay as they are.
+    """
+    if _mkl_is_slow():
+        for part in module.modules():
+            if type(part) is nn.Linear:
+                part.__class__ = OneDnnLinear
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return x W^T + b: ``x`` [..., n], ``weight`` [m, n], ``bias`` [m], as ``torch.nn.functional.linear`` does."""
+    plain = type(x) is Tensor and type(weight) in {Tensor, nn.Parameter}  # neither distributed nor traced
+    suited = plain and x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
+    if not suited or x.numel() // x.shape[-1] * weight.shape[0] < SMALLEST:
+        return nn.functional.linear(x, weight, bias)
+    if torch.is_grad_enabled() and any(its is not None and its.requires_grad for its in (x, weight, bias)):
+        found: Tensor = _Linear.apply(x, weight, bias)
+        return found
+    return _product(x, weight, bias)
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")  # noqa: SLF001  has no public name
+    return found
+
+
+class _Linear(torch.autograd.Function):
+    """``linear`` with gradients, which oneDNN's operation does not have."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Compute the product; keep ``x`` only for the gradient of the weight."""
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
+        return _product(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Return the gradients of ``x``, ``weight`` and ``bias``, for gradients [..., m] of the result."""
+        x, weight = ctx.saved_tensors
+        (grad,), needed = grads, ctx.needs_input_grad
+        rows = grad.flatten(0, -2)
+        return (
+            linear(grad, weight.t()) if needed[0] else None,
+            linear(rows.t(), x.flatten(0, -2).t()) if needed[1] else None,
+            rows.sum(0) if needed[2] else None,
+        )
+
+
+@cache
+def _mkl_is_slow() -> bool:
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():
+        return False
+    described = Path("/proc/cpuinfo")
+    vendor = described.read_text(encoding="utf-8") if described.exists() else platform.processor()
+    return torch.backends.mkl.is_available() and "GenuineIntel" not in vendor
