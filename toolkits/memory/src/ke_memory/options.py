@@ -8,7 +8,7 @@ from ke_core.plugin import SUB_QUESTIONS, option
 
 
 def decomposition_option(text: str) -> Any:
-    """``decomposition``: who decomposes questions, the model or the dataset."""
+    """``decomposition``: the source of the sub-questions, the model or the dataset."""
     return option(text, "model")
 
 

@@ -30,7 +30,7 @@ class DeepEditConfig:
         },
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "
+        "source of the sub-questions: the model, or oracle = the dataset (gold material: sub-questions and their "
         "answers before the edits), which leaves retrieval and the judgments about facts to the method"
     )
     max_calls: int = option("maximum number of model calls per question, including cached ones", 100, validators.ge(1))

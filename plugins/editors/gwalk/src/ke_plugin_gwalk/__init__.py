@@ -51,7 +51,7 @@ class GwalkConfig:
         "other names of entities: none, or oracle = the benchmark's aliases (they depend on gold answers)", "none"
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who decomposes questions: the model, or oracle = the benchmark (gold material: sub-questions and their "
+        "source of the sub-questions: the model, or oracle = the benchmark (gold material: sub-questions and their "
         "answers before the edits); the model names entity and relation of each sub-question"
     )
     max_hops: int = option("maximum number of relations per question", 4, validators.ge(1))

@@ -27,7 +27,7 @@ class MelloConfig:
         "default",
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "
+        "source of the sub-questions: the model, or oracle = the dataset (gold material: sub-questions and their "
         "answers before the edits), which leaves retrieval and the comparison to the method"
     )
     max_calls: int | None = field(

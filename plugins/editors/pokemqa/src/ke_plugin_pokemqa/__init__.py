@@ -54,7 +54,7 @@ class PokemqaConfig:
         "default",
     )
     decomposition: Literal["model", "oracle"] = decomposition_option(
-        "who decomposes questions: the model, or oracle = the dataset (gold material: sub-questions and their "
+        "source of the sub-questions: the model, or oracle = the dataset (gold material: sub-questions and their "
         "answers before the edits), which leaves the detector and naming the entity reached to the method"
     )
     knowledge: Literal["none", "dataset"] = option(
