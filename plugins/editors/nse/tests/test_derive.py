@@ -12,7 +12,8 @@ from ke_weights import PUBLISHED_MULTI_LAYER
 @pytest.mark.parametrize("key", PUBLISHED, ids=lambda key: f"{key[0]}-{key[1]}-{key[3]}")
 def test_published_model_gets_the_published_values(key: Any) -> None:
     found = derive(NseConfig(), facts_of(*key))
-    assert {name: setting.value for name, setting in found.items()} == PUBLISHED[key].values
+    shared = PUBLISHED_MULTI_LAYER[key].values
+    assert {name: setting.value for name, setting in found.items()} == {**shared, **PUBLISHED[key].values}
     assert {setting.reason for setting in found.values()} == {PUBLISHED[key].reason}
 
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import sqrt
 
-from attrs import evolve, frozen, validators
+from attrs import frozen, validators
 
 from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
 from ke_weights import (
-    PUBLISHED_MULTI_LAYER,
     MultiLayerConfig,
     Published,
     derived,
@@ -25,6 +24,7 @@ from ke_weights import (
     not_negative,
     positive,
     resolve_hyperparameters,
+    with_memit_values,
 )
 
 CITE = (
@@ -52,7 +52,7 @@ class NseConfig(MultiLayerConfig):
 
 
 _NSE = {"mom2_weight": 15000.0, "passes": 2}
-_SHAPES: Mapping[tuple[str, int, int, int], Published] = {
+PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
     ("gpt2", 48, 1600, 6400): Published(
         "GPT-2 XL by NSE's authors", _NSE | {"alpha": 35.0, "upper": 150.0, "p": 1.0, "mom2_weight": 10000.0}
     ),
@@ -61,19 +61,13 @@ _SHAPES: Mapping[tuple[str, int, int, int], Published] = {
         "LLaMA-3-8B by NSE's authors", _NSE | {"alpha": 2.5, "upper": 50.0, "p": 1.0}
     ),
 }
-PUBLISHED = {
-    key: evolve(own, values={**PUBLISHED_MULTI_LAYER[key].values, **own.values}) for key, own in _SHAPES.items()
-}
-"""The published configurations of NSE. Their layers and targets are those of MEMIT."""
+"""The published values of NSE. Layers and targets are those of MEMIT."""
 
 
 def derive(config: NseConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Return every hyperparameter that depends on the model, with the reason for its value."""
-    shape = facts.shape
-    memit = PUBLISHED_MULTI_LAYER.get(shape.key)
-    shared = resolve_hyperparameters(
-        config, memit and memit.borrowed_from("MEMIT"), multi_layer_settings(config, facts)
-    )
+    shape, published = facts.shape, PUBLISHED.get(facts.shape.key)
+    shared = multi_layer_settings(config, facts, table=with_memit_values(PUBLISHED))
     own = {
         "p": Setting(0.8, "published for GPT-J; 1 for GPT-2 XL and LLaMA-3-8B, which writes every neuron"),
         "passes": Setting(2, "published for every model"),
@@ -81,11 +75,10 @@ def derive(config: NseConfig, facts: ModelFacts) -> Mapping[str, Setting]:
             float(shape.inner), f"key dimension, {shape.inner}: moves a typical key half of the way in each layer"
         ),
     }
-    found = resolve_hyperparameters(config, PUBLISHED.get(shape.key), shared | own)
     limits = {"alpha": Setting(0.0, ""), "upper": Setting(0.0, "")}
-    if shape.key not in PUBLISHED and (config.alpha is None or config.upper is None):
-        limits = _limits(facts, found)
-    return found | resolve_hyperparameters(config, PUBLISHED.get(shape.key), limits)
+    if published is None and (config.alpha is None or config.upper is None):
+        limits = _limits(facts, shared)
+    return shared | resolve_hyperparameters(config, published, own | limits)
 
 
 def _limits(facts: ModelFacts, found: Mapping[str, Setting]) -> dict[str, Setting]:

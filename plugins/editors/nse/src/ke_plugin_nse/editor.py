@@ -66,8 +66,7 @@ class Nse(LocateEditor):
         passes = _Passes(work, targets, self._history.of(work))
         left = passes.run()
         self._history.keep(work, {layer: average_keys(context.modules, targets.rows, layer) for layer in layers})
-        details = context.details(passes.relative_norms(), targets.report(left))
-        return details | passes.details(details.get("warning", ""))
+        return context.details(passes.relative_norms(), targets.report(left)) | passes.details()
 
     @contextmanager
     def _rewound(self, work: EditInProgress) -> Iterator[None]:
@@ -136,15 +135,14 @@ class _Passes:
         """Return the norm of each layer's update of all passes, relative to that of the weight before."""
         return {str(layer): frobenius(update) / self._sizes[layer] for layer, update in self._updates.items()}
 
-    def details(self, warning: str) -> dict[str, Any]:
-        """Return the passes, and the edits that were never written, with a warning in addition to ``warning``."""
+    def details(self) -> dict[str, Any]:
+        """Return the passes, and the edits that were never written, with a warning."""
         upper = self.work.context["upper"]
         skipped = sorted(self.far.keys() - self.written)
         far = {self.targets.rewrites[at].id: self.far[at] for at in skipped}
         found: dict[str, Any] = {"passes": self.made, "above_upper": far}
         if far:
-            text = f"{len(far)} edits were not written: |z - h| is at least {upper:.3g}, the option upper"
-            found["warning"] = f"{warning}; {text}" if warning else text
+            found["warning"] = f"{len(far)} edits were not written: |z - h| is at least {upper:.3g}, the option upper"
         return found
 
 
