@@ -70,7 +70,7 @@ class ServedEdit:
 
 
 @frozen(kw_only=True)
-class EditChange:
+class ServedChange:
     """Edits to add and to remove. ``known``: ids of requested edits that are already active."""
 
     add: tuple[ServedEdit, ...] = ()
@@ -94,7 +94,7 @@ class ActiveEdits:
         bank.make(bank.addition(tuple(kept)))
         return bank
 
-    def addition(self, kept: Sequence[ServedEdit], *, replace: bool = False) -> EditChange:
+    def addition(self, kept: Sequence[ServedEdit], *, replace: bool = False) -> ServedChange:
         """Return the change that adds ``kept``. Active edits are skipped. ``replace``: remove contradicting edits.
 
         Raises Contradiction for a contradicting edit, or another edit with the same id, without ``replace``.
@@ -117,9 +117,9 @@ class ActiveEdits:
                     gone[old.edit.id] = old
             fresh[one.edit.id] = one
             index.add(one)
-        return EditChange(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
+        return ServedChange(add=tuple(fresh.values()), remove=tuple(gone.values()), known=tuple(known))
 
-    def removal(self, names: Sequence[str]) -> EditChange:
+    def removal(self, names: Sequence[str]) -> ServedChange:
         """Return the change that removes edits by id or statement. Raises UnknownEdit if one is not active."""
         by_statement = {one.statement_key: one for one in self.edits.values()}
         found: dict[str, ServedEdit] = {}
@@ -128,9 +128,9 @@ class ActiveEdits:
             if one is None:
                 raise UnknownEdit(f"no active edit is called {name[:80]!r}", hint="ke serve edits list shows them")
             found[one.edit.id] = one
-        return EditChange(remove=tuple(found.values()))
+        return ServedChange(remove=tuple(found.values()))
 
-    def make(self, change: EditChange) -> None:
+    def make(self, change: ServedChange) -> None:
         """Apply the change. The list is replaced as a whole, because another thread may be reading it."""
         gone = {one.edit.id for one in change.remove}
         kept = {name: one for name, one in self.edits.items() if name not in gone}

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ke_core.app import refuse_edits
 from ke_core.plugin import UnsupportedChange
 from ke_plugin_serve import rendering, replies, wire
-from ke_plugin_serve.active_edits import EditChange
+from ke_plugin_serve.active_edits import ServedChange
 from ke_plugin_serve.application import ModelRoutes
 from ke_plugin_serve.batcher import Batcher
 from ke_plugin_serve.edit_routes import EditRoutes
@@ -92,11 +92,11 @@ class Routes:
             "context": self.served.session.model.context,
         }
 
-    async def _apply(self, change: EditChange) -> None:
+    async def _apply(self, change: ServedChange) -> None:
         """Change the state file and the model between two batches."""
         await self.batcher.alone(lambda: self._changed(change))
 
-    def _changed(self, change: EditChange) -> None:
+    def _changed(self, change: ServedChange) -> None:
         """Save the change and apply it, in the model's thread. If the model refuses it, the file is written again.
 
         A change of the model could not be undone: edits that are added again get another place in the memory.

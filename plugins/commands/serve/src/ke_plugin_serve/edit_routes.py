@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ke_core.app import SourceLine
 from ke_core.plugin import BadData, UnsupportedChange
 from ke_plugin_serve import wire
-from ke_plugin_serve.active_edits import ActiveEdits, EditChange, ServedEdit, given_fields, kept_from
+from ke_plugin_serve.active_edits import ActiveEdits, ServedChange, ServedEdit, given_fields, kept_from
 from ke_plugin_serve.limits import Intake
 
 PAGE, EDITS_AT_ONCE = 1000, 100_000
@@ -30,7 +30,7 @@ class EditRoutes:
     bank: ActiveEdits
     intake: Intake
     most: int
-    apply: Callable[[EditChange], Awaitable[None]]
+    apply: Callable[[ServedChange], Awaitable[None]]
     frozen_editor: str = ""
     changing: asyncio.Lock = field(factory=asyncio.Lock, init=False)
 
@@ -60,7 +60,7 @@ class EditRoutes:
         return await self._change(request, self._removal, self._removed)
 
     async def _change(
-        self, request: Request, read: Callable[[bytes], EditChange], respond: Callable[[EditChange], Response]
+        self, request: Request, read: Callable[[bytes], ServedChange], respond: Callable[[ServedChange], Response]
     ) -> Response:
         """Change the edits, one request after another.
 
@@ -79,21 +79,21 @@ class EditRoutes:
                     await self.apply(change)
             return await asyncio.to_thread(respond, change)
 
-    def _addition(self, body: bytes) -> EditChange:
+    def _addition(self, body: bytes) -> ServedChange:
         raw = wire.parsed(body)
         fresh = [_kept(one, n) for n, one in enumerate(wire.listed(raw.get("edits"), "edits", EDITS_AT_ONCE))]
         return self.bank.addition(fresh, replace=wire.flag(raw, "replace"))
 
-    def _added(self, change: EditChange) -> Response:
+    def _added(self, change: ServedChange) -> Response:
         added, replaced = ([one.shown() for one in some] for some in (change.add, change.remove))
         known, count = list(change.known), len(self.bank)
         return JSONResponse({"added": added, "replaced": replaced, "known": known, "count": count})
 
-    def _removal(self, body: bytes) -> EditChange:
+    def _removal(self, body: bytes) -> ServedChange:
         names = wire.listed(wire.parsed(body).get("edits"), "edits", EDITS_AT_ONCE)
         return self.bank.removal([wire.text(one, "edits") for one in names])
 
-    def _removed(self, change: EditChange) -> Response:
+    def _removed(self, change: ServedChange) -> Response:
         return JSONResponse({"removed": [one.shown() for one in change.remove], "count": len(self.bank)})
 
 

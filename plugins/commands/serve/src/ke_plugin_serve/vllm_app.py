@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from ke_core.plugin import KEError
 from ke_plugin_serve import wire
-from ke_plugin_serve.active_edits import EditChange
+from ke_plugin_serve.active_edits import ServedChange
 from ke_plugin_serve.adapter_switch import AdapterSwitch, ServedAdapter
 from ke_plugin_serve.application import ModelRoutes, build_app
 from ke_plugin_serve.batcher import ModelThread
@@ -94,7 +94,7 @@ class VllmRoutes:
             self.forwarded += 1
             return ForwardedResponse(response, stack.pop_all())
 
-    async def _apply(self, change: EditChange) -> None:
+    async def _apply(self, change: ServedChange) -> None:
         """Use the adapter of the changed edits for new requests, once the server has it."""
         name, bank = await self.thread.run(lambda: self.served.prepare(change))
         before = self.switch.switch(name)
@@ -108,7 +108,7 @@ class VllmRoutes:
             if self.switch.current.name != lost:
                 return
             try:
-                await self._apply(EditChange())
+                await self._apply(ServedChange())
             except KEError as error:
                 self.report(f"the edits could not be loaded into the restarted server: {error.message}")
 

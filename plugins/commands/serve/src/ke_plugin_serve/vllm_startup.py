@@ -13,7 +13,7 @@ from attrs import define, frozen
 
 from ke_core.app import Catalog, err, literal
 from ke_core.plugin import EditorSpec, KEError, Progress
-from ke_plugin_serve.active_edits import ActiveEdits, EditChange
+from ke_plugin_serve.active_edits import ActiveEdits, ServedChange
 from ke_plugin_serve.startup import ServeRequest, resolve_editor, state_path
 from ke_plugin_serve.state import StateFile, first_edits, held
 
@@ -45,7 +45,7 @@ class VllmModel:
     first: str
     notices: tuple[str, ...]
 
-    def prepare(self, change: EditChange) -> tuple[str, ActiveEdits]:
+    def prepare(self, change: ServedChange) -> tuple[str, ActiveEdits]:
         """Load the adapter of the changed edits and save them. Return its name and the edits, which are not active yet.
 
         Raises KEError; then neither the server nor the state file has changed.
