@@ -68,7 +68,7 @@ VLLM_ONLY, LOCAL_ONLY = ("upstream", "adapter_dir", "min_efficacy"), ("adaptor",
 @shared.section(
     "vLLM",
     click.option("--backend", type=click.Choice(["local", "vllm"]), default="local", show_default=True,
-                 help="What answers: the model in this process, or a running vLLM server with the edits as an adapter."),
+                 help="What answers: the model in this process, or a vLLM server with the edits as an adapter."),
     click.option("--upstream", default="", metavar="URL", help="Address of the vLLM server, which serves --model."),
     click.option("--adapter-dir", type=FILE, metavar="FOLDER",
                  help="Folder for adapters, with the same path on the server's machine. [default: a temporary one]"),
