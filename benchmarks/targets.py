@@ -6,7 +6,7 @@
 Both optimize the same edits of MQuAKE-CF-3k with the same left contexts and the same number of steps. In every step,
 published code runs the whole model over all rows of one edit (one per left context, one for the KL term), and applies
 the head twice to every position, once in the model and once explicitly. ``ke`` keeps the states below the edited layer,
-starts at the subject, computes only the logits that it scores, and batches edits. The targets must agree within 1e-4 of
+starts at the subject, computes only the logits that it scores, and batches edits. The targets must agree within 3e-4 of
 their length. In half precision the two variants round differently, and the difference is printed.
 """
 
@@ -42,7 +42,7 @@ TEMPLATES = (
     "{}", "The first of the two is now in print. {}", "Therefore we have to look at it. {}",
     "Because of the rain nobody came to. {}", "I have been there once before, in. {}", "You see it from the hill. {}",
 )  # fmt: skip
-TOLERANCE, PROFILED = 1e-4, 8
+TOLERANCE, PROFILED = 3e-4, 8
 
 
 def all_rows(made: TargetRows) -> tuple[SubjectTokens, ...]:
