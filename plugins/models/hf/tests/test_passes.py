@@ -2,7 +2,7 @@
 
 import torch
 
-from ke_core.plugin import Score
+from ke_core.plugin import Generate, Score
 from ke_plugin_hf.testing import tiny_model
 from ke_weights.hooks import Hooks, forward
 
@@ -31,3 +31,16 @@ def test_a_pass_stopped_by_a_hook_counts_once():
         assert forward(model.module, ids, torch.ones_like(ids)) is None
     made = model.passes() - before
     assert (made.passes, made.tokens) == (1, 3)
+
+
+def test_the_head_reads_contiguous_states():
+    """For a strided view of several rows, torch multiplies a batch, with a copy of the head for each row."""
+    model, seen = tiny_model("llama"), []
+    place = model.module.get_output_embeddings()
+    prompts = [Generate(prompt=f"a b c d {last}", max_tokens=2) for last in "efg"]
+    model.generate(prompts)  # the first call finds out how the model can be run
+    handle = place.register_forward_pre_hook(lambda _module, args: seen.append(args[0]))
+    model.generate(prompts)
+    handle.remove()
+    assert any(len(states) == 3 for states in seen)
+    assert all(states.is_contiguous() for states in seen)
