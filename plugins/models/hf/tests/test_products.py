@@ -40,6 +40,15 @@ def test_gradients_equal_those_in_float64():
         assert torch.allclose(its.grad.double(), other.grad, rtol=1e-4, atol=1e-2)
 
 
+def test_one_state_is_a_row():
+    x, weight = numbers(96).requires_grad_(), numbers(4000, 96).requires_grad_()
+    found = linear(x, weight)
+    found.sum().backward()
+    assert torch.allclose(found.double(), weight.double() @ x.double(), atol=1e-4, rtol=0)
+    assert torch.allclose(x.grad, weight.sum(0), atol=1e-3)
+    assert torch.allclose(weight.grad, x.detach().expand(4000, 96))
+
+
 def test_gradients_have_gradients():
     x, weight = numbers(30, 96).requires_grad_(), numbers(80, 96)
 

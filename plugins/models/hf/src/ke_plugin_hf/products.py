@@ -45,7 +45,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not suited or x.numel() // x.shape[-1] * weight.shape[0] < SMALLEST:
         return nn.functional.linear(x, weight, bias)
     if torch.is_grad_enabled() and any(its is not None and its.requires_grad for its in (x, weight, bias)):
-        found: Tensor = _Linear.apply(x, weight, bias)
+        found: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # of torch
         return found
     return _product(x, weight, bias)
 
@@ -69,18 +69,18 @@ class _Linear(torch.autograd.Function):
         """Return the gradients of ``x``, ``weight`` and ``bias``, for gradients [..., m] of the result."""
         x, weight = ctx.saved_tensors
         (grad,), needed = grads, ctx.needs_input_grad
-        rows = grad.flatten(0, -2)
+        rows = grad.reshape(-1, grad.shape[-1])
         return (
             linear(grad, weight.t()) if needed[0] else None,
-            linear(rows.t(), x.flatten(0, -2).t()) if needed[1] else None,
+            linear(rows.t(), x.reshape(-1, x.shape[-1]).t()) if needed[1] else None,
             rows.sum(0) if needed[2] else None,
         )
 
 
 @cache
 def _mkl_is_slow() -> bool:
-    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkldnn.is_available():
+    both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not both or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
     described = Path("/proc/cpuinfo")
-    vendor = described.read_text(encoding="utf-8") if described.exists() else platform.processor()
-    return torch.backends.mkl.is_available() and "GenuineIntel" not in vendor
+    return "GenuineIntel" not in (described.read_text("utf-8") if described.exists() else platform.processor())
