@@ -6,9 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from ke_core.plugin import ModelRequest
 from ke_plugin_hf import products
+from ke_plugin_hf.loading import load
 from ke_plugin_hf.products import OneDnnLinear, linear, use_onednn
-from ke_plugin_hf.testing import tiny_model
+from ke_plugin_hf.testing import saved, tiny_model
+from ke_plugin_hf.wrapping import wrap
 
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
 
@@ -99,8 +102,12 @@ def test_layers_of_other_classes_keep_their_class(monkeypatch):
     assert type(module[0]) is Scaled
 
 
-def test_models_of_this_package_use_it_where_mkl_is_slow(monkeypatch):
+def test_loaded_models_use_it_where_mkl_is_slow_and_modules_of_the_caller_stay(monkeypatch, tmp_path):
+    tiny = tiny_model("llama")
+    folder = saved(tiny, tmp_path)
     for slow in (True, False):
         monkeypatch.setattr(products, "_mkl_is_slow", lambda slow=slow: slow)
-        module = tiny_model("llama").module
-        assert any(type(part) is OneDnnLinear for part in module.modules()) is slow
+        loaded = load(ModelRequest(id=str(folder), device="cpu", dtype="float32"), folder)
+        assert any(type(part) is OneDnnLinear for part in loaded.module.modules()) is slow
+        wrap(tiny.module, tiny.tokenizer, "mine", chat=False)
+        assert not any(type(part) is OneDnnLinear for part in tiny.module.modules())

@@ -14,6 +14,7 @@ from ke_core.plugin import ModelRequest, ModelUnavailable, Shape
 from ke_plugin_hf import nf4
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.preflight import check_memory, without_hub
+from ke_plugin_hf.products import use_onednn
 from ke_plugin_hf.quiet import quiet
 from ke_plugin_hf.tensor_parallel import check_split, prepare_split, split_loading
 
@@ -61,6 +62,7 @@ def load(request: ModelRequest, where: str) -> HFModel:
         nf4.keep_packing(module)
     elif not request.device_map and not request.tp:
         module.to(device)
+    use_onednn(module)
     return HFModel.from_parts(module, tokenizer, id=_name(request), chat=_chat(request, tokenizer))
 
 

@@ -32,7 +32,6 @@ from ke_plugin_hf.decoding.verify import context_of
 from ke_plugin_hf.fingerprint import Checksums, digest_of, fingerprint
 from ke_plugin_hf.guard import Patch, PatchStack, RecordedUpdates
 from ke_plugin_hf.layer_calls import LayerForward
-from ke_plugin_hf.products import use_onednn
 from ke_plugin_hf.tensor_parallel import SPLIT, compare_requests, in_step, is_split
 
 UNBOUNDED = 10**9
@@ -70,7 +69,6 @@ class HFModel:
         it takes over 100 ms for each new shape (``docs/gpu.md``), and decoding has a new shape at each token.
         """
         torch.backends.cuda.enable_cudnn_sdp(enabled=False)
-        use_onednn(module)
         module.eval()
         module.requires_grad_(requires_grad=False)
         if tokenizer.pad_token_id is None:

@@ -30,7 +30,8 @@ class OneDnnLinear(nn.Linear):
 def use_onednn(module: nn.Module) -> None:
     """Let the linear layers of ``module`` compute float32 products with oneDNN, where that is faster.
 
-    Layers of other classes, such as quantized ones, stay as they are.
+    It replaces their class, so it is only for modules that this package loads. Layers of other classes, such as
+    quantized ones, stay as they are.
     """
     if _mkl_is_slow():
         for part in module.modules():
