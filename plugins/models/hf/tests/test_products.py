@@ -33,6 +33,22 @@ def test_strided_inputs_and_weights_are_read_as_they_are():
     assert torch.allclose(linear(x, weight).double(), x.double() @ weight.double().t(), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("bias", [numbers(160)[::2], numbers(1).expand(80), numbers(1)[0]])
+def test_biases_that_onednn_would_misread_are_added(bias):
+    x, weight = numbers(40, 96), numbers(80, 96)
+    assert torch.equal(linear(x, weight, bias), nn.functional.linear(x, weight, bias))
+
+
+@pytest.mark.parametrize(("rows", "size"), [(0, 96), (40, 0)])
+def test_empty_products(rows, size):
+    assert torch.equal(linear(numbers(rows, size), numbers(80, size)), torch.zeros(rows, 80))
+
+
+def test_autocast_stays_in_effect():
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(numbers(40, 96), numbers(80, 96)).dtype == torch.bfloat16
+
+
 def test_gradients_equal_those_in_float64():
     parts = [numbers(2, 30, 96), numbers(80, 96), numbers(80)]
     found = [part.clone().requires_grad_() for part in parts]

@@ -91,11 +91,11 @@ def losses(module: nn.Module, examples: Sequence[Example], device: torch.device)
     """Return the mean negative log-likelihood of each example's labels, [examples], float32 or better."""
     batch = scored_tokens([(one.ids[: one.start], one.ids[one.start :]) for one in examples], device)
     skipped = min(one.start for one in examples) - 1  # logits before the first label are not needed
-    kept = torch.arange(skipped, batch.ids.shape[1], device=batch.ids.device)  # a count would copy the head per row
+    keep = batch.ids.shape[1] - skipped
     takes = inspect.signature(module.forward).parameters
     with prompt_lengths(batch.prompts):
-        out = forward(module, batch.ids, batch.mask, **({KEEP: kept} if KEEP in takes else {}))
-    logits: Tensor = out.logits[:, -len(kept) :]
+        out = forward(module, batch.ids, batch.mask, **({KEEP: keep} if KEEP in takes else {}))
+    logits: Tensor = out.logits[:, -keep:]
     found = batch.nll(evolve(batch, column=batch.column - skipped).pick(logits))
     require_finite(found, [one.edit for one in examples], "while training its adapter")
     return found

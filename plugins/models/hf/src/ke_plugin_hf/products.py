@@ -41,14 +41,25 @@ def use_onednn(module: nn.Module) -> None:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return x W^T + b: ``x`` [..., n], ``weight`` [m, n], ``bias`` [m], as ``torch.nn.functional.linear`` does."""
-    plain = type(x) is Tensor and type(weight) in {Tensor, nn.Parameter}  # neither distributed nor traced
-    suited = plain and x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"
-    if not suited or x.numel() // x.shape[-1] * weight.shape[0] < SMALLEST:
+    if not _suited(x, weight, bias):
         return nn.functional.linear(x, weight, bias)
     if torch.is_grad_enabled() and any(its is not None and its.requires_grad for its in (x, weight, bias)):
         found: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]  # of torch
         return found
     return _product(x, weight, bias)
+
+
+def _suited(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Return whether oneDNN's operation computes this product, and is faster. It ignores the strides of a bias."""
+    parts = (x, weight) if bias is None else (x, weight, bias)
+    return (
+        all(type(its) in {Tensor, nn.Parameter} for its in parts)  # neither distributed nor traced
+        and all(its.dtype == torch.float32 and its.device.type == "cpu" for its in parts)
+        and x.numel() > 0
+        and x.shape[:-1].numel() * weight.shape[0] >= SMALLEST
+        and (bias is None or (bias.is_contiguous() and bias.shape == weight.shape[:1]))
+        and not torch.is_autocast_enabled("cpu")
+    )
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -60,10 +71,15 @@ class _Linear(torch.autograd.Function):
     """``linear`` with gradients, which oneDNN's operation does not have."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Compute the product; keep ``x`` only for the gradient of the weight."""
-        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
+    def forward(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Compute the product."""
         return _product(x, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ARG004  torch's signature
+        """Keep what the gradients need."""
+        x, weight, _bias = inputs
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:

@@ -215,11 +215,21 @@ class Forward:
             )
         return logits
 
+    def _positions(self, fed: Tensor, keep: int) -> Tensor | int:
+        """Return the last ``keep`` positions, or only their number.
+
+        With a number, transformers gives the head a strided view, for which torch copies the head's weight on a CPU,
+        once per row. Several accelerators need a number, because the states may be on another device than the ids.
+        Code outside transformers may accept nothing else.
+        """
+        known = type(self.module).__module__.startswith("transformers.")
+        length = fed.shape[1]
+        return torch.arange(length - keep, length) if known and fed.device.type == "cpu" else keep
+
     def _call(self, fed: Tensor, positions: Tensor, cache: Any, mask: Tensor | None, keep: int) -> Tensor:
         extra: dict[str, Any] = {}
         if "logits_to_keep" in self._takes:
-            # Positions and not a count: a count gives a strided view, for which torch copies the head once per row.
-            extra["logits_to_keep"] = torch.arange(fed.shape[1] - keep, fed.shape[1], device=fed.device)
+            extra["logits_to_keep"] = self._positions(fed, keep)
         if "position_ids" in self._takes:
             extra["position_ids"] = positions
         if mask is not None:
