@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 from ke_core.plugin import ModelRequest
 from ke_plugin_hf import products
@@ -66,6 +67,15 @@ def test_one_state_is_a_row():
     assert torch.allclose(found.double(), weight.double() @ x.double(), atol=1e-4, rtol=0)
     assert torch.allclose(x.grad, weight.sum(0), atol=1e-3)
     assert torch.allclose(weight.grad, x.detach().expand(4000, 96))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch uses it itself
+def test_forward_mode_gives_tangents():
+    x, weight = numbers(40, 96), numbers(80, 96)
+    with forward_ad.dual_level():
+        found = linear(forward_ad.make_dual(x, torch.ones_like(x)), weight)
+        tangent = forward_ad.unpack_dual(found).tangent
+    assert torch.allclose(tangent, weight.sum(1).expand(40, 80), atol=1e-4)
 
 
 def test_gradients_have_gradients():

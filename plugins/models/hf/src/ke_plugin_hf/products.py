@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 SMALLEST = 2048
 """Products with fewer results stay with MKL, because a call of oneDNN costs more."""
@@ -59,6 +60,7 @@ def _suited(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
         and x.shape[:-1].numel() * weight.shape[0] >= SMALLEST
         and (bias is None or (bias.is_contiguous() and bias.shape == weight.shape[:1]))
         and not torch.is_autocast_enabled("cpu")
+        and forward_ad._current_level < 0  # noqa: SLF001  has no public name; oneDNN's operation has no tangents
     )
 
 
