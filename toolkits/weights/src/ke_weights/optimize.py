@@ -181,29 +181,29 @@ class _Optimization:
 
     def _losses(self) -> Tensor:
         """Return the ``LOSSES`` of each live edit, [E, 4]."""
-        count = len(self.live)
         top = self.prompts.run(self.delta)
-        states = [top[self.scored.row.to(top.device), self.scored.column.to(top.device)]]
-        if self.essences is not None:
-            last = self.essences.run(self.delta)
-            states.append(last[torch.arange(count, device=last.device), self.essences.column.to(last.device)])
-        logs = self.modules.logits(torch.cat(states)).log_softmax(-1).to(self.device)
-        scored, now = logs[: len(self.scored.token)], logs[len(self.scored.token) :]
+        scored = self._log_probabilities(top, self.scored.row, self.scored.column)
         wrong = scored.argmax(-1) != self.scored.token
         if self.settings.stop_hits:
             self._count_hits(wrong)
         chosen = scored.gather(1, self.scored.token[:, None])[:, 0]
-        nll = torch.zeros(count, dtype=logs.dtype, device=self.device)
-        nll = nll.index_add(0, self.scored.edit, -chosen * self.scored.weight)
-        kl = self._kl(now) if self.essences is not None else torch.zeros_like(nll)
+        none = torch.zeros(len(self.live), dtype=scored.dtype, device=self.device)
+        nll = none.index_add(0, self.scored.edit, -chosen * self.scored.weight)
+        kl = none if self.essences is None else self._kl(self.essences)
         decay = (self.settings.weight_decay * self.delta.norm(dim=-1) / self.size**2).sum(1)
         losses = torch.stack([nll, kl, decay, self.ease * nll + kl + decay], dim=1)
         if self.settings.kl_stop is not None:
             self.ease = self._eased(wrong)
         return losses
 
-    def _kl(self, now: Tensor) -> Tensor:
-        """Return the weighted KL term of each edit from its current log P, [E, V]."""
+    def _log_probabilities(self, top: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        """Return log P [N, V] of the next token, from the last block's output at N positions of ``top``."""
+        states = top[rows.to(top.device), columns.to(top.device)]
+        return self.modules.logits(states).log_softmax(-1).to(self.device)
+
+    def _kl(self, essences: OffsetRows) -> Tensor:
+        """Return the weighted KL term of each edit, [E]."""
+        now = self._log_probabilities(essences.run(self.delta), torch.arange(len(self.live)), essences.column)
         if self.before is None:
             self.before = now.detach()
         return self.settings.kl * (now.exp() * (now - self.before)).sum(-1)

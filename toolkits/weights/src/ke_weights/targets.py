@@ -23,7 +23,7 @@ LABEL = "optimizing targets"
 LATER = (("stop_hits", 0), ("kl_stop", None))  # settings that are not in the key at these values
 # By type of device, enough to keep it busy. A GPU takes nearly as long for a small step as for a large one.
 AHEAD = {"cpu": 16, "cuda": 128}  # edits optimized together with upcoming ones; more are enough by themselves
-TOGETHER = {"cpu": 1024, "cuda": 8192}  # tokens from the subject on, of all rows, whose activations one step keeps
+TOGETHER = {"cpu": 640, "cuda": 8192}  # tokens from the subject on, of all rows, whose activations one step keeps
 
 _alone: set[Path] = set()  # targets of upcoming edits that are not optimized ahead again, because one of them failed
 
