@@ -52,7 +52,9 @@ def all_rows(made: TargetRows) -> tuple[SubjectTokens, ...]:
 
 
 def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) -> Tensor:
-    """Optimize the target z [d] of one edit: whole passes over all rows, the head at all positions, torch's Adam."""
+    """Optimize the target z [d] of one edit, of its block or its MLP: whole passes over all rows, the head at all
+    positions, torch's Adam.
+    """
     device, rows = modules.device, all_rows(made)
     ids, mask = padded([row.ids for row in rows], device)
     index, every = torch.tensor([row.index for row in rows], device=device), torch.arange(len(rows), device=device)
@@ -74,8 +76,9 @@ def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) ->
         nonlocal top
         top = output if isinstance(output, Tensor) else output[0]
 
+    place = modules.layers[settings.layer]
     handles = [
-        modules.layers[settings.layer].block.register_forward_hook(move),
+        (place.block if settings.site == "block" else place.projection).register_forward_hook(move),
         modules.layers[-1].block.register_forward_hook(keep),
     ]
     for step in range(settings.steps):
@@ -88,7 +91,7 @@ def published(modules: ModuleMap, made: TargetRows, settings: TargetSettings) ->
         chosen = [logs[row, at : at + len(target)].gather(1, target).mean() for row, at in enumerate(predicts)]
         loss = -torch.stack(chosen).mean() + settings.kl * (now.exp() * (now - before)).sum()
         loss = loss + settings.weight_decay * delta.norm() / clean.norm() ** 2
-        if step == settings.steps - 1:
+        if step == settings.steps - 1 or loss < settings.stop_loss:
             break
         adam.zero_grad()
         loss.backward()

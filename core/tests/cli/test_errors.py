@@ -101,6 +101,12 @@ def test_usage_errors_have_the_format_of_other_errors(capsys):
     assert capsys.readouterr().err == "error: missing thing\n"
 
 
+def test_missing_command_of_a_known_plugin_names_its_package(capsys):
+    group = click.Group("ke")
+    assert guarded(lambda: group.main(["edit"], "ke", standalone_mode=False)) == 2
+    assert capsys.readouterr().err == "error: no such command 'edit'\nhint:  pip install ke-weights\n"
+
+
 def test_terminal_codes_in_errors_are_escaped(capsys):
     assert guarded(raising(BadData("record \x1b[2J\u202egnp\x07 is odd", hint="see \x1b]8;;http://x\x1b\\it"))) == 2
     err = capsys.readouterr().err

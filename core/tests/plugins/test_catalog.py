@@ -120,9 +120,9 @@ def test_the_directory_is_well_formed():
     assert len({(entry.kind, entry.name) for entry in directory_entries()}) == len(directory_entries())
     for entry in directory_entries():
         assert NAME_PATTERN.match(entry.name), entry
-        assert entry.distribution.startswith("ke-plugin-"), entry
+        assert entry.distribution.startswith("ke-plugin-" if entry.kind != "command" else "ke-"), entry
         assert entry.summary
-        assert entry.kind in {"editor", "wrapper", "dataset", "metric", "judge"}
+        assert entry.kind in {"editor", "wrapper", "dataset", "metric", "judge", "command"}
 
 
 def test_directory_agrees_with_installed_plugins():

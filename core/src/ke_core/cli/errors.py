@@ -15,6 +15,7 @@ from typing import Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from ke_core.plugins.directory import directory_entries
 from ke_core.results.sanitize import sanitize
 from ke_core.spec.errors import KEError, KEWarning, ToldToEnd
 from ke_core.storage.files import FULL
@@ -139,7 +140,11 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
     """Return message and hint of an error of click."""
     message = error.message.rstrip(".")
     context, near = getattr(error, "ctx", None), getattr(error, "possibilities", None)
-    if near:
+    command = f"{context.command_path} {getattr(error, 'command_name', '')}".partition(" ")[2] if context else ""
+    carriers = {entry.name: entry.distribution for entry in directory_entries("command")}
+    if command in carriers:
+        hint = f"pip install {carriers[command]}"
+    elif near:
         hint = f"did you mean {' or '.join(repr(name) for name in near)}?"
     else:
         hint = f"{context.command_path} --help" if context else ""

@@ -1,4 +1,6 @@
-"""The directory of known components (``directory.json``), for the pip command in the error of an unknown name."""
+"""The directory of known components and commands (``directory.json``), for the pip command in the error of an unknown
+name.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from ke_core.storage.json_reading import loads
 
 @frozen(kw_only=True)
 class Known:
-    """A component and the distribution that provides it."""
+    """A component or command, and the distribution that provides it."""
 
     kind: str
     name: str
