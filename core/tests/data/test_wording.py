@@ -19,6 +19,10 @@ from ke_core.plugin import holds, words
         ("\uff32ome", "Rome", True),
         ("anything", "!", False),
         ("anything", "", False),
+        ("首都是北京。", "北京", True),
+        ("東京です", "東京", True),
+        ("กรุงเทพคือเมือง", "กรุงเทพ", True),
+        ("京都", "京", False),
     ],
 )
 def test_v4_names_are_found_word_for_word(text, name, there) -> None:

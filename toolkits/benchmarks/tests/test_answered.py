@@ -76,6 +76,16 @@ def test_edits_of_a_question_a_cloze_and_a_text() -> None:
     assert cloze_edit("It is in", "The Tower", new).cloze is None
 
 
+def test_subject_is_found_as_a_word_first() -> None:
+    new = Entity(label="Rome")
+    said = question_edit("Why is a tandoori dish cooked in a tandoor?", "tandoor", new)
+    joined = question_edit("Where is Thomas Hardynovel set?", "Thomas Hardy", new)
+    assert [one.cloze and one.cloze.template for one in (said, joined)] == [
+        "Why is a tandoori dish cooked in a {}?",
+        "Where is {}novel set?",
+    ]
+
+
 def test_prompts_of_long_and_short_answers() -> None:
     bare = long_answer_prompt("Why?", "direct", max_tokens=9, end="text")
     framed = long_answer_prompt("Why?", "qa", max_tokens=9, end="text")

@@ -10,21 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from ke_core.spec.errors import BadConfig
+from ke_core.spec.facts import UNSPACED
 from ke_core.spec.protocols import Session
 
+UNMARKED = re.compile(f"[{UNSPACED}].*[{UNSPACED}]", re.DOTALL)
 WORD = re.compile(r"\w+(?:['-]\w+)*")  # a hyphen joins: "Guinea" is no word of "Guinea-Bissau"
 
 
 def words(text: str) -> tuple[str, ...]:
     """Return the words in lower case, without punctuation and possessive endings (NFKC)."""
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
-    return tuple(word.removesuffix("'s") for word in WORD.findall(plain))
+    return tuple(word.removesuffix("'s") for word in WORD.findall(_plain(text)))
 
 
 def holds(text: str, names: Iterable[str]) -> bool:
-    """Return whether ``text`` contains one of ``names`` as whole words. A name without words is never found."""
-    said = words(text)
-    return any(_within(words(name), said) for name in names)
+    """Return whether ``text`` contains one of ``names`` as whole words. A name without words is never found.
+
+    Scripts without spaces do not mark words: a name in one may stand anywhere, if it has more than one character.
+    """
+    said, plain = words(text), _plain(text)
+    return any(_within(words(name), said) or (UNMARKED.fullmatch(name) and _plain(name) in plain) for name in names)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
 
 
 def _within(name: tuple[str, ...], said: tuple[str, ...]) -> bool:

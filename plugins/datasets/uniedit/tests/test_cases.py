@@ -193,3 +193,9 @@ def test_embedded_questions_have_seven_criteria() -> None:
     assert set(found) == {
         "rephrase", "reversal", "multi-hop", "same entity", "subject specificity", "relation specificity", "unrelated",
     }  # fmt: skip
+
+
+def test_folder_may_be_relative(stored, tmp_path, monkeypatch) -> None:
+    stored({"7": record()})
+    monkeypatch.chdir(tmp_path)
+    assert len([*build_dataset("uniedit", data_dir=".").cases()]) == 1

@@ -12,7 +12,7 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import BadConfig, BadData, Edit, EditFailed, Generate, UnsupportedChange
+from ke_core.plugin import BadConfig, BadData, Edit, EditFailed, Generate, UnsupportedChange, UnsupportedEdit
 from ke_plugin_hf.testing import Family, tiny_model
 from ke_plugin_melo import MeloConfig
 from ke_plugin_melo import training as melo_training
@@ -165,6 +165,13 @@ def test_edits_of_a_batch_share_a_block(tmp_path: Path) -> None:
         assert edited.details["edits"][places[0].id]["placement"] == "replaced"
     with opened(tiny_model(), tmp_path, [MOVE_TOWER, MOVE_GATE]) as edited:
         assert {one["block"] for one in edited.details["edits"].values()} == {0}
+
+
+def test_contradicting_edits_of_different_blocks_are_refused(tmp_path: Path) -> None:
+    with opened(tiny_model(), tmp_path, [MOVE_GATE], evolve(CONFIG, batch=1)) as edited:
+        with pytest.raises(UnsupportedEdit, match="contradicts"):
+            edited.change(add=[MOVE_TOWER, TO_MADRID])
+        assert edited.details["blocks"] == 1
 
 
 def test_more_blocks_than_the_maximum_are_an_error_and_change_nothing(tmp_path: Path) -> None:

@@ -127,6 +127,12 @@ def test_reply_that_was_cut_off_may_be_the_start_of_an_edit() -> None:
     assert [hit.id for hit in selected(" Eiffel Tower is loc", _hits(), cut_off=True)] == ["tower"]
 
 
+def test_longest_repeated_edit_is_selected() -> None:
+    both = [Hit(id=name, text=f"Ann is a citizen of {name}", score=0.5) for name in ("Guinea", "Guinea-Bissau")]
+    assert [hit.id for hit in selected("Ann is a citizen of Guinea-Bissau.", both)] == ["Guinea-Bissau"]
+    assert [hit.id for hit in selected("Ann is a citizen of Guinea.", both)] == ["Guinea"]
+
+
 def _hits() -> list[Hit]:
     facts = {"tower": TOWER, "moon": "It is false that the moon is made of cheese"}
     return [Hit(id=name, text=text, score=0.5) for name, text in facts.items()]

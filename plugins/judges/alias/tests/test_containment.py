@@ -70,6 +70,12 @@ def test_names_in_scripts_without_spaces(text: str, name: str, found: Verdict) -
     assert verdict(text, (name,), form="question") is found
 
 
+@pytest.mark.parametrize("text", ["1,500 people", "1.500", "500,000", "500.5", "-500"])
+def test_number_does_not_match_inside_a_longer_number(text: str) -> None:
+    assert verdict(text, ("500",), form="question") is Verdict.WRONG
+    assert verdict("500, or 500.", ("500",), form="question") is Verdict.RIGHT
+
+
 @pytest.mark.parametrize("rule", ["contains", "substring"])
 def test_any_and_all_targets(rule: str) -> None:
     """RippleEdits requires one target in section 5.1, and all of them in its released code."""

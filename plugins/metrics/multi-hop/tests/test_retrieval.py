@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Answer, CaseRecord, Entity, Failure, Gold, Judgment, Outcome, Query, Step, Verdict
+from ke_core.plugin import EFFICACY, Answer, CaseRecord, Entity, Failure, Gold, Judgment, Outcome, Query, Step, Verdict
 from ke_plugin_multi_hop import ke_metrics
 from ke_plugin_multi_hop.retrieval import NOT_ALL, Retrieval
 from ke_testing.metric import MetricContract
@@ -75,6 +75,16 @@ def test_edit_retrieval_requires_the_right_edit_first(case, record) -> None:
     some = record(case("a", 2, 2), hops=[R, R], multi=[W, W, W])
     found = with_steps(some, {"hop-1": [("a-e1",)], "hop-2": [("a-e1",), ("a-e2",)]})
     assert [(v.unit, v.value) for v in named(found, "edit-retrieval")] == [("a-e1", 1), ("a-e2", 0)]
+
+
+def test_edit_retrieval_of_a_probe_of_several_edits_requires_one_of_them_first(case, record) -> None:
+    some = record(case("a", 2, 2), hops=[R, R], multi=[W, W, W])
+    ids = tuple(edit.id for edit in some.case.edits)
+    probes = tuple(evolve(probe, edits=ids) if probe.aspect == EFFICACY else probe for probe in some.case.probes)
+    found = with_steps(
+        evolve(some, case=evolve(some.case, probes=probes)), {"hop-1": [("a-e2", "a-e1")], "hop-2": [("other", "a-e1")]}
+    )
+    assert [v.value for v in named(found, "edit-retrieval")] == [1, 0]
 
 
 def test_control_has_nothing_to_retrieve(one_edit) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
 from ke_core.plugin import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation
 
@@ -61,7 +62,12 @@ def text_edit(question: str, text: str, *, old: str = "") -> Edit:
 
 
 def _template(question: str, subject: str) -> str | None:
-    """Return the question with a slot at the first mention of its subject, or None if it does not name it."""
+    """Return the question with a slot at the first mention of its subject, or None if it does not name it.
+
+    A mention inside a word ("It" in "Italian") counts only if there is no other.
+    """
     if subject not in question or SLOT in question:
         return None
-    return question.replace(subject, SLOT, 1)
+    found = re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", question)
+    start = found.start() if found else question.index(subject)
+    return question[:start] + SLOT + question[start + len(subject) :]

@@ -38,7 +38,7 @@ class Uniedit(FileDataset):
     def all_records(self) -> Iterator[tuple[str, UnieditRecord]]:
         """Yield the records of the chosen domains, each with its domain."""
         for path in self.paths():
-            of_domain = evolve(self, variant=evolve(self.variant, file=str(path)))
+            of_domain = evolve(self, variant=evolve(self.variant, file=str(path.absolute())))
             for record in of_domain.records(UnieditRecord, key="id", unpack=numbered):
                 yield path.stem, record
 

@@ -72,6 +72,7 @@ class MeloModel(PassthroughModel):
         learned again. Raises UnsupportedChange for an unknown name, UnsupportedEdit, and EditFailed, also if there are
         more blocks than the maximum.
         """
+        as_rewrites(add, self.session.model.tokenizer, edit_room(self.session.model))  # raises before any is learned
         change = edit_change([batch.edits for batch in self.learned], add, remove)
         size = self.made.batch
         batches = [*change.again, *(change.new[at : at + size] for at in range(0, len(change.new), size))]

@@ -73,7 +73,7 @@ class SelectedHit:
         """Ask the model for the one relevant edit, greedily. Without edits there is nothing to ask."""
         if not hits:
             return GateResult(hits=())
-        facts = "\n".join(f"- {sentence(hit.text)}" for hit in hits)
+        facts = "\n".join(f"- {' '.join(sentence(hit.text).split())}" for hit in hits)
         prompt = f"{self.examples}\n\nFacts:\n{facts}\nQuestion: {text}\n{LABEL}"
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.max_tokens, stop=("\n",))
         found = selected(written.text, hits, cut_off=written.finish == "length")
@@ -88,11 +88,11 @@ def selected(reply: str, hits: Sequence[Hit], *, cut_off: bool = False) -> tuple
     said = _plain(reply.strip().removeprefix(LABEL))
     if not said or said == NONE:
         return ()
-    for hit in hits:
-        fact = _plain(hit.text)
-        if fact in said or (cut_off and fact.startswith(said)):
-            return (hit,)
-    return ()
+    facts = [(hit, _plain(hit.text)) for hit in hits]
+    repeated = [(hit, fact) for hit, fact in facts if fact in said]
+    if repeated:  # of "... is Guinea" and "... is Guinea-Bissau", the reply repeats the longer one
+        return (max(repeated, key=lambda one: len(one[1]))[0],)
+    return tuple(hit for hit, fact in facts if cut_off and fact.startswith(said))[:1]
 
 
 def _plain(text: str) -> str:

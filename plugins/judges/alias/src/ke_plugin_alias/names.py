@@ -13,6 +13,8 @@ from ke_plugin_alias import Rule
 # A hyphen joins words: "Guinea" does not match in "Guinea-Bissau". Characters of scripts without spaces join none.
 LETTER = rf"[^\W{UNSPACED}]"
 BEFORE, AFTER = rf"(?<!{LETTER})(?<!{LETTER}-)", rf"(?!{LETTER}|-{LETTER})"
+# "500" does not match in "1,500", nor "5" in "5.5" or "-5".
+NOT_AFTER_NUMBER, NOT_BEFORE_NUMBER = r"(?<!\d[.,])(?<![-\u2212])", r"(?![.,]\d)"
 JOINED = re.compile(f"[{UNSPACED}]")
 SEPARATOR = re.compile(r"(?:[\s,;&/\uff0c\uff1b\u3001]|\band\b)+")
 END = re.compile(r"\s*[.\u3002]?")
@@ -95,5 +97,6 @@ def _whole_words(name: str) -> str:
     """
     if len(name) == 1 and JOINED.match(name):
         return rf"(?<!\w){name}(?!\w)"
-    before = "" if JOINED.match(name[0]) else BEFORE
-    return before + re.escape(name) + ("" if JOINED.match(name[-1]) else AFTER)
+    before = "" if JOINED.match(name[0]) else BEFORE + (NOT_AFTER_NUMBER if name[0].isdigit() else "")
+    after = "" if JOINED.match(name[-1]) else AFTER + (NOT_BEFORE_NUMBER if name[-1].isdigit() else "")
+    return before + re.escape(name) + after

@@ -3,8 +3,8 @@
 ======= =============================================================================================================
 rule    a text matches if
 ======= =============================================================================================================
-loops   one piece of up to 60 characters is followed by itself at least three times, which covers at least half of the
-        text; or, with at least 12 word trigrams, more than half of them occurred before
+loops   one piece of up to 60 characters, not only digits, is followed by itself at least three times, which covers at
+        least half of the text; or, with at least 12 word trigrams, more than half of them occurred before
 scripts one word mixes letters of two scripts, or the text has letters of three (Chinese and Japanese count as one)
 symbols it contains a replacement character (broken bytes), or has at least 8 characters of which less than half are
         letters or digits
@@ -20,12 +20,13 @@ PIECE, TIMES, SHARE = 60, 4, 0.5
 LOOP = re.compile(rf"(.{{1,{PIECE}}}?)\1{{{TIMES - 1},}}", re.DOTALL)
 TRIGRAMS = 12
 FEW_SYMBOLS = 8
-FEW_LOOPS = 8  # minimum characters: "1000000" and "Ha ha" are not loops
+FEW_LOOPS = 8  # minimum characters: "Ha ha" is no loop
 LONG = 2_000  # maximum characters that are read
 SCRIPTS = 2
-EAST_ASIAN = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK", "HANGUL": "HANGUL"}
+EAST_ASIAN = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK", "IDEOGRAPHIC": "CJK"}
 SHARED = {"MODIFIER", "FULLWIDTH", "MASCULINE", "FEMININE", "MICRO", "SUPERSCRIPT", "MATHEMATICAL", "DOUBLE-STRUCK"}
 """First words of the Unicode names of letters without a script."""
+UNITS = "\u03bc\u03a9"  # micro, ohm
 REPLACEMENT = "\ufffd"
 
 
@@ -33,7 +34,9 @@ def loops(text: str) -> bool:
     """Return whether the text repeats itself."""
     said = " ".join(text[:LONG].casefold().split())
     if any(
-        len(found[0]) >= max(FEW_LOOPS, SHARE * len(said)) for found in LOOP.finditer(f"{said} ") if found[1].strip()
+        len(found[0]) >= max(FEW_LOOPS, SHARE * len(said))
+        for found in LOOP.finditer(f"{said} ")
+        if found[1].strip() and not found[1].isdigit()
     ):
         return True
     words = said.split()
@@ -55,6 +58,11 @@ def symbols(text: str) -> bool:
 
 
 def _script(letter: str) -> str:
-    """Return the writing system of a letter from its Unicode name; empty if it belongs to all or none."""
+    """Return the writing system of a letter from its Unicode name; empty if it belongs to all or none.
+
+    Numbers (the subscript of a formula), and Greek letters that are symbols of units, belong to none.
+    """
+    if letter in UNITS or not unicodedata.category(letter).startswith("L"):
+        return ""
     name = unicodedata.name(letter, "").split(" ")[0]
     return "" if name in SHARED else EAST_ASIAN.get(name, name)

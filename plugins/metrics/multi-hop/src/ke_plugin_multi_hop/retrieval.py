@@ -65,7 +65,7 @@ def _retrieved(one: ObservedProbe, edits: Sequence[str]) -> Iterator[Value]:
     answers = [outcome.reply for outcome in one.outcomes if isinstance(outcome.reply, Answer)]
     found = [[name for step in answer.steps for name in step.retrieved] for answer in answers]
     if one.probe.aspect == EFFICACY:
-        yield one.value("edit-retrieval", any(names[:1] == list(one.probe.edits) for names in found))
+        yield one.value("edit-retrieval", any(set(names[:1]) & set(one.probe.edits) for names in found))
         return
     every = any(set(edits) <= set(names) for names in found)
     yield one.value("retrieval", every)
